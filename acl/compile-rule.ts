@@ -304,7 +304,10 @@ interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   readonly obstacle: string;
   /** Compound target that selects the minions. */
   readonly within?: string;
-  /** Whether part of the target selects by grains alone. Such a target grants nothing. */
+  /**
+   * Whether part of the target selects minions only by grains. A rule with this target grants
+   * nothing.
+   */
   readonly restsOnGrains?: boolean;
 }
 

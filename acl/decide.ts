@@ -182,9 +182,7 @@ function hasNoTargets({ action, resource }: Question): boolean {
   return resource.minions?.length === 0;
 }
 
-/**
- * Explanation for a question whose target matches no minions. No rule can allow such a question.
- */
+/** Explanation for a question with a target that matches no minions. No rule can allow it. */
 const noTargetsObstacle = 'the target matches no minion for which a rule allows this';
 
 function noTargetsReason(
@@ -328,8 +326,8 @@ export const builtInDenyNames: ReadonlySet<string> = new Set(
 );
 
 /**
- * Returns the decision of the built-in permissions of minions, or of the built-in limits that
- * override rules that allow. Returns `undefined` if they do not decide.
+ * Decides by the built-in permissions of minions, and by the built-in limits that override rules
+ * with the effect `allow`. Returns `undefined` if neither applies.
  */
 function applySignalRules(question: Question, hasAllowing: boolean): Decision | undefined {
   if (question.action !== 'signal') return undefined;

@@ -51,5 +51,5 @@ export const policyErrors = {
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
-/** Reason for which a policy was rejected. {@link policyErrors} explains each code. */
+/** Reason why a policy was rejected. {@link policyErrors} explains each code. */
 export type PolicyErrorCode = keyof typeof policyErrors;

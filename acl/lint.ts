@@ -98,7 +98,7 @@ function lintPair(compiled: CompiledRule, other: CompiledRule): LintFinding[] {
   ];
 }
 
-/** Whether the rule `wide` applies in every case in which the rule `narrow` applies. */
+/** Whether the rule `wide` applies to every question that the rule `narrow` applies to. */
 function covers(wide: CompiledRule, narrow: CompiledRule): boolean {
   const [a, b] = [wide.rule, narrow.rule];
   if (a.action !== b.action || wide.subject.kind !== narrow.subject.kind) return false;

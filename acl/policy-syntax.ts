@@ -24,8 +24,8 @@ export interface MinionTest {
   /** Whether the target may match. Used by rules that deny. */
   readonly mayMean: (id: string) => boolean;
   /**
-   * Whether part of the target selects by grains alone. Such a target grants nothing. Default:
-   * `false`.
+   * Whether part of the target selects minions only by grains. A rule with this target grants
+   * nothing. Default: `false`.
    */
   readonly restsOnGrains?: boolean;
 }

@@ -3,23 +3,25 @@
 import type { CompiledRule } from './compile-rule.ts';
 
 /**
- * Maximum length of the piece by which a pattern is indexed, in characters. It distinguishes
- * thousands of patterns, and most patterns have a piece of this length between two wildcards.
+ * Maximum length of a pattern's index key, in characters. The key is a part of the pattern between
+ * two wildcards. This length distinguishes thousands of patterns, and most patterns have a part of
+ * this length.
  */
 const gramLength = 4;
 
 const none: readonly CompiledRule[] = [];
 
 /**
- * Rules of one action and one effect, indexed by the texts that they match. Literals are indexed by
- * the whole text. Other patterns are indexed by a few characters that every match contains, chosen
- * so that few other patterns share them. A lookup returns candidates only.
+ * Rules of one action and one effect, indexed by the texts that they match. The index key of a
+ * literal is the whole text. The index key of another pattern is a few characters that every match
+ * contains. They are chosen so that few other patterns share them. A lookup returns candidates
+ * only.
  */
 export class RuleIndex {
   readonly #literal = new Map<string, CompiledRule[]>();
   /**
-   * Rules without a literal. The outer key is the number of the characters by which they are
-   * indexed. The inner key is the hash of these characters ({@link gramAt}).
+   * Rules without a literal. The outer key is the length of the index key, and the inner key is its
+   * hash ({@link gramAt}).
    */
   readonly #grams = new Map<number, Map<number, CompiledRule[]>>();
   readonly #rest: CompiledRule[] = [];

@@ -28,7 +28,7 @@ export interface FunctionGrant {
   readonly within: string | undefined;
 }
 
-/** Functions that are granted to the minions whose id matches an expression. */
+/** Functions that are granted to minions. The minions' ids must match an expression. */
 export interface Grant {
   readonly minion: GrantPattern;
   readonly functions: readonly FunctionGrant[];

@@ -16,7 +16,7 @@ export interface UserSubject {
   readonly eauth?: string;
 }
 
-/** Service that acts for itself, or a token that was issued to one. */
+/** Service that acts for itself, or a token of a service. */
 interface NamedSubject {
   readonly kind: 'service' | 'token';
   readonly name: string;
@@ -62,8 +62,8 @@ export interface ReturnResource {
       }
     | undefined;
   /**
-   * Managed resource that the result belongs to: its id, and whether the minion has registered it.
-   * Absent for results of the minion itself.
+   * Managed resource of the result: its id, and whether the minion has registered it. Absent if the
+   * result belongs to the minion itself.
    */
   readonly managed?: { readonly id: string; readonly isOwn: boolean };
 }

@@ -14,13 +14,13 @@ const matchAllPatterns: ReadonlySet<string> = new Set([
   '^.+$',
 ]);
 
-/** Actions for which rights can be unrestricted. */
+/** Actions that can be permitted without restrictions. */
 type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
 
 /**
  * Whether a subject has unrestricted rights to an action. The targets of its jobs are then
- * published unchanged: not replaced with ids, and not narrowed. A subject to which any rule denies
- * something is restricted.
+ * published unchanged: not replaced with ids, and not narrowed. If any rule denies the subject
+ * something, its rights are restricted.
  * @param action default: `publish`
  */
 export function isUnlimited(

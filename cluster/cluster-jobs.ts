@@ -29,7 +29,10 @@ const publishingPrefix: Key = ['publishing'];
  */
 const publishedWithinMs = 15_000;
 const rowLifeMs = 60_000;
-/** Time in milliseconds during which returns of a job that is not stored are forwarded. */
+/**
+ * Period after publication, in milliseconds. Returns of jobs that are not stored are forwarded
+ * during this period.
+ */
 const passedOnMs = 60_000;
 
 export interface ClusterJobsDeps extends JobsOfMembersDeps {
@@ -37,8 +40,8 @@ export interface ClusterJobsDeps extends JobsOfMembersDeps {
 }
 
 /**
- * Schema of the rows `publishing/<jid>/<random>`. Such a row makes the other members send a job to
- * their minions as well.
+ * Schema of the rows `publishing/<jid>/<random>`. A row requests that the other members also send a
+ * job to their minions.
  */
 const noticeRow = defineRow({
   name: 'publication',
@@ -46,7 +49,8 @@ const noticeRow = defineRow({
     /** Name of the member on which the job was created. */
     by: Type.String(),
     /**
-     * Time at which that member published the job, on its own clock, in milliseconds since 1970.
+     * Time at which the member in `by` published the job, on its own clock, in milliseconds since
+     * 1970.
      */
     at: Type.Number(),
     serial: Type.Number(),

@@ -21,7 +21,7 @@ function sealOf(cluster: SealingCluster): Auth['seal'] {
 }
 
 /**
- * Opens the seal, with which all members encrypt stored secrets. Its key is in the store.
+ * Opens the seal. All members encrypt stored secrets with it. Its key is in the store.
  * @throws MasterError ERR_SEAL; StoreError ERR_CLUSTER_LOG for a cluster that was not initialised
  */
 export async function openClusterSeal(
@@ -79,7 +79,7 @@ export async function shareOwnKeys(
   if (operations.length > 0) await store.write(operations);
 }
 
-/** Writes the key of the seal to the file from which a standalone master reads it. */
+/** Writes the key of the seal to `seal.key`, where a standalone master reads it. */
 export async function exportSealKey(
   { stateDir }: Pick<FixedConfig, 'stateDir'>,
   store: Pick<Store, 'get'>,

@@ -96,7 +96,7 @@ export type JoinReply =
       readonly request: string;
       /** Secret of the cluster in base64. */
       readonly secret: string;
-      /** Number of chunks in which the backup of the store can be requested. */
+      /** Number of chunks of the store's backup. Each chunk is requested separately. */
       readonly chunks: number;
       readonly sha256: string;
     }
@@ -158,7 +158,7 @@ export function encodeFrame(
 
 /**
  * Splits a frame into ticket id and encrypted content. Returns `undefined` if the bytes are not a
- * frame of this kind.
+ * frame with a ticket id.
  */
 export function decodeFrame(
   kind: number,

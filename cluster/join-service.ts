@@ -24,8 +24,8 @@ import type { OpenCluster } from './open-cluster.ts';
 
 const prefix: Key = ['cluster', 'tickets'];
 /**
- * Time for which a used ticket is stored after its expiry, in milliseconds. During this time, it is
- * reported as used instead of as unknown.
+ * Storage time of a used ticket after its expiry, in milliseconds. A later attempt to use it then
+ * fails because it is used, and not because it is unknown.
  */
 const rememberedMs = 7 * 86_400_000;
 const chunkBytes = 262_144;
@@ -37,7 +37,7 @@ const ticketRow = defineRow({
   name: 'ticket',
   schema: Type.Object({
     expiresAt: Type.Number(),
-    /** Member and request for which the ticket was used. */
+    /** Member that has joined with the ticket, and its request. */
     used: Type.Optional(Type.Object({ member: Type.String(), request: Type.String() })),
   }),
   unversioned: fromJson,
@@ -52,7 +52,7 @@ interface Handover {
   readonly answer: JoinReply;
   readonly channel: ReplyChannel;
   readonly chunks: number;
-  /** Numbers of the chunks that were sent. */
+  /** Indexes of the chunks that this member has sent. */
   readonly sent: Set<number>;
   timer: NodeJS.Timeout;
 }

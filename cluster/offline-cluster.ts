@@ -347,7 +347,7 @@ export async function detachMember(
 export interface RestorePoint {
   /** Backup of a member that is older than the state to restore. */
   readonly file: string;
-  /** Point up to which log entries are applied to the backup. Default: all entries are. */
+  /** Point at which the replay of the log ends. Default: all entries are applied to the backup. */
   readonly until?: ReplayPoint;
 }
 
@@ -457,7 +457,7 @@ async function restorePoint(
   }
 }
 
-/** Interval at which a request is repeated until it is answered, in milliseconds. */
+/** Interval at which an unanswered request is repeated, in milliseconds. */
 const repeatMs = 1000;
 /**
  * Time to wait for another member after one has answered that it does not have the ticket, in

@@ -150,8 +150,8 @@ function repeat(look: () => void, closing: AbortSignal): void {
 }
 
 /**
- * Time after which other members continue the work of a member that has stopped reporting, in
- * milliseconds. It begins when the store reports the member as stopped.
+ * Delay before other members continue the work of a stopped member, in milliseconds. It begins when
+ * the store reports the member as stopped.
  */
 const goneAfterMs = 10_000;
 

@@ -75,7 +75,7 @@ const storeName = 'store.mdb';
 const maxManifestBytes = 256 * 1024 * 1024;
 
 /**
- * Tables that are not transferred: those that only exist in a cluster, and those that must not be
+ * Tables that are not transferred: tables that only exist in a cluster, and tables that must not be
  * restored.
  */
 const leftOut: readonly Key[] = [...clusterTables, ...notRestored];

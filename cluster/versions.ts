@@ -57,7 +57,7 @@ export class MemberVersions {
     this.#write();
   }
 
-  /** Describes each kind of which these members have different versions, in one sentence. */
+  /** Returns a sentence for each component that has different versions on these members. */
   differences(members: readonly string[]): readonly string[] {
     const kinds = new Set(members.flatMap((member) => Object.keys(this.of(member))));
     return [...kinds].flatMap((kind) => {

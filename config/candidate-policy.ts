@@ -7,7 +7,7 @@ import { completeSettings } from './read-config.ts';
 import { mainFileOf, parseConfigFile, readConfigFiles } from './read-files.ts';
 import { isSettings, overrideSettings, type Settings } from './settings.ts';
 
-/** A candidate policy, and the configuration in which it replaces the configured policy. */
+/** A candidate policy, and the configuration with this policy in place of the configured policy. */
 interface CandidatePolicy {
   readonly config: MasterConfig;
   readonly rules: readonly PolicyRule[];

@@ -59,7 +59,7 @@ export const clusterOptions = section(
         fileName: 'stale_after',
         unit: 'seconds',
         description:
-          'How long a master that may lack entries of the log serves minions and tokens. 0: without limit. Default: 600.',
+          'Maximum time without the log in which the master serves minions and tokens. 0: no limit. Default: 600.',
       }),
     ),
     replicas: optional(

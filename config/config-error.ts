@@ -175,13 +175,13 @@ export interface ConfigWarning extends OptionOrigin {
     | 'no-login'
     /** Tags under `reactor:` that no rule permits minions to emit. */
     | 'unheard'
-    /** A value whose effect another option limits. */
+    /** A value with an effect that another option limits. */
     | 'bounded'
-    /** A directory that an option names and that does not exist. */
+    /** A directory in an option that does not exist on disk. */
     | 'missing-directory'
-    /** A file that an option names and that does not exist. */
+    /** A file in an option that does not exist on disk. */
     | 'missing-named-file'
-    /** A value that has no effect. The operator probably meant another value. */
+    /** A value without effect, probably a mistake for another value. */
     | 'unusable'
     /** An option that can be removed without any loss. */
     | 'not-needed'

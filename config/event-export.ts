@@ -1,6 +1,6 @@
 /**
- * Options under `saltbridge: event_export:`: destinations outside this program to which events are
- * sent.
+ * Options under `saltbridge: event_export:`. They define destinations outside this program, which
+ * the master sends events to.
  */
 
 import { isIP } from 'node:net';
@@ -31,8 +31,8 @@ import {
 /** Options that all kinds of export have. */
 interface ExportOptions {
   /**
-   * `name`: name of the export, under which the store records the last event that was sent. With a
-   * new name, the export starts from the oldest stored event.
+   * `name`: name of the export. The store records the last sent event under this name. With a new
+   * name, the export starts from the oldest stored event.
    */
   readonly name: string;
   /** `match`: globs on tags of events to send. Default: all events. */
@@ -53,13 +53,13 @@ export interface WebhookExport extends ExportOptions {
   readonly allowPlainHttp?: boolean;
 }
 
-/** File to which events are appended as lines of JSON. */
+/** File that events are appended to, as lines of JSON. */
 export interface FileExport extends ExportOptions {
   /** `file`: absolute path. */
   readonly file: string;
 }
 
-/** NATS subject to which events are published as JSON. */
+/** NATS subject that events are published on, as JSON. */
 export interface NatsExport extends ExportOptions {
   /** `nats`: addresses of servers of one cluster, for example `tls://name:port`. */
   readonly nats: readonly string[];
@@ -70,7 +70,9 @@ export interface NatsExport extends ExportOptions {
    * Default: true.
    */
   readonly jetstream?: boolean;
-  /** `ca_file`: CA certificates that verify the servers. Default: those of Node.js. */
+  /**
+   * `ca_file`: CA certificates that verify the servers. Default: the CA certificates of Node.js.
+   */
   readonly caFile?: string;
   /** `cert_file` and `key_file`: client certificate for the servers. Default: none. */
   readonly certFile?: string;
@@ -183,7 +185,7 @@ type Mistake = readonly [member: keyof Given | undefined, problem: string];
 
 /**
  * Returns problems of an export, other than wrong types of its options.
- * @param set all options that are present, including those of other kinds of export
+ * @param set all options that are present, including options of other kinds of export
  */
 function mistakesOf(given: Given, set: readonly (keyof Given)[] = membersOf(given)): Mistake[] {
   const { name } = given;
@@ -278,7 +280,7 @@ function explainExport(item: Setting): readonly ConfigError[] {
   return [...wrong, ...mistakes.map((mistake) => refuseMember(item, mistake))];
 }
 
-/** Returns the options whose values are valid. */
+/** Returns the options that have valid values. */
 function givenOf(value: unknown): Given {
   const read = (entriesOf(value) ?? []).map(([name, found]) =>
     parseValue(exportSection, { [memberNames.get(name) ?? name]: found }),

@@ -26,9 +26,7 @@ export const forwardingEngines: ReadonlySet<string> = new Set([
   'test',
 ]);
 
-/**
- * Prefixes of the tags under which Salt's engines emit events that they received from elsewhere.
- */
+/** Tag prefixes of events that Salt's engines receive from elsewhere and then emit. */
 const firingEngines: ReadonlyMap<string, string> = new Map([
   ['docker_events', 'salt/engines/docker_events'],
   ['ircbot', 'salt/engines/ircbot'],

@@ -125,8 +125,8 @@ const saltenvSection = section({
 });
 
 /**
- * Schema of settings by environment: a map or, as in Salt, a list of maps with one name each. The
- * settings of an environment may also be such a list.
+ * Schema of settings by environment. They are a map or, as in Salt, a list of maps with one name
+ * each. The settings of an environment may have either form.
  */
 const saltenvs = custom<readonly GitSaltenv[]>(
   {

@@ -41,7 +41,7 @@ export interface GitPillarRemote {
   readonly access: GitAccess;
   /** Branch to read. `__env__` selects the branch of the requested environment. */
   readonly branch: string;
-  /** Environment in which the pillar is used. `__env__` is the requested environment. */
+  /** Environment that uses the pillar. `__env__` is the requested environment. */
   readonly env: string;
   /** Branch for the environment `base`, if `branch` is `__env__`. */
   readonly base: string;

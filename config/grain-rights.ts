@@ -1,6 +1,6 @@
 /**
- * Detection of rights whose target depends only on grains. Salt grants such rights, this master
- * does not, because a minion can claim any grain.
+ * Detection of rights with a target that depends only on grains. Salt grants these rights. This
+ * master does not, because a minion can claim any grain.
  */
 
 import { grainsGiveNoRight } from '#acl';
@@ -40,7 +40,7 @@ export function warnOfGrainRights(config: MasterConfig, settings: Settings): Con
     });
 }
 
-/** Target to which a right is limited, with the path of keys to it. */
+/** Target that limits a right, with the path of keys to it. */
 interface RightTarget {
   readonly path: readonly string[];
   readonly target: string;

@@ -63,7 +63,7 @@ function isAddress(value: string): boolean {
   }
 }
 
-/** `api_acl`: client addresses from which users may log in [app.py, salt_api_acl_tool]. */
+/** `api_acl`: client addresses that users may log in from [app.py, salt_api_acl_tool]. */
 export interface ApiAcl {
   /**
    * Addresses and networks by user. `*` is any address. The entry of the user `*` applies to all

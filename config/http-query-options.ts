@@ -1,6 +1,6 @@
 /**
- * Options under `saltbridge: http_query:`. They list the services to which the runner `http.query`
- * may send requests.
+ * Options under `saltbridge: http_query:`. They list the services that the runner `http.query` may
+ * send requests to.
  */
 
 import type { Static } from 'typebox';

@@ -2,16 +2,14 @@ import { isDeepStrictEqual } from 'node:util';
 import { valuesOf } from './list-options.ts';
 import { type MasterConfig, optionSections } from './options.ts';
 
-/** Option that is set although the extension that reads it is not loaded. */
+/** Option without effect: it is set, but its extension is not loaded. */
 export interface LeftOutOption {
   /** Name of the option in files. */
   readonly option: string;
   readonly extension: string;
 }
 
-/**
- * Returns options whose extensions are not loaded, although the options differ from their defaults.
- */
+/** Returns options of extensions that are not loaded, if the options differ from their defaults. */
 export function leftOutOptions(
   config: MasterConfig,
   extensions: readonly string[],

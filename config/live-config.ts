@@ -186,10 +186,13 @@ function omit<T extends object, Name extends keyof T>(
   return rest;
 }
 
-/** Options that are compared member by member, or that have no single name in files. */
+/**
+ * Options that are compared member by member, because they have several members or no single name
+ * in files.
+ */
 const grouped = ['limits', 'acl', 'eauth', 'saltgui', 'sdb'] as const;
 
-/** Returns the names in files of the options whose values differ. */
+/** Returns the options with different values, by their names in files. */
 function differences(a: MasterConfig, b: MasterConfig): string[] {
   const rows = { ...saltOptions, ...rightsOptions, ...ownOptions };
   const single = differingNames(omit(a, grouped), omit(b, grouped));

@@ -21,7 +21,7 @@ import { warnOfRights } from './user-rights.ts';
 export interface LoadedConfig {
   readonly config: MasterConfig;
   readonly warnings: readonly ConfigWarning[];
-  /** Files that were read, in the order of reading. */
+  /** Files in the order of reading. */
   readonly files: readonly string[];
 }
 

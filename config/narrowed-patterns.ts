@@ -13,7 +13,7 @@ import { isSettings, type Setting, type Settings } from './settings.ts';
 /** Maximum number of expressions that one warning lists. */
 const maxNamed = 5;
 
-/** Returns a warning for each minion id whose grants permit less than in Salt. */
+/** Returns a warning for each pattern of minion ids that has fewer rights than in Salt. */
 export function warnOfNarrowed(
   { peer, peerRun, mineGet }: Pick<MasterConfig, 'peer' | 'peerRun' | 'mineGet'>,
   settings: Settings,
@@ -36,7 +36,7 @@ function warnOfOption(
   if (typeof given?.value === 'boolean') return [warnOfFlag(name, given)];
   if (!isSettings(given?.value)) return [];
   return [...given.value].flatMap(([id, { origin }]): ConfigWarning[] => {
-    // Continue after an invalid option, whose grants cannot be read.
+    // Continue after an invalid option, because its grants cannot be read.
     if (!Object.hasOwn(value, id)) return [];
     const grants = compilePermissions({ [id]: value[id] }, mapKey);
     const patterns = grants.flatMap(narrowedPatterns);
@@ -47,8 +47,8 @@ function warnOfOption(
 }
 
 /**
- * Returns a warning for a value that is not a map. Salt starts with such a value, and it permits
- * nothing.
+ * Returns a warning for a value that is not a map. Salt starts with this value, but the value
+ * permits nothing.
  */
 function warnOfFlag(name: string, { origin, value }: Setting): ConfigWarning {
   const found = `${name}: found ${String(value)}, expected a map`;
@@ -102,7 +102,7 @@ function endsOpenOrTight(alternative: string): boolean {
 }
 
 /**
- * Returns the content of the group with which an expression ends, or `undefined` if it does not end
+ * Returns the content of the group at the end of an expression, or `undefined` if it does not end
  * with a group.
  */
 function lastGroupOf(text: string): string | undefined {

@@ -8,9 +8,7 @@ import { type ConfigWarning, placeOf } from './config-error.ts';
 import type { MasterConfig } from './options.ts';
 import { originOfSetting, type Settings, settingsOf } from './settings.ts';
 
-/**
- * Returns a warning for each nodegroup that contains itself, or whose expression cannot be read.
- */
+/** Returns a warning for each nodegroup that contains itself, or that has an invalid expression. */
 export function warnOfNodegroups(
   { nodegroups }: Pick<MasterConfig, 'nodegroups'>,
   settings: Settings,

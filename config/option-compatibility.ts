@@ -12,7 +12,7 @@ export interface OptionStatus {
   readonly text: string;
 }
 
-/** Returns all options of Salt, first those with an effect. */
+/** Returns all options of Salt. Options with an effect come first. */
 export function optionStatuses(): OptionStatus[] {
   const rows: readonly Pick<OptionRow, 'migration' | 'name'>[] = Object.values({
     ...saltOptions,

@@ -6,8 +6,8 @@ import { optionSections } from './options.ts';
 import { expectedBy, fileNameOf, shapeOf } from './schema.ts';
 
 /**
- * Heading with which the generated part of the page begins. The generated part extends to the end
- * of the page.
+ * First heading of the generated part of the page. The generated part extends to the end of the
+ * page.
  */
 export const optionsHeading = '## All options';
 
@@ -71,7 +71,7 @@ function lineOf(name: string, { schema, doc, reload = '', migration, ...row }: O
   return lineWith([`\`${name}\``, valueFormOf(schema), value, meaning, reload]);
 }
 
-/** Returns the members of a section whose descriptions belong on this page. */
+/** Returns the members of a section that this page describes. */
 function membersOf(name: string, schema: TSchema): string[] {
   const { properties = {} } = shapeOf(schema);
   // `rest_cherrypy` and `api` are the same section, so it is described once.
@@ -101,7 +101,7 @@ function valueFormOf(schema: TSchema): string {
   return unit === undefined || expected.includes(unit) ? expected : `${expected} (${unit})`;
 }
 
-/** Returns a default in the form in which a file contains it. */
+/** Returns a default as a file contains it. */
 function defaultIn(value: unknown): string {
   if (value === null || value === '') return '';
   const isSection = typeof value === 'object' && !Array.isArray(value);

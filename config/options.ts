@@ -17,7 +17,7 @@ export interface AclOptions extends ValuesOf<typeof aclOptions> {}
 /** Options of log-ins and tokens. */
 export interface EauthOptions extends ValuesOf<typeof loginOptions> {}
 
-/** Salt's options, except those of log-ins and rights. */
+/** Salt's options, except for the options of log-ins and rights. */
 export type SaltOptions = ValuesOf<typeof saltOptions>;
 
 type TopOptions = SaltOptions & ValuesOf<typeof rightsOptions> & ValuesOf<typeof ownOptions>;
@@ -39,7 +39,7 @@ export interface MasterConfig extends TopOptions {
    */
   readonly saltgui: WireMap;
   /**
-   * Profiles of `sdb://` by name. In a file, a profile is a top-level option whose value is a map
+   * Profiles of `sdb://` by name. In a file, a profile is a top-level option. Its value is a map
    * with `driver`.
    */
   readonly sdb: Readonly<Record<string, SdbProfile>>;

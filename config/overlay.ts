@@ -1,4 +1,4 @@
-/** Options of a bundle in the place of those of a configuration. */
+/** Replaces options of a configuration by the options of a bundle. */
 
 import type { ConfigError } from './config-error.ts';
 import type { OptionTable } from './option.ts';
@@ -15,9 +15,9 @@ export interface OverlaidConfig {
 }
 
 /**
- * Replaces options of a configuration. Of the section `bridge`, only the given sections are
- * replaced; all other options are replaced as a whole.
- * @param settings options that replace those of the configuration
+ * Replaces options of a configuration. In the section `bridge`, only the given sections are
+ * replaced. All other options are replaced as a whole.
+ * @param settings options that replace options of the configuration
  * @param mainFile file of the settings
  */
 export function overlayConfig(

@@ -1,7 +1,4 @@
-/**
- * Options in the form in which a program passes them to `createMaster`: names in camelCase, with
- * units.
- */
+/** Options as a program passes them to `createMaster`: their names are in camelCase, with units. */
 
 import { ConfigError } from './config-error.ts';
 import type { LogLevel } from './log-level.ts';

@@ -16,8 +16,8 @@ import { isSettings, itemsOf, type Settings } from './settings.ts';
 import { userRightsOf } from './user-rights.ts';
 
 /**
- * Returns the rules of a configuration: those under `saltbridge: acl:`, and those that result from
- * Salt's options. Rules that result from an option are named after it.
+ * Returns the rules of a configuration: rules under `saltbridge: acl:`, and rules that result from
+ * Salt's options. A rule that results from an option has the name of the option.
  */
 export function rulesOf(config: MasterConfig): PolicyRule[] {
   const everyMinion = { minion: '*' };

@@ -86,8 +86,8 @@ function readRule(name: string, rule: unknown, origin?: RuleOrigin): PolicyRule 
 }
 
 /**
- * Converts an error of a rule to a configuration error. Its location is that of the mistake, or of
- * the nearest part of the rule that exists.
+ * Converts an error of a rule to a configuration error. Its location is the mistake, or the nearest
+ * existing part of the rule.
  * @param rule setting of the rule
  */
 export function toConfigError(cause: PolicyError, rule: Setting, path = cause.path): ConfigError {
@@ -107,8 +107,8 @@ const names: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Rule that permits minions to emit signals, besides those of their own lifecycle. In a file, each
- * rule is a map with the names below.
+ * Rule that permits minions to emit further signals than the signals of their own lifecycle. In a
+ * file, each rule is a map with the names below.
  */
 export interface SignalRule {
   /**
@@ -235,8 +235,8 @@ function fieldsOf(value: unknown): Map<string, unknown> | undefined {
 }
 
 /**
- * Syntax of patterns in policies. It does not include targets, whose compilation requires the list
- * of minions.
+ * Syntax of patterns in policies. It does not include targets, because compiling a target requires
+ * the list of minions.
  */
 export const policySyntax: Omit<PolicySyntax, 'target'> = {
   glob: compileGlob,
@@ -250,8 +250,8 @@ export const policySyntax: Omit<PolicySyntax, 'target'> = {
 };
 
 /**
- * Environment in which rules are examined without their targets and without minions. Another check
- * validates targets together with the nodegroups.
+ * Environment for examining rules without their targets and without minions. Another check
+ * validates the targets together with the nodegroups.
  */
 export const formWorld: PolicyEnvironment = {
   ...policySyntax,

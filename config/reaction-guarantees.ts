@@ -1,4 +1,4 @@
-/** Finds signal rules whose schemas guarantee the data that a reaction takes from an event. */
+/** Finds signal rules with schemas that guarantee the data which a reaction takes from an event. */
 
 import type { PolicyRule } from '#acl';
 import { compileGlob } from '#template/python/fnmatch.ts';
@@ -69,8 +69,8 @@ export function pathOf(from: string): readonly string[] {
 }
 
 /**
- * Returns the names of the signal rules that match the tags of a reaction and whose schemas require
- * all values that the reaction needs.
+ * Returns names of signal rules. Each of these rules matches the tags of a reaction, and its schema
+ * requires all values that the reaction uses.
  */
 export function schemaGuarantees(
   reaction: Pick<Reaction, 'on'>,

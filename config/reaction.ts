@@ -25,8 +25,8 @@ export interface ReactionOptions {
   readonly from?: string;
   readonly do: ReactionAction;
   /**
-   * `throttle`: period after an event in which further events are ignored, in seconds. Default: 0,
-   * no event is ignored.
+   * `throttle`: period after an event, in seconds. Further events in this period are ignored.
+   * Default: 0, no event is ignored.
    */
   readonly throttleSeconds?: number;
   /**
@@ -61,7 +61,7 @@ export interface RunAction extends MappedCall {
   readonly tgtType?: string;
 }
 
-/** Call whose arguments may contain values from the event. */
+/** Call. Its arguments may contain values from the event. */
 interface MappedCall {
   /** Name of the function, `module.function`. It cannot be taken from the event. */
   readonly fun: string;
@@ -85,8 +85,8 @@ interface CommandAction {
 }
 
 /**
- * Minions to which a job is published: those that match an expression, the minion that emitted the
- * event, or a list of ids.
+ * Minions that a job is published to: the minions that match an expression, the minion that emitted
+ * the event, or a list of ids.
  */
 type ReactionTarget =
   | string

@@ -136,8 +136,8 @@ function mistakeToError(
 }
 
 /**
- * Returns the error for a part of a reaction. Its location is that of the part, or of the nearest
- * part that exists.
+ * Returns the error for a part of a reaction. Its location is this part, or the nearest existing
+ * part.
  */
 function refuseField(
   setting: Setting,
@@ -208,8 +208,8 @@ function withTargetType(call: unknown): unknown {
 }
 
 /**
- * Returns the fields whose values look like references to the event but are invalid. Without this
- * check, they would be passed on as literal values.
+ * Returns the fields with values that look like references to the event but are invalid. Without
+ * this check, the action would use these values literally.
  */
 function hiddenValues({ do: action }: ReactionOptions): readonly string[] {
   return valuesOf(action)

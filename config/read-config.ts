@@ -10,11 +10,11 @@ import { isSettings, type Settings } from './settings.ts';
 
 /** Configuration of a directory, with the mistakes in it. */
 export interface ReadConfig {
-  /** Configuration with the default in place of each invalid option. */
+  /** Configuration. Each invalid option has its default. */
   readonly config: MasterConfig;
   /** Top-level options of the files, as written. */
   readonly settings: Settings;
-  /** Files that were read, in the order of reading. */
+  /** Files in the order of reading. */
   readonly files: readonly string[];
   /** Warnings about the files themselves. */
   readonly warnings: readonly ConfigWarning[];

@@ -23,20 +23,20 @@ import { describeYamlProblem, markPosition } from './yaml-problem.ts';
 
 const defaultInclude = 'master.d/*.conf';
 
-/** Parser options with which Salt reads its configuration. */
+/** Options of the YAML parser, so that it reads a configuration as Salt does. */
 const saltYaml = { version: '1.1', schema: 'failsafe', customTags: pythonTags } as const;
 
 /** Merged options of all files. */
 export interface FileSettings {
   readonly settings: Settings;
-  /** Files that were read, in the order of reading. */
+  /** Files in the order of reading. */
   readonly files: readonly string[];
   readonly warnings: readonly ConfigWarning[];
 }
 
 /**
- * Reads a main file, then the files of its `default_include`, then those of its `include`. Later
- * values take precedence [salt.config.master_config].
+ * Reads a main file, then the files in its `default_include`, then the files in its `include`.
+ * Later values take precedence [salt.config.master_config].
  * @param onProblem - called for each invalid file, which is then skipped. Default: the first
  * problem is thrown
  * @throws ConfigError ERR_CONFIG_READ, ERR_CONFIG_SYNTAX, ERR_OPTION_TYPE
@@ -280,7 +280,7 @@ export function yamlLines(text: string): (path: ValuePath) => number {
   };
 }
 
-/** Returns the node whose line is that of a path element, and the node of the element's value. */
+/** Returns the node with the line of a path element, and the node of the element's value. */
 function stepInto(node: unknown, step: string | number): readonly [found: unknown, value: unknown] {
   if (typeof step === 'number')
     return isSeq(node) ? [node.items[step], node.items[step]] : [undefined, undefined];

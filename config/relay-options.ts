@@ -23,5 +23,5 @@ export const relayOptions = section(
   { expected: 'a map with publish_port, ret_port, from, and optionally interface' },
 );
 
-/** Ports on which each connection begins with a PROXY protocol header, version 2. */
+/** Ports that require a PROXY protocol header, version 2, at the beginning of each connection. */
 export type RelayOptions = Static<typeof relayOptions>;

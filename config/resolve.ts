@@ -62,7 +62,7 @@ function below(root: string, value: string): string {
 
 /** Complete configuration, with all mistakes in the given options. */
 export interface CompletedConfig {
-  /** Configuration with the default in place of each invalid option. */
+  /** Configuration. Each invalid option has its default. */
   readonly config: MasterConfig;
   readonly problems: readonly ConfigError[];
 }
@@ -128,8 +128,8 @@ function namesOfGroups(salt: Settings): readonly string[] {
 }
 
 /**
- * Whether a problem may be a consequence of another mistake, whose option was omitted from the
- * configuration.
+ * Whether a problem may be a consequence of another mistake, because the configuration omits the
+ * option with the mistake.
  */
 function mayFollow({ key, entry, problem }: ConfigError, mistake: ConfigError): boolean {
   const option = optionOf(key);
@@ -144,8 +144,8 @@ function mayFollow({ key, entry, problem }: ConfigError, mistake: ConfigError): 
 }
 
 /**
- * Returns the option to which a key belongs: for `saltbridge:acl:rules`, it is `saltbridge:acl`;
- * for a key within `ext_pillar`, it is `ext_pillar`.
+ * Returns the option that contains a key. For `saltbridge:acl:rules`, it is `saltbridge:acl`. For a
+ * key within `ext_pillar`, it is `ext_pillar`.
  */
 function optionOf(key: string): string {
   const [first = '', second = ''] = key.split(':');
@@ -154,7 +154,10 @@ function optionOf(key: string): string {
 
 const ports = ['publish_port', 'ret_port', 'transport_opts'];
 
-/** For each option, the other options whose mistakes may make it appear contradictory. */
+/**
+ * For each option, the other options that it is compared with. A mistake in one of them may make
+ * the option appear contradictory.
+ */
 const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ...ports.map((port): [string, readonly string[]] => [port, ports]),
   ['open_mode', ['saltbridge:confirm_open_mode']],
@@ -177,7 +180,7 @@ interface ReadOptions<T> {
 
 /**
  * Reads the options of a table.
- * @param mistakes list to which mistakes are added
+ * @param mistakes list that mistakes are added to
  */
 function readTable<Table extends OptionTable>(
   table: Table,
@@ -197,7 +200,7 @@ function readTable<Table extends OptionTable>(
         values[member] = read.value;
         break;
       }
-      // Ignore mistakes that only result from a part that was omitted before.
+      // Ignore mistakes that only result from an omitted part.
       found.push(
         ...read.problems.filter((it) => !found.some(({ part }) => isAbove(it.part, part))),
       );
@@ -260,8 +263,8 @@ function conflictsOf(config: MasterConfig, { salt, own }: GivenOptions): readonl
 }
 
 /**
- * Returns a complete configuration from the options of a program. They are validated like those of
- * a file. `undefined` is treated as not set.
+ * Returns a complete configuration from the options of a program. They are validated like the
+ * options in a file. `undefined` is treated as not set.
  * @throws ConfigError ERR_OPTION_TYPE, ERR_OPTION_CONFLICT, ERR_OPTION_UNKNOWN, with all mistakes
  */
 export function resolveMasterConfig(options: Partial<MasterOptions> = {}): MasterConfig {

@@ -1,6 +1,7 @@
 /**
- * Salt's options at the top level of a file. Names, units and defaults are those of Salt's master
- * configuration (salt/config/__init__.py, 3007.0). docs/compatibility/configuration.md lists the exceptions.
+ * Salt's options at the top level of a file. Names, units and defaults are the same as in Salt's
+ * master configuration (salt/config/__init__.py, 3007.0). docs/compatibility/configuration.md lists
+ * the exceptions.
  */
 
 import { hostname } from 'node:os';

@@ -8,7 +8,7 @@ const rows: readonly (readonly [member: string, row: OptionRow])[] = Object.entr
 /**
  * Returns the options that Salt has too, by their names in Salt, without secrets, users and rights
  * of users.
- * @param leftOut - names of extensions whose options are omitted
+ * @param leftOut - names of extensions. Their options are omitted
  */
 export function saltValues(
   config: SaltOptions & Pick<MasterConfig, 'eauth' | 'saltgui'>,

@@ -23,7 +23,7 @@ export type ClockTime =
   | { readonly at: number }
   | { readonly secondOfDay: number; readonly weekday?: number };
 
-/** Period in which an entry runs: a part of each day, or the time between two moments. */
+/** Period of running an entry: a part of each day, or the time between two moments. */
 export interface ScheduleRange {
   readonly start: ClockTime;
   readonly end: ClockTime;
@@ -36,7 +36,7 @@ export interface ScheduleEntry {
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: WireMap;
-  /** Minions to which a job is published. Absent if the entry runs a runner. */
+  /** Minions that the job is published to. Absent if the entry runs a runner. */
   readonly target:
     | { readonly tgt: string | readonly string[]; readonly tgtType: string }
     | undefined;

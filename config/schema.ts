@@ -22,7 +22,7 @@ import {
   settingsOf,
 } from './settings.ts';
 
-/** Keywords of a schema in addition to those of JSON Schema. */
+/** Keywords of a schema that JSON Schema does not have. */
 export type Keywords = {
   /** Unit of a number. */
   readonly unit?: string;
@@ -60,7 +60,7 @@ export interface GivenSection {
   readonly origin: OptionOrigin;
   /** Valid members. */
   readonly values: Readonly<Record<string, unknown>>;
-  /** Names of the members that are set, including those with a wrong value or a misspelt name. */
+  /** Names of the members that are set, including members with a wrong value or a misspelt name. */
   readonly meant: ReadonlySet<string>;
 }
 
@@ -93,7 +93,7 @@ export function shapeOf(schema: TSchema): Shape {
 
 export const megabytes100 = 100_000_000;
 export const mebibyte = 1_048_576;
-/** Maximum for numbers that need no smaller limit. */
+/** Maximum of numeric options without a smaller limit. */
 export const many = 1_000_000_000;
 
 const oneLine = { minLength: 1, pattern: '^[^\\u0000\\r\\n]*$' };
@@ -114,7 +114,7 @@ export function numericText(keywords: Keywords = {}): TUnsafe<string> {
   return text({ accept, ...keywords });
 }
 
-/** Returns the schema of text for which a function returns true. */
+/** Returns a schema that accepts the texts that `isRight` accepts. */
 export function textWhere(
   isRight: (value: string) => boolean,
   expected: string,

@@ -1,5 +1,6 @@
 /**
- * Profiles of `sdb://`: options of any name whose value is a map with `driver` [salt/utils/sdb.py].
+ * Profiles of `sdb://`: options with any name and a map with `driver` as the value
+ * [salt/utils/sdb.py].
  */
 
 import type { Static } from 'typebox';
@@ -78,8 +79,8 @@ function isServed(driver: string): boolean {
 }
 
 /**
- * Returns the valid profiles by name, and the problems of the invalid ones.
- * @param isOption whether a name is that of a known option
+ * Returns the valid profiles by name, and the problems of the invalid profiles.
+ * @param isOption whether a name belongs to a known option
  */
 export function readSdbProfiles(
   settings: Settings,

@@ -33,7 +33,7 @@ interface OptionPort {
   readonly port: number;
 }
 
-/** Returns the ports of a transport. Omits 0, with which the system chooses a free port. */
+/** Returns the ports of a transport. Omits 0, because the system then chooses a free port. */
 export function portsOf({
   interface: host,
   publishPort,

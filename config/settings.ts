@@ -1,4 +1,4 @@
-/** Options in the form in which files and programs set them. Each value has its location. */
+/** Options as files and programs set them. Each value has its location. */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { ValuePath } from '#runtime';
@@ -61,7 +61,7 @@ export function mergeSettings(into: Settings, from: Settings): void {
 }
 
 /**
- * Merges the options of included files into those of the including file. As in Salt
+ * Merges the options of included files into the options of the including file. As in Salt
  * [salt.config.master_config], an included option replaces the whole option. Only the section
  * `saltbridge` is merged, because it contains many options.
  */

@@ -11,7 +11,7 @@ interface Named {
   readonly config: MasterConfig;
 }
 
-/** Resource that only one master may use, with the name of the option that selects it. */
+/** Resource that only one master may use, and the name of its option. */
 interface Claim {
   readonly option: string;
   readonly place: string;
@@ -74,8 +74,8 @@ function findSharedPlace(first: Claims, second: Claims): Shared | undefined {
 }
 
 /**
- * Returns a directory that one master serves to its minions although the other has private data in
- * it. Returns `undefined` if there is none.
+ * Returns a directory that one master serves to its minions, and that contains private data of the
+ * other master. Returns `undefined` if there is none.
  */
 function findShownFiles(first: Claims, second: Claims): Shared | undefined {
   return (

@@ -4,29 +4,26 @@ import { isReservedTag, isSpecificTagGlob } from '#acl';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { Listening } from './event-listeners.ts';
 
-/** Signal rule to add, and the listeners that need it. */
+/** Signal rule to add, and the listeners that require it. */
 interface PlannedRule {
   /** Glob on tags, for `saltbridge: acl: signals:`. */
   readonly tag: string;
   readonly listeners: readonly Listening[];
 }
 
-/**
- * Pattern that no proposed rule covers, or that a proposed rule covers only in part, with the
- * reason.
- */
+/** Pattern that no proposed rule covers completely, with the reason. */
 interface UnplannedPattern extends Listening {
   readonly reason: string;
 }
 
-/** Proposed signal rules, and the patterns that need no rule or cannot have one. */
+/** Proposed signal rules, and the patterns without a rule: they need none, or cannot have one. */
 export interface SignalPlan {
   readonly rules: readonly PlannedRule[];
   /** Patterns for tags that minions or the master emit without a rule. */
   readonly needless: readonly Listening[];
   /** Patterns that match more tags than their proposed rule permits. */
   readonly narrowed: readonly UnplannedPattern[];
-  /** Patterns for which no rule can be proposed. */
+  /** Patterns that cannot have a rule, or only in part. */
   readonly ungranted: readonly UnplannedPattern[];
 }
 

@@ -19,7 +19,7 @@ export interface UnservedOption {
   readonly advice: string;
   /** Whether the option only adjusts a detail of a feature. */
   readonly isDetail: boolean;
-  /** Whether the option is set to a value whose behaviour this master does not have. */
+  /** Whether this master does not support the value of the option. */
   isLost(setting: Setting): boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Extension of the centre of sites. */
+/** Extension `site-centre`: the centre of sites. */
 
 import { sign } from 'node:crypto';
 import type { SitesOptions } from '#config';
@@ -35,14 +35,17 @@ export async function openCentre(
   const sites = new SiteRegistry(host, key);
   const links = new CentreConnections({ key, sites, now: host.now, logger: host.logger });
   await host.shared.follow(['centre', 'site'], (change) => {
-    // Another member of the cluster may have revoked the site.
+    // Check the registry first, because another member of the cluster may have revoked the site.
     const name = (change.type === 'put' ? change.entry.key : change.key).at(-1);
     if (name !== undefined) links.endUnless(name);
   });
   const ingest = new Ingest({ host, options, links });
   links.handle(renewKey, async ({ key: nextKey, proof }, { site }) => {
     if (!verifyRenewal(site, nextKey, proof)) {
-      throw new EdgeError('ERR_SITE_MESSAGE', 'the new key did not sign its renewal');
+      throw new EdgeError(
+        'ERR_SITE_MESSAGE',
+        'key not renewed: the request is not signed with the new key',
+      );
     }
     await sites.offerKey(site, nextKey);
     return {};
@@ -54,7 +57,7 @@ export async function openCentre(
   };
   sites.onRevoked((name) => {
     releaseIfRevoked(name).catch((error: unknown) =>
-      host.logger.error({ err: error }, 'the minions of a revoked site were not released'),
+      host.logger.error({ err: error }, 'cannot release the minion ids of a revoked site'),
     );
   });
   const facts = new CentreFacts({ host, options, ingest, claims });

@@ -1,12 +1,12 @@
 import type { MetricFamily, RpcTable } from '#master';
 import type { EdgePart } from './parts.ts';
 
-/** Contributions of several parts as those of one extension, without `start` and `close`. */
+/** Contributions of several parts, combined for one extension, without `start` and `close`. */
 type Combined = Omit<EdgePart, 'close' | 'start'>;
 
 /**
  * Combines the contributions of parts.
- * @throws TypeError if two parts have a file backend, an intake or pillar data
+ * @throws TypeError if two parts contribute a file backend, an intake or pillar data
  */
 export function combined(parts: readonly EdgePart[]): Combined {
   const rpc: RpcTable = Object.assign({}, ...parts.map((part) => part.rpc ?? {}));
@@ -23,12 +23,15 @@ export function combined(parts: readonly EdgePart[]): Combined {
   };
 }
 
-/** Starts parts in their order. */
+/** Starts the parts one after the other. */
 export async function startAll(parts: readonly EdgePart[]): Promise<void> {
   for (const part of parts) await part.start?.();
 }
 
 function onlyOne<T>(items: readonly T[]): T | undefined {
-  if (items.length > 1) throw new TypeError('several parts of the edge have the same contribution');
+  if (items.length > 1)
+    throw new TypeError(
+      'several parts of the extension contribute a file backend, an intake or pillar data; only one may',
+    );
   return items[0];
 }

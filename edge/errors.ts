@@ -5,12 +5,12 @@ import { type ErrorEntry, SaltbridgeError } from '#runtime';
 /** Descriptions of all error codes. docs/errors.md lists them. */
 export const edgeErrors = {
   ERR_SITE_NOT_JOINED: {
-    meaning: 'This master is configured as a site, but it has no identity of its own yet.',
+    meaning: 'This master is configured as a site, but it has not joined a centre yet.',
     action:
       'Create a ticket at the centre (`saltbridge site ticket NAME`), and run `saltbridge site join`.',
   },
   ERR_SITE_TICKET: {
-    meaning: 'The ticket of the site is malformed, expired, used, or from another centre.',
+    meaning: 'The ticket is malformed, expired, used, or from another centre.',
     action: 'Create a new ticket at the centre.',
   },
   ERR_SITE_UNKNOWN: {
@@ -22,13 +22,14 @@ export const edgeErrors = {
     action: 'Check the state of the site at the centre; a revoked site needs a new ticket.',
   },
   ERR_SITE_LINK: {
-    meaning: 'There is no connection between the site and its centre, or it was lost.',
-    action: 'Retry after the link is back; the site keeps its log until then.',
+    meaning: 'The site is not connected to its centre, or it lost the connection.',
+    action: 'Retry when the site is connected again; the site stores its log until then.',
     retry: true,
   },
   ERR_SITE_MESSAGE: {
-    meaning: 'A message on the link is malformed, too large, or not permitted for its sender.',
-    action: 'Update the older side; if the versions are equal, report the message.',
+    meaning: 'A message between a site and its centre is malformed, too large, or not permitted.',
+    action:
+      'Update saltbridge on the side with the older version; if the versions are equal, report an issue.',
   },
   ERR_SITE_CLOCK: {
     meaning: 'The clock of the site is too far ahead of the clock of the centre.',
@@ -40,19 +41,19 @@ export const edgeErrors = {
     action: 'Join the site again with a new ticket.',
   },
   ERR_BUNDLE_SIGNATURE: {
-    meaning: 'The metadata of a bundle is altered, or too few keys of its role signed it.',
-    action: 'Publish the release again with the keys of the role.',
+    meaning: 'The metadata of a bundle are altered, or signed by too few keys.',
+    action: 'Publish the release again, and sign it with the keys of the roles.',
   },
   ERR_BUNDLE_CENTRE: {
-    meaning: 'The bundle or its metadata belong to another centre than the one of the site.',
-    action: 'Check the address of the centre; to change the centre, join the site again.',
+    meaning: 'The bundle or its metadata belong to a different centre than the site.',
+    action: 'Check the address of the centre; to change the centre, join the new centre.',
   },
   ERR_BUNDLE_OLD: {
-    meaning: 'The bundle or its metadata is older than the one that the site has.',
+    meaning: 'The bundle or its metadata are older than the bundle of the site.',
     action: 'Publish the content again with a higher version.',
   },
   ERR_BUNDLE_EXPIRED: {
-    meaning: 'The metadata of the bundle has expired, by the clock of the site.',
+    meaning: 'The metadata of the bundle have expired, by the clock of the site.',
     action: 'Sign the metadata again, or correct the clock of the site.',
     retry: true,
   },
@@ -78,15 +79,15 @@ export const edgeErrors = {
     action: 'Pass the key files that `saltbridge site keys` created.',
   },
   ERR_RELEASE: {
-    meaning: 'The release does not exist, or is not in a state in which this is possible.',
-    action: 'Look at `saltbridge site list`.',
+    meaning: 'The release does not exist, or its state does not permit the operation.',
+    action: 'Check the state of the release with `saltbridge site list`.',
   },
   ERR_ORDER_INVALID: {
-    meaning: 'An order is malformed, or names a target or function that is not possible.',
+    meaning: 'An order is malformed, or its target or function cannot be used in an order.',
     action: 'Correct the order.',
   },
   ERR_ORDER_EXPIRED: {
-    meaning: 'The validity of the order has ended.',
+    meaning: 'The order has expired.',
     action: 'Issue a new order.',
   },
   ERR_ORDER_DENIED: {

@@ -3,7 +3,7 @@ import { defineLimits, unlimitedWaiting } from '#runtime';
 /** Limits of sites and of their centre. */
 export const edgeLimits = defineLimits('edge', {
   openHandshakes: {
-    unit: 'connections of sites before authentication',
+    unit: 'connections of sites that are not authenticated yet',
     owner: 'address',
     perOwner: 128,
     total: 512,
@@ -13,23 +13,23 @@ export const edgeLimits = defineLimits('edge', {
     unit: 'rejected handshakes and tickets of sites',
     owner: 'address',
     rate: { perSecond: 1, burst: 60 },
-    effect: 'Further connections and tickets are rejected unread.',
+    effect: 'Further connections and tickets of the address are rejected without being read.',
     code: 'ERR_LIMIT',
   },
   openRequests: {
-    unit: 'requests of a site that the centre has not answered',
+    unit: 'unanswered requests of a site',
     owner: 'connection',
     perOwner: 32,
     effect: 'The connection ends.',
   },
   openRequestBytes: {
-    unit: 'bytes of the requests of a site that the centre has not answered',
+    unit: 'bytes of the unanswered requests of a site',
     owner: 'connection',
     perOwner: 1_048_576,
     effect: 'The connection ends.',
   },
   waitingCalls: {
-    unit: 'requests that wait to be sent over the connection of a site',
+    unit: 'requests that wait for sending over the connection of a site',
     owner: 'connection',
     perOwner: 1024,
     effect: 'The request is rejected.',
@@ -48,12 +48,12 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'The connection ends.',
   },
   runningOrders: {
-    unit: 'orders of the centre that run at a site',
+    unit: 'running orders of the centre at a site',
     owner: 'user',
     total: 64,
     reserved: 8,
     waiting: { perOwner: 1000, total: 10_000 },
-    effect: 'Further orders wait in turns.',
+    effect: 'Further orders wait for their turn.',
     code: 'ERR_LIMIT',
   },
   waitingOrders: {
@@ -71,7 +71,7 @@ export const edgeLimits = defineLimits('edge', {
     code: 'ERR_SITE_MESSAGE',
   },
   describedPacks: {
-    unit: 'packs of releases whose digests are in memory',
+    unit: 'packs of releases with digests in memory',
     owner: 'none',
     total: 256,
     effect: 'The digests of the least recently used pack are computed again.',
@@ -83,6 +83,6 @@ export const edgeLimits = defineLimits('edge', {
     option: 'saltbridge:sites:parallel_sites',
     total: 32,
     waiting: unlimitedWaiting,
-    effect: 'Further sites wait in turns.',
+    effect: 'Further sites wait for their turn.',
   },
 });

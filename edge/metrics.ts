@@ -1,4 +1,7 @@
-/** Metrics of a site and of a centre. Metrics have no label for each site. */
+/**
+ * Metrics of a site and of a centre. They have no label with the name of a site, so that their
+ * number stays small.
+ */
 
 import { familyOf, figureOf } from '#heat-bridge';
 import type { MetricFamily } from '#master';

@@ -1,6 +1,7 @@
 /**
- * Parts of the edge. The extensions `site` and `site-centre` open the connection, the identity and
- * the log, and then their parts: bundles, orders and facts. A part contributes like an extension.
+ * Interfaces of the parts of the extensions `site` and `site-centre`, for example bundles, orders
+ * and facts. An extension opens the identity, the connection and the log, and then its parts. Each
+ * part can contribute the same things as an extension.
  */
 
 import type { FastifyInstance } from 'fastify';
@@ -30,13 +31,13 @@ export interface SiteContext {
   /** Returns the identity of this site, or `undefined` if it has not joined. */
   identity(): SiteIdentity | undefined;
   /**
-   * Greatest time that the centre has ever signed, in milliseconds since 1970. The present is never
-   * earlier.
+   * Returns the latest time that the centre has signed, in milliseconds since 1970. The current
+   * time cannot be earlier.
    */
   timeFloor(): number;
 }
 
-/** Part of a site. Its handlers of messages are registered when it is opened. */
+/** Opens a part of a site. Registers the handlers of the part's messages. */
 export type SitePart = (context: SiteContext) => Promise<EdgePart> | EdgePart;
 
 /** Contributions of a part to the extension of a centre. */
@@ -44,8 +45,8 @@ export interface CentrePartContribution extends EdgePart {
   /** Adds routes below `/site/v1`. */
   addRoutes?(app: FastifyInstance, server: HttpServerContext): void;
   /**
-   * Returns the root metadata that a joining site trusts. Its SHA-256 digest is part of tickets.
-   * Only one part may return it.
+   * Returns the root metadata that a joining site must trust. Each ticket contains their SHA-256
+   * digest. Only one part may have this method.
    */
   trustRoot?(): Promise<Uint8Array | undefined>;
 }
@@ -61,13 +62,13 @@ export interface CentreContext {
   /** Facts of the minions of all sites, with their age. */
   readonly facts: CentreFacts;
   readonly sites: SiteRegistry;
-  /** Signs with the online key of the centre, which tickets name. */
+  /** Signs bytes with the online key of the centre. Each ticket contains the public key. */
   readonly sign: (bytes: Uint8Array) => Uint8Array;
   /** Public online key of the centre: 32 bytes of Ed25519. */
   readonly publicKey: Uint8Array;
 }
 
-/** Part of a centre. Its handlers of messages and entries are registered when it is opened. */
+/** Opens a part of a centre. Registers the handlers of the part's messages and log entries. */
 export type CentrePart = (
   context: CentreContext,
 ) => Promise<CentrePartContribution> | CentrePartContribution;

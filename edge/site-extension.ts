@@ -1,4 +1,4 @@
-/** Extension of a site: a master that works without its centre. */
+/** Extension `site`: a master that continues to work without its centre. */
 
 import type { SiteOptions } from '#config';
 import type { ExtensionHost, OpenExtension } from '#master';
@@ -55,9 +55,9 @@ export async function openSite(
     link,
     uploadBytesPerSecond: options.uploadBytesPerSecond,
     onRefused: (name, refused) => {
-      logger.warn({ class: name, refused }, 'the centre refused entries of the log');
+      logger.warn({ class: name, refused }, 'the centre refused entries in the log of this site');
       for (const { sequence, reason } of refused) {
-        // If the clock was corrected meanwhile, later facts must not have the former times.
+        // Reset the log's clock too, because the wall clock may have been corrected meanwhile.
         if (reason.startsWith('ERR_SITE_CLOCK')) log.clock.reset();
         host.fire('refused', { class: name, sequence, reason });
       }

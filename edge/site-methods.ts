@@ -8,14 +8,14 @@ import type { SiteConnection } from './link/site-connection.ts';
 import type { LogClass, WaitingEntries } from './log/log.ts';
 import type { SiteContext } from './parts.ts';
 
-/** State of a site, as it reports it itself. */
+/** State of a site, as its own RPC methods return it. */
 export interface SiteStatus extends LinkState {
   readonly name: string;
   readonly centre: string;
   readonly isJoined: boolean;
   /** Reason why there is no connection, or `undefined`. */
   readonly problem: string | undefined;
-  /** Greatest time that the centre has signed, in milliseconds since 1970. */
+  /** Latest time that the centre has signed, in milliseconds since 1970. */
   readonly timeFloor: number;
   readonly log: Readonly<Record<LogClass, WaitingEntries>>;
 }
@@ -28,7 +28,7 @@ export interface SiteStatusOptions {
 
 const Nothing = Type.Object({}, { additionalProperties: false });
 
-/** Returns the methods. All of them require all rights. */
+/** Returns the methods. Each method requires full rights. */
 export function siteStatusMethods({ context, link, renewal }: SiteStatusOptions): RpcTable {
   const { options, log } = context;
   return {

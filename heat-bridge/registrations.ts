@@ -26,8 +26,8 @@ export interface RegistrationsApi<
    * Creates a registration. Resolves when it is durable.
    * @param options - `replaces`: whether the registration may replace one with the same name and
    * owner
-   * @throws BridgeError, for example ERR_HANDLE_FORM, ERR_HANDLE_EXISTS or ERR_HANDLE_LIMIT for a
-   * handle
+   * @throws BridgeError with the code for this kind of registration, for example `ERR_STACK_FORM`,
+   * `ERR_STACK_EXISTS` or `ERR_STACK_LIMIT`
    */
   add(
     registration: Registration,

@@ -53,8 +53,7 @@ export interface Assembly {
 type Parts = StartedParts;
 
 /**
- * Creates all modules of a master in order. If a step fails, the modules that were already created
- * are closed.
+ * Creates all modules of a master in order. If a step fails, closes the modules created before it.
  */
 export async function assemble(parts: Parts): Promise<Assembly> {
   const closers = new Closers();
@@ -236,7 +235,7 @@ const noCluster: ClusterApi = {
 /** Name of the master in error messages about extensions that use one of the master's names. */
 const master = 'the master';
 
-/** Rejects a call of a method whose extension is not loaded. */
+/** Rejects a call of a method, because its extension is not loaded. */
 async function leftOut(): Promise<never> {
   const message = 'this master was started without this service; add its extension';
   throw new MasterError('ERR_NOT_SERVED', message);

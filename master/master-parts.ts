@@ -43,7 +43,7 @@ export interface MasterParts extends ReplaceableParts {
   readonly config: MasterConfig;
 }
 
-/** Configuration and parts with which the modules of a master are created. */
+/** Configuration and parts for creating the modules of a master. */
 export interface StartedParts extends MasterParts {
   readonly logger: Logger;
   /**

@@ -358,8 +358,8 @@ async function closeAssembly(
 ): Promise<void> {
   if (state.state === 'running') return state.assembly.close();
   const assembly = await state.ready.catch(() => {
-    // The caller of `start` receives the error, so it is ignored here. The modules that were
-    // created have been closed again.
+    // Ignore the error here, because the caller of `start` receives it. The created modules have
+    // been closed again.
   });
   await assembly?.close();
 }

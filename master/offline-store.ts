@@ -55,10 +55,10 @@ export function backupOfflineStore(
 export const openRunsPrefix: Key = ['reactions', 'open'];
 
 /**
- * Prefixes that a restored store omits. The first has the publish key and session keys: minions
- * have higher serials by now, and revoked keys must not work again. The second has unfinished
- * reaction runs, which have been completed since. The third has the tokens of users, some of which
- * may have been revoked since.
+ * Prefixes of rows that a restored store omits. The first prefix contains the publish key and
+ * session keys: minions have higher serials by now, and revoked keys must not work again. The
+ * second prefix contains unfinished reaction runs, which have ended since the backup. The third
+ * prefix contains tokens of users, which may have been revoked since the backup.
  */
 export const notRestored: readonly Key[] = [secretsPrefix, openRunsPrefix, tokensPrefix];
 

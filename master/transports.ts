@@ -37,7 +37,7 @@ export async function listen(
 
 /**
  * Reloads changed certificates. A failure is logged, and the previous certificate stays active.
- * @returns the certificate files that were renewed
+ * @returns the renewed certificate files
  */
 export async function renewCertificates(
   transports: readonly MasterTransport[],
@@ -59,8 +59,8 @@ export async function renewCertificates(
 }
 
 /**
- * Creates the configured transports without binding their ports. The first one is that of the
- * option `transport`.
+ * Creates the configured transports without binding their ports. The first transport is the one in
+ * the option `transport`.
  */
 export function createTransports(config: FixedConfig, log: Logger): readonly MasterTransport[] {
   return servedTransports(config).map((served) =>

@@ -21,9 +21,9 @@ interface Owner extends ListNode<Owner> {
 }
 
 /**
- * Slots that owners share. An owner alone may use all of them, except those that are reserved for
- * owners without a slot. If several owners wait, those without a slot are served first, and owners
- * take turns. Each operation takes constant time.
+ * Slots that owners share. One owner alone may use all slots, except for the slots that are
+ * reserved for owners without a slot. If several owners wait, owners without a slot are served
+ * first, and owners take turns. Each operation takes constant time.
  */
 export class FairSlots {
   readonly #limit: Limit;
@@ -159,7 +159,7 @@ export class FairSlots {
     }
   }
 
-  /** Adds an owner to the list in which it waits for its turn. */
+  /** Adds an owner to the list of waiting owners. */
   #place(owner: Owner): void {
     const ring = this.#ringOf(owner);
     if (ring === owner.ring) return;

@@ -73,8 +73,8 @@ export interface HttpClientOptions {
 const defaultAnswerBytes = 65_536;
 
 /**
- * Maximum idle time of a reused connection, in milliseconds. It is shorter than the time for which
- * services usually leave idle connections open.
+ * Maximum idle time of a reused connection, in milliseconds. Services usually close idle
+ * connections later.
  */
 const idleMs = 4_000;
 /** Maximum number of idle connections for each address of a service. */

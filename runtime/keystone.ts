@@ -126,7 +126,7 @@ function scopeOf(scope: Extract<KeystoneCredentials, { user: unknown }>['scope']
 }
 
 /**
- * Parses the description of a token. Returns `undefined` if the value is not such a description.
+ * Parses Keystone's description of a token. Returns `undefined` if the value has a different form.
  */
 export function readToken(body: unknown): IdentityToken | undefined {
   if (!tokenSchema.Check(body)) return undefined;

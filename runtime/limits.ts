@@ -15,8 +15,8 @@ export const limitErrors = {
 } as const satisfies Readonly<Record<string, ErrorEntry>>;
 
 /**
- * Kind of owner whose uses a limit counts. `address` is an IPv4 address or an IPv6 network of 64
- * bits. `none`: the limit counts all uses together.
+ * Kind of owner. A limit counts the uses of each owner. `address` is an IPv4 address or an IPv6
+ * network of 64 bits. `none`: the limit counts all uses together.
  */
 export type LimitOwner =
   | 'address'
@@ -48,7 +48,7 @@ export interface LimitValues {
   readonly perOwner?: number | undefined;
   /** Maximum amount of all owners together. */
   readonly total?: number | undefined;
-  /** Part of `total` that is reserved for owners that hold nothing. Default: 0. */
+  /** Part of `total` that only owners without a use may take. Default: 0. */
   readonly reserved?: number | undefined;
   /** Maximum number of uses that may wait. Default: 0, so that further uses fail at once. */
   readonly waiting?: { readonly perOwner: number; readonly total: number } | undefined;
@@ -122,9 +122,7 @@ export function defineLimits<const Name extends string>(
   return Object.fromEntries(limits) as LimitTable<Name>;
 }
 
-/**
- * No maximum number of waiting uses. For limits whose waiting uses are bounded by another limit.
- */
+/** No maximum number of waiting uses, because another limit bounds them. */
 export const unlimitedWaiting = { perOwner: Infinity, total: Infinity } as const;
 
 /**

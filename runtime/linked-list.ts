@@ -5,8 +5,8 @@ export interface ListNode<Node> {
 }
 
 /**
- * A list whose nodes are its items. Adding, removing and taking the first node take constant time,
- * whereas the first key of a large `Map` takes linear time after deletions.
+ * A linked list. Its items are its nodes. Adding, removing and taking the first node take constant
+ * time, whereas the first key of a large `Map` takes linear time after deletions.
  */
 export class LinkedList<Node extends ListNode<Node>> {
   #first: Node | undefined;

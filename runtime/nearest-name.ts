@@ -17,7 +17,7 @@ export function nearestName(name: string, known: readonly string[]): string | un
 
 /**
  * Returns the maximum edit distance that is accepted as a typing error: half of the name's length
- * but at most 2, or a third of the length if that is more.
+ * but at most 2, or a third of the length if this is more.
  */
 function slips({ length }: string): number {
   return Math.max(Math.min(2, Math.floor(length / 2)), length / 3);

@@ -27,7 +27,7 @@ export class TokenBuckets {
 
   /**
    * @param now returns the milliseconds of a monotonic clock
-   * @param rate rate to use instead of that of `limit`
+   * @param rate rate that replaces the rate of `limit`
    */
   constructor(limit: Limit, now: () => number = () => performance.now(), rate?: Rate) {
     this.#rate = rate ?? limit.rate ?? unlimited;

@@ -4,7 +4,7 @@ import type { Limit } from './limits.ts';
 /** Options of {@link RecentAnswers}. */
 
 export interface RecentAnswersOptions {
-  /** Time for which an answer is valid, in milliseconds. It starts when the answer is requested. */
+  /** Validity period of an answer, in milliseconds. It begins with the request of the answer. */
   readonly maxAgeMs: number;
   /** Maximum number of cached answers. The least recently used is evicted first. */
   readonly limit: Limit;

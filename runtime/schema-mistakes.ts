@@ -61,7 +61,10 @@ function mistake(path: ValuePath, problem: string): SchemaMistake {
   return { path, problem, isUnknown: false };
 }
 
-/** Returns the mistakes inside a list or map. Empty if the value itself is of the wrong kind. */
+/**
+ * Returns the mistakes inside a list or map. Returns an empty list if the value itself has the
+ * wrong type.
+ */
 function mistakesWithin(
   schema: TSchema,
   value: unknown,
@@ -122,8 +125,8 @@ function mistakesOfMembers(
 }
 
 /**
- * Whether a value is of the kind that a schema describes: a list, a map, a text or a number. For a
- * union of schemas, only the mistakes against schemas of this kind are reported.
+ * Whether a value has the basic type of a schema: list, map, text or number. For a union of
+ * schemas, only mistakes against the schemas with the type of the value are reported.
  */
 function isAlike(schema: TSchema, value: unknown): boolean {
   if (Array.isArray(value)) return Type.IsArray(schema);

@@ -11,12 +11,12 @@ export interface WorkerPoolOptions {
   /** URL of the worker script. */
   readonly script: URL;
   /**
-   * Maximum number of threads, besides those that the limit reserves for owners without a task. A
-   * thread starts when the others are busy. Default: one less than the number of processors, but 1
-   * or 2.
+   * Maximum number of threads, not counting the threads that the limit reserves for owners without
+   * a task. A thread starts when the others are busy. Default: one less than the number of
+   * processors, but 1 or 2.
    */
   readonly threads?: number;
-  /** Maximum number of waiting tasks. Default: that of the limit. */
+  /** Maximum number of waiting tasks. Default: the number in the limit. */
   readonly waiting?: LimitValues['waiting'];
   /** Timeout of a task, in milliseconds, after which its thread is terminated. Default: 30,000. */
   readonly deadlineMs?: number;

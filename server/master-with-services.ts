@@ -33,8 +33,8 @@ export interface MasterServer {
   /** Waits for requests in progress, then closes everything. Can be called more than once. */
   close(): Promise<void>;
   /**
-   * Resolves when the server has closed. If it closed itself because another process has taken over
-   * the store, or because a site could not start again, the value is the error.
+   * Resolves when the server has closed. The value is an error if the server closed itself: another
+   * process has taken over the store, or a site could not restart.
    */
   readonly closed: Promise<Error | undefined>;
 }
@@ -109,7 +109,7 @@ export class MasterWithServices implements UnstartedMasterServer {
   readonly closed: Promise<Error | undefined>;
   readonly #api: HttpApiExtension = new HttpApiExtension();
   readonly #options: Omit<ServeOptions, 'service'>;
-  /** Reads the options of a site without those of its bundle. */
+  /** Reads the site's own options, without the options of its bundle. */
   readonly #readOwn: SiteServeOptions['readOwn'] | undefined;
   readonly #bundleInUse: SiteServeOptions['bundleInUse'] | undefined;
   #tellClosed: (error: Error | undefined) => void = () => {};

@@ -15,7 +15,7 @@ import type { ServeOptions } from './serve-options.ts';
 export interface SiteServeOptions extends ServeOptions {
   readonly config: MasterConfig;
   readonly readConfig: () => Promise<MasterConfig>;
-  /** Reads the options without those of the bundle. */
+  /** Reads the site's own options, without the options of its bundle. */
   readonly readOwn: () => Promise<MasterConfig>;
   /** Returns the path of the bundle in use, or `undefined` if there is none. */
   readonly bundleInUse: () => Promise<string | undefined>;

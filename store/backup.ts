@@ -156,7 +156,7 @@ async function nameBackup(target: string, now: Date): Promise<string> {
   );
 }
 
-/** Removes temporary files of backups whose process was killed. */
+/** Removes temporary files of incomplete backups, after their process was killed. */
 async function removeStalePartials(directory: string): Promise<void> {
   for (const name of await readdir(directory)) {
     const [, pid] = partialName.exec(name) ?? [];

@@ -43,8 +43,7 @@ export class ChangeFeed {
   }
 
   /**
-   * Calls `listener` with each change below a prefix, in the event loop turn in which it was
-   * applied.
+   * Calls `listener` with each change below a prefix, in the same event loop turn as the change.
    */
   listen(prefix: Buffer, listener: (change: Change) => void, signal: AbortSignal): void {
     const entry = { prefix, listener };

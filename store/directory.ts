@@ -327,7 +327,7 @@ const writableByOthers = 0o002;
 const writableByGroupOrOthers = 0o022;
 
 /**
- * Creates the directory if it is missing, private to its owner (0700), and returns its real path.
+ * Creates the directory with mode 0700 if it is missing, and returns its real path.
  * @throws StoreError ERR_STORE_PERMISSIONS if others can write to it or replace it
  */
 export async function preparePrivateDirectory(directory: string): Promise<string> {

@@ -94,7 +94,7 @@ export interface Hold {
  * write to the row. A process that was replaced can no longer write to it.
  */
 export class HeldRows {
-  /** Id by which the rows name this process. */
+  /** Id of this process in the rows. */
   readonly process: string = randomUUID();
   readonly #options: HeldRowsOptions;
   readonly #rows = new Map<string, HeldRow>();
@@ -228,9 +228,8 @@ export class HeldRows {
   }
 
   /**
-   * Performs a write whose condition is {@link condition} or {@link end}. If the row has changed
-   * but still names this process, it repeats the write. A cancel request changes the row in this
-   * way.
+   * Performs a write with the condition {@link condition} or {@link end}. Repeats the write if the
+   * row has changed but still names this process, for example after a cancel request.
    * @throws StoreError ERR_REVISION once another process performs the work
    */
   async whileOwn(id: string, write: () => Promise<void>): Promise<void> {
@@ -295,10 +294,7 @@ export class HeldRows {
     this.#options.onChange?.(id, undefined);
   }
 
-  /**
-   * Whether the process that the row names has stopped, so that another process may continue the
-   * work.
-   */
+  /** Whether the process in the row has stopped, so that another process may continue the work. */
   #isFree({ member, process }: HeldRow): boolean {
     if (process === noProcess) return true;
     const { cluster } = this.#options;

@@ -26,8 +26,7 @@ export function encodeKey(key: Key): Buffer {
 }
 
 /**
- * Returns the bytes with which every encoded key under `prefix` begins. The empty prefix has no
- * bytes.
+ * Returns the common first bytes of all encoded keys under `prefix`. The empty prefix has no bytes.
  * @throws StoreError ERR_KEY
  */
 export function encodePrefix(prefix: Key): Buffer {

@@ -97,8 +97,8 @@ async function checkRestored(
   { file, adapt, now = Date.now }: RestoreOptions,
 ): Promise<StoreInspection> {
   const tables = openLmdbTables(directory);
-  // A store that is restored unchanged may be that of a cluster member. The cluster log then
-  // decides when rows expire, so this store removes no expired rows.
+  // The restored store may belong to a cluster member. The cluster log then decides when rows
+  // expire, so this store removes no expired rows.
   const store = new TableStore(tables, now, adapt !== undefined);
   try {
     const found = checkTables(tables);

@@ -13,7 +13,7 @@ import { StoreError } from './errors.ts';
 import { checkRowBody } from './row-limits.ts';
 import type { Entry } from './store.ts';
 
-/** Codec of a field whose JavaScript values MessagePack cannot represent exactly. */
+/** Codec of a field. Only for values that MessagePack cannot represent exactly. */
 export interface FieldCodec {
   pack(value: unknown): Uint8Array;
   unpack(bytes: Uint8Array): unknown;
@@ -38,7 +38,7 @@ export interface RowDefinition<S extends TSchema> {
    * rejected.
    */
   readonly unversioned?: (bytes: Uint8Array) => unknown;
-  /** Whether a row has version 0. Default: rows whose first byte is not 0xC1. */
+  /** Whether a row has version 0. Default: whether its first byte is not 0xC1. */
   readonly isUnversioned?: (bytes: Uint8Array) => boolean;
   /**
    * Functions that upgrade a row by one version. The function at index n upgrades from version n +

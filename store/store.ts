@@ -19,7 +19,7 @@ export interface Entry {
   readonly value: Uint8Array;
   /**
    * Revision of the {@link Store.write} that wrote the entry. Each write has a higher revision than
-   * the one before. A revision is never reused.
+   * the previous write. A revision is never reused.
    */
   readonly revision: number;
   /** Expiry time in milliseconds since 1970. Reads return no entry from this time on. */
@@ -138,7 +138,9 @@ const partBytes = 262_144;
 /** Maximum overhead of an operation besides its key and value, in bytes. */
 const stepBytes = 64;
 
-/** Writes operations that need not be atomic, in parts that are small enough for any engine. */
+/**
+ * Writes operations in several parts, each small enough for any engine. The whole is not atomic.
+ */
 export async function writeInParts(
   store: Pick<Store, 'write'>,
   operations: readonly Operation[],

@@ -125,7 +125,7 @@ export class TableStore implements Store {
     return this.#closed;
   }
 
-  /** Runs work. {@link close} waits for its end. */
+  /** Runs work. {@link close} waits until the work has ended. */
   protected busy<T>(work: () => Promise<T>): Promise<T> {
     this.#refuseWhenClosed();
     return this.follow(work());

@@ -1,6 +1,6 @@
 /**
- * `saltbridge acl learn` and `saltbridge acl replay`, which evaluate decisions that the master has
- * recorded.
+ * `saltbridge acl learn` and `saltbridge acl replay`. They evaluate the recorded decisions of the
+ * master.
  */
 
 import type { Command } from 'commander';
@@ -88,7 +88,7 @@ function formatReplayReport({
       : [`${uncertain} of these changes are uncertain, because their records are incomplete`]),
     ...(missed === 0 ? [] : [`${missed} requests since the start of the master were not recorded`]),
   ];
-  const summary = `${decisions} recorded decisions on ${requests} requests, of which ${changes.length} would change`;
+  const summary = `${decisions} recorded decisions on ${requests} requests; ${changes.length} would change`;
   return [...changes.map(formatReplayChange), [summary, ...notes].join('; ')]
     .map(escapeName)
     .join('\n');

@@ -19,7 +19,7 @@ interface AclOptions {
   readonly json?: boolean;
 }
 
-/** Further attributes of the user, service or minion whose rights are queried. */
+/** Further attributes of the subject, which is a user, service or minion. */
 interface SubjectOptions {
   readonly group?: readonly string[];
   readonly eauth?: string;
@@ -88,7 +88,7 @@ function addExplain(acl: Command, context: CommandContext): void {
     .option('--target <compound>', 'target of the job')
     .option('--data <json>', 'data of the event')
     .option('--bytes <number>', 'size of the event')
-    .option('--owner <id>', 'minion whose mine data is requested')
+    .option('--owner <id>', 'owner of the requested mine data')
     .option('--group <name...>', 'groups of a user')
     .option('--eauth <name>', 'eauth back end that authenticated the user')
     .option('--role <name...>', 'roles in the Keystone project')

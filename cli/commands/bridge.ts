@@ -270,7 +270,10 @@ function addRun(bridge: Command, context: CommandContext): void {
       '--key <key>',
       'idempotency key; a second call with the same key returns the run of the first',
     )
-    .option('--project <name>', 'project in which the idempotency key is unique')
+    .option(
+      '--project <name>',
+      'project of the idempotency key; the key is unique within the project',
+    )
     .option(
       '--service <name>',
       'apply the rules for this service to the call (default: no restrictions)',
@@ -397,7 +400,7 @@ export function parseParameters(text: string): WireValue {
   throw new InvalidArgumentError('the value is not a JSON object.');
 }
 
-/** Defines `saltbridge bridge`, whose subcommands call the bridge of the running master. */
+/** Defines `saltbridge bridge`. Its subcommands call the bridge of the running master. */
 export function defineBridge(command: Command, context: CommandContext): void {
   addNamedCommands(command, context);
   addPlanCommands(command, context);

@@ -25,9 +25,9 @@ interface CompletionOption {
   readonly value: CompletionKind | undefined;
 }
 
-/** The program itself or one of its commands, for completion. */
+/** Command for completion: the program itself, or one of its subcommands. */
 interface CompletionCommand {
-  /** Names of the commands from the program to this one. Empty for the program itself. */
+  /** Names of the commands from the program to this command. Empty for the program itself. */
   readonly path: readonly string[];
   readonly description: string;
   readonly options: readonly CompletionOption[];

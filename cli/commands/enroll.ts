@@ -79,7 +79,7 @@ async function readUserData(file: string): Promise<string> {
 
 /**
  * Reads a list of minions from a file.
- * @param project - project of minions for which the list names none
+ * @param project - project of minions without a project in the list
  * @throws CommandError ERR_ARGS
  */
 async function readMinionList(
@@ -188,9 +188,7 @@ function withCommonOptions(command: Command): Command {
 function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const create = enroll
     .command('create')
-    .description(
-      'create an enrolment, and print the user-data with which the machine becomes a minion',
-    )
+    .description('create an enrolment, and print user-data that makes the machine a minion')
     .argument('<id>', 'id of the minion')
     .requiredOption('--project <name>', 'project that owns the machine')
     .option(
@@ -200,14 +198,14 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
     .option('--address <ip>', 'IP address of the machine; only this address can use the ticket')
     .option(
       '--agent',
-      'let the machine claim its key through the metadata agent of its network, not through the URL in the option enroll: url',
+      'let the machine claim its key through the metadata agent of its network instead of the URL in the option enroll: url',
     )
     .option(
       '--master <address...>',
       'addresses of masters for the minion configuration (default: the option enroll: masters)',
     )
     .addOption(
-      new Option('--by <way>', 'method by which the key of the minion is accepted')
+      new Option('--by <way>', 'method of accepting the key of the minion')
         .choices(['claim', 'keys', 'grain'])
         .default('claim'),
     )
@@ -228,7 +226,7 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
     )
     .option(
       '--protocol <n>',
-      'lowest protocol version with which the minion may sign in',
+      'lowest protocol version that the minion may use to sign in',
       parseProtocol,
     )
     .option('--ticket', 'print the ticket only, without user-data')
@@ -252,7 +250,7 @@ function addImport(enroll: Command, context: CommandContext, open: OpenBridge): 
     .command('import')
     .description('accept the keys of all minions in a list; if one entry is invalid, accept none')
     .argument('<file>', 'JSON: a list of {id, publicKey or fingerprint, project?}; - for stdin')
-    .option('--project <name>', 'project of minions for which the list names none');
+    .option('--project <name>', 'project of minions without a project in the list');
   withCommonOptions(command).action(
     async (file: string, options: CommonOptions & { readonly project?: string }) => {
       const minions = await readMinionList(file, options.project, context);

@@ -262,7 +262,7 @@ export class BatchFollower {
   readonly #stdout: CommandContext['stdout'];
   readonly #stderr: CommandContext['stderr'];
   readonly #options: BatchFollowerOptions;
-  /** Returns that are printed at the end, with `--static`. */
+  /** Minions' returns, which are printed at the end. Used only with `--static`. */
   readonly #returns: MinionReturn[] = [];
   readonly #silent: string[] = [];
   #jid: string | undefined;

@@ -1,6 +1,6 @@
 /**
- * `saltbridge heat`: handles Heat templates whose resources have roles, and whose machines write
- * values for each other.
+ * `saltbridge heat`: handles Heat templates with roles for resources and with values that machines
+ * write for each other.
  */
 
 import { type Command, Option } from 'commander';

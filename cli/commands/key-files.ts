@@ -22,8 +22,8 @@ const minBits = 2048;
 const maxBits = 8_192;
 
 /**
- * Creates a key pair and writes its files. The private key has mode 0400, the public one 0644. If
- * one file cannot be written, the other is removed.
+ * Creates a key pair and writes its files. The private key has mode 0400, and the public key mode
+ * 0644. If one file cannot be written, the other file is removed.
  * @throws CommandError ERR_ARGS, ERR_FILE_EXISTS
  */
 export async function generateKeyFiles(

@@ -195,7 +195,9 @@ interface GenerateOptions {
   readonly json?: boolean;
 }
 
-/** For each operation, the key states that it changes, and further states that options add. */
+/**
+ * Key operations. Each changes keys in certain states, and in further states if options add them.
+ */
 const operations: readonly {
   readonly operation: KeyOperation;
   readonly description: string;

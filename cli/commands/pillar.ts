@@ -80,14 +80,14 @@ function addDiff(pillar: Command, context: CommandContext): void {
 function addInputs(pillar: Command, context: CommandContext): void {
   pillar
     .command('inputs')
-    .description('count the compiled pillars, and list the grains by which they differ')
+    .description('count the compiled pillars, and list the grains that they depend on')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
     .action((options: PillarOptions) => printPillarInputs(context, options));
 }
 
-/** Prints the inputs by which the compiled pillars of the master differ. */
+/** Prints the number of compiled pillars and the grains that they depend on. */
 async function printPillarInputs(
   context: CommandContext,
   { configDir, json }: Pick<PillarOptions, 'configDir' | 'json'>,

@@ -39,7 +39,7 @@ interface CopyRequest {
   readonly destination: string;
 }
 
-/** Source file in the form in which `--chunked` sends it. */
+/** Source file as `--chunked` sends it. */
 interface SourceFile {
   readonly file: string;
   /** Permission bits of the file, or `undefined` for an empty directory. */
@@ -178,8 +178,8 @@ class FileCopier {
 }
 
 /**
- * Reads a file. Returns `undefined` if the file does not exist. Like Salt, the command skips such a
- * file silently.
+ * Reads a file. Returns `undefined` if the file does not exist. Like Salt, the command then skips
+ * the file silently.
  */
 async function readWhole(file: string): Promise<string | undefined> {
   const found = await stat(file).catch(absentFile);
@@ -254,7 +254,7 @@ async function* readChunks(file: string, size: number): AsyncGenerator<Buffer, v
 
 /**
  * Reads from a file until the buffer is full.
- * @returns the number of bytes that were read, which is smaller only at the end of the file
+ * @returns the number of bytes read. It is smaller than the buffer only at the end of the file
  */
 async function fill(handle: FileHandle, buffer: Buffer): Promise<number> {
   let length = 0;

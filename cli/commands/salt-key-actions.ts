@@ -72,7 +72,7 @@ export class SaltKeyActions {
     await this.#show(await this.#texts(match, 'publicKey'));
   }
 
-  /** Prints the matching fingerprints, and those of the master's own keys. */
+  /** Prints the matching fingerprints, and the fingerprints of the master's own keys. */
   async fingerprints(match: string | undefined): Promise<void> {
     const texts = await this.#texts(match, 'fingerprint');
     const matches = globMatcher(match ?? '*');
@@ -146,8 +146,8 @@ export class SaltKeyActions {
   }
 
   /**
-   * Changes the chosen keys. As in Salt, an id occurs in the result once for each state in which it
-   * is found afterwards.
+   * Changes the chosen keys. As in Salt, the result contains an id once for each state that the id
+   * has afterwards.
    */
   async #apply(operation: KeyOperation, chosen: readonly ListedKey[]): Promise<string[]> {
     const changed: ListedKey[] = [];
@@ -173,8 +173,8 @@ export class SaltKeyActions {
 }
 
 /**
- * Returns the states in the order in which their keys are changed. Deletion affects all states.
- * Other operations begin with pending keys.
+ * Returns the key states in the order of changing. Deletion affects all states. Other operations
+ * begin with pending keys.
  */
 function changeOrder({ operation, include }: KeyChangeRequest): typeof keyPlaces {
   if (operation === 'delete') return keyPlaces;

@@ -25,7 +25,7 @@ export interface SignatureOptions {
 
 /**
  * Creates `<name>.pem` and `<name>.pub`. Existing files stay unchanged.
- * @param passphrase - passphrase with which the private key is encrypted
+ * @param passphrase - passphrase that encrypts the private key
  * @returns the fingerprint of the public key
  */
 export async function generateSaltKeyPair(

@@ -13,7 +13,7 @@ import { errorCodeOf } from '../errors.ts';
 import { changeKey, type KeyOperation } from './key.ts';
 import type { KeyPlaceName } from './salt-key-output.ts';
 
-/** Salt's directories of keys, in the order in which Salt searches them. */
+/** Salt's directories of keys, in Salt's order of searching. */
 export const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state: KeyState }[] = [
   { place: 'minions', state: 'accepted' },
   { place: 'minions_pre', state: 'pending' },
@@ -70,7 +70,7 @@ export function localKeySource(api: MasterApi['keys'], configDir: string): SaltK
   };
 }
 
-/** Returns the fingerprints of private key files, with which an operator can compare two files. */
+/** Returns the fingerprints of private key files, so that an operator can compare two files. */
 async function privateHalves(
   own: readonly LocalKeyInfo[],
   configDir: string,
@@ -124,8 +124,8 @@ export function userKeySource(wheel: UserApi['wheel']): SaltKeySource {
 }
 
 /**
- * Returns the options with which a wheel function includes further states. Deletion includes all
- * states without options.
+ * Returns the options of a wheel function that include further states. Deletion includes all states
+ * without options.
  */
 function includedBy(operation: KeyOperation, state: KeyState): Readonly<Record<string, boolean>> {
   return operation === 'delete' || state === 'pending' ? {} : { [`include_${state}`]: true };

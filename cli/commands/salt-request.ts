@@ -16,7 +16,7 @@ export interface SaltRequestOptions extends TargetOptions {
   readonly jid?: string;
   readonly argsSeparator: string;
   /**
-   * Names of keyword arguments whose values are not parsed, separated by commas. Commander stores
+   * Names of keyword arguments, separated by commas. Their values are not parsed. Commander stores
    * `--no-parse` under this name.
    */
   readonly parse: string;

@@ -25,7 +25,7 @@ interface SaltRunOptions extends OutputCommandOptions, LoginOptions {
   readonly quiet?: boolean;
   readonly jid?: string;
   /**
-   * Names of keyword arguments whose values are not parsed, separated by commas. Commander stores
+   * Names of keyword arguments, separated by commas. Their values are not parsed. Commander stores
    * `--no-parse` under this name.
    */
   readonly parse: string;
@@ -124,9 +124,9 @@ async function printResult(
 }
 
 /**
- * Splits a result `{outputter, data}`, in which a function selects its outputter. Results of
- * orchestrations have further members. If the user selects an outputter for them, it formats the
- * whole result.
+ * Splits a result `{outputter, data}`: a function can select the outputter of its result. Results
+ * of orchestrations have further members. If the user selects an outputter for an orchestration, it
+ * formats the whole result.
  */
 function splitOutputter(
   value: WireValue,

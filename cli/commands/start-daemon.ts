@@ -16,7 +16,7 @@ const pollMs = 100;
 
 /**
  * Starts a Node.js program without a terminal, and waits until its local socket responds.
- * @param argv - arguments of the new process, of which the first is the file of the program
+ * @param argv - arguments of the new process. The first argument is the file of the program
  * @param owner - owner of a new log file
  * @returns process id
  * @throws CommandError ERR_MASTER_NOT_READY if the process ends early or does not respond within a

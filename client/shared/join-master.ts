@@ -445,8 +445,8 @@ function rereadOf({ readConfig, config }: SharedMasterOptions): SharedMasterOpti
 }
 
 /**
- * Returns the options of a master with this complete configuration. Other sources of configuration
- * in `options` are left out.
+ * Returns the options with the complete configuration, which replaces a given directory or given
+ * values.
  */
 function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMasterOptions {
   const { extensions = [], logger, logLevel, now } = options;

@@ -14,8 +14,8 @@ export interface AppenderOptions {
   /** Maximum time that a write waits for the log, in milliseconds. */
   readonly writeTimeoutMs: number;
   /**
-   * Function that is called if the log assigns a new entry a position that this store has already
-   * applied. In this case, the log has lost entries.
+   * Function that is called if the log has lost entries: a new entry gets a position that this
+   * store has already applied.
    */
   readonly onBehind: (position: number) => void;
 }
@@ -71,7 +71,10 @@ export class Appender {
     return this.#options.cipher.session.toString('hex');
   }
 
-  /** Time for which the log has accepted no entry, in milliseconds. */
+  /**
+   * Time since the log began to reject this member's entries, in milliseconds. 0 if it accepts
+   * them.
+   */
   get failingMs(): number {
     return this.#failingSince === undefined ? 0 : performance.now() - this.#failingSince;
   }

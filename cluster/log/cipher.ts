@@ -35,7 +35,7 @@ const headBytes = 1 + sessionBytes + 8;
 const tagBytes = 16;
 const maxKnownKeys = 64;
 
-/** Number of bytes by which an encrypted message exceeds its body. */
+/** Difference between the sizes of an encrypted message and its body, in bytes. */
 export const sealOverheadBytes: number = headBytes + tagBytes;
 
 /**
@@ -62,7 +62,7 @@ export class LogCipher {
     this.#mark = sealVersion + kindMarks[kind];
   }
 
-  /** Encrypts a message. Its counter is one more than that of the previous message. */
+  /** Encrypts a message. Its counter is one more than the counter of the previous message. */
   seal(body: Uint8Array): { readonly counter: number; readonly bytes: Buffer } {
     this.#counter += 1;
     const head = Buffer.alloc(headBytes);

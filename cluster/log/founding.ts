@@ -77,7 +77,7 @@ function stateOf(mark: HistoryMark, entry: string, time: number): ViewState {
 }
 
 /**
- * Returns the state from which a store continues to follow a log.
+ * Returns the state with which a store begins or continues to follow a log.
  * @throws StoreError ERR_CLUSTER_LOG, ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET, ERR_STORE_DIVERGED
  */
 export async function startingState(
@@ -113,8 +113,8 @@ export async function startingState(
 }
 
 /**
- * Whether the store belongs to this log: the log's entry at the store's position is the entry that
- * the store has applied.
+ * Whether the store belongs to this log. Compares the log's entry at the store's position with the
+ * last entry that the store has applied.
  */
 async function follows(
   state: ViewState,

@@ -21,8 +21,8 @@ export interface JetStreamLogOptions {
    */
   readonly cluster: string;
   /**
-   * Number of replicas with which a missing stream is created. If the option is absent, no stream
-   * is created.
+   * Creates the stream if it is missing, with this number of replicas. If the option is absent, no
+   * stream is created.
    */
   readonly create?: { readonly replicas: number } | undefined;
   readonly user?: string | undefined;

@@ -31,7 +31,7 @@ export class LatestMessages {
   /**
    * Whether a message belongs to the current session of a member and is newer than all earlier
    * messages.
-   * @param session - session that the message names
+   * @param session - the session in the content of the message
    */
   isNew(member: string, session: string, { session: sealedBy, counter }: OpenedMessage): boolean {
     if (this.#view.state.members[member]?.session !== session) return false;

@@ -7,7 +7,10 @@ const maxWaiting = 64;
  * no consumer, a full disk, or a blocked thread.
  */
 export class LogEndWatch {
-  /** Time at which this member had certainly applied the whole log, by `performance.now()`. */
+  /**
+   * Latest time at which this member is known to have applied the whole log, by
+   * `performance.now()`.
+   */
   #completeAt = performance.now();
   /** Reported ends of the log that this member has not applied yet, the oldest first. */
   readonly #waiting: { readonly position: number; readonly at: number }[] = [];
@@ -18,7 +21,7 @@ export class LogEndWatch {
   }
 
   /**
-   * Records an end of the log.
+   * Records a reported end of the log.
    * @param at - time of the request that reported it, by `performance.now()`
    * @param applied - position up to which this member has applied the log
    */

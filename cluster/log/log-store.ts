@@ -48,7 +48,7 @@ export interface LogStoreOptions extends EmbeddedStoreOptions {
    * `local` while the cluster has one member, otherwise `refuse`.
    */
   readonly whenAlone?: 'local' | 'refuse' | undefined;
-  /** Function that is called once if the history of the store differs from that of the log. */
+  /** Function that is called once if the histories of the store and the log differ. */
   readonly onDiverged?: (error: StoreError) => void;
   /**
    * Maximum time that a write waits for the log and for other members, in milliseconds. Default:
@@ -81,10 +81,12 @@ interface LogStoreStatus {
   readonly isAlone: boolean;
   /** Whether writes are rejected because too few members are running. */
   readonly refusesWrites: boolean;
-  /** Time for which the log has accepted no write of this member, in milliseconds. */
+  /**
+   * Time since the log began to reject this member's writes, in milliseconds. 0 if it accepts them.
+   */
   readonly failingMs: number;
   /**
-   * Numbers of repeated entries and of entries that were not encrypted by a member. Such entries
+   * Number of repeated entries, and number of entries that no member has encrypted. These entries
    * have no effect.
    */
   readonly repeatedEntries: number;
@@ -295,9 +297,8 @@ export class LogStore extends TableStore {
   }
 
   /**
-   * Creates a backup from which another member can be restored, and then trims the log. Entries are
-   * deleted if they are older than the second-latest backup, and if all running members have
-   * applied them.
+   * Creates a backup for restoring another member, and then trims the log. Deletes entries that are
+   * older than the second-latest backup and that all running members have applied.
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL, ERR_CLUSTER_OUTCOME
    */
   backup(target: string): Promise<BackupReceipt> {

@@ -15,8 +15,8 @@ export interface MemberStatus {
   readonly position: number;
   readonly isAlive: boolean;
   /**
-   * Difference between that member's clock and this member's clock, in milliseconds. It is positive
-   * if the other clock is ahead, and includes the transmission time of a message.
+   * Clock of the other member minus clock of this member, in milliseconds. The difference includes
+   * the transmission time of a message.
    */
   readonly clockSkewMs: number | undefined;
 }
@@ -61,8 +61,8 @@ interface Waiting {
 }
 
 /**
- * Observes the other members: which of them are running, what they have applied, and whether their
- * histories agree with that of this member.
+ * Observes the other members. Records which members are running, up to which position they have
+ * applied the log, and whether their histories agree with the history of this member.
  */
 export class Members {
   readonly #options: MembersOptions;
@@ -74,7 +74,7 @@ export class Members {
    * this member reaches their position.
    */
   readonly #toCompare = new Map<string, HistoryMark>();
-  /** Members whose hash differs from that of this member, by name. */
+  /** Members with a different hash than this member at the same position, by name. */
   readonly #disputes = new Map<string, { readonly position: number; readonly since: number }>();
   readonly #ending = new AbortController();
   readonly #timer: NodeJS.Timeout;
@@ -172,7 +172,7 @@ export class Members {
   }
 
   /**
-   * Compares the reported history of a member with that of this member at the same position.
+   * Compares the reported hash of a member with this member's hash at the same position.
    * @param name - name of the member
    */
   compare(name: string, mark: HistoryMark): void {

@@ -13,7 +13,7 @@ import { LogView, readViewState } from './view.ts';
 export interface ReplayPoint {
   /** Position of the last entry to apply. */
   readonly position?: number;
-  /** Time in milliseconds since 1970. Entries that were written after it are not applied. */
+  /** Time in milliseconds since 1970. Later entries are not applied. */
   readonly time?: number;
 }
 
@@ -45,7 +45,7 @@ export interface ReplayReceipt {
 
 const entriesPerStep = 256;
 const retryMs = 250;
-/** Maximum number of consecutive attempts in which reading the log fails or returns nothing. */
+/** Maximum number of consecutive attempts to read the log that fail or return nothing. */
 const maxFailures = 40;
 
 /**

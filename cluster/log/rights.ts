@@ -9,7 +9,7 @@ import { StoreError } from '#store';
 
 type Transport = typeof import('@nats-io/transport-node');
 
-/** Names on which the required rights depend. */
+/** Properties of a member that determine which rights it requires. */
 export interface RightsOptions {
   /** Name of the JetStream stream that contains the log. */
   readonly stream: string;
@@ -118,7 +118,7 @@ class Refusals {
     void this.#watch();
   }
 
-  /** Returns the subjects to which the server did not allow the user to publish. */
+  /** Returns the subjects that the user may not publish to. */
   async ofPublishing(probes: readonly Probe[]): Promise<readonly string[]> {
     for (const { subject, payload, headers } of probes) {
       this.#connection.publish(subject, payload, headers === undefined ? {} : { headers });

@@ -5,7 +5,7 @@
 
 /** An entry of a log. */
 export interface LogEntry {
-  /** Position, one more than that of the previous entry. Positions are never reused. */
+  /** Position: one more than the position of the previous entry. Positions are never reused. */
   readonly position: number;
   readonly bytes: Uint8Array;
 }

@@ -21,7 +21,8 @@ interface MemberState {
   /** Position of the entry that began this session. */
   readonly openedAt: number;
   /**
-   * Counter up to which all entries of the session were applied, or will not be applied any more.
+   * Highest counter without a pending entry before it. Each entry of the session up to this counter
+   * was applied, or will never be applied.
    */
   readonly through: number;
   /** Counters of further applied entries of the session. All of them are greater than `through`. */
@@ -38,7 +39,7 @@ export interface ViewState extends HistoryMark {
   /** Latest time of an entry, in milliseconds since 1970. */
   readonly time: number;
   readonly members: Readonly<Record<string, MemberState>>;
-  /** Positions at which former members were removed, by name. */
+  /** Position of the entry that removed a former member, by name. */
   readonly departed: Readonly<Record<string, number>>;
   /** Positions of the last two snapshots, the older one first. */
   readonly snapshots: readonly number[];
@@ -71,7 +72,7 @@ const sweepIntervalMs = 1000;
  * missing entry is ignored when it arrives later.
  */
 const maxBeyond = 256;
-/** Maximum number of positions whose hash is cached. */
+/** Maximum number of cached hashes. One hash is cached per position. */
 const maxKnownHashes = 8192;
 
 /** Reads the stored state. Returns `undefined` if the store has never followed a log. */
@@ -115,7 +116,7 @@ export class LogView {
     return this.#repeated;
   }
 
-  /** Number of entries that were not encrypted by a member. They have no effect. */
+  /** Number of entries that no member has encrypted. They have no effect. */
   get foreign(): number {
     return this.#foreign;
   }
@@ -238,8 +239,8 @@ function applyBody(before: ViewState, context: BodyContext): BodyResult {
   if (content.kind === 'found') return { state: before };
   if (content.kind === 'open') {
     const past = before.members[member]?.openedAt ?? before.departed[member] ?? 0;
-    // A member that opens its store has applied all its earlier openings. If it has not, the entry
-    // is an old one that was repeated.
+    // When a member opens its store, it has applied the entries of all its earlier openings. If it
+    // has not, this entry is a repetition of an old entry.
     if (body.known.position < past) return { state: before };
     const { session, counter: through } = message;
     const opened: MemberState = { session, openedAt: position, through, beyond: [] };

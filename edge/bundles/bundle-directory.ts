@@ -1,7 +1,7 @@
 /**
- * Bundles on the disk of a site. Each bundle has a directory of its own, which never changes. The
- * symbolic link `current` names the bundle in use. The file `switch.json` exists while a bundle is
- * in use that has not yet passed its check.
+ * Bundles on the disk of a site. Each bundle has its own directory, whose files never change. The
+ * symbolic link `current` points to the bundle in use. The file `switch.json` exists until the
+ * bundle in use has passed its check.
  */
 
 import { createHash } from 'node:crypto';
@@ -46,7 +46,10 @@ const SwitchSchema = Type.Object({
   minions: Type.Array(Type.String()),
 });
 
-/** A switch to another version that has not been confirmed. */
+/**
+ * Switch to another version that is not confirmed yet, because the check of the new bundle has not
+ * ended.
+ */
 export type PendingSwitch = Readonly<Static<typeof SwitchSchema>>;
 
 const FailureSchema = Type.Object({
@@ -55,7 +58,7 @@ const FailureSchema = Type.Object({
   message: Type.String(),
 });
 
-/** A version that the site has refused, and does not install again. */
+/** Version that the site has refused. It does not install this version again. */
 export type BundleFailure = Readonly<Static<typeof FailureSchema>>;
 
 /** Installed bundle. */
@@ -72,16 +75,18 @@ export interface NewBundle {
   readonly manifestBytes: Buffer;
   readonly manifest: Manifest;
   readonly from: InstalledBundle | undefined;
-  /** Contents of the files that the former bundle lacks. */
+  /** Returns the contents of the files that the former bundle lacks. */
   readonly contents: () => Readable;
 }
 
-/** State after a start of the master. */
+/** State of the bundles after a start of the master. */
 export type RecoveredSwitch =
   | { readonly kind: 'none' }
   /** The new bundle is in use and must be checked. */
   | { readonly kind: 'pending'; readonly pending: PendingSwitch }
-  /** The former bundle is in use again, but the master has started with the new one. */
+  /**
+   * The former bundle is in use again, but the master has loaded the new bundle and must restart.
+   */
   | { readonly kind: 'reverted'; readonly failure: BundleFailure };
 
 /** Called before each change of a file, so that tests can interrupt it. */
@@ -130,8 +135,8 @@ export class BundleDirectory {
   }
 
   /**
-   * Writes a bundle to its directory. All files are verified and on disk before the directory gets
-   * its name.
+   * Writes a bundle to its directory. The directory gets its final name after all files are
+   * verified and on disk.
    * @throws EdgeError ERR_BUNDLE_CONTENT
    */
   async install({ manifestBytes, manifest, from, contents }: NewBundle): Promise<void> {
@@ -160,7 +165,9 @@ export class BundleDirectory {
     await syncDirectory(this.#bundles);
   }
 
-  /** Uses a version from now on. The switch is pending until {@link commit} or {@link revert}. */
+  /**
+   * Switches to a version. The switch is pending until {@link commit} or {@link revert} is called.
+   */
   async switchTo(version: number, minions: readonly string[]): Promise<void> {
     const from = await this.currentVersion();
     const pending: PendingSwitch = { from, to: version, starts: 0, minions: [...minions] };
@@ -187,7 +194,7 @@ export class BundleDirectory {
     }
   }
 
-  /** Uses the former version again, and records why the new one was refused. */
+  /** Switches back to the former version, and records why the new version was refused. */
   async revert(failure: BundleFailure): Promise<void> {
     const pending = await this.pending();
     await this.fail(failure);
@@ -209,8 +216,8 @@ export class BundleDirectory {
   }
 
   /**
-   * Continues after a start of the master. A new bundle gets one start: if the master ended before
-   * the check, the former bundle is used again.
+   * Continues a pending switch after a start of the master. If the master already started once with
+   * the new bundle and ended before the check, the site uses the former bundle again.
    */
   async recover(): Promise<RecoveredSwitch> {
     const pending = await this.pending();
@@ -219,7 +226,7 @@ export class BundleDirectory {
     const failure = await this.failure();
     const isRefused = failure?.version === to;
     if ((await this.currentVersion()) !== to && !isRefused) {
-      // The former process ended before it replaced the link.
+      // The previous process ended before it replaced the link.
       this.#beforeStep('remove switch.json of a switch that was not made');
       await this.#remove('switch.json');
       return { kind: 'none' };
@@ -278,7 +285,7 @@ export class BundleDirectory {
     return [...directories];
   }
 
-  /** Writes the contents of a pack to files. It never writes more than the manifest permits. */
+  /** Writes the contents of a pack to files. Never writes more bytes than the manifest states. */
   async #unpack(incomplete: string, files: readonly BundleFile[], stream: Readable): Promise<void> {
     const chunks = new ChunkReader(stream);
     try {
@@ -293,7 +300,10 @@ export class BundleDirectory {
     }
   }
 
-  /** Adds the files whose content is in the former bundle, or in another file of the new one. */
+  /**
+   * Adds the files whose content also exists in the former bundle or in another file of the new
+   * bundle.
+   */
   async #reuse(
     incomplete: string,
     manifest: Manifest,
@@ -346,7 +356,7 @@ function refuse(problem: string): EdgeError {
   return new EdgeError('ERR_BUNDLE_CONTENT', `bundle refused: ${problem}`);
 }
 
-/** Reads a stream in pieces of at most a given size. */
+/** Reads a stream in chunks. The caller chooses the maximum size of each chunk. */
 class ChunkReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
@@ -376,7 +386,7 @@ class ChunkReader {
   }
 }
 
-/** Returns the whole content of a stream of a known size and digest. */
+/** Returns the whole content of a stream, and verifies its size and digest. */
 export async function readContent(
   stream: Readable,
   expected: { readonly length: number; readonly sha256: string },
@@ -427,7 +437,10 @@ async function writeContent(
   }
 }
 
-/** Links a file of the former bundle. Copies it if its mode differs or links are not possible. */
+/**
+ * Creates a hard link to a file of the former bundle. Copies the file if its mode differs or hard
+ * links are not possible.
+ */
 async function reuseFile(
   source: { readonly file: string; readonly executable: boolean },
   target: string,

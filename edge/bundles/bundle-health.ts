@@ -1,8 +1,8 @@
-/** Check of a bundle while it is in use: the pillar of sample minions. */
+/** Checks a bundle after the switch to it, by compiling the pillars of some minions. */
 
 import { type ExtensionHost, masterServices } from '#master';
 
-/** Number of minions whose pillar is compiled. */
+/** Number of minions whose pillars are compiled. */
 const sampleSize = 5;
 
 /** Returns some accepted minions whose pillar has no errors. */

@@ -1,4 +1,4 @@
-/** Keys of minions in a bundle. The centre decides about the keys that it lists. */
+/** Minion keys in a bundle: keys that the centre has accepted or revoked. */
 
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -13,7 +13,10 @@ interface KeysOfBundle {
   readonly revoked: ReadonlySet<string>;
 }
 
-/** Applies the keys of bundles, and reports keys that operators of the site have accepted. */
+/**
+ * Applies the keys of bundles, and reports to the centre which keys operators of the site have
+ * accepted.
+ */
 export class BundleKeys {
   readonly #host: ExtensionHost;
   #keys: KeysOfBundle = { accepted: new Map(), revoked: new Set() };
@@ -22,7 +25,7 @@ export class BundleKeys {
     this.#host = host;
   }
 
-  /** Accepts and deletes the keys that a bundle lists. */
+  /** Accepts the keys in `keys/accepted` of a bundle, and deletes the keys in `keys/revoked`. */
   async apply(bundle: string): Promise<void> {
     this.#keys = await readKeys(bundle);
     for (const id of this.#keys.revoked) await this.#revoke(id);
@@ -30,14 +33,17 @@ export class BundleKeys {
   }
 
   /**
-   * Appends an entry `key-claim` to the log for each key that is accepted at the site. It is a claim
-   * until a bundle contains it. Returns a function that ends this.
+   * Appends an entry `key-claim` to the log for each key that is accepted at the site and that the
+   * bundle lacks. Returns a function that stops this.
    */
   reportClaims(log: SiteLog): () => void {
     const { keys } = this.#host.use(masterServices.auth);
     return keys.onChange(({ id }) => {
       this.#report(id, log).catch((err: unknown) =>
-        this.#host.logger.error({ minion: id, err }, 'cannot report an accepted key to the centre'),
+        this.#host.logger.error(
+          { minion: id, err },
+          'cannot report an accepted minion key to the centre',
+        ),
       );
     });
   }
@@ -57,7 +63,7 @@ export class BundleKeys {
     await admission.exclusive(id, async () => {
       if (admission.keyOf(id) === undefined) return;
       await admission.retire(id);
-      logger.warn({ minion: id }, 'key deleted: the bundle of the centre revokes it');
+      logger.warn({ minion: id }, 'minion key deleted: the bundle of the centre revokes it');
     });
   }
 
@@ -72,7 +78,7 @@ export class BundleKeys {
         await admission.admit({ id, publicKey, protocol: 0 });
       });
     } catch (err) {
-      logger.error({ minion: id, err }, 'cannot accept a key of the bundle');
+      logger.error({ minion: id, err }, 'cannot accept a minion key of the bundle');
     }
   }
 }

@@ -8,10 +8,13 @@ import { bundleBounds, Sha256 } from './manifest.ts';
 /** Size of a part of a pack, in bytes. */
 export const partBytes = 65_536;
 
-/** Maximum number of parts whose digests are sent with a pack. */
+/**
+ * Maximum number of parts of a pack whose digests are sent. A larger pack is sent without the
+ * digests of its parts.
+ */
 export const maxPartDigests = 512;
 
-/** Maximum size of a metadata file, in bytes. One message carries it. */
+/** Maximum size of a metadata file, in bytes. It ensures that the file fits into one message. */
 export const maxMetadataBytes = 61_440;
 
 const strict = { additionalProperties: false };
@@ -19,7 +22,7 @@ const strict = { additionalProperties: false };
 /** Name of a metadata file of The Update Framework. */
 export const metadataName = /^(?:[1-9]\d{0,8}\.(?:root|snapshot|targets)|timestamp)\.json$/;
 
-/** Reads a metadata file. The reply has no bytes if the file does not exist. */
+/** Request to read a metadata file. The reply has no `bytes` if the file does not exist. */
 export const metadataMessage = defineMessage({
   name: 'bundle.metadata',
   sender: 'site',
@@ -32,14 +35,17 @@ const PackSchema = Type.Object({
   id: Sha256,
   sha256: Sha256,
   length: Type.Integer({ minimum: 0, maximum: 2 * bundleBounds.totalBytes }),
-  /** SHA-256 digests of the parts, one after the other. Absent if there are too many parts. */
+  /**
+   * Concatenated SHA-256 digests of the parts. Absent if there are more than {@link maxPartDigests}
+   * parts.
+   */
   parts: Type.Optional(Bytes),
 });
 
 /** Compressed contents, read in parts of {@link partBytes} with GET `/packs/<id>/<index>`. */
 export type Pack = Readonly<Static<typeof PackSchema>>;
 
-/** Asks for the packs that lead from one manifest to another. */
+/** Request for the packs with which a site can replace one bundle by another. */
 export const packMessage = defineMessage({
   name: 'bundle.pack',
   sender: 'site',
@@ -47,10 +53,13 @@ export const packMessage = defineMessage({
   params: Type.Object({ from: Type.Optional(Sha256), to: Sha256 }, strict),
   reply: Type.Union([
     Type.Object({
-      /** Digest of the manifest whose contents are the dictionary. Absent: no dictionary. */
+      /**
+       * Digest of the former manifest, whose files form the dictionary. Absent if the packs have no
+       * dictionary.
+       */
       from: Type.Optional(Sha256),
       manifest: PackSchema,
-      /** Absent if all contents are in the former bundle. */
+      /** Pack of the new files. Absent if the former bundle contains all files. */
       files: Type.Optional(PackSchema),
     }),
     Type.Object({ waitSeconds: Type.Integer({ minimum: 1, maximum: 3600 }) }),
@@ -64,10 +73,10 @@ const WantedSchema = Type.Object({
   version: Type.Integer({ minimum: 1 }),
 });
 
-/** Release that a site installs. */
+/** Release that a site must install. */
 export type WantedRelease = Readonly<Static<typeof WantedSchema>>;
 
-/** Names the release that the site installs. */
+/** Notifies a site of the release that it must install. */
 export const wantedMessage = defineMessage({
   name: 'bundle.wanted',
   sender: 'centre',
@@ -76,7 +85,7 @@ export const wantedMessage = defineMessage({
   reply: Type.Object({}),
 });
 
-/** Reports the release that a site uses, and a release that it refused. */
+/** Reports the release that a site uses, and the release that it refused last. */
 export const reportMessage = defineMessage({
   name: 'bundle.report',
   sender: 'site',

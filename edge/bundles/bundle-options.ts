@@ -1,9 +1,12 @@
-/** Options of a bundle: the options that it may contain, and the paths in them. */
+/** Options that a bundle may contain, and the paths in their values. */
 
 import path from 'node:path';
 import { ConfigError, isSettings, type Setting, type Settings } from '#config';
 
-/** Top-level options that a release may contain. A site keeps its own values of all others. */
+/**
+ * Top-level options that a release may contain. For all other options, a site uses its own
+ * configuration.
+ */
 const saltNames: ReadonlySet<string> = new Set([
   'default_top',
   'env_order',
@@ -61,7 +64,7 @@ const bridgeNames: ReadonlySet<string> = new Set(['catalog']);
 /** Modules of `ext_pillar` that a release may contain. */
 const extPillarModules: ReadonlySet<string> = new Set(['minion_files']);
 
-/** Options whose texts are paths. */
+/** Options whose values are paths or contain paths. */
 const pathOptions = ['file_roots', 'pillar_roots', 'ext_pillar', 'reactor'] as const;
 
 /** Option that contains a path. Paths of `catalog` may be relative. */
@@ -103,7 +106,7 @@ function innerOf(settings: Settings, name: string): Settings {
   return isSettings(value) ? value : new Map();
 }
 
-/** Returns settings in which each path is replaced. The given settings do not change. */
+/** Returns a copy of the settings with each path replaced. */
 export function mapPaths(
   settings: Settings,
   replace: (place: string, option: PathOption) => string,
@@ -130,7 +133,7 @@ function withValue(settings: Settings, name: string, value: Settings): Settings 
   return new Map(settings).set(name, { value, origin });
 }
 
-/** Replaces all texts in the value of a setting, but not the keys of maps. */
+/** Replaces all strings in the value of a setting, except for the keys of maps. */
 function mapTexts(setting: Setting, replace: (text: string) => string): Setting {
   const { value, entries, ...rest } = setting;
   return {
@@ -156,7 +159,7 @@ function isSetting(value: unknown): value is Setting {
   return typeof value === 'object' && value !== null && 'origin' in value && 'value' in value;
 }
 
-/** Returns the options that a release may contain. All others are left out. */
+/** Returns a copy of the settings that contains only the options that a release may contain. */
 export function permittedOptions(settings: Settings): Settings {
   const own = only(innerOf(settings, 'saltbridge'), ownNames);
   const bridge = only(innerOf(innerOf(settings, 'saltbridge'), 'bridge'), bridgeNames);

@@ -1,4 +1,6 @@
-/** Bundles of a centre: packs the source, publishes releases, and serves sites. */
+/**
+ * Bundles of a centre. Creates releases from the source, publishes them, and sends them to sites.
+ */
 
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -25,13 +27,13 @@ import { type Release, Releases } from './releases.ts';
 import type { ReleaseTarget } from './tuf-metadata.ts';
 import { TufRepository } from './tuf-repository.ts';
 
-/** Time after which the turn of a site to read a release ends, in milliseconds. */
+/** Maximum duration of a site's turn to read a release, in milliseconds. */
 const turnMs = 600_000;
 
-/** Time between two checks of the age of the timestamp, in milliseconds. */
+/** Interval at which the centre checks the age of the timestamp metadata, in milliseconds. */
 const renewalCheckMs = 3_600_000;
 
-/** Delay after which a site asks again for its turn, in seconds. */
+/** Delay before a site requests its turn again, in seconds. */
 const waitSeconds = 15;
 
 /** Part of a centre that publishes releases. */
@@ -47,7 +49,7 @@ class CentreBundles {
   readonly #packs: PackCache;
   readonly #tuf: TufRepository;
   readonly #releases: Releases;
-  /** Times at which the turns of sites end, in milliseconds since 1970. */
+  /** End of each site's turn, in milliseconds since 1970. */
   readonly #turns = new Map<string, number>();
   readonly #manifests = new Map<string, Promise<StoredManifest>>();
   #renewal: NodeJS.Timeout | undefined;
@@ -153,7 +155,10 @@ class CentreBundles {
     });
   }
 
-  /** Whether a site may read a release now. At most `parallelSites` do so at a time. */
+  /**
+   * Begins the turn of a site to read a release. Returns `false` if `parallelSites` other sites
+   * have their turns now.
+   */
   #takeTurn(site: string): boolean {
     const now = this.#host.now();
     for (const [other, endsAt] of this.#turns) {
@@ -237,7 +242,10 @@ class CentreBundles {
     return { files: manifest.files, warnings: [] };
   }
 
-  /** Returns the targets of a release, and of the last complete one, in each ring. */
+  /**
+   * Returns a target for each ring of the release, and for each ring of the latest release that all
+   * rings have installed.
+   */
   #targetsOf(release: Release): readonly ReleaseTarget[] {
     const { proven } = this.#releases;
     const named = [release, ...(proven === undefined ? [] : [proven])];
@@ -265,7 +273,10 @@ class CentreBundles {
         ),
       );
     if (!isSame) {
-      throw new EdgeError('ERR_RELEASE', 'the signed metadata name other targets than the release');
+      throw new EdgeError(
+        'ERR_RELEASE',
+        'the targets in the signed metadata differ from the targets of the release',
+      );
     }
     await this.#releases.publish(version, await this.#tuf.publish(signed));
     this.#notifySites();
@@ -273,7 +284,7 @@ class CentreBundles {
     return this.#describe(this.#releases.require(version));
   }
 
-  /** Deletes contents that no kept release names. */
+  /** Deletes old releases, and the contents that no remaining release uses. */
   async #collectGarbage(): Promise<void> {
     const digests = new Set<string>();
     for (const release of await this.#releases.prune()) {
@@ -287,10 +298,10 @@ class CentreBundles {
     await this.#objects.keepOnly(digests);
   }
 
-  /** Names the wanted release to each connected site. */
+  /** Notifies each connected site of the release that it must install. */
   #notifySites(): void {
     this.#tryNotifySites().catch((err: unknown) =>
-      this.#host.logger.error({ err }, 'cannot notify the sites of a release'),
+      this.#host.logger.error({ err }, 'cannot notify sites of the release that they must install'),
     );
   }
 
@@ -309,9 +320,10 @@ class CentreBundles {
   async #renew(): Promise<void> {
     try {
       if (this.#host.shared.cluster?.isHeld === false) return;
-      if (await this.#tuf.renew()) this.#host.logger.info('timestamp of the releases signed');
+      if (await this.#tuf.renew())
+        this.#host.logger.info('timestamp metadata of the releases signed again');
     } catch (err) {
-      this.#host.logger.error({ err }, 'cannot sign the timestamp of the releases');
+      this.#host.logger.error({ err }, 'cannot sign the timestamp metadata of the releases again');
     }
   }
 
@@ -332,7 +344,7 @@ class CentreBundles {
   }
 }
 
-/** Returns the secret of the ids of packs. The first call creates it. */
+/** Returns the secret from which the ids of packs are derived. The first call creates it. */
 async function packSecret({ shared }: ExtensionHost): Promise<Uint8Array> {
   const key = ['bundle', 'pack-secret'];
   const found = await shared.get(key);

@@ -1,4 +1,4 @@
-/** File operations that are on disk when they resolve. */
+/** File operations whose promises resolve when the change is on disk. */
 
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';

@@ -1,4 +1,7 @@
-/** Reads packs from the centre. Each part that has arrived is kept until the pack is complete. */
+/**
+ * Reads packs from the centre in parts. Received parts stay on disk until the pack is complete, so
+ * an interrupted transfer continues.
+ */
 
 import { createHash } from 'node:crypto';
 import { readdir, readFile, rm, stat } from 'node:fs/promises';
@@ -11,7 +14,7 @@ import type { SiteLink } from '../link/link.ts';
 import { type Pack, partBytes } from './bundle-messages.ts';
 import { decompressionOptions } from './pack-content.ts';
 
-/** Times that a part is read again if its content does not match. */
+/** Maximum number of attempts to read a part whose digest does not match. */
 const attemptsPerPart = 3;
 
 /** Parts of packs on the disk of a site. */
@@ -19,7 +22,7 @@ export class PackFetcher {
   readonly #directory: string;
   readonly #link: Pick<SiteLink, 'get'>;
 
-  /** @param directory directory for the parts, which belongs to this object */
+  /** @param directory directory for the parts. Nothing else may use it */
   constructor(directory: string, link: Pick<SiteLink, 'get'>) {
     this.#directory = directory;
     this.#link = link;
@@ -34,7 +37,10 @@ export class PackFetcher {
     await makeDirectory(directory, 0o700);
     const { parts } = pack;
     if (parts !== undefined && parts.length !== partCount(pack) * 32) {
-      throw new EdgeError('ERR_BUNDLE_CONTENT', 'the pack has another number of parts');
+      throw new EdgeError(
+        'ERR_BUNDLE_CONTENT',
+        'the number of digests differs from the number of parts of the pack',
+      );
     }
     for (let index = 0; index < partCount(pack); index++) {
       const file = path.join(directory, String(index));
@@ -46,8 +52,8 @@ export class PackFetcher {
   }
 
   /**
-   * Returns the decompressed content of a pack that was read. The caller must not read more than it
-   * expects.
+   * Returns the decompressed content of a fetched pack. The caller must stop reading when the
+   * stream exceeds the expected size.
    */
   content(pack: Pack, dictionary: Buffer): Readable {
     const decompressor = createZstdDecompress(decompressionOptions(dictionary));

@@ -1,4 +1,7 @@
-/** Keys that operators of sites have accepted. They are claims until a release contains them. */
+/**
+ * Key claims: minion keys that operators of sites have accepted. The centre lists them, so that an
+ * operator can add them to a release.
+ */
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
@@ -26,7 +29,7 @@ const claimRow = defineRow({
     id: Type.String(),
     publicKey: Type.String(),
     fingerprint: Type.String(),
-    /** Milliseconds since 1970, by the clock of the site. */
+    /** Time of the claim in milliseconds since 1970, by the clock of the site. */
     at: Type.Number(),
   }),
 });
@@ -36,26 +39,32 @@ export type KeyClaim = RowOf<typeof claimRow>;
 
 const prefix = ['bundle', 'claim'];
 
-/** Maximum number of claims of a site. A later claim replaces the one with the same place. */
+/**
+ * Maximum number of claims of a site. Each claim has a slot, and replaces a former claim in the
+ * same slot.
+ */
 const claimsPerSite = 4096;
 
-/** Maximum number of claims that are listed. */
+/** Maximum number of claims that {@link listKeyClaims} returns. */
 const maxListed = 10_000;
 
-/** Stores the claims of sites, by site and minion. */
+/** Registers the log handler that stores the key claims of sites. */
 export function storeKeyClaims(ingest: LogIngest): void {
   ingest.on('key-claim', { operations: (entry) => [toOperation(entry)] });
 }
 
 function toOperation({ site, value, at }: LogEntry): StateOperation {
   if (!isClaim.Check(value)) {
-    throw new EdgeError('ERR_SITE_MESSAGE', 'a claim of a key does not match its schema');
+    throw new EdgeError('ERR_SITE_MESSAGE', 'the fields of a key claim are malformed');
   }
   const claim: KeyClaim = { ...value, site, at: at.ms };
   return { op: 'put', key: [...prefix, site, placeOf(value.id)], value: claimRow.encode(claim) };
 }
 
-/** Returns the place of the claim of a minion, so that a site cannot fill the store. */
+/**
+ * Returns the slot of a minion's claim: its hash. The fixed number of slots prevents a site from
+ * filling the store.
+ */
 function placeOf(id: string): string {
   const digest = createHash('sha256').update(id).digest();
   return String(digest.readUInt32BE() % claimsPerSite);

@@ -1,4 +1,7 @@
-/** Manifest of a bundle: the list of its files, which the signed metadata name by digest. */
+/**
+ * Manifest of a bundle: the list of its files. The signed metadata contain the digest of the
+ * manifest.
+ */
 
 import Type, { type Static } from 'typebox';
 import { compileSchema } from '#runtime';
@@ -35,9 +38,12 @@ const ManifestSchema = Type.Object(
     version: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
     /** Milliseconds since 1970. */
     createdAt: Type.Integer({ minimum: 0 }),
-    /** Time without the centre after which orders and credentials of the centre expire. */
+    /**
+     * Maximum time without contact to the centre, in seconds. Later, orders and credentials of the
+     * centre are invalid.
+     */
     validOfflineSeconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 31_536_000 })),
-    /** Lowest version of saltbridge that installs the bundle. */
+    /** Lowest version of saltbridge that can install the bundle. */
     requires: Type.Optional(Type.String({ pattern: '^\\d+\\.\\d+\\.\\d+$' })),
     files: Type.Array(BundleFileSchema, { maxItems: bundleBounds.files }),
   },
@@ -52,11 +58,14 @@ export type Manifest = Readonly<Omit<Static<typeof ManifestSchema>, 'files'>> & 
 
 const check = compileSchema(ManifestSchema);
 
-/** Directories of a bundle. `tree` contains directories of the centre at their absolute paths. */
+/**
+ * Names at the top of a bundle. `tree` contains directories of the centre below their absolute
+ * paths.
+ */
 const topNames: ReadonlySet<string> = new Set(['etc', 'tree', 'keys', 'orders.yml']);
 
 /**
- * Checks that a path stays in the directory of the bundle.
+ * Checks that a path does not leave the directory of the bundle.
  * @throws EdgeError ERR_BUNDLE_PATH
  */
 export function requireInnerPath(path: string): void {

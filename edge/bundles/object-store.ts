@@ -1,4 +1,4 @@
-/** Contents of files by digest, in a directory of the centre. */
+/** Stores the contents of files under their digests, in a directory of the centre. */
 
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -31,8 +31,8 @@ export class ObjectStore {
 
   /**
    * Copies a file into the store.
-   * @param maxBytes the copy is refused if the file is larger
-   * @throws EdgeError ERR_RELEASE
+   * @param maxBytes maximum size of the file
+   * @throws EdgeError ERR_RELEASE if the file is larger than `maxBytes`
    */
   async add(file: string, maxBytes: number): Promise<StoredObject> {
     const source = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW);
@@ -94,7 +94,10 @@ export class ObjectStore {
       length += bytesRead;
       if (length > maxBytes) {
         await unlink(temporary);
-        throw new EdgeError('ERR_RELEASE', `${file}: the release would be too large`);
+        throw new EdgeError(
+          'ERR_RELEASE',
+          `${file}: the files of the release exceed the maximum size of a release`,
+        );
       }
       hash.update(slice.subarray(0, bytesRead));
       await target.writeFile(slice.subarray(0, bytesRead));

@@ -1,4 +1,4 @@
-/** Makes packs and keeps them on disk, in a directory of the centre. */
+/** Creates packs, and stores them in a directory of the centre. */
 
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
@@ -15,7 +15,10 @@ import type { Manifest } from './manifest.ts';
 import type { ObjectStore } from './object-store.ts';
 import { compressionOptions, dictionaryFiles, packedFiles, totalBytes } from './pack-content.ts';
 
-/** Maximum size of all packs on disk, in bytes. Packs that were used last are kept. */
+/**
+ * Maximum size of all packs on disk, in bytes. If they exceed it, the least recently used packs are
+ * deleted.
+ */
 const maxCacheBytes = 8 * 2 ** 30;
 
 /** Manifest with its digest and its encoded form. */
@@ -28,11 +31,11 @@ export interface StoredManifest {
 export interface PackCacheOptions {
   readonly directory: string;
   readonly objects: ObjectStore;
-  /** Secret key of the ids of packs, so that no client can guess them. */
+  /** Secret key from which the ids of packs are derived, so that no client can guess an id. */
   readonly secret: Uint8Array;
 }
 
-/** Packs of a centre. Each is made once, and read by all sites. */
+/** Packs of a centre. Each pack is created once, and all sites read the same pack. */
 export class PackCache {
   readonly #directory: string;
   readonly #objects: ObjectStore;
@@ -47,7 +50,9 @@ export class PackCache {
     this.#secret = secret;
   }
 
-  /** Returns the packs that lead from one manifest to another. Makes those that do not exist. */
+  /**
+   * Returns the packs with which a site can replace one bundle by another. Creates missing packs.
+   */
   async packsFor(from: StoredManifest | undefined, to: StoredManifest): Promise<PackReply> {
     const files = packedFiles(from?.manifest, to.manifest);
     const former = from?.bytes ?? Buffer.alloc(0);
@@ -88,7 +93,7 @@ export class PackCache {
     return createHmac('sha256', this.#secret).update(text).digest('hex');
   }
 
-  /** Returns a pack. Concurrent calls for the same pack share the work. */
+  /** Returns a pack. Concurrent calls for the same pack create it once. */
   #pack(id: string, bytes: number, sources: PackSources): Promise<Pack> {
     const underWay = this.#making.get(id);
     if (underWay !== undefined) return underWay;
@@ -123,7 +128,7 @@ export class PackCache {
   async #make(file: string, bytes: number, { dictionary, content }: PackSources): Promise<void> {
     const temporary = path.join(this.#directory, 'new', randomBytes(12).toString('hex'));
     try {
-      // The compressor works in a thread of the pool.
+      // The compressor runs in a thread of Node's thread pool.
       const compressor = createZstdCompress(compressionOptions(bytes, await dictionary()));
       const target = createWriteStream(temporary, { flags: 'wx', mode: 0o600, flush: true });
       await pipeline(content(), compressor, target);

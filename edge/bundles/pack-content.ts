@@ -1,18 +1,30 @@
-/** Contents of packs: both sides derive the files and the dictionary from the two manifests. */
+/**
+ * Files and compression dictionary of a pack. Site and centre derive both from the former and the
+ * new manifest.
+ */
 
 import { constants, type ZstdOptions } from 'node:zlib';
 import type { BundleFile, Manifest } from './manifest.ts';
 
-/** Maximum size of a dictionary, in bytes. Larger ones are not used. */
+/**
+ * Maximum size of a dictionary, in bytes. If the former files are larger, the pack has no
+ * dictionary.
+ */
 export const maxDictionaryBytes = 32 * 2 ** 20;
 
-/** Largest window of a pack, as a power of two. It bounds the memory of a site. */
+/**
+ * Maximum window of the compression, as a power of two in bytes. It limits the memory that a site
+ * needs to decompress a pack.
+ */
 const maxWindowLog = 26;
 
-/** Size of the contents up to which the best compression is used, in bytes. */
+/** Maximum size of the contents that are compressed with the highest level, in bytes. */
 const bestCompressionBytes = 16 * 2 ** 20;
 
-/** Returns the files of a pack: one for each digest that the former bundle lacks. */
+/**
+ * Returns the files of a pack: for each digest that the former bundle lacks, the first file with
+ * this digest.
+ */
 export function packedFiles(from: Manifest | undefined, to: Manifest): readonly BundleFile[] {
   const known = new Set(from?.files.map(({ sha256 }) => sha256));
   return to.files.filter(({ sha256 }) => {
@@ -23,8 +35,8 @@ export function packedFiles(from: Manifest | undefined, to: Manifest): readonly 
 }
 
 /**
- * Returns the files of the former bundle whose contents are the dictionary: the former versions of
- * the changed files. Returns none if they are too large.
+ * Returns the files of the former bundle that form the dictionary: the former versions of the
+ * changed files. Returns an empty list if they are too large.
  */
 export function dictionaryFiles(from: Manifest | undefined, to: Manifest): readonly BundleFile[] {
   if (from === undefined) return [];

@@ -1,11 +1,11 @@
-/** Route from which sites, and HTTP caches between them and the centre, read parts of packs. */
+/** Route for reading parts of packs. Sites read them directly or through HTTP caches. */
 
 import type { FastifyInstance } from 'fastify';
 import type { PackCache } from './pack-cache.ts';
 
 /**
- * Adds `GET /packs/<id>/<index>`. The id of a pack is a secret, and its content never changes, so
- * the route needs no credentials and any cache may keep the answer.
+ * Adds `GET /packs/<id>/<index>`. The route requires no credentials, because the id of a pack is
+ * secret. Any cache may store the response, because the content of a pack never changes.
  */
 export function addPackRoutes(app: FastifyInstance, packs: PackCache): void {
   app.get<{ Params: { id: string; index: string } }>(

@@ -1,4 +1,7 @@
-/** Reads the source of a release: a configuration directory of sites, and what it names. */
+/**
+ * Reads the source of a release: the configuration directory for sites, and the files that it
+ * names.
+ */
 
 import type { Stats } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
@@ -19,7 +22,7 @@ import type { ObjectStore } from './object-store.ts';
 /** Content of a release. */
 export interface PackedSource {
   readonly files: readonly BundleFile[];
-  /** Settings of the source without effect. */
+  /** Warnings about settings of the source that have no effect. */
   readonly warnings: readonly string[];
 }
 
@@ -81,7 +84,7 @@ async function addPlace(
     const file = path.resolve(source, place);
     return collector.addTree(path.join('etc', innerPath(source, file)), file);
   }
-  // Globs and environments are matched again at the site, below the same directory.
+  // The site matches globs and environments again below the same directory.
   const isPattern = /[*?[]/.test(place);
   const found = isPattern ? await expandGlob(place) : [place.split('/__env__')[0] ?? place];
   for (const file of found) {
@@ -104,7 +107,7 @@ class FileCollector {
     return [...this.#files.values()].sort((a, b) => comparePaths(a.path, b.path));
   }
 
-  /** Adds a file, or all files below a directory. A missing place has no files. */
+  /** Adds a file, or all files below a directory. Adds nothing if `place` does not exist. */
   async addTree(inner: string, place: string): Promise<void> {
     const stats = await statOf(place);
     if (stats === undefined) return;

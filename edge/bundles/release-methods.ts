@@ -1,17 +1,17 @@
-/** RPC methods of releases on the local socket, which the command line uses. */
+/** RPC methods about releases. The command line calls them over the local socket. */
 
 import Type from 'typebox';
 import { extensionMethod, type RpcTable } from '#master';
 import type { KeyClaim } from './key-claims.ts';
 import type { OnlineKeys } from './tuf-repository.ts';
 
-/** Metadata in base64, as RPC carries them. */
+/** Metadata of The Update Framework, encoded in base64 for RPC. */
 const Base64 = Type.String({ maxLength: 1_000_000, pattern: '^[A-Za-z0-9+/]*={0,2}$' });
 
 const strict = { additionalProperties: false };
 const none = Type.Object({}, strict);
 
-/** Release that waits for signatures of the role `targets`. */
+/** Release that the keys of the role `targets` must still sign. */
 export interface ProposedRelease {
   readonly version: number;
   readonly files: number;
@@ -46,13 +46,13 @@ export interface ReleasesApi {
   /** Returns the current root in base64, or `null`. */
   root(): Promise<string | null>;
   setRoot(root: string): Promise<void>;
-  /** Packs the source, or the content of an earlier release. */
+  /** Creates a release from the source, or from the content of an earlier release. */
   propose(contentOf: number | undefined): Promise<ProposedRelease>;
   publish(version: number, targets: string): Promise<ReleaseState>;
   hold(): Promise<ReleaseState>;
   resume(): Promise<ReleaseState>;
   list(): Promise<readonly ReleaseState[]>;
-  /** Returns keys that sites have accepted themselves. */
+  /** Returns the minion keys that operators of sites have accepted. */
   claims(): Promise<readonly KeyClaim[]>;
 }
 

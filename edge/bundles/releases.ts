@@ -1,4 +1,7 @@
-/** Releases of a centre: their rings, their progress, and the release that each site installs. */
+/**
+ * Releases of a centre, their progress through the rings, and the release that each site must
+ * install.
+ */
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
@@ -9,7 +12,7 @@ import { defineRow, type RowOf } from '#store';
 import { EdgeError } from '../errors.ts';
 import type { BundleReport, WantedRelease } from './bundle-messages.ts';
 
-/** Number of releases whose contents are kept. */
+/** Number of releases whose contents are stored. */
 export const keptReleases = 10;
 
 const ReleaseSchema = Type.Object({
@@ -33,7 +36,7 @@ const ReleaseSchema = Type.Object({
   isProven: Type.Boolean(),
   /** Sites that refused the release. */
   failed: Type.Array(Type.String()),
-  /** Version whose content a rollback published again. */
+  /** Earlier version with the same content. Only if the release is a rollback. */
   contentOf: Type.Optional(Type.Integer({ minimum: 1 })),
 });
 const releaseRow = defineRow({ name: 'release', schema: ReleaseSchema });
@@ -84,7 +87,7 @@ export class Releases {
     this.#options = options;
   }
 
-  /** @param onChange called after a release was changed, also by another member of the cluster */
+  /** @param onChange called after this or another member of the cluster has changed a release */
   static async open(options: ReleasesOptions, onChange: () => void): Promise<Releases> {
     const releases = new Releases(options);
     await options.rows.follow(releasePrefix, (change) => {
@@ -114,7 +117,7 @@ export class Releases {
     return this.list().find(({ state }) => state !== 'packed' && state !== 'replaced');
   }
 
-  /** Returns the last release that all rings have installed. */
+  /** Returns the latest release that all rings have installed. */
   get proven(): Release | undefined {
     return this.list().find(({ isProven }) => isProven);
   }
@@ -136,7 +139,10 @@ export class Releases {
   require(version: number): Release {
     const found = this.#releases.get(version);
     if (found !== undefined) return found;
-    throw new EdgeError('ERR_RELEASE', `there is no release ${version}`);
+    throw new EdgeError(
+      'ERR_RELEASE',
+      `unknown release ${version}: \`saltbridge site list\` prints the releases`,
+    );
   }
 
   /** Version of the next release. */
@@ -144,7 +150,7 @@ export class Releases {
     return Math.max(0, ...this.#releases.keys()) + 1;
   }
 
-  /** Stores a release that is not published yet. Replaces other releases that were not published. */
+  /** Stores an unpublished release. It replaces the other unpublished releases. */
   async add(release: Pick<Release, 'version' | 'sha256' | 'length' | 'contentOf'>): Promise<void> {
     const rings = Object.keys(this.#options.rings);
     const unpublished = this.list().filter(({ state }) => state === 'packed');
@@ -158,14 +164,15 @@ export class Releases {
       createdAt: this.#options.now(),
       state: 'packed',
       rings,
-      // All sites must leave the release that a rollback replaces, so its rings do not wait.
+      // A rollback is released to all rings at once, because all sites must stop using the replaced
+      // release.
       ring: isRollback ? Math.max(0, rings.length - 1) : 0,
       isProven: false,
       failed: [],
     });
   }
 
-  /** Writes the metadata of a release and starts it. Both take effect together. */
+  /** Writes the metadata of a release and begins to release it, in one transaction. */
   publish(version: number, metadata: readonly StateOperation[]): Promise<void> {
     return this.#mutex.run(() => this.#publish(version, metadata));
   }
@@ -184,7 +191,7 @@ export class Releases {
   }
 
   /**
-   * Pauses a release. Sites that have not installed it keep their former one.
+   * Pauses the published release. Sites that have not installed it keep their former release.
    * @throws EdgeError ERR_RELEASE
    */
   async hold(): Promise<Release> {
@@ -194,8 +201,8 @@ export class Releases {
   }
 
   /**
-   * Continues a release that was held or has stopped, and forgets its failures. A release that waits
-   * for a ring continues with the next ring.
+   * Continues a release that was held or has stopped, and clears its list of failed sites. If the
+   * release waits for the sites of a ring, it continues with the next ring.
    * @throws EdgeError ERR_RELEASE
    */
   resume(): Promise<Release> {
@@ -239,7 +246,7 @@ export class Releases {
     await this.#advance();
   }
 
-  /** Continues with the next ring as long as the current one is complete. */
+  /** Advances the published release to the next ring as long as the current ring is complete. */
   async #advance(): Promise<void> {
     const sites = await this.#options.sites();
     for (;;) {
@@ -254,7 +261,9 @@ export class Releases {
     }
   }
 
-  /** Returns the release that a site must install, or `undefined` if it must change nothing. */
+  /**
+   * Returns the release that a site must install, or `undefined` if it must not change its release.
+   */
   async wantedBy(site: string): Promise<WantedRelease | undefined> {
     const { published, proven } = this;
     const used = this.#reports.get(site)?.version ?? 0;
@@ -265,12 +274,14 @@ export class Releases {
     if (isItsTurn && isActive) {
       return { ring: published.rings[index] ?? '', version: published.version };
     }
-    // Other sites use the last release that was complete.
+    // Other sites install the latest release that all rings have installed.
     if (proven === undefined || used >= proven.version) return undefined;
     return { ring: proven.rings.at(-1) ?? '', version: proven.version };
   }
 
-  /** Deletes releases that are too old, and returns the remaining ones. */
+  /**
+   * Deletes all but the latest {@link keptReleases} releases, and returns the remaining releases.
+   */
   async prune(): Promise<readonly Release[]> {
     const all = this.list();
     const old = all.slice(keptReleases);
@@ -282,8 +293,8 @@ export class Releases {
   }
 
   /**
-   * Whether a ring is complete: no connected site is missing, and a site has installed the release
-   * if the ring has sites at all.
+   * Whether a ring is complete. At least one site must have installed the release, and each
+   * connected site must have installed or refused it. A ring without sites is complete.
    */
   #isComplete(release: Release, members: readonly string[]): boolean {
     if (members.length === 0) return true;
@@ -294,7 +305,7 @@ export class Releases {
     return members.some(isDone) && !members.some(isMissing);
   }
 
-  /** Returns the index of the first ring of each site. */
+  /** Returns the index of the first ring that contains each site. */
   #ringsOf({ version, rings }: Release, sites: readonly string[]): ReadonlyMap<string, number> {
     const mark = `${version} ${sites.join(' ')}`;
     if (this.#members?.mark === mark) return this.#members.rings;
@@ -314,8 +325,11 @@ export class Releases {
       await this.#write(changed);
       return changed;
     }
-    const found = published === undefined ? 'there is no release' : describe(published);
-    throw new EdgeError('ERR_RELEASE', `${found}; this is possible in: ${states.join(', ')}`);
+    const found = published === undefined ? 'no release has been published' : describe(published);
+    throw new EdgeError(
+      'ERR_RELEASE',
+      `${found}; the operation requires the state ${states.join(' or ')}`,
+    );
   }
 
   async #write(release: Release): Promise<void> {
@@ -336,9 +350,9 @@ function describe({ version, state }: Release): string {
 }
 
 /**
- * Assigns sites to rings. A percentage selects the sites with the lowest digests, at least one, so
- * that each release begins at other sites.
- * @returns the index of the first ring of each site. Sites that are in no ring are left out
+ * Assigns sites to rings. A percentage selects the sites with the lowest digests of name and
+ * version, but at least one. So each release begins at different sites.
+ * @returns the index of the first ring that contains each site. A site in no ring is omitted
  */
 export function assignRings(
   version: number,

@@ -1,6 +1,7 @@
 /**
- * Bundles of a site: verifies, reads, checks and uses the releases that the centre names. A release
- * that fails its check is not tried again.
+ * Bundles of a site. The centre names the release that the site must install. The site reads,
+ * verifies and checks the release, and then uses it. It does not retry a release that fails its
+ * check.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -42,7 +43,7 @@ export interface BundleInUse {
   current(): InstalledBundle | undefined;
   /** Returns a file of the bundle in use, or `undefined` if it does not exist. */
   readFile(inner: string): Promise<Buffer | undefined>;
-  /** Calls the listener after another bundle was put into use. */
+  /** Calls the listener each time the site has switched to another bundle. */
   onChange(listener: () => void): void;
 }
 
@@ -50,8 +51,8 @@ export interface BundleInUse {
 export const bundleInUse: ServiceKey<BundleInUse> = defineService('site-bundle');
 
 /**
- * Codes of failures that do not change when the release is tried again. The site waits for another
- * release.
+ * Error codes after which a retry of the same release would fail too. The site then waits for
+ * another release.
  */
 const finalCodes: ReadonlySet<string> = new Set([
   'ERR_BUNDLE_CHECK',
@@ -81,7 +82,10 @@ class SiteBundles implements BundleInUse {
   #working: Promise<void> | undefined;
   #lastFailure: BundleFailure | undefined;
   #isLeaving = false;
-  /** Whether the next pack must not build on the former bundle, whose files may be damaged. */
+  /**
+   * Whether the site must request a complete pack next, because files of the bundle in use may be
+   * damaged.
+   */
   #needsWhole = false;
 
   constructor(context: SiteContext, program: SiteProgram) {
@@ -147,12 +151,18 @@ class SiteBundles implements BundleInUse {
     this.#listeners.push(listener);
   }
 
-  /** Returns the bundle in use. A damaged one is installed again when the centre names it. */
+  /**
+   * Returns the bundle in use. If it is damaged, the site installs it again when the centre names
+   * it.
+   */
   async #findCurrent(): Promise<InstalledBundle | undefined> {
     try {
       return await this.#bundles.find(await this.#bundles.currentVersion());
     } catch (err) {
-      this.#host.logger.error({ err }, 'the manifest of the bundle in use is damaged');
+      this.#host.logger.error(
+        { err },
+        'the manifest of the bundle in use is damaged; the site installs the bundle again when the centre names it',
+      );
       return undefined;
     }
   }
@@ -170,18 +180,21 @@ class SiteBundles implements BundleInUse {
     this.#restart();
   }
 
-  /** Starts the master again. The caller must not wait, because the restart closes this part. */
+  /**
+   * Restarts the master. Does not return a promise, because the restart closes this part and would
+   * wait for it.
+   */
   #restart(): void {
     this.#isLeaving = true;
     this.#program.restart().catch((err: unknown) => {
-      this.#host.logger.fatal(
-        { err },
-        'cannot start the master again after a change of the bundle',
-      );
+      this.#host.logger.fatal({ err }, 'cannot restart the master with another bundle');
     });
   }
 
-  /** Reports the version in use to the centre, which names the wanted release. */
+  /**
+   * Reports the version in use to the centre. The reply names the release that the site must
+   * install.
+   */
   #report(): void {
     const failed = this.#lastFailure;
     const report = {
@@ -195,7 +208,7 @@ class SiteBundles implements BundleInUse {
         if (wanted !== undefined) this.#want(wanted);
       })
       .catch((err: unknown) =>
-        this.#host.logger.info({ err }, 'bundle not reported to the centre'),
+        this.#host.logger.info({ err }, 'cannot report the bundle in use to the centre'),
       );
   }
 
@@ -218,7 +231,7 @@ class SiteBundles implements BundleInUse {
     this.#report();
   }
 
-  /** Installs wanted releases until none is left, or until the connection is lost. */
+  /** Installs the wanted release, until the site uses it or the connection is lost. */
   async #work(): Promise<void> {
     for (let attempt = 0; !this.#isLeaving; attempt++) {
       const wanted = this.#wanted;
@@ -229,7 +242,7 @@ class SiteBundles implements BundleInUse {
       } catch (error) {
         const failure = this.#failed(wanted.version, error);
         const { logger } = this.#host;
-        logger.error({ err: error, version: wanted.version }, 'bundle not installed');
+        logger.error({ err: error, version: wanted.version }, 'cannot install a bundle');
         if (failure.code === 'ERR_SITE_LINK') return;
         this.#needsWhole = failure.code === 'ERR_BUNDLE_CONTENT' && !this.#needsWhole;
         if (finalCodes.has(failure.code)) await this.#bundles.fail(failure);
@@ -297,14 +310,17 @@ class SiteBundles implements BundleInUse {
       from,
       contents: () => {
         if (files !== undefined) return this.#packs.content(files, dictionary);
-        throw new EdgeError('ERR_BUNDLE_CONTENT', 'the centre offers no pack for the new files');
+        throw new EdgeError(
+          'ERR_BUNDLE_CONTENT',
+          'the new bundle contains files that the former bundle lacks, but the centre offers no pack',
+        );
       },
     });
     await this.#packs.keepOnly([]);
     return { version: manifest.version, sha256: target.sha256, manifestBytes, manifest };
   }
 
-  /** Asks for packs until it is the turn of this site. */
+  /** Requests packs. If it is not the turn of this site, repeats the request after a delay. */
   async #askForPacks(
     target: VerifiedTarget,
     former: InstalledBundle | undefined,
@@ -327,7 +343,10 @@ class SiteBundles implements BundleInUse {
     return Buffer.concat(contents);
   }
 
-  /** Returns a digest of the catalog of a bundle. A master reads its catalog when it starts. */
+  /**
+   * Returns the paths and digests of a bundle's catalog files. If they change, the master must
+   * restart, because it reads its catalog only when it starts.
+   */
   async #catalogOf(bundle: InstalledBundle | undefined): Promise<string> {
     if (bundle === undefined) return '';
     return catalogDigest(this.#bundles.pathOf(bundle.version), bundle.manifest);
@@ -346,10 +365,13 @@ class SiteBundles implements BundleInUse {
       const problem = await findPillarProblem(this.#host, minions);
       if (problem !== undefined) throw new EdgeError('ERR_BUNDLE_CHECK', problem);
     } catch (error) {
-      // The next start of the master continues the switch.
+      // If the master is closing, its next start continues the switch.
       if (this.#host.closing.aborted) return;
       await this.#bundles.revert(this.#failed(bundle.version, error));
-      logger.error({ err: error, version: bundle.version }, 'bundle refused; the former is in use');
+      logger.error(
+        { err: error, version: bundle.version },
+        'bundle refused; the former bundle is in use again',
+      );
       const { needRestart } = await this.#program.reload();
       if (needRestart.length > 0) return this.#restart();
       this.#report();
@@ -386,7 +408,10 @@ function requireManifestOf(manifest: Manifest, target: VerifiedTarget): void {
     throw new EdgeError('ERR_BUNDLE_CENTRE', 'the manifest belongs to another centre');
   }
   if (manifest.version !== target.version) {
-    throw new EdgeError('ERR_BUNDLE_CONTENT', 'the manifest is of another version');
+    throw new EdgeError(
+      'ERR_BUNDLE_CONTENT',
+      'the manifest has a different version than its metadata',
+    );
   }
 }
 

@@ -1,8 +1,8 @@
-/** Functions of the program that runs the master of a site. */
+/** Functions through which a site changes the configuration of its master. */
 
 import type { ReloadReport } from '#master';
 
-/** Functions that change the configuration of the running master. */
+/** Functions that check and change the configuration of the running master. */
 export interface SiteProgram {
   /**
    * Checks the configuration of this site together with a bundle.

@@ -1,7 +1,7 @@
 /**
- * Verifies the metadata of releases with tuf-js. The client works in a temporary directory, which is
- * filled from the store before an update and stored in one transaction after it, because tuf-js
- * writes its files without regard to a crash.
+ * Verifies the metadata of releases with tuf-js. A crash can leave incomplete files of tuf-js.
+ * Therefore each update copies the metadata from the store to a temporary directory, and then
+ * stores the changed files in one transaction.
  */
 
 import { createHash } from 'node:crypto';
@@ -20,18 +20,21 @@ import { type ReleaseTarget, readRoot, targetPath } from './tuf-metadata.ts';
 const baseUrl = 'link://centre/metadata';
 
 const fileKey = (name: string): Key => ['bundle', 'tuf', name];
-/** Row with the digest of the root with which the site has joined. */
+/** Row with the digest of the root that the site received when it joined. */
 const joinedKey: Key = ['bundle', 'tuf', 'joined'];
 
 const names: readonly string[] = tufRoles.map((role) => `${role}.json`);
 
 export interface TufClientOptions {
   readonly rows: Pick<StateArea, 'get' | 'write'>;
-  /** Directory for the temporary directories. */
+  /** Directory in which the temporary directories are created. */
   readonly directory: string;
   /** Returns the root that the site received when it joined, or `undefined`. */
   readonly joinedRoot: () => Promise<Uint8Array | undefined>;
-  /** Reads a metadata file from the centre. `undefined` if it does not exist. */
+  /**
+   * Reads a metadata file from the centre. Returns `undefined` if the centre does not have the
+   * file.
+   */
   readonly fetch: (name: string) => Promise<Uint8Array | undefined>;
   /** Returns the time, in milliseconds since 1970. */
   readonly now: () => number;
@@ -94,17 +97,17 @@ export class TufClient {
       await updater.refresh();
       found = await updater.getTargetInfo(target);
     } catch (error) {
-      // A newer root may revoke keys, so it is kept even if the update failed.
+      // A newer root may revoke keys, so store it even if the update failed.
       await this.#store(scratch, before, ['root.json']);
       throw await this.#explain(error, fetcher, scratch);
     }
     await this.#store(scratch, before, names);
     const sha256 = found?.hashes.sha256;
     if (found === undefined || sha256 === undefined) {
-      throw new EdgeError('ERR_BUNDLE_OLD', `the metadata of the centre do not name ${target}`);
+      throw new EdgeError('ERR_BUNDLE_OLD', `the metadata of the centre do not contain ${target}`);
     }
     if (found.length > bundleBounds.manifestBytes) {
-      throw new EdgeError('ERR_BUNDLE_CONTENT', 'the manifest is too large');
+      throw new EdgeError('ERR_BUNDLE_CONTENT', 'the manifest exceeds the maximum size');
     }
     const { centre } = await readRoot(await readFile(path.join(scratch, 'root.json')));
     return { ...release, length: found.length, sha256, centre };
@@ -153,7 +156,10 @@ export class TufClient {
     if (operations.length > 0) await this.#options.rows.write(operations);
   }
 
-  /** Converts an error of tuf-js, whose classes are lost when it wraps errors. */
+  /**
+   * Converts an error of tuf-js to an `EdgeError` by its message, because tuf-js wraps errors and
+   * does not keep their classes.
+   */
   async #explain(error: unknown, fetcher: Fetcher, scratch: string): Promise<unknown> {
     if (fetcher.failure !== undefined) return fetcher.failure;
     if (error instanceof EdgeError) return error;
@@ -170,14 +176,15 @@ export class TufClient {
       return new EdgeError('ERR_BUNDLE_CONTENT', `metadata of the centre: ${text}`, options);
     }
     if (await isForeign(fetcher.last, scratch)) {
-      const problem = 'the metadata were signed by another centre than the one of this site';
+      const problem =
+        'another centre signed the metadata, not the centre that this site has joined';
       return new EdgeError('ERR_BUNDLE_CENTRE', problem, options);
     }
     return new EdgeError('ERR_BUNDLE_SIGNATURE', `metadata of the centre: ${text}`, options);
   }
 }
 
-/** Whether metadata have signatures, but none of a key that the trusted root names. */
+/** Whether metadata have signatures, but none by a key in the trusted root. */
 async function isForeign(bytes: Uint8Array | undefined, scratch: string): Promise<boolean> {
   const trusted = await readIfPresent(path.join(scratch, 'root.json'));
   if (bytes === undefined || trusted === undefined) return false;
@@ -191,20 +198,23 @@ async function isForeign(bytes: Uint8Array | undefined, scratch: string): Promis
   }
 }
 
-/** Makes an updater use the clock of the master. tuf-js has no option for this. */
+/** Sets the clock of an updater to the time of the master. tuf-js has no option for this. */
 function useClock(updater: object, now: number): void {
   const trusted: unknown = Reflect.get(updater, 'trustedSet');
   if (typeof trusted !== 'object' || trusted === null || !('referenceTime' in trusted)) {
-    throw new EdgeError('ERR_SITE_STATE', 'this version of tuf-js has no reference time');
+    throw new EdgeError(
+      'ERR_SITE_STATE',
+      'cannot set the clock of tuf-js: this version has no reference time; install the version in package-lock.json',
+    );
   }
   Reflect.set(trusted, 'referenceTime', new Date(now));
 }
 
 /** Source of metadata for an updater. */
 interface Fetcher extends InstanceType<typeof import('tuf-js').BaseFetcher> {
-  /** Metadata that were read last. */
+  /** Metadata file that was fetched last. */
   readonly last: Uint8Array | undefined;
-  /** Error of the connection. */
+  /** Error with which a fetch failed, or `undefined`. */
   readonly failure: unknown;
 }
 

@@ -12,7 +12,10 @@ import Type, { type Static } from 'typebox';
 import { compileSchema } from '#runtime';
 import { EdgeError } from '../errors.ts';
 
-/** Roles of The Update Framework. The keys of `root` and `targets` are offline. */
+/**
+ * Roles of The Update Framework. The centre does not store the private keys of `root` and
+ * `targets`.
+ */
 export const tufRoles = ['root', 'targets', 'snapshot', 'timestamp'] as const;
 
 export type TufRole = (typeof tufRoles)[number];
@@ -54,7 +57,7 @@ const KeyFileSchema = Type.Object(
 
 const isKeyFile = compileSchema(KeyFileSchema);
 
-/** Key of a role as its file contains it. */
+/** Content of a key file: the key of one role. */
 export interface RoleKey {
   readonly role: TufRole;
   /** Id of the centre to which the key belongs. */
@@ -89,9 +92,12 @@ export function decodeRoleKey(text: string, name: string): RoleKey {
       }
     }
   } catch {
-    // The message must not contain the content of the file.
+    // Do not add the parse error, because its message may contain parts of the private key.
   }
-  throw new EdgeError('ERR_BUNDLE_KEYS', `${name} is not a key file of a release`);
+  throw new EdgeError(
+    'ERR_BUNDLE_KEYS',
+    `${name} is not a key file for releases; \`saltbridge site keys\` creates key files`,
+  );
 }
 
 function toSigningKey(privateKey: KeyObject): SigningKey {

@@ -1,6 +1,6 @@
 /**
  * Metadata of The Update Framework: roots, targets, snapshots and timestamps as signed bytes. The
- * packages are loaded when the first metadata are needed.
+ * packages of The Update Framework are loaded on first use.
  */
 
 import { createHash } from 'node:crypto';
@@ -21,7 +21,7 @@ export const validityMs: Readonly<Record<TufRole, number>> = {
 /** Number of keys of the role `root` that must sign. */
 export const rootThreshold = 2;
 
-/** Member of the signed root that contains the id of the centre. */
+/** Field of the signed root that contains the id of the centre. */
 const centreField = 'x-saltbridge-centre';
 
 /** Target of a release: the manifest of its bundle. */
@@ -40,7 +40,7 @@ export function targetPath(ring: string, version: number): string {
 /** Public keys of each role, in hexadecimal digits. */
 export type RoleKeys = Readonly<Record<TufRole, readonly string[]>>;
 
-/** Keys and id of a centre, as its root metadata name them. */
+/** Keys and id of a centre in its root metadata. */
 export interface RootContent {
   readonly version: number;
   readonly centre: string;
@@ -83,7 +83,7 @@ export async function createRoot(
   return signed(new Metadata(root), signers);
 }
 
-/** Creates unsigned or signed targets. */
+/** Creates targets. They are unsigned if `signers` is empty. */
 export async function createTargets(
   version: number,
   targets: readonly ReleaseTarget[],
@@ -139,7 +139,7 @@ export async function createTimestamp(
 }
 
 /**
- * Adds signatures to metadata that were created without them.
+ * Adds signatures to unsigned targets.
  * @throws EdgeError ERR_BUNDLE_SIGNATURE if the bytes are not targets
  */
 export async function signTargets(
@@ -159,7 +159,7 @@ export async function readTargets(bytes: Uint8Array): Promise<Metadata<Targets>>
 }
 
 /**
- * Reads a root and verifies that enough of its own keys signed it.
+ * Reads a root and verifies that enough of the keys in it have signed it.
  * @throws EdgeError ERR_BUNDLE_SIGNATURE
  */
 export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
@@ -171,7 +171,10 @@ export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
   const keysOf = (role: TufRole): readonly string[] =>
     (roles[role]?.keyIDs ?? []).flatMap((id) => keys[id]?.keyVal.public ?? []);
   if (typeof centre !== 'string' || (roles.root?.threshold ?? 0) < rootThreshold) {
-    throw new EdgeError('ERR_BUNDLE_SIGNATURE', 'the root has no centre, or too low a threshold');
+    throw new EdgeError(
+      'ERR_BUNDLE_SIGNATURE',
+      'the root does not contain the id of the centre, or its threshold is too low',
+    );
   }
   return {
     version,
@@ -186,13 +189,13 @@ export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
   };
 }
 
-/** Root whose own keys signed it. */
+/** Root that is signed by enough of the keys in it. */
 export interface VerifiedRoot extends RootContent {
   readonly metadata: Metadata<Root>;
 }
 
 /**
- * Verifies that enough keys of a role, as a root names them, signed metadata.
+ * Verifies that metadata are signed by enough of the keys that a root lists for their role.
  * @throws EdgeError ERR_BUNDLE_SIGNATURE
  */
 export function verify(
@@ -212,7 +215,7 @@ function read<T>(bytes: Uint8Array, from: (value: Record<string, never>) => T): 
   try {
     return from(JSON.parse(Buffer.from(bytes).toString('utf8')));
   } catch (cause) {
-    throw new EdgeError('ERR_BUNDLE_SIGNATURE', 'the metadata cannot be read', { cause });
+    throw new EdgeError('ERR_BUNDLE_SIGNATURE', 'the metadata are malformed', { cause });
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Metadata repository of a centre: roots, targets, snapshots and timestamps in the store. The keys
- * of `root` and `targets` are not here; the command line signs with them.
+ * Metadata repository of a centre: roots, targets, snapshots and timestamps in the store. The
+ * private keys of `root` and `targets` are not in the store. The command line signs with them.
  */
 
 import type { SharedArea, StateOperation } from '#master';
@@ -20,10 +20,10 @@ import {
 
 const dayMs = 86_400_000;
 
-/** Time after which the running centre signs the timestamp again, in milliseconds. */
+/** Age of the timestamp after which the running centre signs it again, in milliseconds. */
 export const timestampPeriodMs = dayMs;
 
-/** Numbers of the current metadata. */
+/** Version numbers of the current metadata. */
 interface Versions {
   readonly root: number;
   readonly targets: number;
@@ -39,7 +39,9 @@ const versionsKey: Key = ['tuf', 'versions'];
 const fileKey = (name: string): Key => ['tuf', 'file', name];
 const onlineKey = (role: string): Key => ['tuf', 'key', role];
 
-/** Number of earlier snapshots and targets that are kept for clients in the middle of an update. */
+/**
+ * Number of earlier snapshots and targets that are stored for clients whose update is in progress.
+ */
 const keptVersions = 3;
 
 /** Public online keys, in hexadecimal digits. */
@@ -63,7 +65,7 @@ export class TufRepository {
     this.#now = now;
   }
 
-  /** Returns a metadata file, or `undefined` if it does not exist. */
+  /** Returns the content of a metadata file, or `undefined` if it does not exist. */
   async file(name: string): Promise<Uint8Array | undefined> {
     return (await this.#rows.get(fileKey(name)))?.value;
   }
@@ -87,7 +89,7 @@ export class TufRepository {
 
   /**
    * Returns the public online keys. The first call creates them.
-   * @param areNew whether new keys are created, which take effect with the next root
+   * @param areNew whether to create new keys. They take effect when a new root lists them
    */
   async onlineKeys(areNew = false): Promise<OnlineKeys> {
     const signers = areNew ? undefined : await this.#signers('');
@@ -102,15 +104,15 @@ export class TufRepository {
   }
 
   /**
-   * Stores a new root. A first root is accepted if it names the online keys of this centre; a later
-   * one must be signed by the keys of the former root.
+   * Stores a new root. It must list the online keys of this centre. A root that replaces another
+   * must also be signed by the keys of the former root.
    * @throws EdgeError ERR_BUNDLE_SIGNATURE, ERR_BUNDLE_OLD, ERR_BUNDLE_KEYS
    */
   async setRoot(bytes: Uint8Array): Promise<void> {
     const next = await readRoot(bytes);
     const versions = await this.#versions();
     if (next.version !== versions.root + 1) {
-      const problem = `the new root has version ${next.version}, but ${versions.root + 1} follows`;
+      const problem = `the new root has version ${next.version}, but the next version is ${versions.root + 1}`;
       throw new EdgeError('ERR_BUNDLE_OLD', problem);
     }
     if (versions.root > 0) {
@@ -128,7 +130,10 @@ export class TufRepository {
       next.keys.timestamp.includes(it.timestamp.publicKey);
     const signers = [staged, current].find(isFor);
     if (signers === undefined) {
-      throw new EdgeError('ERR_BUNDLE_KEYS', 'the new root does not name the online keys');
+      throw new EdgeError(
+        'ERR_BUNDLE_KEYS',
+        'the new root does not list the online keys of this centre',
+      );
     }
     const targets = await this.#currentTargets(versions);
     const renewed = await this.#sign({ ...versions, root: next.version }, signers, targets);
@@ -149,7 +154,7 @@ export class TufRepository {
   }
 
   /**
-   * Checks signed targets.
+   * Verifies signed targets and returns them.
    * @throws EdgeError ERR_BUNDLE_SIGNATURE if too few keys signed, ERR_BUNDLE_OLD
    */
   async requireTargets(bytes: Uint8Array): Promise<readonly ReleaseTarget[]> {
@@ -158,13 +163,16 @@ export class TufRepository {
     verify(root.metadata, 'targets', metadata);
     const versions = await this.#versions();
     if (metadata.signed.version !== versions.targets + 1) {
-      const problem = 'another release was published meanwhile; start again';
+      const problem = 'another release was published meanwhile; repeat the command';
       throw new EdgeError('ERR_BUNDLE_OLD', problem);
     }
     return Object.values(metadata.signed.targets).map(toTarget);
   }
 
-  /** Returns the operations that publish targets which {@link requireTargets} has checked. */
+  /**
+   * Returns the operations that publish targets. Call {@link requireTargets} first, because this
+   * method does not verify them.
+   */
   async publish(bytes: Uint8Array): Promise<readonly StateOperation[]> {
     const versions = await this.#versions();
     const signers = await this.#requireSigners();
@@ -172,8 +180,8 @@ export class TufRepository {
   }
 
   /**
-   * Signs the snapshot and the timestamp again, if the last time is more than a day ago. A centre
-   * that was not running for days does so once.
+   * Signs the snapshot and the timestamp again if their signatures are more than a day old. Returns
+   * whether it signed them.
    */
   async renew(): Promise<boolean> {
     const versions = await this.#versions();
@@ -190,7 +198,7 @@ export class TufRepository {
     targets: { readonly version: number; readonly bytes: Uint8Array } | undefined,
   ): Promise<readonly StateOperation[]> {
     const now = this.#now();
-    // A first root has empty targets, which need no signature until something is published.
+    // Before the first release there are no targets, so nothing has to be signed.
     if (targets === undefined) return [putVersions({ ...former, signedAt: now })];
     const snapshot = former.snapshot + 1;
     const timestamp = former.timestamp + 1;
@@ -277,5 +285,8 @@ function toTarget({
   const { sha256 } = hashes;
   if (ring !== '' && sha256 !== undefined)
     return { ring, version: Number(version), length, sha256 };
-  throw new EdgeError('ERR_BUNDLE_SIGNATURE', `${path} is not a target of a release`);
+  throw new EdgeError(
+    'ERR_BUNDLE_SIGNATURE',
+    `the metadata contain ${path}, which is not the path of a release's target`,
+  );
 }

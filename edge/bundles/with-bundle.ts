@@ -1,4 +1,4 @@
-/** Configuration of a site: its own options and those of its bundle. */
+/** Configuration of a site: its own options together with the options of its bundle. */
 
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -13,8 +13,8 @@ export function currentBundle(stateDir: string): string {
 }
 
 /**
- * Adds the options of a bundle to the configuration of a site. The configuration of a master that is
- * not a site, or that has no bundle yet, does not change.
+ * Adds the options of a bundle to the configuration of a site. Returns the configuration unchanged
+ * if the master is not a site, or has no bundle yet.
  * @param bundle directory of the bundle. Default: the bundle that the site uses
  */
 export async function withBundle(
@@ -35,9 +35,9 @@ export async function withBundle(
 }
 
 /**
- * Uses the former bundle of a site again, if a switch has not been confirmed.
+ * Switches a site back to its former bundle if the last switch is not confirmed yet.
  * @param error failure of the start with the new bundle
- * @returns whether there was such a switch
+ * @returns whether the site had a switch to revert
  */
 export async function revertBundle(stateDir: string, error: unknown): Promise<boolean> {
   const bundles = new BundleDirectory(path.join(stateDir, 'site'));
@@ -48,7 +48,7 @@ export async function revertBundle(stateDir: string, error: unknown): Promise<bo
   return true;
 }
 
-/** Returns a text that differs if the files of the catalogs of two bundles differ. */
+/** Returns the paths and digests of the catalog files of a bundle, as one text for comparison. */
 export async function catalogDigest(bundle: string, { files }: Manifest): Promise<string> {
   const { settings } = await checkMasterConfig(path.join(bundle, 'etc'));
   const places: string[] = [];

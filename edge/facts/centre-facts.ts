@@ -1,4 +1,7 @@
-/** Facts of the minions of sites at the centre. The latest facts by the hybrid clock win. */
+/**
+ * Facts of sites' minions, stored at the centre. Later facts replace earlier facts, by the hybrid
+ * clock of the site.
+ */
 
 import Type from 'typebox';
 import type { SitesOptions } from '#config';
@@ -24,19 +27,19 @@ const factRow = defineRow({
   }),
 });
 
-/** Number of facts in memory. All entries of a batch fit. */
+/** Number of recent facts in memory. It must not be less than the number of entries of a batch. */
 const recentFacts: number = maxBatchEntries;
 
 /** Maximum size of the grains of a minion, in bytes. */
 const maxGrainsBytes = 16_384;
 
-/** Facts of a minion, with the time at which they were true. */
+/** Facts of a minion, with the time at which the site recorded them. */
 export interface SiteMinion {
   readonly minion: string;
   readonly site: string;
   readonly isPresent: boolean;
   readonly grains: WireMap;
-  /** Time by the hybrid clock of the site. */
+  /** Time of the facts, by the hybrid clock of the site. */
   readonly at: HybridTime;
   readonly receivedAt: number;
 }
@@ -51,7 +54,7 @@ export interface CentreFactsOptions {
 /** Facts of the minions of all sites. */
 export class CentreFacts {
   readonly #options: CentreFactsOptions;
-  /** Facts that were merged last. Their writes may be in progress. */
+  /** Recently received facts. Their writes may still be in progress. */
   readonly #recent = new Map<string, MergedFact>();
 
   constructor(options: CentreFactsOptions) {
@@ -75,7 +78,7 @@ export class CentreFacts {
     return found;
   }
 
-  /** Forgets facts in memory of minions that another site may claim. */
+  /** Deletes the facts of these minions from memory, because another site may claim the minions. */
   forget(minions: readonly string[]): void {
     for (const minion of minions) this.#recent.delete(minion);
   }
@@ -89,11 +92,14 @@ export class CentreFacts {
     const aheadMs = at.ms - host.now();
     if (aheadMs > options.factAheadSeconds * 1000) {
       const seconds = Math.round(aheadMs / 1000);
-      throw new EdgeError('ERR_SITE_CLOCK', `the clock of the site is ${seconds} s ahead`);
+      throw new EdgeError(
+        'ERR_SITE_CLOCK',
+        `the clock of the site is ${seconds} s ahead of the clock of the centre`,
+      );
     }
     const claim = await claims.claim(site, minion);
     const known = this.#recent.get(minion) ?? (await this.of(minion));
-    // Facts of the same time are written again, because their write may have failed.
+    // Write facts with an equal time again, because their first write may have failed.
     if (known !== undefined && compareTimes(at, known.at) < 0) return claim;
     const given = isWireMap(grains) ? grains : (known?.grains ?? {});
     const packed = packLocal(given);
@@ -115,7 +121,7 @@ export class CentreFacts {
   }
 }
 
-/** Time and grains of facts. */
+/** Facts without the names of the minion and the site. */
 type MergedFact = Pick<SiteMinion, 'at' | 'grains'>;
 
 function keyOf(minion: string): readonly string[] {

@@ -12,29 +12,29 @@ export function compareTimes(a: HybridTime, b: HybridTime): number {
   return a.ms === b.ms ? a.count - b.count : a.ms - b.ms;
 }
 
-/** Highest counter. A clock that reaches it advances by one millisecond instead. */
+/** Maximum value of the counter. After this value, the clock advances by one millisecond. */
 const maxCount = 0xffff;
 
-/** Clock whose times grow with each call, even if the wall clock is set back. */
+/** Clock that returns a later time at each call, even if the wall clock is set back. */
 export class HybridClock {
   readonly #now: () => number;
   #last: HybridTime;
 
   /**
    * @param now wall clock, in milliseconds since 1970
-   * @param floor latest time that was used before
+   * @param floor latest time that an earlier clock returned
    */
   constructor(now: () => number, floor: HybridTime = { ms: 0, count: 0 }) {
     this.#now = now;
     this.#last = floor;
   }
 
-  /** Latest time that was used. */
+  /** Latest time that the clock returned or received. */
   get last(): HybridTime {
     return this.#last;
   }
 
-  /** Returns a time that is later than all former ones. */
+  /** Returns a time that is later than {@link last}. */
   next(): HybridTime {
     const ms = Math.floor(this.#now());
     const { ms: last, count } = this.#last;
@@ -45,9 +45,10 @@ export class HybridClock {
   }
 
   /**
-   * Takes a time of another clock into account, so that the next time is later.
-   * @param maxAheadMs how far the time may be ahead of the wall clock
-   * @returns `false` if it is further ahead. The clock then does not change
+   * Receives a time of another clock. The next time of this clock is later than the received time.
+   * @param maxAheadMs maximum difference between the received time and the wall clock, in
+   * milliseconds
+   * @returns `false` if the received time is further ahead. The clock then does not change
    */
   receive(time: HybridTime, maxAheadMs: number): boolean {
     if (time.ms > this.#now() + maxAheadMs) return false;
@@ -56,8 +57,8 @@ export class HybridClock {
   }
 
   /**
-   * Sets the clock back to the wall clock. Needed after the wall clock was far ahead and was
-   * corrected, because the other side refuses times that are far ahead.
+   * Sets this clock back to the wall clock. Call it after the wall clock was too far ahead and was
+   * corrected. Otherwise the centre would refuse the times of this clock.
    */
   reset(): void {
     this.#last = { ms: Math.floor(this.#now()), count: 0 };

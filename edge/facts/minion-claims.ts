@@ -1,6 +1,6 @@
 /**
- * Minions that sites have claimed. The first site that reports a minion owns its id. Other sites
- * can then neither report facts about it nor send signals as this minion.
+ * Minion ids that sites have claimed. The first site that reports a minion owns its id. Facts and
+ * signals of other sites about this id are refused.
  */
 
 import Type from 'typebox';
@@ -49,12 +49,12 @@ export class MinionClaims {
   /**
    * Claims a minion for a site.
    * @returns the write of the claim
-   * @throws EdgeError ERR_SITE_MESSAGE if the centre or another site has a minion of this id
+   * @throws EdgeError ERR_SITE_MESSAGE if the centre or another site has a minion with this id
    */
   async claim(site: string, minion: string): Promise<readonly StateOperation[]> {
-    if (!isValidMinionId(minion)) throw refused(minion, 'the id is not valid');
+    if (!isValidMinionId(minion)) throw refused(minion, 'its id is not valid');
     if (this.#host.admission.keyOf(minion) !== undefined) {
-      throw refused(minion, 'the centre has a key of this id itself');
+      throw refused(minion, 'the centre itself has a key for this id');
     }
     const owner = this.#siteOf.get(minion);
     const claim = {
@@ -62,18 +62,20 @@ export class MinionClaims {
       key: [...prefix, minion],
       value: claimRow.encode({ site }),
     } as const;
-    // The write of an earlier claim may have failed, so it is repeated.
+    // Repeat the write of an existing claim, because the earlier write may have failed.
     if (owner === site) return [claim];
-    if (owner !== undefined) throw refused(minion, 'another site has a minion of this id');
+    if (owner !== undefined) throw refused(minion, 'another site has a minion with this id');
     const { perOwner = 0 } = edgeLimits.minions;
     if ((this.#counts.get(site) ?? 0) >= perOwner) {
-      throw refused(minion, `the site has ${perOwner} minions already`);
+      throw refused(minion, `the site already has ${perOwner} minions, which is the maximum`);
     }
     this.#set(minion, site);
     return [claim];
   }
 
-  /** Removes all claims of a site, and the facts of its minions. Returns the minions. */
+  /**
+   * Removes all claims of a site, and the facts of its minions. Returns the ids of these minions.
+   */
   async release(site: string): Promise<readonly string[]> {
     const minions = this.minionsOf(site);
     for (const minion of minions) {

@@ -1,11 +1,11 @@
-/** Facts of the minions of a site: grains at their start, and their presence. */
+/** Facts of a site's minions: the grains that a minion sends when it starts, and its presence. */
 
 import { type ExtensionHost, type Jobs, masterServices } from '#master';
 import { packLocal, type WireMap } from '#minion-protocol';
 import type { SiteLog } from '../log/log.ts';
 import type { EdgePart, SiteContext } from '../parts.ts';
 
-/** Grains that the centre receives. Targets of orders can use them. */
+/** Grains that a site sends to the centre. Targets of orders can use them. */
 const summarised = [
   ...['os', 'os_family', 'osrelease', 'osfinger', 'oscodename', 'kernel', 'kernelrelease'],
   ...['cpuarch', 'osarch', 'num_cpus', 'mem_total', 'virtual', 'saltversion', 'host', 'fqdn'],
@@ -15,12 +15,12 @@ const summarised = [
 /** Maximum size of a grain, in bytes. */
 const maxGrainBytes = 1024;
 
-/** Interval between two checks of the presence, in milliseconds. */
+/** Interval at which the presence of minions is checked, in milliseconds. */
 const presenceMs = 60_000;
 
 const startTag = /^salt\/minion\/([^/]+)\/start$/;
 
-/** Part of a site that appends facts of its minions to the log. */
+/** Part of the extension `site` that appends facts of its minions to the log. */
 export function openSiteFacts({ host, log }: SiteContext): EdgePart {
   const facts = new SiteFacts(host, log);
   return { start: () => facts.start(), close: () => facts.close() };
@@ -62,11 +62,14 @@ class SiteFacts {
         await this.#append({ minion, present: true, grains: this.#grainsOf(minion) });
       }
     } catch (error) {
-      this.#host.logger.error({ err: error }, 'facts of minions do not reach the log of the site');
+      this.#host.logger.error(
+        { err: error },
+        'cannot read events; the facts of minions are not stored in the log of the site',
+      );
     }
   }
 
-  /** Appends the changes of the presence since the last check. */
+  /** Appends the minions that have connected or disconnected since the last check. */
   async #checkPresence(): Promise<void> {
     const now = new Set(this.#jobs.present().map(({ id }) => id));
     const before = this.#present;
@@ -94,7 +97,10 @@ class SiteFacts {
     try {
       await this.#log.append({ class: 'fact', kind: 'minion', value });
     } catch (error) {
-      this.#host.logger.error({ err: error }, 'facts of a minion were not stored in the log');
+      this.#host.logger.error(
+        { err: error },
+        'cannot store facts of a minion in the log of the site',
+      );
     }
   }
 }

@@ -10,8 +10,8 @@ export function centreDirectory(stateDir: string): string {
 }
 
 /**
- * Returns the online key of a centre. Members of a cluster derive the same key from the cluster's
- * secret. Any other centre creates the file `<state_dir>/sites/centre.key`.
+ * Returns the online key of a centre. In a cluster, all members derive the same key from the
+ * cluster's secret. A centre outside of a cluster creates the file `<state_dir>/sites/centre.key`.
  */
 export async function openCentreKey({
   config,

@@ -8,10 +8,12 @@ const floorRow = defineRow({
 });
 const key = ['centre-time'];
 
-/** Advance of the time after which it is stored again, in milliseconds. */
+/** Minimum difference between two stored times, in milliseconds. It limits the number of writes. */
 const stepMs = 60_000;
 
-/** Greatest time that the centre has signed. A site stores it, so it survives a restart. */
+/**
+ * Latest time that the centre has signed. A site stores it, so that it is known after a restart.
+ */
 export class CentreTime {
   readonly #state: StateArea;
   #floor: number;
@@ -28,12 +30,14 @@ export class CentreTime {
     return new CentreTime(state, entry === undefined ? 0 : floorRow.decode(entry).ms);
   }
 
-  /** Greatest time, in milliseconds since 1970; 0 before the first contact. */
+  /**
+   * Latest time that the centre has signed, in milliseconds since 1970. 0 before the first contact.
+   */
   get floor(): number {
     return this.#floor;
   }
 
-  /** Takes a signed time into account. Earlier times have no effect. */
+  /** Records a time that the centre has signed. A time before {@link floor} has no effect. */
   async raise(ms: number): Promise<void> {
     this.#floor = Math.max(this.#floor, ms);
     if (this.#floor < this.#stored + stepMs) return;

@@ -1,4 +1,7 @@
-/** Ed25519 keys of sites and centres, and signatures that name their purpose. */
+/**
+ * Ed25519 keys of sites and centres. Each signature covers its purpose, so that it is not valid for
+ * another purpose.
+ */
 
 import {
   createPrivateKey,
@@ -15,7 +18,7 @@ export const keyBytes = 32;
 /** Size of a signature, in bytes. */
 export const signatureBytes = 64;
 
-/** Head of the PKCS #8 form of an Ed25519 key [RFC 8410]. The seed follows. */
+/** First bytes of an Ed25519 key in PKCS #8 [RFC 8410]. The seed follows them. */
 const seedHead = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 /** Generates a private key. */
@@ -23,7 +26,7 @@ export function generateKey(): KeyObject {
   return generateKeyPairSync('ed25519').privateKey;
 }
 
-/** Returns the private key with this seed of 32 bytes. */
+/** Returns the private key that belongs to a seed of 32 bytes. */
 export function keyOfSeed(seed: Uint8Array): KeyObject {
   const key = Buffer.concat([seedHead, seed]);
   return createPrivateKey({ key, format: 'der', type: 'pkcs8' });
@@ -35,8 +38,8 @@ export function publicBytesOf(key: KeyObject): Buffer {
 }
 
 /**
- * Returns what a signature covers: the purpose and all parts, each with its length, so that no two
- * lists of parts have the same form.
+ * Returns the bytes that are signed: the purpose and all parts, each with its length. The lengths
+ * ensure that different lists of parts have different bytes.
  */
 export function signedForm(purpose: string, parts: readonly Uint8Array[]): Buffer {
   const all = [Buffer.from(purpose), ...parts];

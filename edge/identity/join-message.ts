@@ -4,10 +4,10 @@ import { createHash } from 'node:crypto';
 import Type, { type Static } from 'typebox';
 import { compileSchema } from '#runtime';
 
-/** Purpose of the signature of the site over its ticket. */
+/** Purpose of the signature with which a site signs its ticket. */
 export const joinPurpose = 'saltbridge site join 1';
 
-/** Purpose of the signature of the centre over its reply. */
+/** Purpose of the signature with which the centre signs its reply. */
 const replyPurpose = 'saltbridge site joined 1';
 
 /** Maximum size of the root metadata in a reply, in bytes. */
@@ -37,7 +37,7 @@ const JoinReply = Type.Object(
 export type JoinReply = Readonly<Static<typeof JoinReply>>;
 export const checkJoinReply = compileSchema(JoinReply);
 
-/** Returns the purpose and the parts that the centre signs. */
+/** Returns the purpose and the parts of the centre's signature. */
 export function signedReply(
   ticket: string,
   key: Uint8Array,

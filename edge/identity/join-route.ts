@@ -1,4 +1,4 @@
-/** `POST /site/v1/join`: a site presents its ticket and its new key. */
+/** Route `POST /site/v1/join`, through which a site presents its ticket and its new key. */
 
 import { createHash, type KeyObject } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
@@ -19,7 +19,7 @@ export interface JoinRouteOptions {
   readonly trustRoot: () => Promise<Uint8Array | undefined>;
 }
 
-/** Adds the route. Each address has a limited rate of rejected tickets. */
+/** Adds the route. The rate of rejected tickets is limited for each client address. */
 export function addJoinRoute(
   app: FastifyInstance,
   { readJson }: Pick<HttpServerContext, 'readJson'>,
@@ -28,7 +28,7 @@ export function addJoinRoute(
   app.addContentTypeParser('application/json', readJson);
   app.setErrorHandler((error, _request, reply) => {
     const { code, message, status } = problemOf(error);
-    if (status === 500) host.logger.error({ err: error }, 'request of a site failed');
+    if (status === 500) host.logger.error({ err: error }, 'the request of a site to join failed');
     return reply.code(status).send({ error: { code, message } });
   });
   app.addHook('onRequest', async ({ ip }) => {

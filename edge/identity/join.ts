@@ -1,4 +1,4 @@
-/** The site's side of joining: presents a ticket to the centre and writes the identity. */
+/** Joins a centre: presents a ticket to the centre, and writes the identity of the site. */
 
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -25,7 +25,7 @@ const maxReplyBytes = 2 * maxRootBytes;
 
 export interface JoinOptions {
   readonly stateDir: string;
-  /** Section `site` of the configuration. */
+  /** Options of the section `site`. */
   readonly site: Pick<SiteOptions, 'ca' | 'centre' | 'name'>;
   readonly now?: () => number;
 }
@@ -34,12 +34,12 @@ export interface JoinOptions {
 export interface JoinReceipt {
   readonly name: string;
   readonly centre: string;
-  /** Whether the centre has sent the root metadata of its bundles. */
+  /** Whether the centre has sent its root metadata, which a site needs to verify bundles. */
   readonly hasRoot: boolean;
 }
 
 /**
- * Joins the centre of a ticket and writes the identity of the site.
+ * Joins the centre that issued a ticket, and writes the identity of the site.
  * @throws EdgeError ERR_SITE_TICKET, ERR_SITE_LINK
  */
 export async function joinSite(
@@ -66,11 +66,17 @@ export async function joinSite(
   const root = reply.root === undefined ? undefined : Buffer.from(reply.root, 'base64');
   const signature = Buffer.from(reply.signature, 'base64url');
   if (!isSignedBy(ticket.centreKey, ...signedReply(text, publicKey, root), signature)) {
-    throw new EdgeError('ERR_SITE_TICKET', 'the reply is not from the centre of the ticket');
+    throw new EdgeError(
+      'ERR_SITE_TICKET',
+      'the reply is not signed by the centre that issued the ticket',
+    );
   }
   const digest = root && createHash('sha256').update(root).digest('hex');
   if (ticket.root !== digest) {
-    throw new EdgeError('ERR_SITE_TICKET', 'the root metadata differs from that of the ticket');
+    throw new EdgeError(
+      'ERR_SITE_TICKET',
+      'the digest of the root metadata differs from the digest in the ticket',
+    );
   }
   const directory = siteDirectory(stateDir);
   const joinedAt = now();
@@ -114,7 +120,11 @@ async function post(url: string, body: JoinRequest, ca: string | undefined): Pro
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new EdgeError('ERR_SITE_LINK', `${url} answered ${status}, not as a centre`, { cause });
+    throw new EdgeError(
+      'ERR_SITE_LINK',
+      `${url} is not a centre: it replied with the status ${status}; check the address in the ticket`,
+      { cause },
+    );
   }
   if (status === 200 && checkJoinReply.Check(value)) return value;
   throw refusalOf(url, status, value);
@@ -125,7 +135,7 @@ async function readAll(response: IncomingMessage): Promise<string> {
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > maxReplyBytes) throw new Error('the reply is too large');
+    if (bytes > maxReplyBytes) throw new Error('the reply of the centre exceeds the maximum size');
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

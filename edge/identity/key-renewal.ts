@@ -16,7 +16,9 @@ export interface KeyRenewalOptions {
   readonly logger: Logger;
 }
 
-/** Replaces the key of a site over its connection, every 30 days or by command. */
+/**
+ * Replaces the key of a site over its connection, every 30 days or when an operator requests it.
+ */
 export class KeyRenewal {
   readonly #options: KeyRenewalOptions;
   #running: Promise<void> | undefined;
@@ -27,18 +29,18 @@ export class KeyRenewal {
       const identity = options.identity();
       if (!isConnected || identity === undefined) return;
       const isOld = options.now() - identity.keyCreatedAt > keyLifeMs;
-      // A former renewal may have ended after the centre stored the new key.
+      // Repeat an interrupted renewal, because the centre may have stored the new key.
       if (!isOld && identity.nextKey === undefined) return;
       this.renew().catch((error: unknown) => {
         if (codeOf(error) !== 'ERR_SITE_LINK') {
-          options.logger.error({ err: error }, 'the key of the site was not renewed');
+          options.logger.error({ err: error }, 'cannot renew the key of the site');
         }
       });
     });
   }
 
   /**
-   * Replaces the key. The connection is opened again with the new key.
+   * Replaces the key, and connects again with the new key.
    * @throws EdgeError ERR_SITE_LINK, ERR_SITE_NOT_JOINED
    */
   renew(): Promise<void> {

@@ -1,4 +1,4 @@
-/** Renewal of the key of a site over its connection. */
+/** Request with which a site replaces its key over its connection. */
 
 import type { KeyObject } from 'node:crypto';
 import Type from 'typebox';
@@ -8,7 +8,7 @@ import { isSignedBy, keyBytes, publicBytesOf, signParts } from './ed25519.ts';
 
 const purpose = 'saltbridge site renewal 1';
 
-/** Request of a site to replace its key. The new key signs it. */
+/** Request of a site to replace its key. It is signed with the new key. */
 export const renewKey = defineMessage({
   name: 'identity.renew',
   sender: 'site',
@@ -32,7 +32,7 @@ export function renewalOf(site: string, key: KeyObject): { key: Uint8Array; proo
   };
 }
 
-/** Whether the new key has signed the request. */
+/** Whether the request is signed with the new key. */
 export function verifyRenewal(site: string, key: Uint8Array, proof: Uint8Array): boolean {
   return isSignedBy(key, purpose, [Buffer.from(site), key], proof);
 }

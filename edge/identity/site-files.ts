@@ -41,7 +41,9 @@ export interface SiteIdentity {
   readonly joinedAt: number;
   readonly keyCreatedAt: number;
   readonly key: KeyObject;
-  /** Key that the site has offered to the centre, and that replaces `key`. */
+  /**
+   * Key that the site has offered to the centre. It replaces `key` when the centre has accepted it.
+   */
   readonly nextKey: KeyObject | undefined;
 }
 
@@ -84,7 +86,7 @@ export async function writeIdentity(
   );
 }
 
-/** Creates the key that replaces the key of the site, if there is none yet. */
+/** Returns the next key of the site. Creates it if it does not exist. */
 export async function createNextKey(directory: string): Promise<KeyObject> {
   const known = await readKey(directory, 'key.next');
   if (known !== undefined) return known;
@@ -93,7 +95,7 @@ export async function createNextKey(directory: string): Promise<KeyObject> {
   return key;
 }
 
-/** Makes the next key the key of the site. */
+/** Replaces the key of the site by its next key. */
 export async function adoptNextKey(directory: string, now: number): Promise<void> {
   const identity = await readIdentity(directory);
   if (identity?.nextKey === undefined) return;
@@ -114,7 +116,7 @@ export async function readKey(directory: string, name: string): Promise<KeyObjec
     const key = createPrivateKey(text);
     if (key.asymmetricKeyType === 'ed25519') return key;
   } catch {
-    // The error of OpenSSL may contain parts of the file.
+    // Do not add the error of OpenSSL, because it may contain parts of the private key.
   }
   throw damaged(directory, `the file ${name} contains no Ed25519 key`);
 }

@@ -21,7 +21,7 @@ export interface SiteMethodOptions {
   readonly trustRoot: () => Promise<Uint8Array | undefined>;
 }
 
-/** Returns the methods. All of them require all rights. */
+/** Returns the methods. Each method requires full rights. */
 export function siteMethods({ host, sites, facts, trustRoot }: SiteMethodOptions): RpcTable {
   const audited = ({ name }: { readonly name: string }) => ({ what: name });
   return {
@@ -61,7 +61,7 @@ export function siteMethods({ host, sites, facts, trustRoot }: SiteMethodOptions
   };
 }
 
-/** Returns the address of this centre, with the name of this machine. */
+/** Returns the URL of this centre, with the host name of this machine. */
 function ownAddress({ config }: SiteMethodOptions['host']): string {
   const api = config.api ?? config.restCherrypy;
   const isPlain = api === null || api.disableSsl;

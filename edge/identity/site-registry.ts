@@ -1,4 +1,6 @@
-/** Registry of sites at the centre: tickets, keys, revocation and the last contact. */
+/**
+ * Registry of sites at the centre. It stores each site's ticket, keys, revocation and last contact.
+ */
 
 import { createHash, type KeyObject, randomBytes } from 'node:crypto';
 import type { ExtensionHost } from '#master';
@@ -17,14 +19,14 @@ import {
 } from './site-rows.ts';
 import { readTicket, writeTicket } from './tickets.ts';
 
-/** Site as the centre shows it. */
+/** State of a site, as RPC methods of the centre return it. */
 export interface SiteInfo {
   readonly name: string;
   readonly state: SiteRow['state'];
   /** SHA-256 digest of the public key of the site, in hexadecimal. */
   readonly fingerprint: string | undefined;
   readonly joinedAt: number | undefined;
-  /** End of the validity of an unused ticket, in milliseconds since 1970. */
+  /** Expiry of the site's unused ticket, in milliseconds since 1970. */
   readonly ticketExpiresAt: number | undefined;
   readonly isConnected: boolean;
   /** Time of the last message, in milliseconds since 1970. */
@@ -34,7 +36,7 @@ export interface SiteInfo {
   readonly address: string | undefined;
   /** Clock of the site minus clock of the centre, in milliseconds. */
   readonly clockDifferenceMs: number | undefined;
-  /** Position of the log, by class. */
+  /** Position up to which the centre has received the site's log, by class. */
   readonly log: Readonly<Partial<Record<LogClass, LogPosition>>>;
 }
 
@@ -45,7 +47,7 @@ export interface IssuedTicket {
   readonly expiresAt: number;
 }
 
-/** Request of a new ticket. */
+/** Parameters of a new ticket. */
 export interface TicketRequest {
   readonly name: string;
   /** Address of the centre's HTTP API. */
@@ -55,12 +57,12 @@ export interface TicketRequest {
   readonly root?: string | undefined;
 }
 
-/** Live figures of a connected site. */
+/** Current figures of the connection of a site. */
 export interface SiteConnection {
   readonly lastContactAt: number;
 }
 
-/** Form of the name of a site. */
+/** Pattern that names of sites must match. */
 export const siteName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 const sites = ['centre', 'site'] as const;
@@ -82,7 +84,7 @@ export class SiteRegistry {
     this.#connectionOf = connectionOf;
   }
 
-  /** Calls the listener when a site was revoked or its key was replaced. */
+  /** Calls the listener after a site was revoked or its key was replaced. */
   onRevoked(listener: (name: string) => void): void {
     this.#onRevoked.push(listener);
   }
@@ -104,26 +106,29 @@ export class SiteRegistry {
   }
 
   /**
-   * Stores the key of a site that presents a ticket and the proof that it has the private key. The
-   * same request may be repeated.
-   * @param proof signature of the site over the ticket
+   * Stores the key of a site that presents a valid ticket. The proof shows that the site has the
+   * private key. The site may repeat the same request.
+   * @param proof the ticket's signature by the site
    * @returns the name of the site
    * @throws EdgeError ERR_SITE_TICKET
    */
   async join(ticketText: string, key: Uint8Array, proof: Uint8Array): Promise<string> {
     const ticket = readTicket(ticketText);
     if (!isSignedBy(key, joinPurpose, [Buffer.from(ticketText)], proof)) {
-      throw new EdgeError('ERR_SITE_TICKET', 'the request is not signed with the key of the site');
+      throw new EdgeError(
+        'ERR_SITE_TICKET',
+        'the request is not signed with the key that it contains',
+      );
     }
     const { name, id } = ticket;
     const now = this.#host.now();
     const replaced = await this.#change(name, (site) => {
       const known = site?.ticket;
-      if (site === undefined || known?.id !== id) throw unusable('it is not the last of its site');
+      if (site === undefined || known?.id !== id) throw unusable('it was replaced or revoked');
       if (now > known.expiresAt) throw unusable('it has expired');
       if (known.usedBy !== undefined) {
         if (isEqual(known.usedBy, key)) return site;
-        throw unusable('it was used before');
+        throw unusable('another key has already used it');
       }
       return {
         name,
@@ -138,9 +143,9 @@ export class SiteRegistry {
   }
 
   /**
-   * Whether a site may connect with a key. A key that the site has offered replaces the former key
-   * when it is first used.
-   * @param prove checks the signature of the handshake with a public key
+   * Checks that a site may connect. If the site uses the key that it has offered, this key replaces
+   * the former key.
+   * @param prove whether a public key verifies the signature of the handshake
    * @throws EdgeError ERR_SITE_REFUSED
    */
   async authenticate(name: string, prove: (key: Uint8Array) => boolean): Promise<void> {
@@ -157,7 +162,10 @@ export class SiteRegistry {
     });
   }
 
-  /** Stores the key that replaces the key of a site when the site first uses it. */
+  /**
+   * Stores the next key of a site. It replaces the present key when the site first connects with
+   * it.
+   */
   async offerKey(name: string, nextKey: Uint8Array): Promise<void> {
     await this.#change(name, (site) => {
       if (site?.state !== 'joined') throw refused();
@@ -276,11 +284,14 @@ function isEqual(a: Uint8Array, b: Uint8Array): boolean {
 }
 
 function unusable(reason: string): EdgeError {
-  return new EdgeError('ERR_SITE_TICKET', `the ticket cannot be used: ${reason}`);
+  return new EdgeError('ERR_SITE_TICKET', `the ticket is not valid: ${reason}`);
 }
 
 function unknown(name: string): EdgeError {
-  return new EdgeError('ERR_SITE_UNKNOWN', `${name}: unknown site; site list shows all sites`);
+  return new EdgeError(
+    'ERR_SITE_UNKNOWN',
+    `${name}: unknown site; \`saltbridge site list\` prints all sites`,
+  );
 }
 
 function refused(): EdgeError {

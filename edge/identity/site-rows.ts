@@ -1,4 +1,4 @@
-/** Rows of the centre about its sites. */
+/** Stored rows of the centre about its sites. */
 
 import Type from 'typebox';
 import { Bytes, defineRow, type RowOf } from '#store';
@@ -10,11 +10,11 @@ const Site = Type.Object({
   state: Type.Unsafe<'invited' | 'joined' | 'revoked'>(Type.String()),
   /** Public key of the site. */
   key: Type.Optional(Bytes),
-  /** Key that the site has offered. It becomes the key when the site first uses it. */
+  /** Key that the site has offered. It replaces `key` when the site first connects with it. */
   nextKey: Type.Optional(Bytes),
   joinedAt: Type.Optional(Time),
   revokedAt: Type.Optional(Time),
-  /** Ticket that was issued last. `usedBy` is the key that has joined with it. */
+  /** Latest ticket of the site. `usedBy` is the public key of the site that has joined with it. */
   ticket: Type.Optional(
     Type.Object({
       id: Type.String(),
@@ -41,18 +41,21 @@ export const contactRow = defineRow({ name: 'contact of a site', schema: Contact
 export type SiteContact = RowOf<typeof contactRow>;
 
 const Position = Type.Object({
-  /** Id of the log. If the site creates its log again, the sequences begin again. */
+  /**
+   * Id of the log. If the id changes, the centre accepts the entries of the new log from any
+   * sequence.
+   */
   log: Type.String(),
-  /** Sequence of the last entry that was applied. */
+  /** Sequence of the last entry that the centre has applied. */
   sequence: Type.Integer({ minimum: 0 }),
-  /** Time of that entry by the clock of the site, in milliseconds since 1970. */
+  /** Time of the last applied entry, in milliseconds since 1970 by the clock of the site. */
   ms: Type.Number(),
-  /** Entries that the site dropped because its log was full. */
+  /** Number of entries that the site dropped because its log was full. */
   dropped: Type.Integer({ minimum: 0 }),
-  /** Entries that the centre refused. */
+  /** Number of entries that the centre refused. */
   refused: Type.Integer({ minimum: 0 }),
 });
 
-/** Codec of the position of a site and class: `['centre', 'position', name, class]`. */
+/** Codec of the position in a site's log, by class: `['centre', 'position', name, class]`. */
 export const positionRow = defineRow({ name: 'log position of a site', schema: Position });
 export type LogPosition = RowOf<typeof positionRow>;

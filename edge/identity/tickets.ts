@@ -1,4 +1,4 @@
-/** Tickets with which sites join a centre. A ticket is signed by the centre and can be used once. */
+/** Tickets for joining a centre. The centre signs each ticket, and one site can use it once. */
 
 import type { KeyObject } from 'node:crypto';
 import Type, { type Static } from 'typebox';
@@ -13,7 +13,7 @@ const maxTicketLength = 4096;
 
 const Payload = Type.Object(
   {
-    /** Random id, which the registry compares. */
+    /** Random id. The ticket is valid if the registry contains this id. */
     id: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
     /** Name of the site. */
     name: Type.String({ minLength: 1, maxLength: 63 }),
@@ -21,7 +21,7 @@ const Payload = Type.Object(
     centre: Type.String({ minLength: 1, maxLength: 1024 }),
     /** SHA-256 digest of the root metadata that the site trusts, in hexadecimal. */
     root: Type.Optional(Type.String({ pattern: '^[0-9a-f]{64}$' })),
-    /** End of the validity, in milliseconds since 1970. */
+    /** Expiry of the ticket, in milliseconds since 1970. */
     expiresAt: Type.Integer({ minimum: 0 }),
   },
   { additionalProperties: false },
@@ -46,7 +46,7 @@ export function writeTicket(key: KeyObject, payload: TicketPayload): string {
 }
 
 /**
- * Reads a ticket and verifies its signature. The expiry is not checked.
+ * Reads a ticket and verifies its signature. Does not check whether the ticket has expired.
  * @throws EdgeError ERR_SITE_TICKET
  */
 export function readTicket(text: string): Ticket {
@@ -54,7 +54,10 @@ export function readTicket(text: string): Ticket {
   const [centreKey, body, signature, ...rest] = parts.map((it) => Buffer.from(it, 'base64url'));
   const isWhole = head === prefix && rest.length === 0 && text.length <= maxTicketLength;
   if (!isWhole || centreKey?.length !== keyBytes || body === undefined || signature === undefined) {
-    throw new EdgeError('ERR_SITE_TICKET', 'the text is not a ticket of a site');
+    throw new EdgeError(
+      'ERR_SITE_TICKET',
+      'the text is not a ticket; copy the whole output of `saltbridge site ticket`',
+    );
   }
   if (!isSignedBy(centreKey, purpose, [centreKey, body], signature)) {
     throw new EdgeError('ERR_SITE_TICKET', 'the ticket was altered: its signature does not match');

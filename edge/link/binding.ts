@@ -4,7 +4,7 @@ import { EdgeError } from '../errors.ts';
 import { exporterLabel } from './handshake.ts';
 
 /**
- * Returns the keying material of a TLS connection.
+ * Returns keying material that both sides of a TLS connection derive from it [RFC 5705].
  * @throws EdgeError ERR_SITE_MESSAGE if the connection does not use TLS
  */
 export function bindingOf(socket: Duplex): Buffer {

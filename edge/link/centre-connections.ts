@@ -1,4 +1,7 @@
-/** Connections of sites at the centre: handshake, admission, and requests in both directions. */
+/**
+ * Connections of sites to the centre. Accepts sites after a handshake, and sends and receives
+ * requests.
+ */
 
 import { type KeyObject, randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -19,13 +22,13 @@ import { HandshakeMessages } from './handshake-messages.ts';
 import type { CentreLinks, LinkCaller, LinkHandler, LinkMessage } from './link.ts';
 import { closeCodes, LinkHandlers, LinkPeer } from './link-peer.ts';
 
-/** Last message of the handshake. */
+/** Last message of the handshake. It is empty. */
 const welcome: Buffer = Buffer.alloc(0);
 
 /** Maximum duration of a handshake, in milliseconds. Slow links need several seconds for a step. */
 const handshakeMs = 60_000;
 
-/** Time without a message after which a connection is lost, in milliseconds. */
+/** Maximum time without a message, in milliseconds. The centre then ends the connection. */
 const silentMs = 150_000;
 const sweepMs = 30_000;
 
@@ -38,7 +41,7 @@ export interface CentreLinksOptions {
 
 interface Connection extends SiteConnection {
   readonly peer: LinkPeer<From>;
-  /** Checks the proof of the handshake with another public key. */
+  /** Whether the site's signature of the handshake matches a public key. */
   readonly prove: (key: Uint8Array) => boolean;
 }
 
@@ -94,12 +97,15 @@ export class CentreConnections implements CentreLinks {
     this.#listeners.push(listener);
   }
 
-  /** Calls the listener when the connection of a site has ended and no other replaced it. */
+  /**
+   * Calls the listener when the connection of a site has ended and the site has not connected
+   * again.
+   */
   onEnded(listener: (site: string) => void): void {
     this.#endListeners.push(listener);
   }
 
-  /** Ends the connection of a site if the registry no longer permits its key. */
+  /** Ends the connection of a site if the registry does not permit its key. */
   endUnless(site: string): void {
     const connection = this.#connections.get(site);
     if (connection === undefined) return;
@@ -108,7 +114,7 @@ export class CentreConnections implements CentreLinks {
     });
   }
 
-  /** Ends the connection of a site whose key is no longer valid. */
+  /** Ends the connection of a site, because its key is not valid any more. */
   end(site: string): void {
     const text = 'the key of the site was revoked or replaced';
     this.#connections
@@ -116,17 +122,17 @@ export class CentreConnections implements CentreLinks {
       ?.peer.end(closeCodes.refused, new EdgeError('ERR_SITE_REFUSED', text));
   }
 
-  /** Whether an address may try to connect or to join. */
+  /** Whether a client address may try to connect or to join. */
   isPermitted(address: string): boolean {
     return this.#refused.has(addressOwner(address));
   }
 
-  /** Counts a rejected connection or ticket of an address. */
+  /** Counts a rejected connection or ticket of a client address. */
   noteRefused(address: string): void {
     this.#refused.take(addressOwner(address));
   }
 
-  /** Handles a request of WebSocket below the edge routes. */
+  /** Handles the WebSocket upgrade request of a site. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const address = request.socket.remoteAddress ?? '';
     const owner = addressOwner(address);
@@ -148,7 +154,7 @@ export class CentreConnections implements CentreLinks {
           this.#options.logger.error({ err: error }, 'handshake with a site failed');
         } else if (error.code !== 'ERR_SITE_LINK') {
           this.noteRefused(address);
-          this.#options.logger.warn({ address, err: error }, 'a site was refused');
+          this.#options.logger.warn({ address, err: error }, 'connection of a site refused');
         }
         const isRefused = error instanceof EdgeError && error.code === 'ERR_SITE_REFUSED';
         connection.close(isRefused ? closeCodes.refused : closeCodes.malformed);
@@ -157,7 +163,10 @@ export class CentreConnections implements CentreLinks {
     });
   }
 
-  /** Takes a place for a handshake, or returns the HTTP status of the refusal. */
+  /**
+   * Reserves one of the permitted handshakes. Returns the HTTP status of the refusal if this is not
+   * possible.
+   */
   #refusalOf(address: string): string | undefined {
     if (this.#isClosed) return '503 Service Unavailable';
     if (!this.isPermitted(address)) return '429 Too Many Requests';
@@ -170,7 +179,7 @@ export class CentreConnections implements CentreLinks {
     this.#isClosed = true;
     clearInterval(this.#sweeper);
     for (const connection of this.#inHandshake) connection.terminate();
-    const ended = new EdgeError('ERR_SITE_LINK', 'the centre stops');
+    const ended = new EdgeError('ERR_SITE_LINK', 'the centre is shutting down');
     for (const { peer } of [...this.#connections.values()]) peer.end(1001, ended);
   }
 
@@ -213,7 +222,10 @@ export class CentreConnections implements CentreLinks {
     const { logger, now, sites } = this.#options;
     this.#connections
       .get(site)
-      ?.peer.end(closeCodes.replaced, new EdgeError('ERR_SITE_LINK', 'replaced'));
+      ?.peer.end(
+        closeCodes.replaced,
+        new EdgeError('ERR_SITE_LINK', 'the site has opened another connection'),
+      );
     const peer: LinkPeer<From> = new LinkPeer({
       socket,
       handlers: this.#handlers,
@@ -224,13 +236,13 @@ export class CentreConnections implements CentreLinks {
           for (const listener of this.#endListeners) listener(site);
           const at = connection.lastContactAt;
           sites.noteContact(site, { ...contact, at }).catch((error: unknown) => {
-            logger.warn({ err: error, site }, 'the last contact of a site was not stored');
+            logger.warn({ err: error, site }, 'cannot store the last contact of a site');
           });
         }
         logger.info({ site, reason: reason.message }, 'connection of a site ended');
       },
       onUnexpected: (error, name) =>
-        logger.error({ err: error, site, name }, 'request of a site failed'),
+        logger.error({ err: error, site, name }, 'the request of a site failed'),
     });
     const connection: Connection = {
       peer,

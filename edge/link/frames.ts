@@ -1,4 +1,7 @@
-/** Frames of an open connection: requests, replies and failures as MessagePack. */
+/**
+ * Encodes the frames of an open connection as MessagePack. A frame is a request, a reply or a
+ * failure.
+ */
 
 import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
 import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
@@ -6,7 +9,10 @@ import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
 /** Maximum size of a frame, in bytes. */
 export const maxFrameBytes = 65_536;
 
-/** Maximum size of the parameters of a request, so that its frame is not too large. */
+/**
+ * Maximum size of a request's parameters, in bytes. It ensures that the frame does not exceed
+ * {@link maxFrameBytes}.
+ */
 export const maxParamsBytes: number = maxFrameBytes - 256;
 
 /** Frame of an open connection. */
@@ -31,7 +37,8 @@ const maxId = 2 ** 32;
 
 /**
  * Encodes a frame.
- * @throws EdgeError ERR_SITE_MESSAGE if it is too large or has a value that MessagePack lacks
+ * @throws EdgeError ERR_SITE_MESSAGE if the frame is too large or contains a value that MessagePack
+ * cannot encode
  */
 export function encodeFrame(frame: Frame): Buffer {
   const bytes = pack(frame);

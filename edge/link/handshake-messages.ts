@@ -3,7 +3,7 @@ import { EdgeError } from '../errors.ts';
 import { maxHandshakeBytes } from './handshake.ts';
 import { closeCodes } from './link-peer.ts';
 
-/** Messages of a handshake, one at a time. */
+/** Received messages of a handshake. The other side may send only one message in advance. */
 export class HandshakeMessages {
   readonly #socket: WebSocket;
   #waiting: { resolve(bytes: Buffer): void; reject(error: EdgeError): void } | undefined;
@@ -36,7 +36,7 @@ export class HandshakeMessages {
     });
   }
 
-  /** Stops listening. */
+  /** Removes the listeners from the socket. */
   stop(): void {
     this.#socket.off('message', this.#onMessage);
     this.#socket.off('close', this.#onClose);
@@ -45,7 +45,7 @@ export class HandshakeMessages {
   readonly #onMessage = (data: RawData, isBinary: boolean): void => {
     const isValid = isBinary && Buffer.isBuffer(data) && data.length <= maxHandshakeBytes;
     if (!isValid || this.#early !== undefined) {
-      const text = 'a message of the handshake is too large, or sent too early';
+      const text = 'a message of the handshake is not binary, too large, or sent too early';
       this.#fail(new EdgeError('ERR_SITE_MESSAGE', text));
     } else if (this.#waiting === undefined) this.#early = data;
     else {

@@ -25,7 +25,7 @@ import {
   signParts,
 } from '../identity/ed25519.ts';
 
-/** Version of the protocol. Both sides use the lower of the two. */
+/** Version of the protocol. A connection uses the lower version of the two sides. */
 export const protocolVersion = 1;
 
 /** Maximum size of a message of the handshake, in bytes. */
@@ -74,10 +74,10 @@ const checkProof = compileSchema(Proof);
 
 const limits = { maxBytes: maxHandshakeBytes, maxDepth: 4, maxElements: 64 };
 
-/** Keying material of the TLS connection; empty if the signatures are not bound to it. */
+/** Keying material of the TLS connection. Empty if the signatures do not contain it. */
 export type Binding = Uint8Array;
 
-/** Encodes the first message, of the site. */
+/** Encodes the first message. The site sends it. */
 export function encodeHello({ protocol, version, nonce, time, site, isBound }: Hello): Buffer {
   return packLocal({ protocol, version, nonce, time, site, isBound });
 }
@@ -87,7 +87,7 @@ export function readHello(bytes: Uint8Array): Hello {
   return read(checkHello, bytes);
 }
 
-/** Encodes and signs the second message, of the centre. */
+/** Encodes and signs the second message. The centre sends it. */
 export function encodeChallenge(
   key: KeyObject,
   hello: Uint8Array,
@@ -99,8 +99,9 @@ export function encodeChallenge(
 }
 
 /**
- * Verifies the message of the centre.
- * @throws EdgeError ERR_SITE_MESSAGE if it is malformed, ERR_SITE_REFUSED if another key signed it
+ * Decodes and verifies the second message.
+ * @throws EdgeError ERR_SITE_MESSAGE if the message is malformed, ERR_SITE_REFUSED if another key
+ * signed it
  */
 export function readChallenge(
   centreKey: Uint8Array,
@@ -120,7 +121,7 @@ export function readChallenge(
   return challenge;
 }
 
-/** Encodes and signs the third message, of the site. */
+/** Encodes and signs the third message. The site sends it. */
 export function encodeProof(
   key: KeyObject,
   hello: Uint8Array,
@@ -131,7 +132,7 @@ export function encodeProof(
 }
 
 /**
- * Returns a function that checks the proof of the site with a public key.
+ * Decodes the third message. Returns a function that verifies its signature with a public key.
  * @throws EdgeError ERR_SITE_MESSAGE if it is malformed
  */
 export function readProof(

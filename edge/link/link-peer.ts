@@ -19,17 +19,17 @@ import {
 export const closeCodes = { malformed: 4400, refused: 4403, replaced: 4409, busy: 4429 } as const;
 
 /**
- * Requests of one class that a side sends without having the replies. The other side permits
- * {@link edgeLimits.openRequests} of all classes.
+ * Maximum number of unanswered requests of one class. For all classes together, the other side
+ * permits {@link edgeLimits.openRequests}.
  */
 const openRequestsPerClass = 6;
 
-/** Handlers of requests by the name of the message. */
+/** Handlers of requests, by name of the message. */
 export class LinkHandlers<From> {
   readonly #sender: 'site' | 'centre';
   readonly #rows = new Map<string, HandledMessage<From>>();
 
-  /** @param sender side whose requests are handled */
+  /** @param sender side that sends the requests */
   constructor(sender: 'site' | 'centre') {
     this.#sender = sender;
   }
@@ -40,7 +40,9 @@ export class LinkHandlers<From> {
     handler: LinkHandler<P, R, From>,
   ): void {
     if (message.sender !== this.#sender || this.#rows.has(message.name)) {
-      throw new TypeError(`${message.name}: has a handler, or is sent by the other side`);
+      throw new TypeError(
+        `cannot add a handler for ${message.name}: it already has a handler, or this side sends it`,
+      );
     }
     const check = compileSchema(message.params);
     this.#rows.set(message.name, {
@@ -48,7 +50,7 @@ export class LinkHandlers<From> {
       maxBytes: message.maxBytes ?? maxFrameBytes,
       run: async (params, from) => {
         if (!check.Check(params)) throw refusedParams(message.name);
-        // The schema of a reply describes values of MessagePack.
+        // MessagePack can encode every value that matches the schema of a reply.
         return (await handler(params as Static<P>, from)) as WireValue;
       },
     });
@@ -81,10 +83,10 @@ interface OpenCall {
 export interface LinkPeerOptions<From> {
   readonly socket: WebSocket;
   readonly handlers: LinkHandlers<From>;
-  /** Sender of the requests, as handlers receive it. */
+  /** Sender of the requests. It is passed to the handlers. */
   readonly from: From;
   readonly onEnd: (reason: EdgeError) => void;
-  /** Called when the centre has accepted the site. Only a site has it. */
+  /** Function that a site passes. It is called when the centre has accepted the site. */
   readonly onWelcome?: () => void;
   readonly onUnexpected: (error: unknown, name: string) => void;
 }
@@ -102,7 +104,7 @@ export class LinkPeer<From> implements LinkCaller {
   #inProgress = 0;
   #bytesInProgress = 0;
   #ended: EdgeError | undefined;
-  /** Monotonic time of the last message, in milliseconds. */
+  /** Time of the last message, in milliseconds of `performance.now()`. */
   #receivedAt = performance.now();
 
   constructor(options: LinkPeerOptions<From>) {
@@ -137,11 +139,12 @@ export class LinkPeer<From> implements LinkCaller {
     if (this.#ended === undefined) this.#options.socket.ping();
   }
 
-  /** Ends the connection. Open calls fail with ERR_SITE_LINK. */
+  /** Ends the connection. Calls without a reply fail with ERR_SITE_LINK. */
   end(code: number, reason: EdgeError): void {
     const { socket } = this.#options;
     socket.close(code, reason.code);
-    // Without a close frame of the other side, the socket would stay open for 30 seconds.
+    // Close the socket now. Otherwise it would wait up to 30 seconds for the close frame of the
+    // other side.
     setTimeout(() => socket.terminate(), 1000).unref();
     this.#end(reason);
   }
@@ -157,7 +160,7 @@ export class LinkPeer<From> implements LinkCaller {
     if (this.#calls.size >= perOwner) throw new LimitExceeded(edgeLimits.waitingCalls, perOwner);
     const id = this.#nextId;
     this.#nextId += 1;
-    // The schema of the parameters describes values of MessagePack.
+    // MessagePack can encode every value that matches the schema of the parameters.
     const frame: Frame = { kind: 'request', id, name: message.name, params: params as WireValue };
     const bytes = encodeFrame(frame);
     const max = message.maxBytes ?? maxParamsBytes;
@@ -209,7 +212,10 @@ export class LinkPeer<From> implements LinkCaller {
     return this.#openByClass.get(linkClass) ?? 0;
   }
 
-  /** Sends the next frame. The frame after it is chosen when the system has taken this one. */
+  /**
+   * Sends the next frame. The following frame is chosen after the operating system has accepted
+   * this frame, so that urgent frames wait for at most one frame.
+   */
   #send(): void {
     if (this.#isSending || this.#ended !== undefined) return;
     const next = this.#takeNext();
@@ -269,7 +275,7 @@ export class LinkPeer<From> implements LinkCaller {
     else call.settle(new EdgeError(frame.code, frame.message));
   }
 
-  /** Stops reading until the rate of messages permits the next one. */
+  /** Pauses the socket until the rate limit permits the next message. */
   #slowDown(): void {
     const waitMs = this.#frames.take('');
     const { socket } = this.#options;
@@ -289,7 +295,7 @@ export class LinkPeer<From> implements LinkCaller {
     this.#inProgress += 1;
     this.#bytesInProgress += bytes;
     const handled = this.#options.handlers.find(name);
-    // An answer never rejects: failures are sent as well.
+    // `#answer` never rejects, because it sends failures to the other side.
     void this.#answer(id, name, params, bytes, handled).finally(() => {
       this.#inProgress -= 1;
       this.#bytesInProgress -= bytes;
@@ -339,7 +345,7 @@ export class LinkPeer<From> implements LinkCaller {
 
 function reportOf(error: unknown): { readonly code: EdgeErrorCode; readonly message: string } {
   if (error instanceof EdgeError) return error;
-  // Other errors may contain internal information.
+  // Do not send other errors, because they may contain internal information.
   return { code: 'ERR_SITE_LINK', message: 'the other side could not process the request; retry' };
 }
 
@@ -355,15 +361,21 @@ function lost(): EdgeError {
   return new EdgeError('ERR_SITE_LINK', 'the connection between the site and its centre was lost');
 }
 
-/** Returns the reason for the end of a connection from the close frame of the other side. */
+/**
+ * Returns the reason for the end of a connection, according to the close frame of the other side.
+ */
 export function lostBecause(code: number, reason: Uint8Array): EdgeError {
   const text = Buffer.from(reason).toString('latin1');
   if (code === closeCodes.refused) {
-    return new EdgeError('ERR_SITE_REFUSED', 'the centre refused this site; see its state there');
+    return new EdgeError(
+      'ERR_SITE_REFUSED',
+      'the centre refused this site; check its state there with saltbridge site list',
+    );
   }
   if (code === closeCodes.malformed) {
     return failure(`the other side ended the connection: ${text}`);
   }
-  const why = code === closeCodes.replaced ? ': another connection replaced it' : ` (${code})`;
+  const why =
+    code === closeCodes.replaced ? ': the site has opened another connection' : ` (${code})`;
   return new EdgeError('ERR_SITE_LINK', `the connection ended${why}`);
 }

@@ -11,7 +11,7 @@ export const linkClasses = ['alarm', 'order', 'signal', 'return', 'fact'] as con
 
 export type LinkClass = (typeof linkClasses)[number];
 
-/** Declaration of a kind of request: its sender, class and schemas. */
+/** Kind of request, with its name, sender, class and schemas. */
 export interface LinkMessage<P extends TSchema = TSchema, R extends TSchema = TSchema> {
   /** Unique name, such as `log.append`. */
   readonly name: string;
@@ -30,13 +30,13 @@ export function defineMessage<P extends TSchema, R extends TSchema>(
   return message;
 }
 
-/** Handles a request of one kind. An `EdgeError` that it throws reaches the sender. */
+/** Handler of one kind of request. If it throws an `EdgeError`, the sender receives this error. */
 export type LinkHandler<P extends TSchema, R extends TSchema, From> = (
   params: Static<P>,
   from: From,
 ) => Promise<Static<R>>;
 
-/** Sends requests over a connection. */
+/** Sender of requests over a connection. */
 export interface LinkCaller {
   /**
    * Sends a request and returns the reply.
@@ -59,10 +59,15 @@ export interface LinkState {
   readonly clockDifferenceMs: number | undefined;
 }
 
-/** Side of the site. The connection is opened in `start` and reopened with a growing delay. */
+/**
+ * Connection of a site to its centre. `start` opens it. If it ends, the site opens it again after
+ * an increasing delay.
+ */
 export interface SiteLink extends LinkCaller {
   readonly state: LinkState;
-  /** Registers the handler of a kind of request of the centre. Call it before `start`. */
+  /**
+   * Registers the handler for one kind of the centre's requests. Call this method before `start`.
+   */
   handle<P extends TSchema, R extends TSchema>(
     message: LinkMessage<P, R>,
     handler: LinkHandler<P, R, void>,
@@ -71,16 +76,19 @@ export interface SiteLink extends LinkCaller {
   onChange(listener: (state: LinkState) => void): void;
   /**
    * Reads a part of a bundle with an HTTP GET.
-   * @param path below the edge routes of the centre, such as `/packs/<id>/0`
-   * @param maxBytes the stream fails with ERR_BUNDLE_CONTENT when it exceeds this size
+   * @param path the path below `/site/v1` at the centre, such as `/packs/<id>/0`
+   * @param maxBytes maximum size. If the response is larger, the stream fails with
+   * ERR_BUNDLE_CONTENT
    * @throws EdgeError ERR_SITE_LINK
    */
   get(path: string, maxBytes: number, signal?: AbortSignal): Promise<Readable>;
 }
 
-/** Side of the centre. */
+/** Connections of a centre to its sites. */
 export interface CentreLinks {
-  /** Registers the handler of a kind of request of sites. Call it before sites connect. */
+  /**
+   * Registers the handler for one kind of sites' requests. Call this method before sites connect.
+   */
   handle<P extends TSchema, R extends TSchema>(
     message: LinkMessage<P, R>,
     handler: LinkHandler<P, R, { readonly site: string }>,

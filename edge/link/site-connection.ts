@@ -1,4 +1,7 @@
-/** Connection of a site to its centre: dials, reconnects with a random delay, sends heartbeats. */
+/**
+ * Connection of a site to its centre. Connects, sends heartbeats, and reconnects after a random
+ * delay.
+ */
 
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -27,33 +30,46 @@ import { HandshakeMessages } from './handshake-messages.ts';
 import type { LinkHandler, LinkMessage, LinkState, SiteLink } from './link.ts';
 import { LinkHandlers, LinkPeer } from './link-peer.ts';
 
-/** Maximum duration of connecting, in milliseconds. Slow links need several seconds. */
+/**
+ * Maximum duration of connecting and the handshake, in milliseconds. Slow links need several
+ * seconds.
+ */
 const connectMs = 60_000;
 
 /** Interval of heartbeats, in milliseconds. */
 const heartbeatMs = 60_000;
 
-/** Time after a heartbeat within which a message must arrive, in milliseconds. */
+/** Maximum time between a heartbeat and the next message from the centre, in milliseconds. */
 const answerMs = 30_000;
 
-/** Longest delay before the first attempt, in milliseconds. It doubles with each failure. */
+/**
+ * Maximum random delay after the first failure, in milliseconds. It doubles with each further
+ * failure.
+ */
 const firstDelayMs = 500;
 const longestDelayMs = 120_000;
 
-/** Duration after which a connection counts as stable, in milliseconds. */
+/** Duration of a connection after which the number of failures is reset, in milliseconds. */
 const stableMs = 30_000;
 
-/** Number of failures after which the delay does not grow if the centre accepts the site. */
+/**
+ * Maximum number of counted failures while the centre accepts the site. It limits the delay if
+ * connections end soon.
+ */
 const mostFailuresIfAccepted = 3;
 
-/** Path of the edge routes below the address of the centre. */
+/** Path below the address of the centre that all routes for sites begin with. */
 export const edgePath = '/site/v1';
 
 export interface SiteConnectionOptions {
   readonly options: Pick<SiteOptions, 'behindProxy' | 'ca' | 'centre'>;
-  /** Reads the identity before each attempt. A site can join while its master runs. */
+  /**
+   * Reads the identity. Called before each attempt, because a site can join while its master runs.
+   */
   readonly readIdentity: () => Promise<SiteIdentity | undefined>;
-  /** Called when the centre has used its signed clock, in milliseconds since 1970. */
+  /**
+   * Function that is called with each time that the centre has signed, in milliseconds since 1970.
+   */
   readonly onCentreTime: (time: number) => Promise<void>;
   readonly now: () => number;
   readonly logger: Logger;
@@ -75,7 +91,7 @@ export class SiteConnection implements SiteLink {
   #clockDifferenceMs: number | undefined;
   #problem: string | undefined;
   #wake = new AbortController();
-  /** Whether the centre has accepted the site in the last attempt. */
+  /** Whether the centre accepted the site in the last attempt. */
   #wasAccepted = false;
 
   constructor(options: SiteConnectionOptions) {
@@ -132,30 +148,35 @@ export class SiteConnection implements SiteLink {
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
       const send = this.#isSecure ? httpsGet : httpGet;
       const request = send(url, settings, resolve);
-      request.setTimeout(connectMs, () => request.destroy(new Error('no data arrived in time')));
+      request.setTimeout(connectMs, () =>
+        request.destroy(new Error(`no data arrived within ${connectMs / 1000} s`)),
+      );
       request.on('error', (cause) => reject(lostRequest(path, cause)));
     });
     if (response.statusCode !== 200) {
       response.resume();
-      throw lostRequest(path, new Error(`the centre answered with ${response.statusCode}`));
+      throw lostRequest(
+        path,
+        new Error(`the centre replied with the HTTP status ${response.statusCode}`),
+      );
     }
     return boundedBody(response, path, maxBytes);
   }
 
-  /** Begins to connect. */
+  /** Opens the connection, and reopens it whenever it ends. */
   start(): void {
     this.#running ??= this.#run();
   }
 
-  /** Ends the connection and opens it again, for example with another key. */
+  /** Ends the connection and opens it again, for example to use a new key. */
   reconnect(): void {
-    this.#peer?.end(1000, new EdgeError('ERR_SITE_LINK', 'the site connects again'));
+    this.#peer?.end(1000, new EdgeError('ERR_SITE_LINK', 'the site opens the connection again'));
     this.#wake.abort();
   }
 
   async close(): Promise<void> {
     this.#stopped.abort();
-    this.#peer?.end(1001, new EdgeError('ERR_SITE_LINK', 'the site stops'));
+    this.#peer?.end(1001, new EdgeError('ERR_SITE_LINK', 'the site is shutting down'));
     await this.#running;
     this.#agent.destroy();
   }
@@ -174,7 +195,7 @@ export class SiteConnection implements SiteLink {
         const problem = error instanceof Error ? error.message : String(error);
         const isNew = problem !== this.#problem;
         this.#problem = problem;
-        if (isNew) logger.warn({ err: error }, 'no connection to the centre; retrying');
+        if (isNew) logger.warn({ err: error }, 'cannot connect to the centre; retrying');
       }
       failures = performance.now() - begun >= stableMs ? 0 : failures + 1;
       if (this.#wasAccepted) failures = Math.min(failures, mostFailuresIfAccepted);
@@ -205,7 +226,7 @@ export class SiteConnection implements SiteLink {
       ...(ca === undefined ? {} : { ca }),
     });
     const time = setTimeout(() => socket.terminate(), connectMs);
-    // `close` ends an accepted connection itself.
+    // `close` itself ends a connection that the centre has accepted.
     const stop = (): void => {
       if (this.#peer === undefined) socket.terminate();
     };
@@ -245,7 +266,10 @@ export class SiteConnection implements SiteLink {
     }
   }
 
-  /** Attaches to a socket after the handshake. The result resolves when the connection has ended. */
+  /**
+   * Opens the connection on a socket after the handshake. The promise resolves when the connection
+   * has ended.
+   */
   #open(socket: WebSocket, onWelcome: () => void): Promise<EdgeError> {
     const { logger, now } = this.#options;
     return new Promise((resolve) => {
@@ -273,7 +297,7 @@ export class SiteConnection implements SiteLink {
           resolve(reason);
         },
         onUnexpected: (error, name) =>
-          logger.error({ err: error, name }, 'request of the centre failed'),
+          logger.error({ err: error, name }, 'the request of the centre failed'),
       });
     });
   }
@@ -293,7 +317,7 @@ export function centreUrl(centre: string): string {
   return centre.replace(/\/+$/, '');
 }
 
-/** Sends heartbeats, and ends the connection if one is not answered. */
+/** Sends heartbeats. Ends the connection if no message arrives in time after a heartbeat. */
 function beat(peer: LinkPeer<void>): NodeJS.Timeout {
   return setInterval(() => {
     peer.ping();
@@ -328,7 +352,13 @@ function boundedBody(response: IncomingMessage, path: string, maxBytes: number):
     transform: (chunk: Buffer, _encoding, done) => {
       bytes += chunk.length;
       if (bytes <= maxBytes) done(null, chunk);
-      else done(new EdgeError('ERR_BUNDLE_CONTENT', `${path}: more than ${maxBytes} bytes`));
+      else
+        done(
+          new EdgeError(
+            'ERR_BUNDLE_CONTENT',
+            `GET ${path} failed: the response exceeds ${maxBytes} bytes`,
+          ),
+        );
     },
   });
   response.on('error', (cause) => bounded.destroy(lostRequest(path, cause)));

@@ -1,6 +1,6 @@
 /**
- * Returns, events and audit records of sites at the centre. The last ones of each site are stored,
- * and all of them are published on the event bus.
+ * Stores returns, events and audit records of sites at the centre, and publishes them on the event
+ * bus. Only the latest entries of each site remain stored.
  */
 
 import Type from 'typebox';
@@ -11,7 +11,7 @@ import type { CentreContext, CentrePartContribution } from '../parts.ts';
 import type { LogClass, LogEntry } from './log.ts';
 import { decodeValue } from './log-codec.ts';
 
-/** Number of entries of a site and class that the centre stores. */
+/** Maximum number of stored entries for each site and class. */
 const keptEntries = 10_000;
 
 const entryRow = defineRow({
@@ -25,13 +25,13 @@ const entryRow = defineRow({
   }),
 });
 
-/** Entry of a site as the centre shows it. */
+/** Entry of a site, as RPC methods of the centre return it. */
 export interface StoredEntry {
   readonly site: string;
   readonly class: LogClass;
   readonly sequence: number;
   readonly kind: string;
-  /** Time by the clock of the site, in milliseconds since 1970. */
+  /** Time of the entry in milliseconds since 1970, by the clock of the site. */
   readonly at: number;
   readonly receivedAt: number;
   readonly value: WireMap;
@@ -51,7 +51,10 @@ const Query = Type.Object(
 /** Classes of the entries that are stored and published. */
 const classes = ['alarm', 'return'] as const;
 
-/** Part of a centre that stores and publishes returns, events and audit records of sites. */
+/**
+ * Part of the extension `site-centre` that stores and publishes returns, events and audit records
+ * of sites.
+ */
 export function openEntries({ host, ingest }: CentreContext): CentrePartContribution {
   for (const kind of ['return', 'event', 'audit']) {
     ingest.on(kind, {
@@ -94,7 +97,10 @@ export function openEntries({ host, ingest }: CentreContext): CentrePartContribu
   };
 }
 
-/** Returns the writes that store an entry and delete the one that it replaces. */
+/**
+ * Returns the writes that store an entry, and delete the oldest entry if the maximum number is
+ * exceeded.
+ */
 function storing(
   { now }: Pick<ExtensionHost, 'now'>,
   { site, class: name, sequence, kind, at, value }: LogEntry,
@@ -109,7 +115,10 @@ function keyOf(site: string, name: LogClass, sequence: number): readonly string[
   return ['centre', 'entry', site, name, String(sequence).padStart(16, '0')];
 }
 
-/** Publishes an entry below `saltbridge/site/<name>/`. The tag at the site follows. */
+/**
+ * Publishes an entry as an event. Its tag is `saltbridge/site/<name>/`, followed by the tag at the
+ * site.
+ */
 function publish(
   { fire }: Pick<ExtensionHost, 'fire'>,
   site: string,

@@ -1,4 +1,6 @@
-/** Signals of minions of sites at the centre: they enter the outbox of the bridge once. */
+/**
+ * Adds signals of sites' minions to the outbox of the centre's bridge. Each signal is added once.
+ */
 
 import { bridgeServices } from '#heat-bridge';
 import { isWireMap } from '#minion-protocol';
@@ -7,9 +9,9 @@ import type { MinionClaims } from '../facts/minion-claims.ts';
 import type { CentreContext } from '../parts.ts';
 
 /**
- * Registers the handler of signals. A signal is stored in the outbox before the position of its
- * site is. If the centre stops in between, the site sends the signal again, and the outbox
- * recognises it by its id.
+ * Registers the handler of signals. It stores a signal in the outbox, and then stores the position
+ * in the site's log. If the centre stops between the two writes, the site sends the signal again,
+ * and the outbox ignores a known id.
  */
 export function handleSignals({ host, ingest }: CentreContext, claims: MinionClaims): void {
   ingest.on('signal', {
@@ -20,7 +22,10 @@ export function handleSignals({ host, ingest }: CentreContext, claims: MinionCla
       }
       const signals = host.find(bridgeServices.signals);
       if (signals === undefined) {
-        throw new EdgeError('ERR_SITE_MESSAGE', 'the centre has no bridge that accepts signals');
+        throw new EdgeError(
+          'ERR_SITE_MESSAGE',
+          'the centre cannot accept signals: its bridge is not enabled',
+        );
       }
       const operations = await claims.claim(site, minion);
       const result = await signals.intake.acceptEvent({
@@ -32,7 +37,8 @@ export function handleSignals({ host, ingest }: CentreContext, claims: MinionCla
         request: { mark: `${site} ${id}`, place: 0 },
       });
       if (result.kind === 'accepted') return operations;
-      // A full quota refuses the signal as well, so that one minion does not delay all others.
+      // Refuse the signal if the minion's quota is full. If the site had to retry it, one minion
+      // would delay all other minions.
       throw new EdgeError('ERR_SITE_MESSAGE', `signal refused: ${result.reason}`);
     },
   });

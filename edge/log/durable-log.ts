@@ -1,7 +1,7 @@
 /**
- * Log of a site in the rows of its master. Appended entries are written together. If the log
- * exceeds its size, the oldest entries of the last class are dropped, and a marker takes their
- * place.
+ * Log of a site, stored in rows of its master. Entries that are appended at the same time are
+ * written together. If the log exceeds its maximum size, it drops the oldest entries of the last
+ * class, and stores a marker in their place.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -31,7 +31,7 @@ const entryRow = defineRow({
     count: Count,
     kind: Type.String(),
     value: Bytes,
-    /** Sequence of the first dropped entry, if the row is a marker. */
+    /** Sequence of the first dropped entry. Only if the row is a marker. */
     from: Type.Optional(Count),
   }),
 });
@@ -46,13 +46,13 @@ const headRow = defineRow({
     dropped: Count,
     hasMarker: Type.Boolean(),
     oldestAt: Type.Optional(Count),
-    /** Latest time that an entry has. */
+    /** Time of the latest entry, in milliseconds since 1970. */
     ms: Count,
     count: Count,
   }),
 });
 
-/** Mutable form of the head of a class. */
+/** State of one class of the log, in a form that can be changed. */
 interface Head {
   next: number;
   entries: number;
@@ -76,16 +76,19 @@ interface PendingEntry {
 const maxWriteEntries = 256;
 const maxWriteBytes = 262_144;
 
-/** Number of rows that are read at a time to drop or to acknowledge entries. */
+/** Maximum number of rows in one read when entries are dropped or removed. */
 const rowsAtATime = 256;
 
-/** Bytes that a row needs in addition to its value. */
+/** Assumed size of a row without its value, in bytes. */
 const rowOverhead = 64;
 
 /** Maximum size of the value of an entry before compression, in bytes. */
 const maxValueBytes = 524_288;
 
-/** Size above which a field of an entry that is too large is replaced, in bytes. */
+/**
+ * Maximum size of a field in an entry that is too large, in bytes. Larger fields are replaced by a
+ * text.
+ */
 const maxTrimmedField = 1024;
 
 export interface DurableLogOptions {
@@ -105,7 +108,7 @@ export class DurableLog implements SiteLog {
   readonly #pending: PendingEntry[] = [];
   readonly #mutex = new Mutex();
   #isFlushing = false;
-  /** Called after entries were appended. */
+  /** Function that is called after entries were appended. */
   onAppended: () => void = () => {};
 
   private constructor(
@@ -159,7 +162,7 @@ export class DurableLog implements SiteLog {
     };
   }
 
-  /** Whether a class has something to send. */
+  /** Whether a class has entries or a marker to send. */
   hasWork(name: LogClass): boolean {
     const { entries, hasMarker } = this.#heads[name];
     return entries > 0 || hasMarker;
@@ -171,12 +174,15 @@ export class DurableLog implements SiteLog {
       this.#pending.push({ class: name, kind, value, resolve, reject });
       if (this.#isFlushing) return;
       this.#isFlushing = true;
-      // Failures reach those who have appended the entries.
+      // `append` rejects if its entry was not written, so ignore errors here.
       void this.#flush();
     });
   }
 
-  /** Returns the oldest items of a class, at most `maxBytes` in size, but at least one. */
+  /**
+   * Returns the oldest items of a class, up to `maxBytes`. Returns at least one item if there is
+   * any.
+   */
   async read(name: LogClass, maxBytes: number, maxItems: number): Promise<readonly SentItem[]> {
     const items: SentItem[] = [];
     let bytes = 0;
@@ -197,7 +203,8 @@ export class DurableLog implements SiteLog {
     await this.#mutex.run(async () => {
       const head = this.#heads[name];
       if (sequence >= head.next) {
-        // The store of this site was restored from a backup, and the centre has later entries.
+        // The centre has later entries than this site, because the site's store was restored from a
+        // backup.
         await this.#renew();
         return;
       }
@@ -222,7 +229,7 @@ export class DurableLog implements SiteLog {
     });
   }
 
-  /** Gives the log another id. The centre then accepts its entries from any sequence on. */
+  /** Gives the log a new id. The centre then accepts its entries from any sequence. */
   async renew(): Promise<void> {
     await this.#mutex.run(() => this.#renew());
   }
@@ -247,7 +254,7 @@ export class DurableLog implements SiteLog {
       }
       this.onAppended();
     }
-    // In the same turn as the last check, so that no entry stays behind.
+    // No `await` since the last check, so no entry can have been added in between.
     this.#isFlushing = false;
   }
 
@@ -283,7 +290,10 @@ export class DurableLog implements SiteLog {
     for (const [name, head] of changed) Object.assign(this.#heads[name], head);
   }
 
-  /** Drops the oldest entries of the last class until the log is within its size. */
+  /**
+   * Drops the oldest entries of the last class that has any, until the log does not exceed its
+   * maximum size.
+   */
   async #drop(): Promise<void> {
     for (;;) {
       let excess = -this.#maxBytes;
@@ -346,7 +356,7 @@ function itemOf(key: readonly string[], value: Uint8Array): SentItem {
   return { sequence, ms: row.ms, count: row.count, kind: row.kind, value: row.value };
 }
 
-/** Removes an item from the figures of its class. The next item becomes the oldest one. */
+/** Subtracts a removed item from the figures of its class. */
 function forget(head: Head, item: SentItem, bytes: number): void {
   if ('from' in item) {
     head.hasMarker = false;
@@ -373,7 +383,10 @@ function emptyHead(): Head {
   return { next: 1, entries: 0, bytes: 0, dropped: 0, hasMarker: false, ms: 0, count: 0 };
 }
 
-/** Packs a value. If it is too large for a batch, its large fields are replaced as Salt does. */
+/**
+ * Packs a value. If it is too large for a batch, replaces its large fields by `VALUE_TRIMMED`, as
+ * Salt does.
+ */
 function packBounded(value: WireMap): Uint8Array {
   const whole = packLocal(value);
   if (fits(whole)) return whole;

@@ -1,4 +1,7 @@
-/** Applies the logs of sites at the centre: each entry once, in the order of its site and class. */
+/**
+ * Applies the logs of sites at the centre. Applies each entry once, in the order of its class at
+ * its site.
+ */
 
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, StateOperation } from '#master';
@@ -23,10 +26,10 @@ import {
   turnMessage,
 } from './log-messages.ts';
 
-/** Duration of the turn of a site, in milliseconds. */
+/** Duration of a site's turn to send returns and facts, in milliseconds. */
 const turnMs = 30_000;
 
-/** Time after the end of a turn in which the last batch may arrive, in milliseconds. */
+/** Additional time for the last batch of a turn, in milliseconds. */
 const lateMs = 30_000;
 
 export interface IngestOptions {
@@ -35,7 +38,7 @@ export interface IngestOptions {
   readonly links: CentreConnections;
 }
 
-/** Figures of the ingest since the start. */
+/** Numbers of received entries since the start, by result. */
 export interface IngestFigures {
   readonly applied: number;
   readonly duplicates: number;
@@ -46,7 +49,7 @@ export interface IngestFigures {
 
 interface Turn {
   readonly slot: FairSlot;
-  /** Fails the request of a turn that has not begun. */
+  /** Rejects the request for this turn, if the turn has not begun. */
   readonly refuse: () => void;
   timer: NodeJS.Timeout | undefined;
 }
@@ -57,7 +60,7 @@ export class Ingest implements LogIngest {
   readonly #bySite = new KeyedMutex();
   readonly #slots: FairSlots;
   readonly #turns = new Map<string, Turn>();
-  /** Sequences up to which this process has called `applied`, by site and class. */
+  /** Sequence of the last entry for which this process has called `applied`, by site and class. */
   readonly #appliedTo = new Map<string, number>();
   readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0, unhandled: 0 };
 
@@ -82,13 +85,17 @@ export class Ingest implements LogIngest {
     return this.#figures;
   }
 
-  /** Number of sites that send returns and facts, or wait for their turn. */
+  /**
+   * Number of sites whose turn to send returns and facts is active, and number of sites that wait
+   * for their turn.
+   */
   get turns(): { readonly active: number; readonly waiting: number } {
     return { active: this.#slots.held, waiting: this.#slots.waiting };
   }
 
   on(kind: string, handler: LogEntryHandler): void {
-    if (this.#handlers.has(kind)) throw new TypeError(`${kind}: has a handler already`);
+    if (this.#handlers.has(kind))
+      throw new TypeError(`the log entry kind ${kind} already has a handler`);
     this.#handlers.set(kind, handler);
   }
 
@@ -102,7 +109,9 @@ export class Ingest implements LogIngest {
     return new Promise((resolve, reject) => {
       let enter = (): void => {};
       const refuse = (): void =>
-        reject(new EdgeError('ERR_SITE_LINK', 'the turn was requested again, or ended'));
+        reject(
+          new EdgeError('ERR_SITE_LINK', 'the turn to send was requested again, or has ended'),
+        );
       const slot = this.#slots.enter(site, () => enter());
       const turn: Turn = { slot, refuse, timer: undefined };
       this.#turns.set(site, turn);
@@ -132,7 +141,10 @@ export class Ingest implements LogIngest {
     const isBulk = name === 'return' || name === 'fact';
     const turn = this.#turns.get(site);
     if (isBulk && (turn === undefined || turn.slot.isWaiting)) {
-      throw new EdgeError('ERR_SITE_LINK', 'it is not the turn of this site to send');
+      throw new EdgeError(
+        'ERR_SITE_LINK',
+        'returns and facts refused: this site does not have its turn; request it first',
+      );
     }
     const items = decodeBatch(bytes);
     const { shared } = this.#host;
@@ -144,9 +156,13 @@ export class Ingest implements LogIngest {
     const begin = first === undefined ? 0 : isMarker(first) ? first.from : first.sequence;
     const from = isSameLog ? known.sequence : begin - 1;
     if (begin > from + 1) {
-      // The store of this centre may have been restored. The site then begins a new log.
+      // Entries are missing, for example because the store of this centre was restored from a
+      // backup. The site will begin a new log.
       const missing = `${from + 1} to ${begin - 1}`;
-      this.#host.logger.warn({ site, class: name, missing }, 'entries of a site are missing');
+      this.#host.logger.warn(
+        { site, class: name, missing },
+        'entries of a site are missing; the site begins a new log',
+      );
       return { sequence: from, refused: [] };
     }
     const position: Mutable<LogPosition> = {
@@ -201,7 +217,10 @@ export class Ingest implements LogIngest {
     this.#figures.applied += accepted.length;
     await this.#callApplied(`${site} ${name} ${log}`, [...repeated, ...accepted]);
     if (refused.length > 0) {
-      this.#host.logger.warn({ site, class: name, refused }, 'entries of a site were refused');
+      this.#host.logger.warn(
+        { site, class: name, refused },
+        'entries in the log of a site were refused',
+      );
     }
     return { sequence: position.sequence, refused };
   }
@@ -218,7 +237,7 @@ export class Ingest implements LogIngest {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** Returns an entry of a site. The name of the site is that of the connection. */
+/** Returns an entry with the name of its site, or `undefined` if its value is malformed. */
 function entryOf(site: string, name: LogClass, item: SentEntry): LogEntry | undefined {
   const { sequence, ms, count, kind } = item;
   try {
@@ -230,5 +249,5 @@ function entryOf(site: string, name: LogClass, item: SentEntry): LogEntry | unde
 }
 
 function unreadable(): never {
-  throw new EdgeError('ERR_SITE_MESSAGE', 'the value of the entry cannot be read');
+  throw new EdgeError('ERR_SITE_MESSAGE', 'the value of the entry is malformed');
 }

@@ -1,4 +1,4 @@
-/** Entries of a batch as bytes: MessagePack, compressed with Zstandard. */
+/** Encodes the entries of a batch as MessagePack, compressed with Zstandard. */
 
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { isWireMap, packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
@@ -15,9 +15,9 @@ export interface SentEntry {
   readonly value: Uint8Array;
 }
 
-/** Statement in place of entries that the site dropped because its log was full. */
+/** Marker in place of entries that the site dropped because its log was full. */
 export interface SentMarker {
-  /** Sequences of the first and the last dropped entry. */
+  /** Sequence of the first dropped entry. `to` is the sequence of the last dropped entry. */
   readonly from: number;
   readonly to: number;
   /** Time of the oldest dropped entry, in milliseconds since 1970. */
@@ -26,12 +26,12 @@ export interface SentMarker {
 
 export type SentItem = SentEntry | SentMarker;
 
-/** Whether an item of a batch states that entries were dropped. */
+/** Whether an item of a batch is a marker in place of dropped entries. */
 export function isMarker(item: SentItem): item is SentMarker {
   return 'from' in item;
 }
 
-/** Returns the last sequence that an item covers. */
+/** Returns the sequence of an entry, or of the last dropped entry of a marker. */
 export function lastOf(item: SentItem): number {
   return isMarker(item) ? item.to : item.sequence;
 }

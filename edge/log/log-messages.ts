@@ -16,12 +16,15 @@ export const maxRawBytes = 1_048_576;
 /** Maximum number of entries of a batch. */
 export const maxBatchEntries = 2048;
 
-/** Maximum number of refused entries that a reply names. */
+/** Maximum number of refused entries in a reply. */
 export const maxRefused = 64;
 
 const Batch = Type.Object(
   {
-    /** Random id of the log. A log that was created again has another id and its own sequences. */
+    /**
+     * Random id of the log. If the id changes, the centre accepts the entries of the new log from
+     * any sequence.
+     */
     log: Type.String({ pattern: '^[A-Za-z0-9_-]{16}$' }),
     /** Entries as MessagePack, compressed with Zstandard; see log-codec.ts. */
     entries: Type.Refine(Bytes, (value) => value.byteLength <= maxBatchBytes),
@@ -33,7 +36,7 @@ const Acknowledgement = Type.Object(
   {
     /** Sequence of the last entry that the centre has stored. */
     sequence: Type.Integer({ minimum: 0 }),
-    /** Entries that the centre has refused. They are not sent again. */
+    /** Entries that the centre has refused. The site does not send them again. */
     refused: Type.Array(
       Type.Object(
         { sequence: Type.Integer({ minimum: 0 }), reason: Type.String({ maxLength: 300 }) },
@@ -69,7 +72,7 @@ export const batchMessages: Readonly<Record<LogClass, BatchMessage>> = {
 const Turn = Type.Object({ forMs: Type.Integer({ minimum: 0, maximum: 3_600_000 }) }, strict);
 const Nothing: TObject = Type.Object({}, strict);
 
-/** Request for permission to send returns and facts. The centre replies when it is the site's turn. */
+/** Request for the turn to send returns and facts. The centre replies when the turn begins. */
 export const turnMessage = defineMessage({
   name: 'log.turn',
   sender: 'site',
@@ -79,7 +82,7 @@ export const turnMessage = defineMessage({
   maxBytes: 64,
 });
 
-/** Ends the turn of a site that has nothing more to send. */
+/** Ends the turn of a site before its time, because the site has nothing more to send. */
 export const turnEndMessage = defineMessage({
   name: 'log.turn-end',
   sender: 'site',

@@ -1,6 +1,6 @@
 /**
- * Sends the log of a site to its centre. Alarms and signals are sent at once. Returns and facts
- * wait for the turn of the site, and for its share of the link.
+ * Sends the log of a site to its centre. Sends alarms and signals at once. Sends returns and facts
+ * only during the turn of the site, at most at the configured rate.
  */
 
 import type { Logger } from 'pino';
@@ -18,25 +18,25 @@ import {
   turnMessage,
 } from './log-messages.ts';
 
-/** Limits of the size of a batch before compression, in bytes. */
+/** Minimum size of a batch before compression, in bytes, if there are enough entries. */
 const smallestBatch = 8192;
 const largestBatch = 262_144;
 
-/** Duration that the sending of a batch should take, in milliseconds. */
+/** Target duration of sending a batch, in milliseconds. */
 const batchMs = 2000;
 
 /** Delay after a failure, in milliseconds. */
 const retryMs = 2000;
 
-/** Time before the end of a turn in which no batch is begun, in milliseconds. */
+/** Minimum remaining time of a turn for sending a further batch, in milliseconds. */
 const marginMs = 1000;
 
 export interface LogSenderOptions {
   readonly log: DurableLog;
   readonly link: Pick<SiteLink, 'call' | 'onChange' | 'state'>;
-  /** Share of the link for returns and facts, in bytes per second. 0: no limit. */
+  /** Maximum rate of returns and facts, in bytes per second. 0: no limit. */
   readonly uploadBytesPerSecond: number;
-  /** Called with the entries that the centre has refused. */
+  /** Function that is called with the entries that the centre has refused. */
   readonly onRefused: (name: LogClass, refused: Acknowledgement['refused']) => void;
   readonly logger: Logger;
   readonly closing: AbortSignal;
@@ -87,7 +87,7 @@ export class LogSender {
   ): Promise<void> {
     const { log, link, logger, closing } = this.#options;
     while (!this.#isStopped) {
-      // Taken before the check, so that no notification is missed.
+      // Read the signal before the check, so that no notification is missed.
       const wake = this.#wake.signal;
       const name = classes.find((it) => log.hasWork(it));
       if (name === undefined || !link.state.isConnected) {
@@ -105,7 +105,10 @@ export class LogSender {
     }
   }
 
-  /** Sends a batch within the turn and the share of the site. */
+  /**
+   * Sends a batch during the turn of the site. Requests the turn first if necessary. Then waits as
+   * long as the maximum rate requires.
+   */
   async #sendInTurn(name: LogClass): Promise<void> {
     const { link, uploadBytesPerSecond: rate, closing } = this.#options;
     if (performance.now() > this.#turnEndsAt - marginMs) {
@@ -125,7 +128,7 @@ export class LogSender {
     this.#turnEndsAt = 0;
     if (!isHeld) return;
     await this.#options.link.call(turnEndMessage, {}, this.#stopped.signal).catch(() => {
-      // The turn ends by itself.
+      // Ignore the error, because the centre ends the turn after its duration.
     });
   }
 
@@ -141,7 +144,10 @@ export class LogSender {
     this.#adapt(batch.rawBytes, performance.now() - begun);
     if (reply.refused.length > 0) onRefused(name, reply.refused);
     if (isGap(items, reply.sequence)) {
-      logger.warn({ class: name }, 'the centre lacks earlier entries; the site begins a new log');
+      logger.warn(
+        { class: name },
+        'the centre has lost earlier entries of this site; the site begins a new log',
+      );
       await log.renew();
       return batch.bytes.length;
     }
@@ -149,25 +155,26 @@ export class LogSender {
     return batch.bytes.length;
   }
 
-  /** Chooses the size of the next batch from the duration of the last one. */
+  /** Chooses the size of the next batch by the size and duration of the last batch. */
   #adapt(bytes: number, ms: number): void {
     const wanted = (bytes / Math.max(1, ms)) * batchMs;
-    // A small batch takes at least the round trip, so it does not show the rate of the link.
+    // The duration of a small batch is mostly the round trip, so it does not show the rate of the
+    // link.
     const target = ms < batchMs ? Math.max(this.#size * 2, wanted) : wanted;
     this.#size = Math.min(largestBatch, Math.max(smallestBatch, Math.min(target, this.#size * 2)));
   }
 }
 
 /**
- * Whether the centre lacks entries before these items that it had stored, because its store was
- * restored from a backup.
+ * Whether the centre lacks entries before these items. It had acknowledged the entries, but its
+ * store was then restored from a backup.
  */
 function isGap(items: readonly SentItem[], sequence: number): boolean {
   const [first] = items;
   return first !== undefined && sequence < (isMarker(first) ? first.from : first.sequence) - 1;
 }
 
-/** Encodes as many items as a batch can contain, but at least one. */
+/** Encodes as many of the first items as a batch can contain. Encodes at least one item. */
 function bounded(
   items: readonly SentItem[],
 ): { readonly bytes: Uint8Array; readonly rawBytes: number } | undefined {

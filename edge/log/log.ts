@@ -1,12 +1,15 @@
 /**
- * Interface of a site's log. A site appends entries, which stay in its store until the centre has
- * stored them. The centre applies each entry once, in the order of the site.
+ * Interface of a site's log. Entries stay in the store of the site until the centre has stored
+ * them. The centre applies each entry once, in the order in which the site appended them.
  */
 
 import type { StateOperation } from '#master';
 import type { WireMap } from '#minion-protocol';
 
-/** Classes of entries, in the order of sending. When the log is full, the last class goes first. */
+/**
+ * Classes of entries, in the order of sending. If the log is full, entries of the last class are
+ * dropped first.
+ */
 export const logClasses = ['alarm', 'signal', 'return', 'fact'] as const;
 
 export type LogClass = (typeof logClasses)[number];
@@ -14,7 +17,9 @@ export type LogClass = (typeof logClasses)[number];
 /** Entry that a site appends. */
 export interface NewLogEntry {
   readonly class: LogClass;
-  /** Kind of entry, which selects the handler at the centre: `return`, `event`, `audit`, … */
+  /**
+   * Kind of entry: `return`, `event`, `audit` and others. The centre has a handler for each kind.
+   */
   readonly kind: string;
   readonly value: WireMap;
 }
@@ -28,41 +33,46 @@ export interface LogEntry extends NewLogEntry {
   readonly at: { readonly ms: number; readonly count: number };
 }
 
-/** Side of the site. */
+/** Interface of the log at the site. */
 export interface SiteLog {
   /** Appends an entry. Resolves when it is on disk. */
   append(entry: NewLogEntry): Promise<void>;
-  /** Number, size in bytes and time of the oldest of the waiting entries, by class. */
+  /** Figures about the waiting entries, by class. */
   readonly waiting: Readonly<Record<LogClass, WaitingEntries>>;
 }
 
 export interface WaitingEntries {
   readonly entries: number;
   readonly bytes: number;
-  /** Milliseconds since 1970; `undefined` if no entry waits. */
+  /**
+   * Time of the oldest waiting entry, in milliseconds since 1970. `undefined` if no entry waits.
+   */
   readonly oldestAt: number | undefined;
-  /** Entries dropped since the log was created, because it was full. */
+  /** Number of entries that were dropped since the log was created, because it was full. */
   readonly dropped: number;
 }
 
 /** Handles the entries of one kind at the centre. */
 export interface LogEntryHandler {
   /**
-   * Returns the writes of an entry. They are written in one transaction with the position of the
-   * site, so that each entry takes effect once. Other effects must be idempotent, because the
-   * function is called again if the write fails. If it throws an `EdgeError`, the entry is refused,
-   * and the site reports this.
+   * Returns the writes of an entry. The centre executes them in one transaction with the position
+   * in the site's log, so that each entry takes effect once. Other effects must be idempotent,
+   * because the function is called again if the transaction fails. If the function throws an
+   * `EdgeError`, the centre refuses the entry, and the site logs the refusal.
    */
   operations?(entry: LogEntry): readonly StateOperation[] | Promise<readonly StateOperation[]>;
   /**
-   * Called after the writes of an entry are on disk. After a crash it is called again for the
-   * entries whose batch was not acknowledged, so it must be idempotent by site, class and sequence.
+   * Called after the writes of an entry are on disk. After a crash it may be called again for the
+   * same entry, so it must be idempotent by site, class and sequence.
    */
   applied?(entry: LogEntry): void | Promise<void>;
 }
 
-/** Side of the centre. */
+/** Interface of the logs of all sites at the centre. */
 export interface LogIngest {
-  /** Registers the handler of a kind. Entries without a handler are counted and dropped. */
+  /**
+   * Registers the handler of a kind of entry. Entries of a kind without a handler are counted and
+   * dropped.
+   */
   on(kind: string, handler: LogEntryHandler): void;
 }

@@ -1,4 +1,4 @@
-/** Signals for Heat at a site: signals without a handle at the site are sent to the centre. */
+/** Forwards signals from a site to its centre, if the site has no handle that matches them. */
 
 import { createHash } from 'node:crypto';
 import { bridgeServices } from '#heat-bridge';
@@ -6,10 +6,10 @@ import type { TriggerEvent } from '#master';
 import type { WireMap } from '#minion-protocol';
 import type { EdgePart, SiteContext } from '../parts.ts';
 
-/** Tags of signals of the bridge. */
+/** Matches the tags of the bridge's signals. */
 const signalTag = /^heat\//;
 
-/** Part of a site that appends signals to its log. */
+/** Part of the extension `site` that appends signals to its log. */
 export function openSignalSource({ host, options, log }: SiteContext): EdgePart {
   const forward = async (signal: Partial<TriggerEvent>): Promise<string> => {
     const { tag = '', sender = '', data, body, jid, request } = signal;

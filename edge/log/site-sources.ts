@@ -1,4 +1,4 @@
-/** Sources of the log of a site: returns, events, alarms and audit records. */
+/** Appends returns, events, alarms and audit records of a site to its log. */
 
 import type { SiteOptions } from '#config';
 import { type ExtensionHost, type MasterEvent, masterServices } from '#master';
@@ -8,12 +8,17 @@ import { compileGlob } from '#template/python/fnmatch.ts';
 import type { EdgePart, SiteContext } from '../parts.ts';
 import type { NewLogEntry, SiteLog } from './log.ts';
 
-/** Number of unread events of the bus after which the reader loses events. */
+/**
+ * Maximum number of events that wait for the reader of the event bus. A slower reader is
+ * disconnected.
+ */
 const unreadEvents = 100_000;
 
 const returnTag = /^salt\/job\/(\d+)\/ret\/(.+)$/;
 
-/** Part of a site that appends returns, events, alarms and audit records to its log. */
+/**
+ * Part of the extension `site` that appends returns, events, alarms and audit records to its log.
+ */
 export function openSources({ host, options, log }: SiteContext): EdgePart {
   const sources = new Sources(host, options, log);
   return { start: () => sources.start(), close: () => sources.close() };
@@ -52,7 +57,10 @@ class Sources {
     await Promise.all(this.#audited);
   }
 
-  /** Reads the event bus. If the reader was too slow, it subscribes again and appends a note. */
+  /**
+   * Reads the event bus. If the bus has disconnected this reader because it was too slow,
+   * subscribes again and appends the event `saltbridge/edge/events-lost`.
+   */
   async #follow(): Promise<void> {
     const { bus } = this.#host.use(masterServices.events);
     const signal = this.#stopped.signal;
@@ -66,7 +74,10 @@ class Sources {
         return;
       } catch (error) {
         if (codeOf(error) !== 'ERR_READER_DROPPED') {
-          this.#host.logger.error({ err: error }, 'events do not reach the log of the site');
+          this.#host.logger.error(
+            { err: error },
+            'cannot read events; returns, events and alarms are not stored in the log of the site',
+          );
           return;
         }
         const value = { tag: 'saltbridge/edge/events-lost', data: { time: this.#host.now() } };
@@ -90,7 +101,7 @@ class Sources {
     try {
       await Promise.all(entries.map((entry) => this.#log.append(entry)));
     } catch (error) {
-      this.#host.logger.error({ err: error }, 'entries of the log of the site were not stored');
+      this.#host.logger.error({ err: error }, 'cannot store entries in the log of the site');
     }
   }
 }
@@ -109,7 +120,7 @@ function anyOf(globs: readonly string[]): (tag: string) => boolean {
   return (tag) => tests.some((test) => test(tag));
 }
 
-/** Returns an audit entry as a value of MessagePack. */
+/** Converts an audit entry to a value that MessagePack can encode. */
 function plain(entry: Readonly<Record<string, unknown>>): WireMap {
   // An audit entry consists of text, numbers, lists and maps.
   return JSON.parse(JSON.stringify(entry)) as Record<string, WireValue>;

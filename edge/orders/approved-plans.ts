@@ -1,6 +1,7 @@
 /**
- * Approved plans of a site: `orders.yml` of its bundle. A site runs them without the centre, at a
- * trigger: the loss of the link, a signal, an interval or a time.
+ * Approved plans of a site, from the file `orders.yml` of its bundle. A site runs an approved plan
+ * without the centre when its trigger occurs: the loss of the link, a signal, an interval or a
+ * time.
  */
 
 import { readFile, readlink } from 'node:fs/promises';
@@ -20,13 +21,13 @@ const Name = Type.String({ minLength: 1, maxLength: 255 });
 const Target = Type.Union([Type.String({ minLength: 1 }), Type.Array(Name)]);
 
 const Trigger = Type.Union([
-  /** The link has been lost for this time, in seconds. */
+  /** Runs after the link has been lost for this number of seconds. */
   Type.Object({ 'link-lost': Type.Integer({ minimum: 1, maximum: 2_000_000 }) }, strict),
-  /** An event with a tag that matches this glob. */
+  /** Runs at each event whose tag matches this glob. */
   Type.Object({ signal: Name }, strict),
-  /** Interval in seconds. */
+  /** Runs at this interval, in seconds. */
   Type.Object({ every: Type.Integer({ minimum: 10, maximum: 2_000_000 }) }, strict),
-  /** Times in the form of cron, in local time. */
+  /** Runs at the times of this cron expression, in local time. */
   Type.Object({ cron: Name }, strict),
 ]);
 
@@ -35,7 +36,7 @@ const Approved = Type.Object(
     on: Trigger,
     /** Name of the plan in the catalog. */
     plan: Name,
-    /** Targets by the group of the plan. */
+    /** Targets by name of the plan's group. */
     groups: Type.Record(Type.String(), Target),
     params: Type.Optional(Type.Unsafe<Readonly<Record<string, JsonValue>>>(Type.Object({}))),
   },
@@ -48,13 +49,13 @@ const fileCheck = compileSchema(
   ),
 );
 
-/** Approved plan: when it runs, and what it runs. */
+/** Approved plan: its trigger, and the plan that it runs. */
 export type ApprovedPlan = Readonly<Static<typeof Approved>>;
 
 /** Maximum size of `orders.yml`, in bytes. */
 const maxFileBytes = 1_048_576;
 
-/** Interval at which the site looks for another bundle, in milliseconds. */
+/** Interval at which the site checks whether it uses a different bundle, in milliseconds. */
 const lookIntervalMs = 5000;
 
 /**
@@ -89,7 +90,7 @@ function invalid(reason: string, options?: ErrorOptions): EdgeError {
   return new EdgeError('ERR_ORDER_INVALID', `orders.yml: ${reason}`, options);
 }
 
-/** Runs approved plans. Each plan has at most one run at a time. */
+/** Runs approved plans. Each plan runs at most once at a time. */
 export class ApprovedPlans {
   readonly #context: SiteContext;
   readonly #host: ExtensionHost;
@@ -110,7 +111,10 @@ export class ApprovedPlans {
     await this.#look();
     this.#looking = setInterval(() => {
       this.#look().catch((error: unknown) => {
-        this.#host.logger.error({ err: error }, 'approved plans not read; the former ones stay');
+        this.#host.logger.error(
+          { err: error },
+          'cannot read the approved plans; the former plans remain in use',
+        );
       });
     }, lookIntervalMs);
     this.#looking.unref();
@@ -159,11 +163,14 @@ export class ApprovedPlans {
     };
     follow().catch((error: unknown) => {
       if (stopped.aborted) return;
-      this.#host.logger.error({ err: error, match }, 'an approved plan no longer receives signals');
+      this.#host.logger.error(
+        { err: error, match },
+        'cannot read events; an approved plan no longer runs at its signal',
+      );
     });
   }
 
-  /** Runs once for each loss of the link that lasts the given time. */
+  /** Calls `run` once for each loss of the link that lasts for the given time. */
   #watchLink(afterMs: number, stopped: AbortSignal, run: (cause: string) => void): void {
     let timer: NodeJS.Timeout | undefined;
     const look = (isConnected: boolean): void => {
@@ -184,11 +191,14 @@ export class ApprovedPlans {
   #begin(name: string, plan: ApprovedPlan, cause: string): void {
     const { logger } = this.#host;
     if (this.#running.has(name)) {
-      logger.warn({ plan: name, cause }, 'approved plan not started: its former run is active');
+      logger.warn(
+        { plan: name, cause },
+        'approved plan not started: its previous run has not ended',
+      );
       return;
     }
     if (!this.#clock.isValid) {
-      const reason = 'the centre has been away for longer than valid_offline';
+      const reason = 'the centre has been unreachable for longer than valid_offline';
       logger.warn({ plan: name, cause, reason }, 'approved plan not started');
       return;
     }

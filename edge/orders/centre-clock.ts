@@ -1,4 +1,7 @@
-/** Time of the centre, as a site knows it, and the validity of the authority of the centre. */
+/**
+ * Time of the centre, estimated by a site. It decides how long orders remain valid without the
+ * centre.
+ */
 
 import Type from 'typebox';
 import { defineRow } from '#store';
@@ -7,7 +10,7 @@ import type { SiteContext } from '../parts.ts';
 const clockRow = defineRow({
   name: 'last contact with the centre',
   schema: Type.Object({
-    /** Time of the last contact by the clock of the centre, in milliseconds since 1970. */
+    /** Time of the last contact, by the clock of the centre, in milliseconds since 1970. */
     at: Type.Number(),
     /** Clock of the centre minus clock of the site, in milliseconds. */
     differenceMs: Type.Number(),
@@ -45,14 +48,15 @@ export class CentreClock {
     return clock;
   }
 
-  /** Estimated present time of the centre, in milliseconds since 1970. */
+  /** Estimated current time of the centre, in milliseconds since 1970. */
   get now(): number {
     this.#refresh();
     return Math.max(this.#context.host.now() + this.#differenceMs, this.#context.timeFloor());
   }
 
   /**
-   * Time without the centre, in milliseconds. `undefined`: this site has never reached its centre.
+   * Time since the last contact with the centre, in milliseconds. `undefined` if this site has
+   * never connected to its centre.
    */
   get awayMs(): number | undefined {
     this.#refresh();
@@ -60,7 +64,10 @@ export class CentreClock {
     return this.#at === undefined ? undefined : Math.max(0, this.now - this.#at);
   }
 
-  /** Whether orders of the centre and approved plans are valid, by `valid_offline`. */
+  /**
+   * Whether orders of the centre and approved plans are valid. They become invalid if the centre is
+   * unreachable for longer than `valid_offline`.
+   */
   get isValid(): boolean {
     const away = this.awayMs;
     return away !== undefined && away < this.#context.options.validOfflineSeconds * 1000;

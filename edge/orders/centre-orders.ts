@@ -1,4 +1,7 @@
-/** Orders at the centre: issues them, gives them to sites, and collects their results. */
+/**
+ * Orders at the centre. The centre issues orders, sends them to sites, and stores the results that
+ * sites report.
+ */
 
 import type { UserSubject } from '#acl';
 import { AuthorizationError, type ExtensionHost, type StateOperation } from '#master';
@@ -24,7 +27,7 @@ import {
   queuedOrderRow,
 } from './order-rows.ts';
 
-/** Request for an order. */
+/** Request to issue an order. */
 export interface OrderRequest {
   /** Names of sites, and globs on them. */
   readonly sites: readonly string[];
@@ -35,7 +38,7 @@ export interface OrderRequest {
   readonly by: UserSubject | undefined;
 }
 
-/** Order with the numbers of sites by state. */
+/** Order with the number of sites in each state. */
 export interface OrderInfo extends OrderRow {
   readonly id: string;
   readonly counts: Readonly<Record<OrderState, number>>;
@@ -51,18 +54,21 @@ export interface SiteOrderInfo extends OrderResult {
   readonly site: string;
   /** Time of the last change, in milliseconds since 1970. */
   readonly at: number;
-  /** Time of the last contact with the site, if the order waits for the site. */
+  /**
+   * Time of the last contact with the site, in milliseconds since 1970. Only if the order waits for
+   * the site.
+   */
   readonly notReachedSince?: number | undefined;
-  /** Ticket of an enrolment. */
+  /** Ticket of the machine, if the order is an enrolment. */
   readonly ticket?: string;
 }
 
-/** Time after the end of the validity for which orders are stored, in milliseconds: 30 days. */
+/** Storage time of an order after its validity has ended, in milliseconds: 30 days. */
 const retentionMs = 30 * 86_400_000;
 
 const pruneIntervalMs = 3_600_000;
 
-/** Name of the operator in orders from the local socket. */
+/** Name of the caller in orders that are issued over the local socket. */
 const operator = 'operator';
 
 const resultCheck = compileSchema(OrderResultSchema);
@@ -71,7 +77,7 @@ const resultCheck = compileSchema(OrderResultSchema);
 export class CentreOrders {
   readonly #context: CentreContext;
   readonly #host: ExtensionHost;
-  /** Waiting orders by site. */
+  /** Ids of the waiting orders, by site. */
   readonly #queued = new Map<string, Set<string>>();
   readonly #giving = new Set<string>();
   readonly #listeners = new Set<(id: string) => void>();
@@ -82,7 +88,9 @@ export class CentreOrders {
     this.#host = context.host;
   }
 
-  /** Number of orders that sites have not received. */
+  /**
+   * Number of orders that their sites have not received yet. An order for two sites counts twice.
+   */
   get waiting(): number {
     return [...this.#queued.values()].reduce((sum, { size }) => sum + size, 0);
   }
@@ -106,7 +114,10 @@ export class CentreOrders {
     clearInterval(this.#pruning);
   }
 
-  /** Calls the listener with the id of each order that changes, until the signal is aborted. */
+  /**
+   * Calls the listener with the order's id after each change of an order, until the signal is
+   * aborted.
+   */
   onChange(listener: (id: string) => void, until: AbortSignal): void {
     this.#listeners.add(listener);
     until.addEventListener('abort', () => this.#listeners.delete(listener), { once: true });
@@ -169,7 +180,10 @@ export class CentreOrders {
   async show(id: string): Promise<OrderReport> {
     const entry = /^\d{20}$/.test(id) ? await this.#host.shared.get(['orders', id]) : undefined;
     if (entry === undefined) {
-      throw new EdgeError('ERR_ORDER_UNKNOWN', `${id}: unknown order; site orders lists all`);
+      throw new EdgeError(
+        'ERR_ORDER_UNKNOWN',
+        `${id}: unknown order; run saltbridge site orders to see all orders`,
+      );
     }
     const row = orderRow.decode(entry);
     const rows = await this.#siteRows(id);
@@ -185,7 +199,10 @@ export class CentreOrders {
     return { ...this.#infoOf(id, row, rows), sites };
   }
 
-  /** Gives the waiting orders to a site. One round for each site runs at a time. */
+  /**
+   * Sends the waiting orders to a site. Has no effect while a former call for this site is in
+   * progress.
+   */
   giveAll(site: string, caller: LinkCaller): void {
     if (this.#giving.has(site) || !this.#queued.has(site)) return;
     this.#giving.add(site);
@@ -193,18 +210,21 @@ export class CentreOrders {
       .catch((error: unknown) => {
         const code = error instanceof Error && 'code' in error ? error.code : undefined;
         if (code === 'ERR_SITE_LINK') return;
-        this.#host.logger.error({ err: error, site }, 'cannot give orders to a site');
+        this.#host.logger.error({ err: error, site }, 'cannot send the waiting orders to a site');
       })
       .finally(() => this.#giving.delete(site));
   }
 
-  /** Returns the writes for the result that a site reports. The first result of a site is kept. */
+  /**
+   * Returns the writes that store the result which a site reports. Later results of the same site
+   * have no effect.
+   */
   async operationsOf({ site, value }: LogEntry): Promise<readonly StateOperation[]> {
     const { id, result: text, ticket } = value;
     if (typeof id !== 'string' || typeof text !== 'string' || !/^\d{20}$/.test(id)) return [];
     const key = ['order-sites', id, site];
     const entry = await this.#host.shared.get(key);
-    // A site can only report orders that it was given.
+    // Ignore results of orders that the centre has not sent to this site.
     if (entry === undefined) return [];
     const known = orderSiteRow.decode(entry);
     if (known.result.state !== 'running' && known.result.state !== 'waiting') return [];
@@ -312,7 +332,7 @@ export class CentreOrders {
       if (names.length > 0) return names;
       throw new EdgeError(
         'ERR_SITE_UNKNOWN',
-        `${pattern}: no site that has joined matches; site list shows all sites`,
+        `${pattern}: no joined site matches; run saltbridge site list to see all sites`,
       );
     });
     return [...new Set(found.flat())];
@@ -363,7 +383,10 @@ export class CentreOrders {
     return { id, ...row, counts };
   }
 
-  /** A waiting order whose validity has ended is expired, even if nothing was written since. */
+  /**
+   * Returns the present result. Its state is `expired` if a waiting order has expired, although the
+   * stored row still says `waiting`.
+   */
   #presentResult(result: OrderResult, { validUntil }: OrderRow): OrderResult {
     const isOver = result.state === 'waiting' && this.#host.now() >= validUntil;
     return isOver ? { ...result, state: 'expired' } : result;
@@ -402,7 +425,7 @@ export class CentreOrders {
   }
 }
 
-/** Name of the right to issue orders, in rules of the action `command`. */
+/** Right to issue orders: the name that rules with the action `command` use for it. */
 const orderRight = 'site.order';
 
 function tryParseResult(text: string): OrderResult | undefined {

@@ -1,4 +1,4 @@
-/** Part of a centre that issues orders. */
+/** Part of the extension `site-centre` that issues orders. */
 
 import { figureOf } from '#heat-bridge';
 import type { CentreContext, CentrePartContribution } from '../parts.ts';

@@ -5,8 +5,8 @@ import { defineMessage } from '../link/link.ts';
 import { maxOrderLength } from './order.ts';
 
 /**
- * Gives an order to a site. The reply follows when the order is on the disk of the site. A site
- * that has the order already gives the same reply.
+ * Sends an order to a site. The site replies when the order is on its disk. If it has already
+ * stored the order, it sends the same reply.
  */
 export const giveOrder = defineMessage({
   name: 'order.give',

@@ -62,8 +62,8 @@ export function orderMethods(orders: CentreOrders, host: ExtensionHost): RpcTabl
 }
 
 /**
- * Returns the user of a token. Without a token, the caller is the operator.
- * @throws AuthorizationError ERR_DENIED for a token of another kind
+ * Returns the user of a token. Returns `undefined`, which means the operator, if there is no token.
+ * @throws AuthorizationError ERR_DENIED if the token does not belong to a user
  */
 async function issuerOf(
   host: ExtensionHost,
@@ -76,7 +76,7 @@ async function issuerOf(
   throw new AuthorizationError('only users can issue orders');
 }
 
-/** Yields the order now and after each change, until no site waits or runs. */
+/** Yields the order now and after each change, until its state at every site is final. */
 async function* follow(
   orders: CentreOrders,
   id: string,

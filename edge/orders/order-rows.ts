@@ -20,14 +20,22 @@ export const OrderResultSchema = Type.Object({
   state: Type.Enum([...orderStates]),
   /** Reason of a refusal or failure. */
   reason: Type.Optional(Type.String({ maxLength: 4096 })),
-  /** Numbers of minions that succeeded, that failed, and that did not return. */
+  /**
+   * Number of minions that succeeded. `failed` counts minions that failed, and `silent` minions
+   * that did not return.
+   */
   succeeded: Count,
   failed: Count,
   silent: Count,
-  /** Names in the target that no job was sent to: they are unknown, or a right is missing. */
+  /**
+   * Number of names in the target to which no job was sent. Such a name is unknown, or the caller
+   * lacks a right.
+   */
   unaddressed: Count,
   unaddressedNames: Texts,
-  /** Minions that did not succeed, with the reason. This list, and the other ones, have at most 100 entries. */
+  /**
+   * Minions that did not succeed, with the reason. Each list of a result has at most 100 entries.
+   */
   failures: Type.Array(Type.Object({ minion: Type.String(), reason: Type.String() })),
   jids: Texts,
 });
@@ -35,7 +43,7 @@ export const OrderResultSchema = Type.Object({
 /** Result of an order at a site. */
 export type OrderResult = Readonly<Static<typeof OrderResultSchema>>;
 
-/** Counts of an order without results. */
+/** Counts and lists of an order that has no results yet. */
 export const noResults = {
   succeeded: 0,
   failed: 0,
@@ -50,7 +58,7 @@ export const noResults = {
 export const orderRow = defineRow({
   name: 'order',
   schema: Type.Object({
-    /** Name of the user who issued it. */
+    /** Name of the user who issued the order. */
     by: Type.String(),
     work: OrderWorkSchema,
     issuedAt: Time,
@@ -85,9 +93,9 @@ export const receivedOrderRow = defineRow({
   name: 'order of the centre',
   schema: Type.Object({
     text: Type.String(),
-    /** Whether the result is in the log. */
+    /** Whether the log of the site contains the result. */
     isReported: Type.Boolean(),
-    /** Job id, for orders of the kind `job`. */
+    /** Job id. Only for orders whose `kind` is `job`. */
     jid: Type.Optional(Type.String()),
     validUntil: Time,
   }),

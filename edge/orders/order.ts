@@ -1,6 +1,6 @@
 /**
- * Orders of the centre. An order is one job, command, plan or enrolment for one site, with a
- * validity. It is text that anyone can read and only the centre can sign.
+ * Orders of the centre. An order is one job, command, plan or enrolment for one site. It is valid
+ * for a limited time. The text of an order is not secret, but only the centre can sign it.
  */
 
 import Type, { type Static } from 'typebox';
@@ -13,7 +13,10 @@ import { isSignedBy, signedForm } from '../identity/ed25519.ts';
 const purpose = 'saltbridge order 1';
 const prefix = 'saltbridge-order-1';
 
-/** Maximum length of the text of an order, so that it fits into one message. */
+/**
+ * Maximum length of the text of an order, in characters. It ensures that the order fits into one
+ * message.
+ */
 export const maxOrderLength = 60_000;
 
 const strict = { additionalProperties: false };
@@ -51,7 +54,7 @@ export const OrderWorkSchema = Type.Union([
     {
       kind: Type.Literal('plan'),
       name: Name,
-      /** Targets by the group of the plan. */
+      /** Targets by name of the plan's group. */
       groups: Type.Record(Type.String(), Target),
       params: Type.Optional(Parameters),
     },
@@ -91,8 +94,8 @@ const orderCheck = compileSchema(Order);
 export type Order = Readonly<Static<typeof Order>>;
 
 /**
- * Returns the subject for which the policy of a site decides about an order. Rules select it with
- * `eauth: centre`.
+ * Returns the subject of an order in the policy of a site. Rules select this subject with `eauth:
+ * centre`.
  */
 export function subjectOfOrder({ by }: Pick<Order, 'by'>): UserSubject {
   return { kind: 'user', name: by.name, groups: by.groups, eauth: 'centre' };
@@ -101,7 +104,7 @@ export function subjectOfOrder({ by }: Pick<Order, 'by'>): UserSubject {
 /**
  * Writes and signs an order.
  * @param sign signs bytes with the online key of the centre
- * @throws EdgeError ERR_ORDER_INVALID if it is too long
+ * @throws EdgeError ERR_ORDER_INVALID if the order is too long
  */
 export function writeOrder(order: Order, sign: (bytes: Uint8Array) => Uint8Array): string {
   const body = Buffer.from(writeJson(order));
@@ -115,7 +118,8 @@ export function writeOrder(order: Order, sign: (bytes: Uint8Array) => Uint8Array
 }
 
 /**
- * Reads an order and verifies its signature and its site. The validity is not checked.
+ * Reads an order, and verifies its signature and its site. Does not check whether the order has
+ * expired.
  * @param centreKey public online key of the centre
  * @throws EdgeError ERR_ORDER_INVALID
  */

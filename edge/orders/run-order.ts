@@ -1,4 +1,4 @@
-/** Runs the work of an order at a site. The policy of the site decides about it. */
+/** Runs the work of an order at a site, if the policy of the site permits it. */
 
 import { bridgeServices, type CommandResult } from '#heat-bridge';
 import { callOf, type ExtensionHost, type JobUpdate } from '#master';
@@ -6,16 +6,16 @@ import { EdgeError } from '../errors.ts';
 import { type Order, type OrderWork, subjectOfOrder } from './order.ts';
 import { noResults, type OrderResult } from './order-rows.ts';
 
-/** Work of one kind. */
+/** Work of an order with this `kind`. */
 type Work<K extends OrderWork['kind']> = Extract<OrderWork, { kind: K }>;
 
-/** Result of an order, and the ticket of an enrolment. */
+/** Result of an order. If the order is an enrolment, also its ticket. */
 export interface OrderOutcome {
   readonly result: OrderResult;
   readonly ticket?: string;
 }
 
-/** Maximum number of failures and names in a result. */
+/** Maximum number of entries in each list of a result. */
 const maxListed = 100;
 
 /**
@@ -49,8 +49,8 @@ function denied(reason: string): EdgeError {
 }
 
 /**
- * Runs an order to its end. After a restart, the same order continues.
- * @param jid id of the job, for orders of the kind `job`
+ * Runs an order until it ends. After a restart, a call with the same order continues it.
+ * @param jid id of the job, used only if the `kind` of the order is `job`
  * @throws the errors of the master and of the bridge
  */
 export function runOrder(host: ExtensionHost, order: Order, jid: string): Promise<OrderOutcome> {
@@ -179,7 +179,7 @@ class ResultCounts {
   }
 
   addSilent(minion: string): void {
-    // The names without a key are among the silent ones.
+    // A name without a key also appears among the minions that did not return.
     if (this.#unaddressed.has(minion)) return;
     this.#silent += 1;
     this.#list(minion, 'no return');
@@ -198,7 +198,7 @@ class ResultCounts {
     }
   }
 
-  /** @param failure reason why the order failed as a whole */
+  /** @param failure reason why the whole order failed */
   result(jids: readonly string[], failure?: string): OrderResult {
     const all = this.#succeeded + this.#failed + this.#silent;
     const isDone =

@@ -1,4 +1,6 @@
-/** Orders at a site: receives, runs and reports each order once. */
+/**
+ * Orders at a site. The site stores each order of the centre, runs it once, and reports its result.
+ */
 
 import { figureOf } from '#heat-bridge';
 import type { ExtensionHost, MetricFamily } from '#master';
@@ -13,7 +15,7 @@ import { giveOrder } from './order-messages.ts';
 import { noResults, type ReceivedOrderRow, receivedOrderRow } from './order-rows.ts';
 import { checkOrderRights, type OrderOutcome, runOrder } from './run-order.ts';
 
-/** Time after the validity of an order for which its row is stored, in milliseconds: a week. */
+/** Storage time of an order after its validity has ended, in milliseconds: a week. */
 const retentionMs = 7 * 86_400_000;
 
 /** Interval at which ended orders are removed, in milliseconds. */
@@ -78,7 +80,7 @@ class SiteOrders {
     if ((await this.#host.state.get(key)) !== undefined) return { state: 'accepted' };
     await this.#clock.save();
     if (this.#clock.now >= order.validUntil) {
-      return { state: 'refused', reason: 'the validity of the order has ended' };
+      return { state: 'refused', reason: 'the order has expired' };
     }
     try {
       await checkOrderRights(this.#host, order);
@@ -123,7 +125,10 @@ class SiteOrders {
     if (this.#running.has(order.id)) return;
     const run = this.#runOnce(order, row)
       .catch((error: unknown) =>
-        this.#host.logger.error({ err: error, order: order.id }, 'order not completed'),
+        this.#host.logger.error(
+          { err: error, order: order.id },
+          'cannot complete an order of the centre',
+        ),
       )
       .finally(() => this.#running.delete(order.id));
     this.#running.set(order.id, run);
@@ -133,7 +138,7 @@ class SiteOrders {
     const slot = await this.#enter(order);
     try {
       const outcome = await this.#outcomeOf(order, row.jid ?? '');
-      // A closing master ends its jobs early. The order continues after the start.
+      // A closing master ends its jobs early. The order continues when the master starts again.
       if (this.#host.closing.aborted) return;
       await this.#report(order, row, outcome);
     } finally {
@@ -151,7 +156,10 @@ class SiteOrders {
     }
   }
 
-  /** Adds the result to the log. After a crash it may be added twice; the centre keeps the first. */
+  /**
+   * Adds the result to the log. After a crash, the log may contain the result twice. The centre
+   * then stores the first.
+   */
   async #report(order: Order, row: ReceivedOrderRow, outcome: OrderOutcome): Promise<void> {
     const { result, ticket } = outcome;
     const value = { id: order.id, result: JSON.stringify(result), ...(ticket && { ticket }) };

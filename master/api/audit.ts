@@ -30,8 +30,8 @@ export interface AuditDetails {
 }
 
 /**
- * Definition of the audit record of a method that changes something. `P` is the type of its
- * parameters, `R` of its result. Methods that only read have no audit record.
+ * Definition of a method's audit record. `P` is the type of the method's parameters, and `R` the
+ * type of its result. Methods that only read have no audit record.
  */
 export type MethodAudit<P = unknown, R = unknown> =
   | AuditedInside

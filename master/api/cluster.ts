@@ -1,7 +1,7 @@
 /** One member of the cluster, as another member sees it. */
 interface ClusterMember {
   readonly name: string;
-  /** Position in the log up to which the member has applied entries. */
+  /** Position of the last log entry that the member has applied. */
   readonly position: number;
   readonly isAlive: boolean;
   /**
@@ -23,7 +23,7 @@ export interface ClusterStatus {
   readonly member: string;
   /** Identifier of the replicated log. */
   readonly log: string;
-  /** Position in the log up to which this member has applied entries. */
+  /** Position of the last log entry that this member has applied. */
   readonly position: number;
   /** Running hash over the log up to `position`. Members with equal content have equal hashes. */
   readonly hash: string;
@@ -44,7 +44,7 @@ export interface ClusterStatus {
    * failing.
    */
   readonly failingMs: number;
-  /** Number of log entries that were received more than once. The repetitions had no effect. */
+  /** Number of repeated log entries. The repetitions had no effect. */
   readonly repeatedEntries: number;
   /** Number of log entries that no cluster member has written. They had no effect. */
   readonly foreignEntries: number;
@@ -61,7 +61,7 @@ export function isServingMember({
   return !isStale && !refusesWrites && !isDraining;
 }
 
-/** Single-use ticket with which one master joins the cluster. */
+/** Ticket for joining the cluster. One master can use it once. */
 interface ClusterTicket {
   readonly ticket: string;
   /** Expiry time, in milliseconds since 1970. */
@@ -70,7 +70,7 @@ interface ClusterTicket {
 
 /** Result of preparing a member for a restart ({@link ClusterApi.drain}). */
 interface DrainedMember {
-  /** Number of calls that were still running at the timeout. */
+  /** Number of calls still running when the timeout ended the draining. */
   readonly active: number;
 }
 

@@ -52,7 +52,7 @@ export interface Denial {
 
 /** Result of reloading the configuration. */
 export interface ReloadReport extends ConfigChanges {
-  /** Certificate files that were renewed and are now in use. */
+  /** Renewed certificate files, which are now in use. */
   readonly certificates: readonly string[];
 }
 

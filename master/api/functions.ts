@@ -14,8 +14,8 @@ export interface FunctionCall {
   /** Job id of twenty digits, which must not have been used before. Default: a new id. */
   readonly jid?: string;
   /**
-   * Whether to omit keywords that the function does not accept. By default, such a call is
-   * rejected.
+   * Whether to omit keyword arguments that the function does not accept. By default, a call with
+   * unknown keyword arguments is rejected.
    */
   readonly dropUnknown?: boolean;
   /**
@@ -39,7 +39,7 @@ export interface FunctionResult {
   readonly retcode?: number;
 }
 
-/** Receipt for a call that was started without waiting for its result. */
+/** Receipt for a call that was started in the background. */
 export interface StartedCall {
   readonly jid: string;
   /** Prefix of the tags of the call's events: `<tag>/new`, `<tag>/ret`. */

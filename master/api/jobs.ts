@@ -3,7 +3,10 @@ import type { Requested } from './audit.ts';
 
 /** Job that is sent to a limited number of minions at a time. */
 export interface BatchRequest extends RunRequest {
-  /** Maximum number of minions at a time: a count, or a share of those that respond, such as `25%`. */
+  /**
+   * Maximum number of minions at a time: a count, or a percentage of the responding minions, such
+   * as `25%`.
+   */
   readonly size: number | string;
   /** Delay before the slot of a finished minion is filled again, in seconds. Default: 0. */
   readonly waitSeconds?: number;
@@ -28,7 +31,7 @@ export type BatchUpdate =
   | JobUpdate
   | {
       readonly type: 'ended';
-      /** Minion whose failure ended the batch (`failHard`). */
+      /** Minion that ended the batch by its failure (`failHard`). */
       readonly failed?: string;
       /** Minions that did not receive the job because the batch ended early. */
       readonly left: readonly string[];
@@ -109,7 +112,7 @@ export type JobUpdate =
       readonly missing: readonly string[];
       /** Present if the caller's rights reduced the target to a list of minions. */
       readonly isNarrowed?: true;
-      /** Number of subscribers that were skipped because their queue was full. */
+      /** Number of subscribers that did not receive the job because their queues were full. */
       readonly skipped: number;
       /** Minions that never received the job because the publishing process ended. */
       readonly notSent?: readonly string[];
@@ -197,7 +200,7 @@ export interface TargetPlan {
 export interface AddressedMinions {
   readonly minions: readonly string[];
   /**
-   * Names in the target to which the job is not sent. They have no accepted key, or the caller has
+   * Names in the target that the job is not sent to. They have no accepted key, or the caller has
    * no rights for them.
    */
   readonly missing: readonly string[];
@@ -268,7 +271,7 @@ export type DeliveryState =
 
 /** Evidence that a minion is connected. */
 type PresenceEvidence =
-  /** The minion announced itself with its token on its publish connection (TCP). */
+  /** The minion sent its token on its publish connection (TCP). */
   | 'announcement'
   /** A client subscribes to the minion's own topic (ZeroMQ with `zmq_filtering`). */
   | 'topic'

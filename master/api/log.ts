@@ -78,10 +78,10 @@ export function createRootLog(targets: readonly LogTarget[]): RootLog {
   };
 }
 
-/** Property by which a stream requests that pino sets `lastLevel` before each line. */
+/** Property of a stream. It requests that pino sets `lastLevel` before each line. */
 const asksForLevel: unique symbol = Symbol.for('pino.metadata');
 
-/** Stream that passes each line to all targets whose level permits it. */
+/** Stream that passes each line to all targets with a level that includes the line. */
 class LogFan implements DestinationStream {
   readonly [asksForLevel] = true;
   /** Level of the next line, set by pino. */

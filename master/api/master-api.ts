@@ -56,11 +56,11 @@ export interface MinionInfo {
   readonly needsOwnRestart?: true;
 }
 
-/** Job for which the master is still waiting for minions. */
+/** Job that has not ended, because the master still waits for minions. */
 export interface JobProgress {
   readonly jid: string;
   readonly fun: string | readonly string[];
-  /** Number of minions to which it was published. */
+  /** Number of minions that the job was published to. */
   readonly minions: number;
   readonly answered: number;
   /** Time of the publication, in milliseconds since 1970. */
@@ -79,7 +79,8 @@ export interface KeyInfo {
   /** Public key in PEM format. */
   readonly publicKey: string;
   /**
-   * Highest protocol version with which the minion id has signed in. 0 if it has never signed in.
+   * Highest protocol version that a minion with this id has used to sign in. 0 if none has signed
+   * in.
    */
   readonly protocol: number;
   /** Number of sign-ins with a different key for this id since the start of the master. */
@@ -88,7 +89,7 @@ export interface KeyInfo {
   readonly alike?: readonly string[];
   /** Other accepted ids that use the same key. */
   readonly sharedWith?: readonly string[];
-  /** Present if the option `minion_ids` does not permit such an id for new minions. */
+  /** Present if the option `minion_ids` does not permit this id for new minions. */
   readonly isUnusual?: true;
   /** Present if the key is not accepted and its file does not contain an RSA public key. */
   readonly isInvalid?: true;
@@ -162,7 +163,7 @@ export interface MasterStatus {
    */
   readonly aclMode: 'enforce' | 'learn';
   readonly keys: Readonly<Record<KeyState, number>>;
-  /** Number of requests that were rejected, delayed or dropped since the start, by reason. */
+  /** Number of rejected, delayed or dropped requests since the start, by reason. */
   readonly counters: Readonly<Record<string, number>>;
   /** Status of the cluster. Absent if the master belongs to no cluster. */
   readonly cluster?: ClusterStatus;
@@ -185,7 +186,7 @@ interface CreatedKey {
   readonly publicPem: string;
 }
 
-/** Operations on the keys with which minions sign in. */
+/** Operations on minion keys. */
 export interface KeysApi {
   /**
    * Returns the keys, optionally only those in one state.
@@ -221,11 +222,11 @@ export interface KeysApi {
 export interface JobReceipt {
   readonly jid: string;
   readonly minions: readonly string[];
-  /** Names in the target to which the job was not published. */
+  /** Names in the target that the job was not published to. */
   readonly missing: readonly string[];
   /** Present if the caller's rights reduced the target to a list of minions. */
   readonly isNarrowed?: true;
-  /** Number of subscribers that were skipped because their queue was full. */
+  /** Number of subscribers that did not receive the job because their queues were full. */
   readonly skipped: number;
   /** Reason why the target is invalid. An invalid target matches no minion. */
   readonly problem?: string;
@@ -252,7 +253,7 @@ interface JobsApi {
   batch(request: BatchRequest, signal?: AbortSignal): AsyncIterable<BatchUpdate>;
   /**
    * Iterates over the updates of a job until the job ends. The job may have been published by an
-   * earlier master process. Returns that were already received come first.
+   * earlier master process. The updates begin with the returns already received.
    * @throws MasterError ERR_JOB_UNKNOWN if no job with this jid is stored
    */
   follow(jid: string, signal?: AbortSignal): AsyncIterable<JobUpdate>;
@@ -263,10 +264,7 @@ interface JobsApi {
    * @throws MasterError ERR_JOB_UNKNOWN if no job with this jid is stored
    */
   show(jid: string): Promise<JobReport>;
-  /**
-   * Returns the jobs that a caller is following and the jobs that were published recently, latest
-   * first.
-   */
+  /** Returns the jobs that a caller is following, and recently published jobs, latest first. */
   active(): Promise<readonly JobProgress[]>;
   /**
    * Returns the minions that a target matches, with reasons. Publishes nothing.
@@ -303,13 +301,12 @@ export interface EventsApi {
 /** Options for deriving a policy from the recorded decisions. */
 interface LearnRequest {
   /**
-   * Time from which recorded requests are used, in milliseconds since 1970. Default: all recorded
-   * requests.
+   * Start of the period, in milliseconds since 1970. Requests before it are ignored. Default: all
+   * recorded requests.
    */
   readonly since?: number;
   /**
-   * Whether rules contain `${minion.id}` in place of the part of a tag that is the sender's id.
-   * Default: false.
+   * Whether rules contain `${minion.id}` where a tag contains the id of its sender. Default: false.
    */
   readonly generalise?: boolean;
 }
@@ -321,8 +318,8 @@ interface ReplayRequest {
    */
   readonly rules: readonly PolicyRule[];
   /**
-   * Time from which recorded decisions are used, in milliseconds since 1970. Default: all recorded
-   * decisions.
+   * Start of the period, in milliseconds since 1970. Decisions before it are ignored. Default: all
+   * recorded decisions.
    */
   readonly since?: number;
 }
@@ -336,8 +333,8 @@ export interface AclApi {
    */
   explain(request: ExplainRequest): Promise<Explanation>;
   /**
-   * Returns the smallest set of rules that permits all recorded requests that no rule permits now.
-   * The rules are not activated.
+   * Returns the smallest set of additional rules that permits all recorded requests. The rules are
+   * not activated.
    */
   learn(request?: LearnRequest): Promise<LearnedPolicy>;
   /**
@@ -370,7 +367,7 @@ export interface AuditApi {
 export interface ReactionInfo extends Reaction {
   /** Number of queued runs that have not started. */
   readonly waiting: number;
-  /** Number of runs whose job was published or whose runner was started. */
+  /** Number of runs with a published job or a started runner. */
   readonly running: number;
 }
 
@@ -450,7 +447,7 @@ export interface PillarApi {
    */
   diff(question: PillarQuestion): Promise<readonly PillarDifference[]>;
   /**
-   * Returns the inputs by which the pillars differ that were compiled from files.
+   * Returns the number of pillars compiled from files, and the grains that they depend on.
    * @throws MasterError ERR_NOT_SERVED if a program, instead of files, supplies the pillar
    */
   inputs(): Promise<PillarInputs>;
@@ -479,8 +476,8 @@ interface FunctionsApi {
 export interface StoreApi {
   /**
    * Creates a consistent backup of the store while the master runs. The backup is a file (mode
-   * 0600) that appears complete or not at all. It contains neither the seal key nor the PKI
-   * directory.
+   * 0600). The file appears when the backup is complete. It contains neither the seal key nor the
+   * PKI directory.
    * @param target absolute path in the file system of the master's process: a new file, or an
    * existing directory, in which the file is named after the current time
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL; MasterError ERR_ARGS
@@ -491,9 +488,9 @@ export interface StoreApi {
 /** Operations of a logged-in user. The policy decides on each call. */
 export interface UserApi {
   /**
-   * The methods of {@link JobsApi}. A job is sent to a list of the minions that its target
-   * certainly matches. Users without full rights can follow only jobs whose ids end with
-   * {@link MasterDescription.ownJobs}.
+   * The methods of {@link JobsApi}. The target of a job is replaced by the list of minions that it
+   * certainly matches. Users without full rights can follow only jobs whose ids end with {@link
+   * MasterDescription.ownJobs}.
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN. The call had no
    * effect
    */
@@ -536,7 +533,7 @@ export interface UserApi {
 /** Description of a master for a client that uses several masters. */
 export interface MasterDescription {
   /**
-   * Identifier of the cluster's log, in which all members store their jobs. Absent if the master
+   * Identifier of the cluster's log. All members store their jobs in this log. Absent if the master
    * does not belong to a cluster.
    */
   readonly jobs?: string;
@@ -598,7 +595,7 @@ interface LoginsApi {
   list(): Promise<readonly TokenInfo[]>;
   /**
    * Revokes the selected tokens immediately.
-   * @returns the tokens that were revoked
+   * @returns the revoked tokens
    */
   revoke(selection: TokenSelection): Promise<readonly TokenInfo[]>;
   /**
@@ -625,7 +622,7 @@ export interface MasterApi {
    * Returns the minions that appear to be subscribed to publications, with the evidence for each.
    */
   presence(): Promise<readonly PresentMinion[]>;
-  /** Returns all minions with an accepted key, in the order in which the keys are listed. */
+  /** Returns all minions with an accepted key, in the order of the list of keys. */
   minions(): Promise<readonly MinionInfo[]>;
   /** Salt's runners: `jobs.list_jobs`, `manage.up`, … */
   readonly runners: FunctionsApi;

@@ -33,13 +33,13 @@ interface PillarInputGrain {
   readonly isShared: boolean;
 }
 
-/** Inputs by which the compiled pillars of a master differ. */
+/** Number of compiled pillars of a master, and the grains that they depend on. */
 export interface PillarInputs {
   /** Number of compiled pillars that all minions with equal inputs share. */
   readonly shared: number;
-  /** Number of compiled pillars that one minion does not share. */
+  /** Number of compiled pillars that belong to one minion. */
   readonly own: number;
-  /** Grains on which the pillars depend. The grain with the most values is first. */
+  /** Grains that the pillars depend on. The grain with the most values is first. */
   readonly grains: readonly PillarInputGrain[];
 }
 
@@ -60,8 +60,8 @@ export interface PillarRequest {
 export type PillarProvider = (request: PillarRequest) => Promise<WireMap>;
 
 /**
- * Minion whose pillar is requested. The id is verified. Grains are excluded, because a minion could
- * use false grains to obtain other data [THREATS M-09].
+ * Request for external pillar. The id of the minion is verified. The request has no grains, because
+ * a minion could use false grains to obtain other data [THREATS M-09].
  */
 type ExtPillarRequest = Pick<PillarRequest, 'id' | 'saltenv' | 'pillarenv'>;
 

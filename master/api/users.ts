@@ -13,18 +13,18 @@ export interface LearnedPolicy {
 
 /** Result of replaying recorded decisions with another policy. */
 export interface ReplayReport {
-  /** Number of recorded decisions that were checked. */
+  /** Number of checked decisions. */
   readonly decisions: number;
   /** Number of requests in these decisions. */
   readonly requests: number;
   /**
-   * Number of decisions for which not all samples were recorded. The new rules may decide
-   * differently about samples that were not recorded.
+   * Number of decisions with unrecorded samples. The new rules may decide differently about the
+   * unrecorded samples.
    */
   readonly uncertain: number;
   /**
-   * Number of decisions since the start that were not recorded, because the limit of records was
-   * reached.
+   * Number of unrecorded decisions since the start. They were not recorded because the maximum
+   * number of records was reached.
    */
   readonly missed: number;
   readonly changes: readonly ReplayChange[];
@@ -73,7 +73,7 @@ export interface TokenSelection {
   readonly eauth?: string;
 }
 
-/** Hypothetical request whose decision is to be explained. It is not performed. */
+/** Hypothetical request. Its decision is explained, but it is not performed. */
 export interface ExplainRequest {
   readonly subject: Subject;
   readonly action:
@@ -100,7 +100,7 @@ export interface ExplainRequest {
   readonly data?: WireValue;
   /** Size of a minion's event, in bytes. Default: 0. */
   readonly bytes?: number;
-  /** Minion whose mine data is requested. */
+  /** Owner of the requested mine data. */
   readonly owner?: string;
 }
 
@@ -123,7 +123,7 @@ export interface RecordedDecision {
   readonly action: RuleAction;
   /** Tag, path or operation of the request. For a job, the names of its functions. */
   readonly texts: readonly string[];
-  /** Minion whose mine data was requested. */
+  /** Owner of the requested mine data. */
   readonly owner?: string;
   /** Target minions of a job. */
   readonly minions?: readonly string[];

@@ -90,7 +90,7 @@ export class ArgumentReader {
   /**
    * Reads arguments as typed on a command line.
    * @param owner owner of the texts for the limit of threads
-   * @param noParse names of keywords whose value stays text
+   * @param noParse names of keyword arguments. Their values stay text
    */
   async readWords(
     owner: string,

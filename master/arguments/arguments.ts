@@ -48,10 +48,9 @@ export interface FunctionArguments {
 const jidText = /^-?\d+$/;
 
 /**
- * Separates keyword arguments (`name=value`) from positional arguments, and parses the value of
- * each.
+ * Separates keyword arguments (`name=value`) from positional arguments, and parses all values.
  * @param inputs arguments as typed
- * @param noParse names of keyword arguments whose value is not parsed
+ * @param noParse names of keyword arguments. Their values are not parsed
  */
 export function parseArguments(
   inputs: readonly string[],
@@ -116,7 +115,7 @@ function jidAsText(value: WireValue): WireValue {
 export const maxPlainDepth = 32;
 
 /**
- * Converts a parsed YAML or JSON value to one whose maps have only string keys. The maps have no
+ * Converts a parsed YAML or JSON value. In the result, maps have only string keys, and no
  * prototype, so that keys such as `__proto__` have no special meaning.
  * @throws SyntaxError if the value is nested too deeply, or contains invalid Unicode
  */
@@ -161,8 +160,8 @@ const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 type FloatForm = 'mark' | 'number' | 'raw';
 
 /**
- * Converts a value to marked JSON, in which a map with a key such as `$bytes` represents a type
- * that JSON lacks. Also accepts an object whose members are values.
+ * Converts a value to marked JSON: a map with a key such as `$bytes` represents a type that JSON
+ * lacks. Also accepts an object with values as members.
  * @param floats form of floats without a fraction. Default: `raw`; only `writeJson` can write it
  */
 export function toJson(value: WireValue | object, floats: FloatForm = 'raw'): JsonValue {

@@ -14,7 +14,7 @@ import { type AuditEntry, chainStart, readLine } from './audit-record.ts';
 interface Continuation {
   /** Sequence number and hash of the record that precedes the next one. */
   readonly head: AuditHead;
-  /** File to which the next records are appended. */
+  /** File for the next records. */
   readonly file: string;
   /** Problems of the existing log, which are recorded as entries of the log. */
   readonly findings: readonly AuditEntry[];
@@ -31,8 +31,8 @@ interface Tail {
 
 /**
  * Finds the end of a log. An incomplete last line is moved to a separate file. If records are
- * missing or altered, the next record is numbered after the last record that the store knows of, so
- * that the gap stays visible.
+ * missing or altered, the number of the next record follows the last number in the store, so that
+ * the gap stays visible.
  */
 export async function findContinuation(
   directory: string,
@@ -79,7 +79,7 @@ function continueFrom({
   };
 }
 
-/** Number of bytes at the end of a file in which the last record is searched first. */
+/** Size of the part at the end of a file that is first searched for the last record, in bytes. */
 const tailBytes = 1_048_576;
 
 async function readTail(file: string): Promise<Tail> {

@@ -18,7 +18,7 @@ export function auditDirectory({ stateDir }: { readonly stateDir: string }): str
   return `${stateDir}/audit`;
 }
 
-/** Returns the path of the file whose first record has this sequence number. */
+/** Returns the path of the file that begins with the record of this sequence number. */
 export function auditFile(directory: string, sequence: number): string {
   return path.join(directory, `audit-${String(sequence).padStart(12, '0')}.log`);
 }

@@ -140,8 +140,8 @@ const maxNamed = 100;
 const maxText = 512;
 
 /**
- * Returns the fields that record the ids that an action concerned. At most {@link maxNamed} ids are
- * named.
+ * Returns the fields with the ids that an action concerned: their number, and at most {@link
+ * maxNamed} ids.
  */
 export function named(ids: readonly string[]): Pick<AuditEntry, 'on' | 'onCount'> {
   if (ids.length <= maxNamed) return { on: ids };

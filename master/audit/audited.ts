@@ -81,9 +81,9 @@ function auditedMethod(
 }
 
 /**
- * Wraps an interface so that its methods write the audit records that their table entries define.
- * If an entry states that another module writes the record, the method is unchanged. The wrapped
- * methods accept the requester as an additional last argument.
+ * Wraps an interface. Each method writes the audit record that its table entry defines. A method
+ * stays unchanged if another module writes its record. The wrapped methods accept the requester as
+ * an additional last argument.
  * @param by requester of calls without that argument. Default: the local interface
  */
 export function audited<T extends object>(

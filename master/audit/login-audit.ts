@@ -3,7 +3,7 @@ import type { AuditBursts } from './audit-bursts.ts';
 import { auditOf } from './audit-files.ts';
 import type { AuditTrail } from './audit-record.ts';
 
-/** Attributes of a token that are recorded. The token itself is never recorded. */
+/** Attributes of a token in the audit log. The token itself is never recorded. */
 interface AuditedToken {
   readonly id: string;
   readonly user: string;

@@ -13,7 +13,7 @@ export interface AuditFilter {
    * `key.accept`.
    */
   readonly action?: string;
-  /** Id of a minion that performed the action or that the action concerned. */
+  /** Id of a minion. Selects the actions of this minion, and the actions on this minion. */
   readonly minion?: string;
   readonly jid?: string;
   readonly outcome?: string;

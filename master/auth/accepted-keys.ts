@@ -24,8 +24,7 @@ interface AcceptedKey {
 
 /**
  * Record of the accepted keys in the store. When the master starts, it compares the keys with this
- * record to detect keys that were deleted or replaced while it was not running. It then revokes
- * them.
+ * record. It revokes keys that were deleted or replaced while the master was not running.
  */
 export class AcceptedKeys {
   readonly #store: Store;
@@ -35,8 +34,8 @@ export class AcceptedKeys {
   }
 
   /**
-   * Returns the ids whose key was accepted during the last run of the master and is now missing or
-   * different.
+   * Returns the ids that had an accepted key during the last run of the master, if this key is now
+   * missing or different.
    */
   async lost(accepted: readonly AcceptedKey[]): Promise<string[]> {
     const digests = new Map(accepted.map(({ id, pem }) => [id, digestOf(pem)]));

@@ -82,7 +82,7 @@ export async function createAuth(deps: AuthDeps) {
       Promise.all(onKeyDeleted.map((forget) => forget(id))).catch((error: unknown) => {
         log.error(
           { minion: id, err: error },
-          'cannot delete the data of a minion whose key was deleted',
+          'cannot delete the data of a minion after its key was deleted',
         );
       });
     });
@@ -112,7 +112,7 @@ export async function createAuth(deps: AuthDeps) {
     ),
     lastRequests,
     revocation,
-    /** Ids that were retired, and whose previous owners had jobs. */
+    /** Retired ids with jobs of their previous owners. */
     retiredIds,
     lifecycle: createKeyLifecycle({
       config,
@@ -143,8 +143,8 @@ export async function createAuth(deps: AuthDeps) {
      */
     onKeyDeleted: (forget: Forget) => void onKeyDeleted.push(forget),
     /**
-     * Revokes the keys that were deleted or replaced while the master was not running. From then
-     * on, revokes keys when they are deleted or replaced.
+     * Revokes keys that were deleted or replaced while the master was not running. Later, also
+     * revokes each key when it is deleted or replaced.
      * @param onKeyLost revokes the rights that other modules have granted to the accepted key of an
      * id
      */

@@ -87,7 +87,7 @@ export interface AutoAcceptOptions {
   readonly autosignFile: string | null;
   readonly autorejectFile: string | null;
   readonly autosignGrainsDir: string | null;
-  /** Time for which a file in `minions_autosign` is valid, in minutes. 0 means unlimited. */
+  /** Validity period of a file in `minions_autosign`, in minutes. 0 means unlimited. */
   readonly autosignTimeout: number;
   readonly permissivePkiAccess: boolean;
   /** Clock, in milliseconds since 1970. Default: `Date.now`. */
@@ -158,7 +158,7 @@ export class AutoAccept {
     await this.refresh();
   }
 
-  /** Reads the files now. If a read is in progress, waits for its end first. */
+  /** Reads the files now. If a read is in progress, first waits until it has ended. */
   refresh(): Promise<void> {
     const round = this.#lastRound.then(() => this.#readAll());
     this.#lastRound = round.catch(() => {});

@@ -41,8 +41,8 @@ function describeChange(
 export interface KeySource {
   readonly files: KeyFiles;
   /**
-   * Calls the listener with the ids whose keys may have changed. With `undefined`, any key may have
-   * changed.
+   * Calls the listener with ids after their keys may have changed. With `undefined`, any key may
+   * have changed.
    */
   readonly watch: (onDirty: (ids: readonly string[] | undefined) => void) => () => void;
   /**

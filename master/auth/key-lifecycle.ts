@@ -185,19 +185,20 @@ export class Revocation {
     this.#options = options;
   }
 
-  /** Registers a listener that is called immediately for each id whose key has become invalid. */
+  /** Registers a listener. It is called immediately with each id when its key becomes invalid. */
   onRevoked(listener: (id: string) => void): void {
     this.#onRevoked.push(listener);
   }
 
   /**
-   * Registers a listener that is called after each rotation. The rotation waits for its promise.
+   * Registers a listener that is called after each rotation. The rotation waits for the promise of
+   * the listener.
    */
   onRotated(listener: () => Promise<void>): void {
     this.#onRotated.push(listener);
   }
 
-  /** Revokes the access of ids whose keys were accepted until now. */
+  /** Revokes the access of ids that had accepted keys until now. */
   async revoke(ids: readonly string[]): Promise<void> {
     const ending = this.#revoke(ids);
     this.#ending.add(ending);
@@ -304,8 +305,8 @@ interface KeyFollowers {
 }
 
 /**
- * Values of `act` for which an event `salt/key` is emitted. New and denied keys are reported by the
- * event `salt/auth` instead [WIRE 14.2].
+ * Values of `act` that are reported by the event `salt/key`. New and denied keys are reported by
+ * `salt/auth` instead [WIRE 14.2].
  */
 const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']);
 
@@ -349,8 +350,8 @@ export interface LostKeysOptions {
 }
 
 /**
- * Revokes the keys that were deleted or replaced while the master was not running. From then on,
- * revokes keys when they are deleted or replaced.
+ * Revokes keys that were deleted or replaced while the master was not running. Later, also revokes
+ * each key when it is deleted or replaced.
  */
 export async function revokeLostKeys(options: LostKeysOptions): Promise<void> {
   const { context, events, auth, onKeyLost, log } = options;

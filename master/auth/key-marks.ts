@@ -15,7 +15,7 @@ export interface KeyMarks {
   readonly alike?: readonly string[];
   /** Other accepted ids that use the same key. */
   readonly sharedWith?: readonly string[];
-  /** Present if the option `minion_ids` does not permit such an id for new minions. */
+  /** Present if the option `minion_ids` does not permit this id for new minions. */
   readonly isUnusual?: true;
 }
 

@@ -22,7 +22,7 @@ function unknownKey(id: string): KeyError {
   return new KeyError('ERR_KEY_UNKNOWN', `${describeId(id)} has no key`);
 }
 
-/** Returns the error for a key whose fingerprint does not match. */
+/** Returns the error for a key with a different fingerprint than expected. */
 function anotherKey(id: string): KeyError {
   return new KeyError(
     'ERR_KEY_FINGERPRINT',
@@ -72,7 +72,7 @@ export interface KeyStoreOptions extends PendingLimits {
 export interface KeyChoice {
   /** Fingerprint that the key must have. Default: any. */
   readonly fingerprint?: string;
-  /** States in which the key may be. Default: pending; for a deletion, all states. */
+  /** Permitted states of the key. Default: pending; for a deletion, all states. */
   readonly from?: readonly KeyState[];
 }
 
@@ -288,7 +288,7 @@ export class KeyStore {
   }
 
   /**
-   * Accepts, rejects or deletes the keys whose ids match a glob pattern.
+   * Accepts, rejects or deletes the keys of all ids that match a glob pattern.
    * @returns the ids with their previous states
    * @throws KeyError ERR_PKI_DIR; ERR_KEY_ID, ERR_KEY_INVALID if no other key was changed
    */

@@ -72,7 +72,7 @@ export class KeyTable {
     else this.#keys.set(id, record);
   }
 
-  /** Counts that a key was offered that differs from the id's own key. */
+  /** Counts an offered key that differs from the present key of the id. */
   countConflict(id: string): void {
     if (this.#keys.has(id)) this.#conflicts.set(id, this.conflicts(id) + 1);
   }

@@ -127,8 +127,8 @@ const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA2
 
 /**
  * Reads the precomputed signature of the master's public key in the form that minions receive:
- * base64 and a line feed. With such a signature (`master_use_pubkey_signature`), the signing key
- * need not be stored on the master [WIRE 6.6]. If `<master_sign_key_name>.pub` exists, the
+ * base64 and a line feed. With a precomputed signature (`master_use_pubkey_signature`), the signing
+ * key need not be stored on the master [WIRE 6.6]. If `<master_sign_key_name>.pub` exists, the
  * signature is verified, because minions would reject a master with a wrong signature.
  * @throws MasterError ERR_OWN_KEY
  */
@@ -168,8 +168,8 @@ function isSignedBy(key: KeyObject, masterPublicPem: string, signature: Buffer):
 }
 
 /**
- * Creates the directories for keys and state with access for this user only. Rejects directories to
- * which all users may write [THREATS G-10].
+ * Creates the directories for keys and state with access for this user only. Rejects directories
+ * that all users may write to [THREATS G-10].
  */
 export async function preparePrivateDirectories(directories: readonly string[]): Promise<void> {
   for (const directory of directories) {

@@ -57,12 +57,9 @@ export type Reply =
       /** Promise that the channel awaits before it sends the reply. Default: none. */
       readonly after?: Promise<true>;
     }
-  /** Ordinary reply whose value is already packed, in pieces. */
+  /** Ordinary reply. Its value is already packed, in pieces. */
   | { readonly kind: 'packed'; readonly pieces: readonly Uint8Array[] }
-  /**
-   * Pillar that is signed and encrypted with a new key, which only the requesting minion can
-   * decrypt.
-   */
+  /** Pillar that is signed, and encrypted for the requesting minion with a new key. */
   | { readonly kind: 'private'; readonly pillar: FactMap };
 
 /**
@@ -71,7 +68,7 @@ export type Reply =
  * its requests are already waiting.
  */
 export class DropConnectionError extends Error {
-  /** Reason by which metrics count the request. */
+  /** Reason of the rejection, for metrics. */
   readonly reason: string;
 
   constructor(reason: string, options?: ErrorOptions) {

@@ -21,15 +21,15 @@ interface End {
   readonly expiresAt: number;
 }
 
-/** Period for which a record is needed, in milliseconds since 1970. */
+/** Period in which a record is needed. Its limits are times in milliseconds since 1970. */
 interface Span {
   readonly now: number;
   readonly expiresAt: number;
 }
 
 /**
- * Ids whose previous machine was retired. The next machine with the same id cannot access jobs that
- * were published to the previous one [THREATS B-14].
+ * Ids of retired machines. The next machine with the same id cannot access the jobs of the retired
+ * machine [THREATS B-14].
  */
 export class RetiredIds {
   readonly #store: Store;

@@ -14,7 +14,7 @@ interface Waiting {
 
 interface Member {
   readonly worker: Worker;
-  /** Tasks that were sent to this worker thread and have no result yet. */
+  /** Tasks of this worker thread that have no result yet. */
   readonly underWay: Map<number, Waiting>;
 }
 

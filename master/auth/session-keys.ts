@@ -129,14 +129,14 @@ export interface SessionKeysOptions {
   /** Lifetime of a session key (`publish_session`), in milliseconds. 0 means unlimited. */
   readonly lifetimeMs: number;
   readonly now: () => number;
-  /** Cluster whose members share the sessions. `undefined` outside a cluster. */
+  /** Cluster of this master. Its members share the sessions. `undefined` outside a cluster. */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
 /**
  * Session keys. Each minion of protocol 3 shares one with the master only [WIRE 7.2]. A session key
  * is on disk before the sign-in returns it, so that minions need not sign in again after a restart
- * of the master. Session keys exist only for ids whose public key was accepted at their sign-in
+ * of the master. An id has a session key only if its public key was accepted when it signed in
  * [THREATS N-09].
  */
 export class SessionKeys {
@@ -178,7 +178,7 @@ export class SessionKeys {
       : undefined;
   }
 
-  /** Ids of minions that have signed in and whose public keys are still accepted. */
+  /** Ids of minions that have signed in and still have an accepted key. */
   get ids(): readonly string[] {
     return [...this.#sessions.keys()];
   }
@@ -403,7 +403,7 @@ export interface PublishKeyOptions {
   /** Number of serials that are reserved on disk at a time (`saltbridge: publish_serial_block`). */
   readonly serialBlock: number;
   readonly now: () => number;
-  /** Cluster whose members share the key. `undefined` outside a cluster. */
+  /** Cluster of this master. Its members share the key. `undefined` outside a cluster. */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
@@ -414,8 +414,9 @@ export interface PublishKeyOptions {
  * in again.
  *
  * Members of a cluster share the key and the range of used serials. Each member assigns its own
- * serials to its minions. They are higher than those that it has received from other members
- * ({@link observe}), so that a minion that changes members receives increasing serials.
+ * serials to its minions. These serials are higher than all serials of other members that it has
+ * observed ({@link observe}). So a minion receives increasing serials when it changes to another
+ * member.
  */
 export class PublishKey {
   readonly #options: PublishKeyOptions;
@@ -486,7 +487,7 @@ export class PublishKey {
   }
 
   /**
-   * Returns the key with the next serial. It is greater than all serials that were assigned with
+   * Returns the key with the next serial. The serial is greater than all serials ever assigned with
    * this key, even before a crash.
    */
   async take(): Promise<{ readonly key: CrypticleKey; readonly serial: number }> {

@@ -21,9 +21,8 @@ export interface SharedKeySource {
    */
   openSeal(store: Pick<Store, 'get'>): Promise<Seal>;
   /**
-   * Writes the cluster's master keys to `pki_dir`. If files with different keys exist, they are
-   * renamed.
-   * @returns the files that were moved
+   * Writes the cluster's master keys to `pki_dir`. Renames existing files with different keys.
+   * @returns the renamed files
    */
   writeOwnKeys(config: FixedConfig, store: Store): Promise<readonly ReplacedKey[]>;
   /** Returns the storage of the minions' keys, which are rows of the cluster's store. */

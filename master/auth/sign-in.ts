@@ -60,11 +60,11 @@ interface OfferedKey {
 }
 
 /**
- * Function with which an extension decides about a key that is neither accepted nor rejected.
+ * Function of an extension that decides about a key which is neither accepted nor rejected.
  * `undefined` leaves the decision to the built-in rules. With `wait`, the reply is the same as for
- * a pending key, but the key is not stored. The function is not asked about a rejected key, or
- * about a key that differs from the accepted one. It runs exclusively for the id, see
- * {@link KeyLifecycle.exclusive}.
+ * a pending key, but the key is not stored. The function is not called for a rejected key, or for a
+ * key that differs from the accepted key. It runs exclusively for the id, see {@link
+ * KeyLifecycle.exclusive}.
  */
 export type KeyAcceptanceHook = (
   offered: OfferedKey,
@@ -345,8 +345,8 @@ export interface FullnessOptions {
 }
 
 /**
- * Time for which the number of connected minions is cached, in milliseconds. When many minions sign
- * in together, the master does not count again for each of them.
+ * Maximum age of the cached number of connected minions, in milliseconds. When many minions sign in
+ * together, the master does not count again for each of them.
  */
 const countHoldsMs = 1000;
 

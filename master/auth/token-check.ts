@@ -35,7 +35,7 @@ export class TokenCheck {
   /**
    * Whether a token is valid.
    * @param pem accepted key of the minion
-   * @param address address of the sender, whose identity is not verified yet
+   * @param address address of the sender. The sender is not authenticated yet
    */
   async isGenuine(pem: string, token: Uint8Array, address: string): Promise<boolean> {
     if (this.isRemembered(pem, token)) return true;

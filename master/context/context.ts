@@ -98,10 +98,10 @@ export async function createContext({
   };
 }
 
-/** Position in a jid at which the last three digits of the microseconds begin. */
+/** Index of the last three digits of the microseconds in a jid. */
 const microsecondsAt = 17;
 
-/** Maximum number of cluster members for which job ids are guaranteed to be unique. */
+/** Maximum number of cluster members. Job ids of more members could be equal. */
 export const slots = 16;
 
 /**
@@ -131,7 +131,7 @@ interface OpenStore {
   readonly disk: StoreDisk;
 }
 
-/** Wraps a store that the program supplied. The program must create backups of it itself. */
+/** Wraps a store that the program supplied. The program itself must back up this store. */
 function foreign(store: Store): OpenStore {
   const disk: StoreDisk = {
     isFull: () => false,

@@ -6,8 +6,8 @@ export function ownPrefix(member: string): Key {
 }
 
 /**
- * Returns the part of a cluster's store that only one member uses. Its keys are the same as those
- * of a master without a cluster.
+ * Returns the part of a cluster's store that only one member uses. A master without a cluster uses
+ * the same keys.
  */
 export function createOwnStore(store: Store, member: string): Store {
   return storeBelow(store, ownPrefix(member), `${member}/`);

@@ -35,7 +35,7 @@ export interface EventExportDeps {
   readonly store: Store;
   readonly bus: ExportedBus;
   readonly log: Logger;
-  /** Called with the number of events that were dropped. */
+  /** Function that is called with the number of dropped events. */
   readonly onDropped: (events: number) => void;
 }
 
@@ -64,7 +64,7 @@ interface Cursor {
   readonly receiver: Receiver;
   readonly consumer: StreamConsumer;
   readonly accepts: (tag: string) => boolean;
-  /** Sequence number of the last record that the receiver has accepted or that was dropped. */
+  /** Sequence number of the last accepted or dropped record. */
   done: number;
   wake: () => void;
 }
@@ -196,8 +196,8 @@ export class EventExporter {
   }
 
   /**
-   * If the backlog exceeds the limit, drops the oldest records, even those that a receiver has not
-   * accepted yet.
+   * If the backlog exceeds the limit, drops the oldest records, even if a receiver has not accepted
+   * them yet.
    */
   async #bound(maxBytes: number): Promise<void> {
     if (this.#bytes <= maxBytes) {
@@ -281,7 +281,7 @@ export class EventExporter {
         cursor.wake = resolve;
       });
       try {
-        // Only records whose sequence number is known are sent.
+        // Send only records with a known sequence number.
         const size = this.#batchAfter(cursor.done);
         const records = size === 0 ? [] : await consumer.fetch(size);
         const last = records.at(-1);

@@ -41,7 +41,7 @@ export function memberMark({ run }: Pick<EventPosition, 'run'>): string {
   return run.length === clusterRunLength ? run.slice(0, markLength) : '';
 }
 
-/** Formats an event id from positions. The first one is the position of the event itself. */
+/** Formats an event id from positions. The first position is the position of the event itself. */
 export function formatEventId(places: readonly EventPosition[]): string {
   return places.map(({ run, number }) => `${run}-${number}`).join('.');
 }

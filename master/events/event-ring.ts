@@ -188,8 +188,8 @@ export class EventRing {
   }
 
   /**
-   * Id after which a reader that has read all events can continue later. `undefined` if there were
-   * no events.
+   * Id of the last event. A reader that has read all events can continue after this id. `undefined`
+   * if there were no events.
    */
   get position(): string | undefined {
     const places = [...this.#latest.values()];
@@ -254,8 +254,8 @@ export class EventRing {
   }
 
   /**
-   * Returns a function that recognises future events that the reader has already read at another
-   * member. This member has not received these events yet.
+   * Returns a function that recognises events which the reader has already read at another member,
+   * and which this member has not received yet.
    * @returns `undefined` if there are no such events
    */
   seenElsewhere(id: string): ((event: MasterEvent) => boolean) | undefined {
@@ -284,7 +284,7 @@ export class EventRing {
       const events: MasterEvent[] = [];
       const page = await this.#page(expected);
       for (const { sequence, isAfterLoss, event, ...place } of page) {
-        // Events that were added later are not read here. The reader receives them from the bus.
+        // Do not read events added later. The reader receives them from the bus.
         if (sequence > last) break;
         const isTrimmed = sequence !== expected;
         expected = sequence + 1;
@@ -342,8 +342,8 @@ export class EventRing {
     const last = held.findLast((it) => isOfRun(it) && it.number <= number);
     const latest = this.#latest.get(mark);
     const isLatest = latest !== undefined && isOfRun(latest) && latest.number === number;
-    // The position is that of the member's latest event. Its record was deleted, and no newer event
-    // exists.
+    // This is the position of the member's latest event. The record of this event was deleted, and
+    // no newer event exists.
     if (last === undefined && isLatest)
       return { sequence: Number.POSITIVE_INFINITY, isWhole: true };
     // The reader has read all events of the member's earlier runs.

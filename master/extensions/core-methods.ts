@@ -10,7 +10,7 @@ const answeredBy: ReadonlyMap<string, ServiceKey<object>> = new Map<string, Serv
 ]);
 
 /**
- * Returns the methods of the table, without method groups whose extension is not loaded.
+ * Returns the methods of the table. Omits method groups of extensions that are not loaded.
  * @param find looks up a service. Default: all services are available
  */
 export function coreMethods(

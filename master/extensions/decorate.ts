@@ -2,7 +2,7 @@
 type Wrappers<T> = { readonly [K in keyof T]?: (inner: T[K]) => T[K] };
 
 /**
- * Returns a copy of an object in which the given members are wrapped. Each getter is evaluated
+ * Returns a copy of an object, and wraps the given members of the copy. Each getter is evaluated
  * once.
  */
 export function decorate<T extends object>(inner: T, wrappers: Wrappers<T>): T {

@@ -10,8 +10,8 @@ export interface OrderedExtension {
 }
 
 /**
- * Returns the extensions in the order in which they are opened. An extension is opened after the
- * extensions in its `requires` and `after`. Otherwise the given order is preserved.
+ * Returns the extensions in the order of opening. An extension is opened after the extensions in
+ * its `requires` and `after`. Otherwise the given order is preserved.
  * @throws TypeError for an invalid name; MasterError ERR_EXTENSION_CONFLICT, ERR_EXTENSION_MISSING,
  * ERR_EXTENSION_CYCLE
  */

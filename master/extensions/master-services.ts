@@ -54,10 +54,7 @@ export const masterServices = {
   functions: defineService<Functions>('functions'),
   contributions: defineService<Contributions>('contributions'),
   tokenHolders: defineService<TokenHolders>('token-holders'),
-  /**
-   * Environments of the file server in which minions find states. An extension provides this
-   * service.
-   */
+  /** Environments of the file server that contain states. An extension provides this service. */
   fileEnvironments: defineService<{ list(): readonly string[] }>('file-environments'),
   /** Pillar part of the master's interface. An extension provides this service. */
   pillar: defineService<PillarApi>('pillar'),

@@ -39,7 +39,7 @@ export class Extensions {
     }
   }
 
-  /** Starts the extensions in the order in which they were opened. */
+  /** Starts the extensions in the order of opening. */
   async start(api: InProcessApi): Promise<void> {
     this.#api = api;
     for (const { open } of this.#opened) await open.start?.();

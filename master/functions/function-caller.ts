@@ -24,7 +24,7 @@ export interface FunctionCallerOptions extends Pick<MasterContext, 'closing' | '
   readonly bus: EventBus;
   readonly audit: AuditTrail;
   /**
-   * Storage in which calls are recorded as jobs of the master. With `undefined`, calls only emit
+   * Storage for calls, which are recorded as jobs of the master. With `undefined`, calls only emit
    * events.
    */
   readonly cache: JobCache | undefined;
@@ -34,8 +34,8 @@ export interface FunctionCallerOptions extends Pick<MasterContext, 'closing' | '
 }
 
 /**
- * Maximum size of a stored call, in bytes. Without a limit, the result of `jobs.list_jobs`, which
- * contains all jobs, would itself be stored as a job.
+ * Maximum size of a stored call, in bytes. Without a limit, each result of `jobs.list_jobs` would
+ * store all jobs again.
  */
 const maxKeptBytes = 65_536;
 
@@ -255,8 +255,8 @@ export class FunctionCaller {
   }
 
   /**
-   * Stores the call as Salt does: as a job of the master whose return is the content of the `ret`
-   * event.
+   * Stores the call as a job of the master, as Salt does. The return of the job is the content of
+   * the `ret` event.
    */
   async #keep(ready: Ready, result: FunctionResult): Promise<void> {
     const { jid, data, user, by } = ready;

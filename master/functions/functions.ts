@@ -14,7 +14,7 @@ export interface FunctionDeps extends ModuleDeps {
   readonly tables: {
     readonly runners: FunctionTable;
     readonly wheel: FunctionTable;
-    /** Functions that return advice for functions which are not supported. */
+    /** Functions that return advice when an unsupported function is called. */
     readonly insteadOf: Iterable<InsteadOf>;
   };
 }

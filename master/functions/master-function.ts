@@ -62,5 +62,5 @@ export interface MasterFunction {
   readonly bind: (arg: readonly WireValue[], kwarg: Readonly<WireMap>) => BoundCall;
 }
 
-/** Function whose arguments were checked. Calling it runs the function. */
+/** Function with its checked arguments. Calling it runs the function. */
 export type BoundCall = (context: CallContext) => Promise<WireValue>;

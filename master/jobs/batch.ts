@@ -150,8 +150,8 @@ async function gather(
 
 /**
  * Asks the targeted minions for their functions, selects some minions that have the requested
- * function, and runs the job on them [salt client/__init__.py cmd_subset]. Only the updates of the
- * job itself are returned.
+ * function, and runs the job on them [salt client/__init__.py cmd_subset]. Yields only the updates
+ * of the requested job.
  * @param random returns a random integer from 0 up to its argument, exclusive
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */

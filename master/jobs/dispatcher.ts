@@ -100,8 +100,8 @@ interface AddingSlice {
 }
 
 /**
- * Target types for which transports may send a publication only to the targeted minions [WIRE 4.1].
- * Other targets are sent to all subscribers.
+ * Target types that list or match ids. Transports may send publications with these types only to
+ * the targeted minions [WIRE 4.1]. Other publications are sent to all subscribers.
  */
 const typesByIds: ReadonlySet<string> = new Set(['glob', 'pcre', 'list']);
 

@@ -20,10 +20,10 @@ import type { JobRecord } from './job-row.ts';
 import { jobLimits } from './limits.ts';
 
 /**
- * Asks minions with `saltutil.find_job` whether they are running a job, and returns those that are.
- * It waits until all of them have confirmed it, or until the time is over. A negative answer is not
- * final: the minion may just have sent its return, or may not have started the job yet
- * [salt/client/__init__.py get_iter_returns].
+ * Asks minions with `saltutil.find_job` whether they are running a job, and returns the minions
+ * that are running it. Waits until all minions have confirmed it, or until the time is over. A
+ * negative answer is not final: the minion may just have sent its return, or may not have started
+ * the job yet [salt/client/__init__.py get_iter_returns].
  */
 export async function findRunning(
   dispatcher: Pick<JobDispatcher, 'publishUnstored'>,
@@ -122,8 +122,8 @@ function forLedger({ minion, resource, retcode, receivedAt }: JobReturn): Ledger
 }
 
 /**
- * Returns the return that determines the state of each minion. It is the minion's own return or
- * that of one of its resources. A failure takes precedence.
+ * Returns the return that determines the state of each minion. It is the minion's own return, or
+ * the return of one of its resources. A failure takes precedence.
  */
 function decisiveReturns(returns: readonly LedgerReturn[]): Map<string, LedgerReturn> {
   const decisive = new Map<string, LedgerReturn>();
@@ -164,8 +164,7 @@ type JobNews =
   /** No event has arrived for some time. */
   | { readonly type: 'quiet' }
   /**
-   * Result of asking minions. `running` contains those of the asked minions that are still running
-   * the job.
+   * Result of asking minions. `running` contains the asked minions that are still running the job.
    */
   | { readonly type: 'asked'; readonly asked: readonly string[]; readonly running: Set<string> }
   | { readonly type: 'failed'; readonly error: unknown };
@@ -173,11 +172,11 @@ type JobNews =
 export interface FollowDeps {
   readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnstored'>;
   readonly facts: MinionFacts;
-  /** Configuration, of which `timeout` and `gather_job_timeout` are used. */
+  /** Configuration. Only `timeout` and `gather_job_timeout` are used. */
   readonly config: Pick<LiveConfig, 'current'>;
 }
 
-/** Published job, and the parameters with which it is followed. */
+/** Published job, and the parameters for following it. */
 interface FollowedJob {
   readonly job: Job;
   readonly record: JobRecord;
@@ -306,8 +305,8 @@ function tooManyNews(): Error {
 }
 
 /**
- * Minions that have not returned yet. A minion may have to return for each of its resources instead
- * of itself.
+ * Minions that have not returned yet. Some minions send one return for each of their resources, and
+ * no return of their own.
  */
 class Awaited {
   /**

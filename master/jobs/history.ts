@@ -23,9 +23,7 @@ export interface HistoryDeps {
 
 const defaultLimit = 50;
 
-/**
- * Returns the time for which a job that no caller follows is treated as running, in milliseconds.
- */
+/** Returns how long a job is treated as running if no caller follows it, in milliseconds. */
 export function idleTimeoutMs({ current }: Pick<LiveConfig, 'current'>): number {
   return (current.timeout + current.gatherJobTimeout) * 1000;
 }

@@ -11,7 +11,7 @@ import type { FactsOfMinion, KnownFacts } from './minion-facts.ts';
 export interface SaltDataCache {
   /** `cachedir` of the salt-master. */
   readonly cachedir: string;
-  /** Ids of the minions whose files are read. */
+  /** Ids of the minions. Only their files are read. */
   readonly ids: readonly string[];
   /** Maximum size of a file, in bytes. */
   readonly maxBytes: number;

@@ -53,9 +53,8 @@ export function separateKeywords(
 }
 
 /**
- * Rejects arguments that a minion would interpret differently from the rules of the policy. These
- * are other maps with the key `__kwarg__`, and keyword arguments whose names begin with two
- * underscores.
+ * Rejects arguments that a minion would interpret differently from the policy: other maps with the
+ * key `__kwarg__`, and keyword arguments with names that begin with two underscores.
  * @throws MasterError ERR_ARGS
  */
 export function checkArguments(separate: SeparateArguments): SeparateArguments {
@@ -88,7 +87,7 @@ function hasMark(value: WireValue): boolean {
 /**
  * Returns the field `arg` of a publication: the positional values, followed by the keyword
  * arguments as one map with `__kwarg__: true`. If there are several functions, the result contains
- * such a list for each function.
+ * one list of arguments for each function.
  * @throws MasterError ERR_ARGS
  */
 export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {

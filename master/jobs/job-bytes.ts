@@ -16,14 +16,14 @@ export class JobBytes {
     throw new LimitExceeded(jobLimits.jobBytes, jobLimits.jobBytes.rate?.burst ?? 0);
   }
 
-  /** Counts bytes that were stored for a requester. */
+  /** Adds a number of stored bytes to the count of a requester. */
   note(by: AuditRequester | undefined, bytes: number): void {
     const owner = ownerOf(by);
     if (owner !== undefined) this.#buckets.take(owner, bytes);
   }
 }
 
-/** Returns the owner whose bytes are limited, or `undefined` if they are not limited. */
+/** Returns the owner for the limit of stored bytes, or `undefined` if the limit does not apply. */
 function ownerOf(by: AuditRequester | undefined): string | undefined {
   if (by === undefined || unlimitedActors.has(by.who.kind)) return undefined;
   return `${by.who.kind} ${by.who.name}`;

@@ -39,8 +39,8 @@ export interface JobCacheOptions {
   /** `keep_jobs_seconds` in milliseconds. It applies to jobs that are published from now on. */
   readonly keepMs: number;
   /**
-   * Time for which the identifiers of requests with self-started jobs are stored, in milliseconds.
-   * A request that is older can no longer be decrypted.
+   * Storage time for the identifiers of requests with self-started jobs, in milliseconds. An older
+   * request can no longer be decrypted.
    */
   readonly keepMarksMs: number;
   readonly now: () => number;
@@ -63,7 +63,7 @@ export class JobCache {
   readonly #options: JobCacheOptions;
   #keepMs: number;
   readonly #mutex = new KeyedMutex();
-  /** Returns that this master is currently storing. Used only in a cluster. */
+  /** Minions' returns that this master is storing now. Used only in a cluster. */
   readonly #taking = new Set<string>();
   readonly #remembered = new Map<string, Job>();
   #rememberedMinions = 0;
@@ -157,14 +157,17 @@ export class JobCache {
   }
 
   /**
-   * Returns the minions that certainly never received a job, because the process that should send
-   * it ended before.
+   * Returns the minions that certainly never received a job, because the master's process ended
+   * before it sent the job.
    */
   notSentTo(record: JobRecord): ReadonlySet<string> {
     return minionsOfPublications(record, this.#options.wasNeverSent ?? (() => false));
   }
 
-  /** Records the number of subscribers that were skipped when a job was published. */
+  /**
+   * Records the number of subscribers that did not receive the publication of a job because their
+   * queues were full.
+   */
   async addSkipped(jid: string, count: number): Promise<void> {
     await this.#change(jid, (kept) => ({ ...kept, skipped: (kept.skipped ?? 0) + count }));
   }
@@ -207,9 +210,9 @@ export class JobCache {
 
   /**
    * Stores a return. Durable when the promise resolves.
-   * @param by requester against whose limit the bytes count. Default: none
-   * @returns `false` if a return of the minion, or of the resource, was already stored. The stored
-   * return is unchanged
+   * @param by requester. The bytes count towards its limit. Default: no limit applies
+   * @returns `false` if a return of the minion or resource is already stored. The stored return is
+   * unchanged
    */
   async addReturn(jid: string, result: JobReturn, by?: AuditRequester): Promise<boolean> {
     const put = this.#putReturn(jid, result);

@@ -22,7 +22,10 @@ export const returnRow: RowCodec<JobReturn> = defineRow({
   unversioned: unpackLocal,
 });
 
-/** Returns the id that is shown with a return: the id of the resource, or that of the minion. */
+/**
+ * Returns the id that is displayed with a return: the id of the resource if there is one, else the
+ * id of the minion.
+ */
 export function returnerOf({ minion, resource }: Pick<JobReturn, 'minion' | 'resource'>): string {
   return resource ?? minion;
 }

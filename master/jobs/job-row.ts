@@ -34,7 +34,9 @@ const fields = {
   publishedAt: Type.Number(),
   /** Whether the minion itself started the job (`jid: req`). */
   selfMade: Type.Boolean(),
-  /** Number of subscribers that were skipped because their queue was full. Default: 0. */
+  /**
+   * Number of subscribers that did not receive the job because their queues were full. Default: 0.
+   */
   skipped: Type.Optional(Type.Number()),
   /** Publications of the job, in the order of the list of minions. Absent if unknown. */
   publications: Type.Optional(
@@ -66,7 +68,7 @@ interface Slice {
   readonly minions: readonly string[];
 }
 
-/** Returns the minions of those publications for which `isMeant` returns true. */
+/** Returns the minions of the publications that `isMeant` accepts. */
 export function minionsOfPublications(
   record: JobRecord,
   isMeant: (publication: PublicationId) => boolean,

@@ -5,7 +5,7 @@ const noMinions: ReadonlySet<string> = new Set();
 
 /**
  * Job in memory, with its minions and the ids that have returned. Memory contains thousands of
- * jobs, most of which have finished. So data that only running jobs need is allocated on demand.
+ * jobs, and most of them have finished. Therefore data of running jobs is allocated on demand.
  */
 export class Job {
   readonly jid: string;
@@ -16,9 +16,9 @@ export class Job {
   readonly publishedAt: number;
   readonly #minions: Set<string>;
   #answered: Set<string> | undefined;
-  /** Resources that have returned, by the id of the minion that manages them. */
+  /** Resources that have returned, by id of their minion. */
   #resources: Map<string, Set<string>> | undefined;
-  /** Resources for which minions return instead of themselves. */
+  /** Resources of minions that send one return for each resource, and no return of their own. */
   #expected: Map<string, ReadonlySet<string>> | undefined;
   #running: ReadonlySet<string> = noMinions;
   #listeners: Set<(result: JobReturn) => void> | undefined;
@@ -49,13 +49,17 @@ export class Job {
     return this.#resources?.get(minionId)?.has(resource) === true;
   }
 
-  /** Sets the resources for which minions return instead of themselves. */
+  /**
+   * Sets the resources of minions that send one return for each resource, and no return of their
+   * own.
+   */
   expectResources(resources: ReadonlyMap<string, ReadonlySet<string>>): void {
     if (resources.size > 0) this.#expected = new Map([...(this.#expected ?? []), ...resources]);
   }
 
   /**
-   * Returns the resources for which a minion returns. `undefined` if the minion returns for itself.
+   * Returns the resources of a minion that sends one return for each resource. `undefined` if the
+   * minion sends its own return.
    */
   expectedOf(minionId: string): ReadonlySet<string> | undefined {
     return this.#expected?.get(minionId);

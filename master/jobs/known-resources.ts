@@ -39,7 +39,9 @@ export interface KnownResourcesOptions {
   readonly maxBytes: number;
   /** Returns whether an id has a key in any state. */
   readonly hasKey: (id: string) => boolean;
-  /** Cluster whose members share the resources. Default: the master has no cluster. */
+  /**
+   * Cluster of this master. Its members share the resources. Default: the master has no cluster.
+   */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 

@@ -140,7 +140,7 @@ export class PackedFacts implements FactSource {
     return new PackedFacts(shared.shareAll(names), values);
   }
 
-  /** Returns the names and packed values in the form in which they are stored. */
+  /** Returns the names and packed values in their stored form. */
   pack(): Uint8Array {
     return packedFactsRow.encode({
       names: this.#names,
@@ -197,7 +197,7 @@ export interface KnownFactsOptions {
   readonly maxBytes: number;
   /** Returns whether an id has a key in any state. Facts of other ids are deleted. */
   readonly hasKey: (id: string) => boolean;
-  /** Cluster whose members share the facts. Default: the master has no cluster. */
+  /** Cluster of this master. Its members share the facts. Default: the master has no cluster. */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
@@ -259,7 +259,7 @@ export class KnownFacts {
   }
 
   /**
-   * Returns the facts on which rights may depend. Their pillar does not depend on the minion's own
+   * Returns facts that rights may depend on. Their pillar does not depend on the minion's own
    * grains [THREATS M-09].
    */
   rightsOf(id: string): MinionFacts {

@@ -29,8 +29,8 @@ export interface AnnouncementsOptions {
 const limits = { maxBytes: 4096, maxDepth: 2, maxElements: 16 };
 
 /**
- * Verifies the messages with which minions announce their id on their publish connections. In every
- * protocol version, a message is `{id, tok}`, encrypted with the publish key [WIRE 4.2;
+ * Verifies announcements: messages of minions that contain their id, on their publish connections.
+ * In every protocol version, a message is `{id, tok}`, encrypted with the publish key [WIRE 4.2;
  * salt/channel/server.py]. An invalid announcement is ignored, and its connection stays anonymous.
  * The connection is not closed, because the announcement may have been created just before a change
  * of the key, and the minion process would not survive it.
@@ -85,7 +85,7 @@ export class Announcements {
   }
 }
 
-/** First Salt release whose minions do not reconnect over TCP [WIRE 4.2, 23.6]. */
+/** First Salt release in which minions do not reconnect over TCP [WIRE 4.2, 23.6]. */
 const firstRelease = 3007;
 
 /**
@@ -183,7 +183,8 @@ export function presentMinions(
 type Place = Omit<PresentMinion, 'id' | 'isSure'>;
 
 /**
- * Connections that receive publications, grouped by the way in which their minion is identified.
+ * Connections that receive publications, in groups: each group identifies its minions in a
+ * different way.
  */
 class Listeners {
   readonly announced = new Map<string, Place>();

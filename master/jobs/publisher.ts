@@ -35,8 +35,8 @@ export interface PublicationSlot {
   readonly id: PublicationId;
   readonly serial: number;
   /**
-   * Waits until every earlier publication was sent or released, and passes this one to each
-   * transport.
+   * Waits until every earlier publication was sent or released, and then passes this publication to
+   * each transport.
    * @param to recipients, and the time for which transports retain it for minions that subscribe
    * later
    * @throws MasterError ERR_MASTER_STOPPED

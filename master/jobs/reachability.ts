@@ -10,7 +10,7 @@ export interface ReachabilityOptions {
   readonly log: Logger;
 }
 
-/** Time for which a response proves that the minion is connected, in milliseconds. */
+/** Validity period of a response as a proof that the minion is connected, in milliseconds. */
 const freshMs = 5_000;
 
 /**

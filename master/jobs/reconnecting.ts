@@ -4,8 +4,8 @@ export interface ReconnectingOptions {
   /** Minions that had signed in before the master was restarted. */
   readonly signedIn: readonly string[];
   /**
-   * Time for which a publication is retained for minions that are not connected yet, in
-   * milliseconds (`reconnect_wait`).
+   * Retention time of a publication for minions that are not connected yet, in milliseconds
+   * (`reconnect_wait`).
    */
   readonly waitMs: number;
   readonly lastRequests: Pick<LastRequests, 'onFirst'>;
@@ -14,7 +14,7 @@ export interface ReconnectingOptions {
 }
 
 /**
- * Time after the start of the master by which minions of all releases have reconnected, in
+ * Maximum time between the start of the master and the reconnection of minions of all releases, in
  * milliseconds. Minions over ZeroMQ take up to 11 seconds (`recon_max`), minions of 3006 over TCP a
  * minute or more.
  */
@@ -44,7 +44,7 @@ export class Reconnecting {
   }
 
   /**
-   * Returns the time for which a publication to these minions is retained for later subscribers, in
+   * Returns how long a publication to these minions is retained for later subscribers, in
    * milliseconds.
    */
   holdMs(minionIds: readonly string[]): number {

@@ -60,8 +60,8 @@ export class ReturnProcessor {
   /**
    * Processes a return.
    * @param minionId verified id of the sender. The `id` in the load is ignored
-   * @param markOf returns an identifier of the request, by which a repeated self-started job is
-   * recognised
+   * @param markOf returns an identifier of the request, for detecting a repeated request with a
+   * self-started job
    * @param bytes size of the request
    */
   async take(
@@ -164,7 +164,7 @@ export class ReturnProcessor {
   }
 }
 
-/** Returns the resource that a return belongs to. `undefined` if the minion returns for itself. */
+/** Returns the resource of a return. `undefined` if the return belongs to the minion itself. */
 function resourceOf(minionId: string, { resource_id: id }: ReturnLoad): string | undefined {
   return typeof id === 'string' && id !== minionId ? id : undefined;
 }

@@ -10,8 +10,8 @@ export interface RunDeps extends FollowDeps {
 
 /**
  * Publishes a job and follows it to its end, as Salt's LocalClient does [WIRE 15.5]. After
- * `timeoutSeconds` without a return, it asks the silent minions with `saltutil.find_job` and
- * continues to wait only for those that still run the job.
+ * `timeoutSeconds` without a return, it asks the silent minions with `saltutil.find_job`, and then
+ * waits only for minions that still run the job.
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
 export async function* runJob(

@@ -1,4 +1,4 @@
-/** Worker thread that matches regular expressions whose running time has no limit. */
+/** Worker thread for regular expressions that may run for an unlimited time. */
 
 import { parentPort } from 'node:worker_threads';
 import type { SlowQuestion } from './slow-patterns.ts';

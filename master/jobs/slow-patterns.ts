@@ -40,8 +40,8 @@ export class SlowPatternRunner {
   }
 
   /**
-   * Tests the texts of each question with its pattern. Returns one list of results per question, in
-   * the order of its texts.
+   * Matches the texts of each question against the pattern of the question. Returns one list of
+   * results per question, in the order of its texts.
    * @param owner minion whose request needs the results. Default: users without restrictions
    * @throws MasterError ERR_BAD_TGT if it takes too long
    */

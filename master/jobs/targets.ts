@@ -26,12 +26,12 @@ import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 export interface ResolvedTarget extends AddressedMinions {
   /** Target in the form in which it is published to minions. */
   readonly target: TargetExpression;
-  /**
-   * Elements of `minions` that may match, but for which this is uncertain because their facts are
-   * unknown.
-   */
+  /** Elements of `minions` that may or may not match, because their facts are unknown. */
   readonly unknown: readonly string[];
-  /** Ids of the resources for which minions return instead of themselves, by minion id. */
+  /**
+   * Ids of resources, by minion id. These minions send one return for each resource, and no return
+   * of their own.
+   */
   readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
   /** Reason why the target is invalid. An invalid target matches no minion. */
   readonly problem: string | undefined;
@@ -41,7 +41,7 @@ export interface TargetResolverOptions {
   readonly acceptedIds: () => readonly string[];
   readonly isAccepted: (id: string) => boolean;
   readonly factsOf: (id: string) => MinionFacts;
-  /** Returns the facts of a minion on which rights may depend. Default: the facts of `factsOf`. */
+  /** Returns the facts of a minion that rights may depend on. Default: the facts of `factsOf`. */
   readonly rightsOf?: (id: string) => MinionFacts;
   /** Returns the resources that a minion manages. Default: none. */
   readonly resourcesOf?: (id: string) => MinionResources | undefined;
@@ -55,8 +55,8 @@ export interface TargetResolverOptions {
 /** Options of {@link TargetResolver.resolve}. */
 export interface ResolveOptions {
   /**
-   * Whether minions whose facts are unknown match. Use true for publishing, because they may match,
-   * and false for rights and the mine. Default: true.
+   * Whether a minion with unknown facts matches. Use true for publishing, and false for rights and
+   * the mine. Default: true.
    */
   readonly greedy?: boolean;
 }
@@ -64,7 +64,7 @@ export interface ResolveOptions {
 /** Compiler options for the targets of users with limited rights. */
 const exact = { pillar: 'exact' } as const;
 
-/** Minions that a user's target may match, and minions whose pillar the target may query. */
+/** Minions that a user's target may match, and minions with pillars that the target may query. */
 export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 
 /** Reach that includes all minions and all known facts. */
@@ -158,8 +158,8 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves a target whose minions receive secrets. A minion cannot become part of it by a false
-   * claim, because the target must not use grains, or pillar that depends on grains.
+   * Resolves a target of a job that sends secrets. The target must use neither grains nor pillar
+   * that depends on grains, so that a minion cannot match it with false claims.
    * @throws MasterError ERR_BAD_TGT, also if the target uses a grain; WorkLimitExceeded
    */
   async resolveProven(request: TargetRequest, reach: TargetReach): Promise<AddressedMinions> {
@@ -308,8 +308,7 @@ export class TargetResolver {
   }
 
   /**
-   * Compiles a target to which rights are granted. Each evaluation of the result uses the minion's
-   * current facts.
+   * Compiles the target of a right. Each evaluation of the result uses the minion's current facts.
    * @throws SyntaxError
    */
   compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {

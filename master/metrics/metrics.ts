@@ -60,12 +60,8 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
       'Requests of minions: answered, refused, failed, unanswered. cmd is unread if the request cannot be decrypted, and unknown if the command does not exist.',
       meter.requests,
     ),
-    counter('returns_total', 'Returns of jobs that were accepted.', meter.returns),
-    counter(
-      'pillar_renderings_total',
-      'Pillars that were compiled from files.',
-      meter.pillarRenderings,
-    ),
+    counter('returns_total', 'Accepted returns of jobs.', meter.returns),
+    counter('pillar_renderings_total', 'Pillars compiled from files.', meter.pillarRenderings),
     counter(
       'pillars_total',
       'Pillars from files: rendered for the request, shared with minions whose inputs are equal, or own (kept for the minion).',
@@ -75,12 +71,12 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
     counter('events_total', 'Events that the master or a minion emitted.', by('origin', origins)),
     counter(
       'event_readers_dropped_total',
-      'Event readers that were disconnected because they were too slow.',
+      'Event readers disconnected because they were too slow.',
       events.dropped,
     ),
     counter(
       'refusals_total',
-      'Requests that were rejected, delayed or dropped. saltbridge status prints the reasons.',
+      'Rejected, delayed or dropped requests. saltbridge status prints the reasons.',
       refusals,
     ),
     gauge('keys', 'Keys of minions.', by('state', status.keys)),
@@ -292,11 +288,11 @@ export class Meter {
   readonly storeReads: Histogram = new Histogram(storeBounds);
   readonly storeWrites: Histogram = new Histogram(storeBounds);
   readonly pillars: Counter<'source'> = new Counter(['source']);
-  /** Number of pillars that were compiled from files. */
+  /** Number of pillars compiled from files. */
   pillarRenderings = 0;
   /** Number of events of minions that no rule permitted. */
   signalsDenied = 0;
-  /** Number of returns that were stored or emitted as events. */
+  /** Number of returns stored or emitted as events. */
   returns = 0;
 
   /**

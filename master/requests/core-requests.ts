@@ -29,7 +29,7 @@ export interface CoreRequestDeps extends ModuleDeps {
   /** Modules that store events of minions, for example reactions. */
   readonly intakes: readonly SignalIntake[];
   readonly redactions: readonly ReturnRedaction[];
-  /** Returns the file server environments in which minions find states. */
+  /** Returns the file server environments that contain states. */
   readonly environments: () => readonly string[];
 }
 
@@ -87,7 +87,7 @@ interface ResourceRequestOptions {
   readonly resources: KnownResources;
   readonly bus: EventBus;
   readonly counters: RequestCounters;
-  /** Configuration, of which `minion_data_cache_events` is used. */
+  /** Configuration. Only `minion_data_cache_events` is used. */
   readonly config: Pick<LiveConfig, 'current'>;
 }
 
@@ -120,8 +120,9 @@ function resourcesRequest(options: ResourceRequestOptions): RequestType {
 }
 
 /**
- * Defines `revoke_auth`, with which a minion deletes its own key. `allow_minion_key_revoke` or a
- * rule must permit it. Otherwise the master returns the load unchanged, as Salt does [WIRE 9.2].
+ * Defines the request `revoke_auth`: a minion deletes its own key. The option
+ * `allow_minion_key_revoke` or a rule must permit the request. Otherwise the master returns the
+ * load unchanged, as Salt does [WIRE 9.2].
  */
 function revokeRequest(keys: KeyStore, gate: PolicyGate): RequestType {
   return defineRequestType({

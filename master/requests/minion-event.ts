@@ -64,7 +64,7 @@ const ownJobTag = /^salt\/job\/(\d{20}(?:_\w{1,64})?)\/(?:prog|start)\//;
  * `id`. Rejected events are counted. The reply is always the same as in Salt. The master first
  * stores the signals and reactions that the events trigger, then publishes the events, and then
  * replies. A request that was created before the start of the master may be a replay. Its events
- * are not published, but signals and reactions that were not stored yet are stored.
+ * are not published, but missing signals and reactions are stored.
  */
 export function minionEventRequest(options: MinionEventOptions): RequestType {
   const { context, limits } = options;
@@ -116,8 +116,7 @@ function trimEvent(event: Candidate, maxBytes: number): Candidate {
 }
 
 /**
- * Records events whose values were replaced in the list of rejected events, with the limit as the
- * reason.
+ * Adds events with replaced values to the list of rejected events, with the limit as the reason.
  */
 function noteTrimmed(
   { bus, context: { counters }, limits: { config, denials } }: MinionEventOptions,
@@ -278,8 +277,8 @@ async function keep(
 }
 
 /**
- * Returns the job in which the minion claims to have emitted the event. A false claim affects only
- * the minion itself.
+ * Returns the job that emitted the event, according to the minion. A false claim affects only the
+ * minion itself.
  */
 function causeOf(tag: string, said: WireValue | undefined): string | undefined {
   const jid = isWireMap(said) ? said.__pub_jid : undefined;
@@ -293,7 +292,7 @@ class AskedEvent implements EventResource {
   readonly #bytes: number;
   readonly #jids: ReadonlySet<string>;
 
-  /** @param jids jobs that were published to the minion */
+  /** @param jids ids of jobs published to the minion */
   constructor({ tag, said }: Candidate, bytes: number, jids: ReadonlySet<string>) {
     this.tag = tag;
     this.#said = said;

@@ -287,8 +287,8 @@ export class ReplayCache {
   }
 
   /**
-   * Records a request that another cluster member has answered, so that a repetition has no effect
-   * at this member.
+   * Records a request after another cluster member has answered it, so that a repetition has no
+   * effect at this member.
    */
   note({ minion, mark, expiresAt }: ReportedMark): void {
     const { done } = this.#marksOf(minion);
@@ -297,8 +297,8 @@ export class ReplayCache {
   }
 
   /**
-   * Deletes the marks of all requests of a minion whose keys have become invalid. Its old requests
-   * can no longer be decrypted, so they cannot be repeated.
+   * Deletes the marks of all requests of a minion after its keys have become invalid. These
+   * requests cannot be repeated, because the master can no longer decrypt them.
    */
   forget(minionId: string): void {
     this.#marks.get(minionId)?.done.release();
@@ -358,8 +358,8 @@ export class ReplayCache {
   }
 
   /**
-   * Returns the time at which the time stamp of the request becomes invalid, in seconds since 1970.
-   * Infinity if there is none.
+   * Returns the expiry of the request's time stamp, in seconds since 1970. Infinity if the request
+   * has no time stamp.
    */
   #expiry({ ts }: VerifiedRequest): number {
     const { ttlSeconds } = this.#options;
@@ -391,9 +391,9 @@ function nameOf(mark: Buffer): string {
 }
 
 /**
- * Returns a check for events that may be replays. Marks are lost in a restart of the master. So an
- * event whose time stamp is before the start may be a replay. It is no replay if its session key
- * was created after the start, because no earlier recording can use that key.
+ * Returns a check for events that may be replays. A restart of the master loses all marks. So an
+ * event with a time stamp before the start may be a replay. It is no replay if its session key was
+ * created after the start, because no earlier recording can use this key.
  */
 export function replayCheck(
   sessions: SessionKeys,

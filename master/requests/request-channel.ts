@@ -320,7 +320,7 @@ export class RequestChannel {
   }
 
   /**
-   * Returns the reply to a request whose handler failed with this error.
+   * Returns the reply to a request after its handler failed with this error.
    * @throws DropConnectionError
    */
   #handlerError(cmd: string, { minionId }: VerifiedRequest, error: unknown): Reply {

@@ -3,7 +3,7 @@
 import type { WireMap } from '#minion-protocol';
 import { type Handler, type Reply, send, type VerifiedRequest } from '../auth/index.ts';
 
-/** Verified request whose id is proven by the minion's own key. */
+/** Verified request. The minion's own key proves the id. */
 export interface ProvenRequest extends VerifiedRequest {
   readonly minionId: string;
 }
@@ -41,7 +41,7 @@ interface LoadReading<R, L> {
   readonly handle: (request: R, load: L) => Reply | Promise<Reply>;
 }
 
-/** Options of {@link defineRequestType} for requests that need a token. */
+/** Options of {@link defineRequestType} for requests that require a token. */
 export interface ProvenRequestOptions<L> extends RequestNature, LoadReading<ProvenRequest, L> {
   /**
    * Whether requests without the minion's token are rejected. Minions of protocols 0 to 2 send the

@@ -42,8 +42,8 @@ export interface Requests {
 }
 
 /**
- * Returns the error for requests to a cluster member whose data may be outdated. The minion then
- * tries another master, or retries.
+ * Returns the error for requests to this cluster member while its data may be outdated. The minion
+ * then tries another master, or retries.
  */
 function staleMember({ counters }: MasterContext): DropConnectionError {
   counters.count('cluster-stale');

@@ -19,14 +19,14 @@ export interface ReturnRequestOptions {
    */
   readonly requestRate: Throttle;
   /**
-   * Configuration, of which `return_bytes` is used: the maximum size of a stored return, in bytes
-   * as sent.
+   * Configuration. Only `return_bytes` is used: the maximum size of a stored return, in bytes as
+   * sent.
    */
   readonly config: Pick<LiveConfig, 'current'>;
 }
 
 /**
- * Defines `_return`, with which a minion returns the result of a job [WIRE 9.4]. Minions treat any
+ * Defines the request `_return`: a minion returns the result of a job [WIRE 9.4]. Minions treat any
  * reply as an acknowledgement. So if the master cannot store the return, it does not reply. The
  * minion then sends it again, up to three times (`return_retry_tries`).
  */
@@ -68,7 +68,10 @@ function notKept(cause: unknown): never {
   throw cause;
 }
 
-/** Replaces a value that is too large with a notice, so that the job still gets a return. */
+/**
+ * Replaces a return's value by a notice if the value is too large, so that the job still gets a
+ * return.
+ */
 function withoutValue(load: WireMap, { config, counters }: ReturnRequestOptions): WireMap {
   const maxBytes = config.current.limits.returnBytes;
   counters.count('return-bytes');

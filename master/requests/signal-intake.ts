@@ -18,7 +18,7 @@ export interface TriggerEvent extends ReactionEvent {
    * permission.
    */
   readonly rule: string | undefined;
-  /** Job that the event is about, or in which it was emitted. */
+  /** Job that the event reports on, or that emitted it. */
   readonly jid: string | undefined;
   /**
    * Identifier of the request that contained the event, and the event's position in it. `undefined`

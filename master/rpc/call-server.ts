@@ -27,7 +27,7 @@ import type { CallGate } from '../context/index.ts';
 import { missedBySlowReader } from '../events/index.ts';
 import { namedMethods } from './methods.ts';
 
-/** Error in the form in which clients receive it. It never contains a stack trace. */
+/** Error as sent to clients. It never contains a stack trace. */
 interface ErrorBody {
   readonly code: string;
   readonly message: string;
@@ -39,7 +39,10 @@ const refusals = /^ERR_(?:DENIED|EAUTH.*)$/;
 /** Maximum number of parameters of a call. The methods have at most twenty. */
 const maxParameters = 100;
 
-/** Number of unread bytes at which a stream that is not live waits for its reader. */
+/**
+ * Maximum number of unread bytes of a stream that is not live. The stream then waits for its
+ * reader.
+ */
 const maxUnreadBytes = 65_536;
 
 export interface CallServerOptions {
@@ -65,7 +68,7 @@ export interface CallInput {
   readonly leave?: (() => void) | undefined;
 }
 
-/** Call whose input was not read yet. */
+/** Call with input that was not read yet. */
 interface Call {
   readonly name: string;
   readonly response: ServerResponse;

@@ -1,8 +1,8 @@
 /**
  * Proves to the master which account makes a call over the local socket. Node.js cannot read the
  * peer credentials of a socket. So the client creates a file in the socket's directory, and the
- * master reads the owner of the file. The file contains the digest of a secret that only the
- * request contains, so that no other account can use the file. A proof is valid for one call.
+ * master reads the owner of the file. The request contains a secret, and the file contains its
+ * digest, so that no other account can use the file. A proof is valid for one call.
  */
 
 import { createHash, randomBytes } from 'node:crypto';

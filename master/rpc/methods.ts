@@ -81,7 +81,8 @@ const runFields = {
   subset: Type.Optional(Type.Integer({ minimum: 1 })),
 };
 /**
- * Token of the user in whose name the call is made. Default: the call has the master's own rights.
+ * Token of a user. The call then has the rights of this user. Default: the call has the master's
+ * own rights.
  */
 const asUser = { token: Type.Optional(Text) };
 const Publish = record({ ...publishFields, ...asUser });
@@ -183,7 +184,7 @@ function of(api: InProcessApi, token: string | undefined): InProcessApi | UserAp
 }
 
 /**
- * Interface whose methods are in the table: {@link MasterApi} without `asUser`, and the checks of a
+ * Interface with all methods of the table: {@link MasterApi} without `asUser`, and the checks of a
  * user's rights.
  */
 export type CallableApi = Omit<MasterApi, 'asUser'> & {

@@ -25,7 +25,7 @@ export type Standing =
 
 /** Backend that authenticates users. */
 export interface LoginBackend {
-  /** Digest of the options with which the backend was created. */
+  /** Digest of the options that the backend was created with. */
   readonly madeFrom?: string;
   /** Name of the backend under `external_auth`. */
   readonly name: BackendSettings['kind'];

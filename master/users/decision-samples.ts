@@ -88,7 +88,7 @@ export function sampleOf(question: MinionQuestion): Sample | undefined {
   }
 }
 
-/** Returns the form in which a sample is stored, or `undefined` if the sample is too large. */
+/** Returns the stored form of a sample, or `undefined` if the sample is too large. */
 export function storedSample(sample: Sample, storesValues: boolean): WireValue | undefined {
   const value = sample.value();
   // A value that has a shape can be represented in JSON.

@@ -114,7 +114,7 @@ export class DecisionRecorder {
   }
 
   /**
-   * Number of decisions that were not recorded because of the limits, or whose record was evicted.
+   * Number of decisions without a record: a limit prevented the record, or the record was evicted.
    */
   get missed(): number {
     return this.#missed;
@@ -136,7 +136,7 @@ export class DecisionRecorder {
     if (sample !== undefined) this.#look(known, sample);
   }
 
-  /** Returns the records that were used since this time. */
+  /** Returns the records of decisions that were made since this time. */
   list(since = 0): RecordedDecision[] {
     return [...this.#counts.values()]
       .filter(({ lastAt }) => lastAt >= since)

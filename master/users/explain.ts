@@ -19,8 +19,8 @@ export async function explainRequest(
 ): Promise<Explanation> {
   const { subject, action, resource: text, target } = request;
   /**
-   * Returns the minions that would receive the job. If there are none, returns the targeted minions
-   * for which the subject has no rights.
+   * Returns the minions that would receive the job. If there are none, returns the targeted
+   * minions, which the subject has no rights for.
    */
   const meant = async (
     calls: readonly Call[],

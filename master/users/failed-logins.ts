@@ -1,7 +1,7 @@
 import { addressOwner, FairTable, TokenBuckets } from '#runtime';
 import { userLimits } from './limits.ts';
 
-/** Length of the window in which failures count, in milliseconds. */
+/** Period of counting failures, in milliseconds. Earlier failures do not count. */
 const windowMs = 60_000;
 
 const { perOwner: maxFailures = 5 } = userLimits.failedLogins;

@@ -69,7 +69,7 @@ async function ofFreeIpa(
     .map((group) => firstValue(group.dn));
 }
 
-/** Returns the groups whose entries list the user, and the groups that the user's entry lists. */
+/** Returns the groups that list the user, and the groups that the user's entry lists. */
 async function ofOpenLdap(
   client: Client,
   username: string,

@@ -13,7 +13,7 @@ import { attributesOfFilter, fillFilter, fillName } from './ldap-names.ts';
 
 const timeoutMs = 5000;
 
-/** Attributes by which different directories mark a locked account. */
+/** Attributes that mark a locked account in different directories. */
 const lockAttributes = ['userAccountControl', 'nsAccountLock', 'pwdAccountLockedTime'];
 
 const scopes = ['base', 'one', 'sub'] as const;

@@ -17,8 +17,8 @@ export function areCredentials(
 }
 
 /**
- * Whether a text can be a user name. It must not contain characters that would end a field, a line
- * or an option in the files and programs that look up names.
+ * Whether a text can be a user name. It must not contain characters that end a field, a line or an
+ * option, because files and programs look up names.
  */
 function isUserName(name: unknown): name is string {
   return (

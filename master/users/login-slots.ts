@@ -10,8 +10,8 @@ export interface LoginSlot {
 }
 
 /**
- * Limits concurrent log-ins. Known addresses, from which a log-in has succeeded before, have
- * separate limits. Log-ins from unknown addresses cannot exhaust them.
+ * Limits concurrent log-ins. An address is known if a log-in from it has succeeded before. Known
+ * addresses have separate limits, which log-ins from unknown addresses cannot exhaust.
  */
 export class LoginSlots {
   /** Addresses with an earlier log-in. Each belongs to the user who logged in last. */
@@ -23,7 +23,7 @@ export class LoginSlots {
   readonly #backends = new Map<string, FairSlots>();
 
   /**
-   * Reserves a place for a log-in.
+   * Reserves a slot for a log-in.
    * @throws AuthenticationError ERR_EAUTH_LIMIT
    */
   enter(address: string): LoginSlot {

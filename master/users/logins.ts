@@ -183,7 +183,7 @@ export class Logins {
 
   /**
    * Revokes the selected tokens.
-   * @returns the tokens that were revoked
+   * @returns the revoked tokens
    */
   async revoke(
     { id, user, eauth }: TokenSelection,

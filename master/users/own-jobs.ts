@@ -40,8 +40,8 @@ export const jidSkewMs = 3_600_000;
 const ownJidForm = /^\d{20}_c[0-9a-f]{10}(u[0-9a-f]{16})$/;
 
 /**
- * Returns the suffix of the job ids that a user may choose. Users with another suffix may use such
- * a job id only if they have full rights.
+ * Returns the suffix of the job ids that a user may choose. A user may use a job id with a
+ * different suffix only with full rights.
  */
 export function suffixOf(subject: UserSubject): string {
   return `u${hash('sha256', `job ids\0${nameOf(subject)}`).slice(0, 16)}`;

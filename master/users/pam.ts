@@ -25,8 +25,8 @@ export function createPamBackend(service: string): LoginBackend {
       return { user, groups: await groupsOf(user, signal) };
     },
     standingOf: async ({ user }, signal) => {
-      // This check detects deleted and expired accounts. It does not detect accounts whose password
-      // is locked.
+      // This check detects deleted and expired accounts. It does not detect accounts with a locked
+      // password.
       const { code } = await run([service, user, 'acct_mgmt'], '', signal);
       if (code !== 0) return { state: 'gone' };
       return { state: 'valid', groups: await groupsOf(user, signal) };

@@ -16,7 +16,7 @@ import { type AuditBursts, actorOf } from '../audit/index.ts';
 import type { MinionQuestion } from './decision-samples.ts';
 import type { LivePolicy } from './policy.ts';
 
-/** Question about the minions on which a minion may act. */
+/** Question about the minions that a minion may act on. */
 type MinionReachQuestion = ReachQuestion & { readonly subject: MinionSubject };
 
 /** Recorder of decisions, which can later be compared with another policy. */
@@ -56,17 +56,17 @@ export class PolicyGate {
   }
 
   /**
-   * Returns the minions on which a minion may act with a request. The target is evaluated only
-   * among them.
+   * Returns the minions that a minion may act on with a request. The target is evaluated only among
+   * these minions.
    */
   reach(question: MinionReachQuestion): Reach {
     return reachOf(question, this.#options.policy.current);
   }
 
   /**
-   * In learning mode, returns all minions for which no rule denies the request. The target is first
-   * evaluated among these minions, so that all minions of the target are recorded. Outside learning
-   * mode, returns `undefined`.
+   * In learning mode, returns all minions except for minions that a rule denies the request for.
+   * The target is first evaluated among them, so that all minions of the target are recorded.
+   * Outside learning mode, returns `undefined`.
    */
   reachToLearn(question: MinionReachQuestion): Reach | undefined {
     if (this.#options.config.current.acl.mode !== 'learn') return undefined;

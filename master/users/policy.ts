@@ -45,7 +45,7 @@ export class LivePolicy {
     this.#projectOf = find;
   }
 
-  /** Patterns, facts and clock with which the current policy decides. */
+  /** Patterns, facts and clock that the current policy uses. */
   get world(): PolicyEnvironment {
     return this.#world(this.#config.nodegroups);
   }
@@ -66,7 +66,8 @@ export class LivePolicy {
 
   /**
    * Returns the current policy, with the `external_auth` entries of one backend replaced by the
-   * given entries. Use it only for the user whose token stores these entries (`keep_acl_in_token`).
+   * given entries. Use it only for the user of the token that stores these entries
+   * (`keep_acl_in_token`).
    * @throws PolicyError
    */
   withRights(eauth: string, rights: readonly unknown[]): Policy {

@@ -39,7 +39,7 @@ const tokenRow = defineRow({
   unversioned: fromJson,
 });
 
-/** Attributes of a token as they are stored. The token itself is not stored. */
+/** Stored attributes of a token. The token itself is not stored. */
 export type TokenRecord = RowOf<typeof tokenRow>;
 
 /** Attributes of a token and its digest. The token may have expired. */
@@ -48,7 +48,7 @@ export interface KnownToken extends TokenRecord {
   readonly hash: string;
 }
 
-/** Clocks by which tokens expire. */
+/** Clocks that determine the expiry of tokens. */
 export interface TokenClocks {
   /** System clock: returns the time in milliseconds since 1970. */
   readonly now: () => number;
@@ -96,7 +96,8 @@ export class TokenTable {
 
   /**
    * Opens the table and loads the stored tokens.
-   * @param cluster cluster whose members share the tokens. Default: the master has no cluster
+   * @param cluster the cluster of this master. Its members share the tokens. Default: the master
+   * has no cluster
    */
   static async open(
     store: Store,

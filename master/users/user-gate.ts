@@ -22,7 +22,7 @@ const defaultRule = 'default-deny';
 
 const noMinions = { minions: [], missing: [], isNarrowed: false };
 
-/** Name of the action in audit records of requests that need full rights. */
+/** Action in the audit records of methods that require full rights. */
 const interfaceAction = 'interface';
 
 function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {

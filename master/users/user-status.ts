@@ -3,8 +3,8 @@ import type { KnownUser, LoginBackend, Standing } from './backend.ts';
 import { userLimits } from './limits.ts';
 
 /**
- * Time for which a status is cached, in milliseconds. Together with the interval of
- * {@link TokenWatch}, it is well below a minute.
+ * Time for which a status is cached, in milliseconds. The sum of this time and the interval of
+ * {@link TokenWatch} is well below a minute.
  */
 const maxAgeMs = 30_000;
 

@@ -10,7 +10,7 @@ export type MasterFunctions = ReadonlyMap<
 
 /**
  * Combines template functions with the functions that the main thread executes.
- * @param asked - functions that run in the main thread; they may have effects
+ * @param asked - functions that the main thread executes. They may have side effects
  */
 export function joinFunctions(
   functions: ConditionFunctions,

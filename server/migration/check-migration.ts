@@ -56,8 +56,8 @@ export async function checkMigration(directory: string): Promise<MigrationReport
 }
 
 /**
- * Returns a finding for each reactor file, or part of one, from which no rule can be derived.
- * Without a rule, saltbridge denies the actions of the file.
+ * Returns a finding for each reactor file whose rules cannot be derived completely. Without a rule,
+ * saltbridge denies the actions of the file.
  */
 function reactionFindings(
   settings: Settings,

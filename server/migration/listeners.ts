@@ -29,7 +29,7 @@ async function thoriumPatterns(settings: Settings): Promise<Listening[]> {
   return patternsBelow(settings, 'thorium_roots', 'thorium', matchesIn);
 }
 
-/** Returns the tag patterns for which orchestrations below `file_roots` wait. */
+/** Returns the tag patterns of events that orchestrations below `file_roots` wait for. */
 async function awaitedPatterns(settings: Settings): Promise<Listening[]> {
   return patternsBelow(settings, 'file_roots', 'salt.wait_for_event', awaitedIn);
 }

@@ -54,7 +54,7 @@ function describe({ pattern, listener, file, line }: Listening): string {
   return `${JSON.stringify(pattern)} for ${listener} (${file}:${line})`;
 }
 
-/** Describes a reactor file from which no rule can be derived, and the reason. */
+/** Describes a reactor file that cannot be converted to rules, and the reason. */
 function describeReaction({ reference, file, reason }: UnderivableReaction): string {
   const place = file === '' || file === reference ? reference : `${reference} (${file})`;
   return `${place}: ${reason}`;

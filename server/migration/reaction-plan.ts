@@ -23,7 +23,7 @@ export interface PlannedReactionRule {
   readonly within?: string;
 }
 
-/** Call, or whole reactor file, from which no rule can be derived. */
+/** Call or whole reactor file that cannot be converted to a rule. */
 export interface UnderivableReaction {
   readonly reference: string;
   /** Path of the file, or '' if the file does not exist. */
@@ -31,7 +31,7 @@ export interface UnderivableReaction {
   readonly reason: string;
 }
 
-/** Derived rules for the reactor files, and the calls from which no rule can be derived. */
+/** Rules for the calls of reactor files, and the calls that cannot be converted to rules. */
 export interface ReactionPlan {
   readonly rules: readonly PlannedReactionRule[];
   readonly underivable: readonly UnderivableReaction[];

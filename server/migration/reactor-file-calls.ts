@@ -19,7 +19,7 @@ export interface ReactorCall {
 interface ReactorFileCalls {
   readonly calls: readonly ReactorCall[];
   /**
-   * Calls and parts of the file from which no rule can be derived. Each text contains the reason.
+   * Calls and parts of the file that cannot be converted to rules. Each text contains the reason.
    */
   readonly underivable: readonly string[];
 }

@@ -38,8 +38,8 @@ function isOrchestration(text: string): boolean {
 const filter = /(?:'[^'\n]*'|"[^"\n]*")|\|\s*(?<name>\w+)/g;
 
 /**
- * Returns a finding for each function or filter that is used but not supported, with the first file
- * and line that uses it. The remedy is the text of the compatibility table.
+ * Returns a finding for each unsupported function or filter, with the first file and line that uses
+ * it. The remedy is the text of the compatibility table.
  */
 export async function templateCallFindings(settings: Settings): Promise<MigrationFinding[]> {
   const { functions, insteadOf, filterRefusals } = await loadTemplateCompatibility();

@@ -80,7 +80,7 @@ export function createOwnedDirectory(
   }
 }
 
-/** Creates those of the master's directories that do not exist yet. */
+/** Creates the missing directories of the master. */
 export function createMasterDirectories(config: DirectoryOptions, owner: Account): void {
   for (const [, folder] of masterDirectories(config)) createOwnedDirectory(folder, 0o700, owner);
 }

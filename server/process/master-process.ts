@@ -69,8 +69,8 @@ class PidFile {
 }
 
 /**
- * Time within which an aborted start must end after a termination signal, in milliseconds. The
- * process is killed after this time.
+ * Maximum duration of stopping a start-up after a termination signal, in milliseconds. Later the
+ * process is killed.
  */
 const abortedStartTimeoutMs = 3000;
 
@@ -138,14 +138,15 @@ export async function runMaster(
 }
 
 /**
- * Ends the process if an aborted start does not end in time, for example because a file system does
- * not respond. The OS signal is sent again without a handler, which ends the process.
+ * Kills the process if its start-up is still running some time after an OS signal, for example
+ * because a file system does not respond. Sends the OS signal again without a handler, so that it
+ * ends the process.
  */
 function forceExitAfterTimeout(signal: NodeJS.Signals, logger: Logger): void {
   setTimeout(() => {
     logger.error(
       { signal },
-      'the start did not stop in time after an OS signal; killing the process',
+      `the start-up was still running ${abortedStartTimeoutMs / 1000} s after ${signal}; killing the process`,
     );
     process.removeAllListeners(signal);
     process.kill(process.pid, signal);

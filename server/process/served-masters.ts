@@ -155,8 +155,8 @@ export class ServedMasters {
   }
 
   /**
-   * Resolves when another process has taken over the store of one of the masters, and this master
-   * has therefore closed itself. The value is the reason.
+   * Resolves when one of the masters has closed itself, because another process has taken over its
+   * store. The value is the reason.
    */
   replaced(): Promise<Error> {
     return new Promise((resolve) => {

@@ -17,8 +17,8 @@ export type ServiceNotifier = (...assignments: readonly string[]) => Promise<voi
 
 /**
  * Creates a notifier.
- * @param environment - environment variables, of which `NOTIFY_SOCKET` is the address of the
- * service manager
+ * @param environment - environment variables. `NOTIFY_SOCKET` contains the address of the service
+ * manager
  */
 export function createServiceNotifier(
   log: Logger,

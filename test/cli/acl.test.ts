@@ -159,7 +159,7 @@ test('the output of acl learn passes acl check, and acl replay lists its changes
   t.is(replayed.code, 1);
   t.regex(replayed.stdout, /^denied: vecminion signal site\/a \(1 times/m);
   t.regex(replayed.stdout, /^allowed: vecminion signal my\/tag \(2 times/m);
-  t.regex(replayed.stdout, /3 recorded decisions on 4 requests, of which 2 would change\n$/);
+  t.regex(replayed.stdout, /3 recorded decisions on 4 requests; 2 would change\n$/);
 });
 
 test('replay exits with 0 if no decision would change', async (t) => {
@@ -168,7 +168,7 @@ test('replay exits with 0 if no decision would change', async (t) => {
   writeFileSync(file, 'saltbridge:\n  acl:\n    signals:\n      - tag: site/*\n');
   const { code, stdout } = await site.run('replay', file);
   t.is(code, 0, stdout);
-  t.is(stdout, '3 recorded decisions on 4 requests, of which 0 would change\n');
+  t.is(stdout, '3 recorded decisions on 4 requests; 0 would change\n');
 });
 
 test('check of a file reads its rules, not the current ones', async (t) => {

@@ -28,7 +28,7 @@ test('a ticket, joining, listing and revoking work on the command line', async (
   t.regex(joined.stdout, /north has joined http/);
   const again = await runCli(['site', 'join', ticket.trim(), '-c', directory], {});
   t.not(again.code, 0);
-  t.regex(again.stderr, /used before/);
+  t.regex(again.stderr, /already used/);
   const listed = await site('list', '--json');
   const [info]: readonly SiteInfo[] = JSON.parse(listed.stdout);
   t.like(info, { name: 'north', state: 'joined' });

@@ -47,7 +47,7 @@ test('a ticket is used once, by one key', async (t) => {
     joinSite(ticket, { stateDir: temporaryDirectory(t), ...options }),
     { code: 'ERR_SITE_TICKET' },
   );
-  t.regex(error.message, /used before/);
+  t.regex(error.message, /already used/);
 });
 
 test('a repeated request of the same site is answered again', async (t) => {
