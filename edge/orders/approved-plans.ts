@@ -122,8 +122,10 @@ export class ApprovedPlans {
     await Promise.allSettled(this.#running.values());
   }
 
-  /** Reads the plans again if the site has switched to another bundle. */
+  /** Stores the last contact. Reads the plans again if the site has switched to another bundle. */
   async #look(): Promise<void> {
+    // The looks are frequent enough to store the last contact before a restart.
+    await this.#clock.save();
     const current = path.join(this.#context.directory, 'current');
     const bundle = await readlink(current).catch(undefinedIfMissing);
     if (bundle === this.#bundle) return;

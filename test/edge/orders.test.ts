@@ -102,6 +102,7 @@ test('a job runs once at each site, and its result is at the centre', async (t) 
   t.deepEqual(calls[0], ['héllo', 1.5]);
 });
 
+// EDGE-C10 of docs/consistency.md
 test('a site that is away gets the order when it is back, and runs it once', async (t) => {
   const centre = await startCentre(t);
   const proxy = await TcpProxy.start(centre.port);
@@ -164,6 +165,7 @@ test('failures, silence and names without a key are in the result', async (t) =>
   t.is(result?.failures[0]?.minion, 'web2');
 });
 
+// EDGE-C10 of docs/consistency.md
 test('an order whose validity ends before the site is back is expired', async (t) => {
   const centre = await startCentre(t);
   const site = await startSite(t, centre, 'north', usual);
