@@ -98,6 +98,7 @@ export class ApprovedPlans {
   #bundle: string | undefined;
   #stop = new AbortController();
   #looking: NodeJS.Timeout | undefined;
+  #lastLook: Promise<void> = Promise.resolve();
 
   constructor(context: SiteContext, clock: CentreClock) {
     this.#context = context;
@@ -109,7 +110,7 @@ export class ApprovedPlans {
   async start(): Promise<void> {
     await this.#look();
     this.#looking = setInterval(() => {
-      this.#look().catch((error: unknown) => {
+      this.#lastLook = this.#look().catch((error: unknown) => {
         this.#host.logger.error({ err: error }, 'approved plans not read; the former ones stay');
       });
     }, lookIntervalMs);
@@ -119,7 +120,7 @@ export class ApprovedPlans {
   async close(): Promise<void> {
     clearInterval(this.#looking);
     this.#stop.abort();
-    await Promise.allSettled(this.#running.values());
+    await Promise.allSettled([this.#lastLook, ...this.#running.values()]);
   }
 
   /** Stores the last contact. Reads the plans again if the site has switched to another bundle. */
