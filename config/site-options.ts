@@ -49,8 +49,7 @@ export const siteOptions = section(
       default: 86_400,
       fileName: 'valid_offline',
       unit: 'seconds',
-      description:
-        'Time without the centre after which orders and credentials of the centre expire. The bundle can shorten it.',
+      description: 'Time without the centre after which the site starts no more approved plans.',
     }),
     logBytes: bytes(mebibyte, 2 ** 40, {
       default: 1024 * mebibyte,

@@ -99,6 +99,7 @@ export class ApprovedPlans {
   #bundle: string | undefined;
   #stop = new AbortController();
   #looking: NodeJS.Timeout | undefined;
+  #lastLook: Promise<void> = Promise.resolve();
 
   constructor(context: SiteContext, clock: CentreClock) {
     this.#context = context;
@@ -110,11 +111,8 @@ export class ApprovedPlans {
   async start(): Promise<void> {
     await this.#look();
     this.#looking = setInterval(() => {
-      this.#look().catch((error: unknown) => {
-        this.#host.logger.error(
-          { err: error },
-          'cannot read the approved plans; the former plans remain in use',
-        );
+      this.#lastLook = this.#look().catch((error: unknown) => {
+        this.#host.logger.error({ err: error }, 'approved plans not read; the former ones stay');
       });
     }, lookIntervalMs);
     this.#looking.unref();
@@ -123,11 +121,13 @@ export class ApprovedPlans {
   async close(): Promise<void> {
     clearInterval(this.#looking);
     this.#stop.abort();
-    await Promise.allSettled(this.#running.values());
+    await Promise.allSettled([this.#lastLook, ...this.#running.values()]);
   }
 
-  /** Reads the plans again if the site has switched to another bundle. */
+  /** Stores the last contact. Reads the plans again if the site has switched to another bundle. */
   async #look(): Promise<void> {
+    // The looks are frequent enough to store the last contact before a restart.
+    await this.#clock.save();
     const current = path.join(this.#context.directory, 'current');
     const bundle = await readlink(current).catch(undefinedIfMissing);
     if (bundle === this.#bundle) return;

@@ -4,8 +4,10 @@
  */
 
 import Type from 'typebox';
+import type { SiteOptions } from '#config';
+import type { ExtensionHost } from '#master';
 import { defineRow } from '#store';
-import type { SiteContext } from '../parts.ts';
+import type { SiteLink } from '../link/link.ts';
 
 const clockRow = defineRow({
   name: 'last contact with the centre',
@@ -18,6 +20,15 @@ const clockRow = defineRow({
 });
 const key = ['order-clock'];
 
+/** Parts of a site that its estimate of the centre's time needs. */
+export interface CentreClockContext {
+  readonly host: Pick<ExtensionHost, 'now' | 'state'>;
+  readonly link: Pick<SiteLink, 'state'>;
+  readonly options: Pick<SiteOptions, 'validOfflineSeconds'>;
+  /** Greatest time that the centre has signed, in milliseconds since 1970. */
+  readonly timeFloor: () => number;
+}
+
 /** Minimum interval between two writes of the last contact, in milliseconds. */
 const writeIntervalMs = 60_000;
 
@@ -26,24 +37,23 @@ const writeIntervalMs = 60_000;
  * contact. It is never earlier than the greatest time that the centre has signed.
  */
 export class CentreClock {
-  readonly #context: Pick<SiteContext, 'host' | 'link' | 'options' | 'timeFloor'>;
+  readonly #context: CentreClockContext;
   #at: number | undefined;
   #differenceMs = 0;
   #writtenAt = 0;
 
-  private constructor(context: Pick<SiteContext, 'host' | 'link' | 'options' | 'timeFloor'>) {
+  private constructor(context: CentreClockContext) {
     this.#context = context;
   }
 
-  static async open(
-    context: Pick<SiteContext, 'host' | 'link' | 'options' | 'timeFloor'>,
-  ): Promise<CentreClock> {
+  static async open(context: CentreClockContext): Promise<CentreClock> {
     const clock = new CentreClock(context);
     const entry = await context.host.state.get(key);
     if (entry !== undefined) {
       const { at, differenceMs } = clockRow.decode(entry);
       clock.#at = at;
       clock.#differenceMs = differenceMs;
+      clock.#writtenAt = at;
     }
     return clock;
   }

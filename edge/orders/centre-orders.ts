@@ -351,7 +351,7 @@ export class CentreOrders {
     const { effect, reason } = this.#host.decide({
       subject,
       action: 'command',
-      resource: { call, minions: [] },
+      resource: { call },
     });
     if (effect === 'deny') throw new AuthorizationError(`order for ${site} denied: ${reason}`);
   }

@@ -22,6 +22,7 @@ for (const [title, offsetMs] of [
   ['ahead', dayMs],
   ['behind', -dayMs],
 ] as const) {
+  // EDGE-C12 of docs/consistency.md
   test(`a site whose clock is a day ${title} connects, reports the difference and sends its log`, async (t) => {
     const centre = await startCentre(t);
     const site = await startSite(t, centre, 'north', {
@@ -47,6 +48,7 @@ for (const [title, offsetMs] of [
   });
 }
 
+// EDGE-C3 of docs/consistency.md
 test('entries that waited at a restart of the site arrive once and in order', async (t) => {
   const centre = await startCentre(t);
   const proxy = await TcpProxy.start(centre.port);

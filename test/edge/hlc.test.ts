@@ -22,6 +22,7 @@ test('times grow with each call, whatever the wall clock does', (t) => {
   t.pass();
 });
 
+// EDGE-C6 of docs/consistency.md
 test('a received time is followed by a later one, unless it is too far ahead', (t) => {
   const times = fc.record({
     now: fc.integer({ min: 0, max: 1e6 }),

@@ -183,6 +183,7 @@ test('a repeated batch is acknowledged and applied once, and a gap is refused', 
   t.like(alarm, { sequence: 6, dropped: 2, refused: 0 });
 });
 
+// EDGE-C6 of docs/consistency.md
 test('facts with times far ahead are refused, and do not move the clock of the centre', async (t) => {
   const centre = await startCentre(t, { sites: sitesSection({ factAheadSeconds: 60 }) });
   const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));

@@ -25,6 +25,7 @@ import {
   startCentre,
   startSite,
 } from './edge-stage.ts';
+import { joinRaw } from './raw-site.ts';
 
 /** Rules of a site: the operator of the centre may run `test.*`, and nothing else. */
 const acl = {
@@ -101,6 +102,7 @@ test('a job runs once at each site, and its result is at the centre', async (t) 
   t.deepEqual(calls[0], ['héllo', 1.5]);
 });
 
+// EDGE-C10 of docs/consistency.md
 test('a site that is away gets the order when it is back, and runs it once', async (t) => {
   const centre = await startCentre(t);
   const proxy = await TcpProxy.start(centre.port);
@@ -163,6 +165,7 @@ test('failures, silence and names without a key are in the result', async (t) =>
   t.is(result?.failures[0]?.minion, 'web2');
 });
 
+// EDGE-C10 of docs/consistency.md
 test('an order whose validity ends before the site is back is expired', async (t) => {
   const centre = await startCentre(t);
   const site = await startSite(t, centre, 'north', usual);
@@ -181,6 +184,48 @@ test('an order whose validity ends before the site is back is expired', async (t
 test('an unknown site, and a site without a right, are refused at the centre', async (t) => {
   const centre = await startCentre(t);
   await t.throwsAsync(issue(centre, ['south'], echo), { code: 'ERR_SITE_UNKNOWN' });
+});
+
+test("users need a rule at the centre, and are refused in the policy's own words", async (t) => {
+  const rules = [
+    {
+      name: 'fred tests the north',
+      effect: 'allow',
+      subject: { user: 'fred' },
+      action: 'command',
+      resource: {
+        fun: 'site.order',
+        arguments: [{ kwargs: { site: 'north', kind: 'job', what: 'test.*' } }],
+      },
+    },
+  ] as const;
+  const centre = await startCentre(t, {
+    acl: { rules },
+    eauth: { sharedsecret: 'secret' },
+    externalAuth: { sharedsecret: { fred: ['test.version'] } },
+  });
+  for (const name of ['north', 'south']) await joinRaw(t, centre, name);
+  const { token } = await centre.server.master.logins.login({
+    eauth: 'sharedsecret',
+    username: 'fred',
+    password: 'secret',
+  });
+  const order = (sites: readonly string[], work: OrderWork): Promise<OrderInfo> =>
+    centre.rpc('site').call<OrderInfo>('order', { sites, work, token });
+  t.like(await order(['north'], echo), { by: 'fred', counts: { waiting: 1 } });
+  const { reason } = (
+    await centre.server.master.acl.explain({
+      subject: { kind: 'user', name: 'fred', groups: [], eauth: 'sharedsecret' },
+      action: 'command',
+      resource: 'site.order',
+      arg: ['site=north', 'kind=job', 'what=cmd.run'],
+    })
+  ).decision;
+  await t.throwsAsync(order(['north'], { kind: 'job', tgt: '*', fun: 'cmd.run' }), {
+    code: 'ERR_DENIED',
+    message: `order for north denied: ${reason}`,
+  });
+  await t.throwsAsync(order(['*'], echo), { code: 'ERR_DENIED', message: /^order for south / });
 });
 
 test('an order of another centre, for another site, or altered, is refused', (t) => {

@@ -36,6 +36,7 @@ async function allOf(log: DurableLog, name: LogClass): Promise<readonly SentItem
 
 const mebibyte = 2 ** 20;
 
+// EDGE-C4 of docs/consistency.md
 test('a full log drops the oldest entries of the last class, and a marker states them', async (t) => {
   const state = memoryArea();
   const log = await DurableLog.open({ state, now: () => 1000, maxBytes: mebibyte });
@@ -71,6 +72,7 @@ test('alarms are dropped only if nothing else is left', async (t) => {
   t.true(log.waiting.alarm.bytes <= mebibyte);
 });
 
+// EDGE-C4 of docs/consistency.md
 test('any course of appending, acknowledging and reopening keeps order, bounds and figures', async (t) => {
   const step = fc.oneof(
     fc.record({

@@ -83,6 +83,7 @@ test('events and alarms are chosen by their tags, and published at the centre', 
   t.is(events.find(({ tag }) => tag.endsWith('fire/1'))?.data.site, 'north');
 });
 
+// EDGE-C3 of docs/consistency.md
 test('entries arrive once and in order over a link that is cut while they are sent', async (t) => {
   const centre = await startCentre(t);
   const proxy = await TcpProxy.start(centre.port);
@@ -159,6 +160,7 @@ test('a signal for a centre without a bridge is refused, and the site reports it
   t.is((await siteInfo(centre, 'north')).log.signal?.refused, 1);
 });
 
+// EDGE-C13 of docs/consistency.md
 test('a site cannot act for a minion of another site or of the centre', async (t) => {
   const centre = await startCentre(t, { bridge: {} });
   const [north, south] = [new SignalProbe(), new SignalProbe()];

@@ -138,6 +138,7 @@ const siteLink = inFile('edge/hostile.test.ts');
 const siteVectors = inFile('edge/link-vectors.test.ts');
 const siteJoin = inFile('edge/join.test.ts');
 const siteLog = inFile('edge/site-log.test.ts');
+const siteOrders = inFile('edge/orders.test.ts');
 const siteUp = inFile('edge/up.test.ts');
 
 export const catalogue: readonly Threat[] = [
@@ -2628,6 +2629,17 @@ export const catalogue: readonly Threat[] = [
       bundlePacks('makes a pack once for concurrent sites, and its id cannot be guessed'),
       bundleRings('stops when sites fail, and resumes'),
       bundleRings('does not give a release that has stopped to further sites'),
+    ],
+  },
+  {
+    id: 'H-496',
+    threat:
+      'orders without a right, not from the centre, or after the centre was away for too long',
+    tests: [
+      siteOrders("users need a rule at the centre, and are refused in the policy's own words"),
+      siteOrders("a site refuses what its policy does not permit, in the policy's own words"),
+      siteOrders('an order of another centre, for another site, or altered, is refused'),
+      'edge/consistency.test.ts: EDGE-C11 and EDGE-C12: the authority ends with valid_offline, with any clock and any restarts',
     ],
   },
 ];

@@ -87,6 +87,7 @@ async function versionInUse(directory: string, bundles: BundleDirectory): Promis
 }
 
 for (const mode of ['commit', 'revert']) {
+  // EDGE-C7 of docs/consistency.md
   test(`a site uses the old or the new bundle after a crash at each step (${mode})`, async (t) => {
     t.timeout(300_000);
     const source = temporaryDirectory(t);

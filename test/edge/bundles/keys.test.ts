@@ -11,6 +11,7 @@ import { memoryRows } from './tuf-stage.ts';
 
 const none = { entries: 0, bytes: 0, oldestAt: undefined, dropped: 0 };
 
+// EDGE-C7 and EDGE-C8 of docs/consistency.md
 test('a key that a site accepts is a claim at the centre, and the bundle decides', async (t) => {
   const entries: NewLogEntry[] = [];
   const log: SiteLog = {

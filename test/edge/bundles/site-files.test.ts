@@ -52,6 +52,7 @@ test('a confirmed bundle stays in use, and bundles before the former one are del
   t.false(existsSync(path.join(directory, 'bundles', '0.new')));
 });
 
+// EDGE-C7 of docs/consistency.md
 test('a bundle replaces only the options that a release may contain', async (t) => {
   const directory = siteDirectory(t);
   writeFiles(path.join(directory, 'bundles', '1'), {
