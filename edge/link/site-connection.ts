@@ -26,6 +26,7 @@ import {
 import { HandshakeMessages } from './handshake-messages.ts';
 import type { LinkHandler, LinkMessage, LinkState, SiteLink } from './link.ts';
 import { LinkHandlers, LinkPeer } from './link-peer.ts';
+import { RetryDelay } from './retry-delay.ts';
 
 /** Maximum duration of connecting, in milliseconds. Slow links need several seconds. */
 const connectMs = 60_000;
@@ -36,15 +37,8 @@ const heartbeatMs = 60_000;
 /** Time after a heartbeat within which a message must arrive, in milliseconds. */
 const answerMs = 30_000;
 
-/** Longest delay before the first attempt, in milliseconds. It doubles with each failure. */
-const firstDelayMs = 500;
-const longestDelayMs = 120_000;
-
 /** Duration after which a connection counts as stable, in milliseconds. */
 const stableMs = 30_000;
-
-/** Number of failures after which the delay does not grow if the centre accepts the site. */
-const mostFailuresIfAccepted = 3;
 
 /** Path of the edge routes below the address of the centre. */
 export const edgePath = '/site/v1';
@@ -163,24 +157,25 @@ export class SiteConnection implements SiteLink {
   async #run(): Promise<void> {
     const { closing, logger, random = Math.random } = this.#options;
     const stopped = this.#stopped.signal;
-    let failures = 0;
+    const delay = new RetryDelay();
     while (!stopped.aborted && !closing.aborted) {
       const begun = performance.now();
       this.#wasAccepted = false;
+      let failure: unknown;
       try {
         await this.#connect();
         this.#problem = 'the connection ended';
       } catch (error) {
+        failure = error;
         const problem = error instanceof Error ? error.message : String(error);
         const isNew = problem !== this.#problem;
         this.#problem = problem;
         if (isNew) logger.warn({ err: error }, 'no connection to the centre; retrying');
       }
-      failures = performance.now() - begun >= stableMs ? 0 : failures + 1;
-      if (this.#wasAccepted) failures = Math.min(failures, mostFailuresIfAccepted);
-      const longest = Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(failures, 20));
+      if (performance.now() - begun >= stableMs) delay.reset();
+      else delay.fail(this.#wasAccepted, failure);
       this.#wake = new AbortController();
-      await sleepUntilAborted(longest * random(), stopped, closing, this.#wake.signal);
+      await sleepUntilAborted(delay.maxMs * random(), stopped, closing, this.#wake.signal);
     }
   }
 
