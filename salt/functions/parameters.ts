@@ -63,12 +63,21 @@ export const seconds: Kind<number> = {
   },
 };
 
+/** Maximum number of names in one argument. */
+const maxNames = 10_000;
+
 /** Names, as a list of texts or as one text with commas. */
 export const names: Kind<readonly string[]> = {
-  expected: 'a list of names, or names separated by commas',
+  expected: `a list of at most ${maxNames} names, or such names separated by commas`,
   parse: (value) => {
-    if (typeof value === 'string') return value.split(',').map((name) => name.trim());
-    const isList = Array.isArray(value) && value.every((item) => typeof item === 'string');
+    if (typeof value === 'string') {
+      const list = value.split(',', maxNames + 1).map((name) => name.trim());
+      return list.length > maxNames ? undefined : list;
+    }
+    const isList =
+      Array.isArray(value) &&
+      value.length <= maxNames &&
+      value.every((item) => typeof item === 'string');
     return isList ? value : undefined;
   },
 };
