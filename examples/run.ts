@@ -4,6 +4,7 @@
  */
 
 import { cluster } from './cluster/cluster.example.ts';
+import { edge } from './edge/edge.example.ts';
 import { type Example, printedStep } from './example.ts';
 import { fromSaltMaster } from './from-salt-master/from-salt-master.example.ts';
 import { gossip } from './gossip/gossip.example.ts';
@@ -22,6 +23,7 @@ import { typescriptService } from './typescript-service/typescript-service.examp
 
 const examples: Readonly<Record<string, Example>> = {
   cluster,
+  edge,
   'from-salt-master': fromSaltMaster,
   gossip,
   guests,

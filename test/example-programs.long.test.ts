@@ -1,5 +1,6 @@
 /** Runs `npm run example -- NAME` for the examples that need neither a salt-minion nor a cloud. */
 import test from 'ava';
+import { edge } from '../examples/edge/edge.example.ts';
 import type { Example } from '../examples/example.ts';
 import { fromSaltMaster } from '../examples/from-salt-master/from-salt-master.example.ts';
 import { jenkins } from '../examples/jenkins/jenkins.example.ts';
@@ -10,6 +11,7 @@ import { stepsOf, whereRunnable } from './helpers/examples.ts';
 
 /** Examples, each with the step that its description promises. */
 const examples: Readonly<Record<string, readonly [Example, string]>> = {
+  edge: [edge, 'the return of the job and the outcome of the plan are at the centre, once'],
   'from-salt-master': [
     fromSaltMaster,
     'after saltbridge has stopped, the key directory is unchanged: salt-master can use it again',

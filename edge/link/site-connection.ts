@@ -29,6 +29,7 @@ import {
 import { HandshakeMessages } from './handshake-messages.ts';
 import type { LinkHandler, LinkMessage, LinkState, SiteLink } from './link.ts';
 import { LinkHandlers, LinkPeer } from './link-peer.ts';
+import { RetryDelay } from './retry-delay.ts';
 
 /**
  * Maximum duration of connecting and the handshake, in milliseconds. Slow links need several
@@ -42,23 +43,10 @@ const heartbeatMs = 60_000;
 /** Maximum time between a heartbeat and the next message from the centre, in milliseconds. */
 const answerMs = 30_000;
 
-/**
- * Maximum random delay after the first failure, in milliseconds. It doubles with each further
- * failure.
- */
-const firstDelayMs = 500;
-const longestDelayMs = 120_000;
-
-/** Duration of a connection after which the number of failures is reset, in milliseconds. */
+/** Duration after which a connection counts as stable, in milliseconds. */
 const stableMs = 30_000;
 
-/**
- * Maximum number of counted failures while the centre accepts the site. It limits the delay if
- * connections end soon.
- */
-const mostFailuresIfAccepted = 3;
-
-/** Path below the address of the centre that all routes for sites begin with. */
+/** Path of the edge routes below the address of the centre. */
 export const edgePath = '/site/v1';
 
 export interface SiteConnectionOptions {
@@ -184,24 +172,25 @@ export class SiteConnection implements SiteLink {
   async #run(): Promise<void> {
     const { closing, logger, random = Math.random } = this.#options;
     const stopped = this.#stopped.signal;
-    let failures = 0;
+    const delay = new RetryDelay();
     while (!stopped.aborted && !closing.aborted) {
       const begun = performance.now();
       this.#wasAccepted = false;
+      let failure: unknown;
       try {
         await this.#connect();
         this.#problem = 'the connection ended';
       } catch (error) {
+        failure = error;
         const problem = error instanceof Error ? error.message : String(error);
         const isNew = problem !== this.#problem;
         this.#problem = problem;
         if (isNew) logger.warn({ err: error }, 'cannot connect to the centre; retrying');
       }
-      failures = performance.now() - begun >= stableMs ? 0 : failures + 1;
-      if (this.#wasAccepted) failures = Math.min(failures, mostFailuresIfAccepted);
-      const longest = Math.min(longestDelayMs, firstDelayMs * 2 ** Math.min(failures, 20));
+      if (performance.now() - begun >= stableMs) delay.reset();
+      else delay.fail(this.#wasAccepted, failure);
       this.#wake = new AbortController();
-      await sleepUntilAborted(longest * random(), stopped, closing, this.#wake.signal);
+      await sleepUntilAborted(delay.maxMs * random(), stopped, closing, this.#wake.signal);
     }
   }
 

@@ -1,0 +1,61 @@
+/** Delay of a site between two attempts to connect to its centre. */
+
+import { EdgeError } from '../errors.ts';
+
+/** Longest delay before the first attempt, in milliseconds. It doubles with each failure. */
+const firstMs = 500;
+
+const longestMs = 120_000;
+
+/**
+ * Longest delay while the centre cannot be reached, in milliseconds. These attempts cost the centre
+ * nothing, and the site must connect soon after the centre is back.
+ */
+const longestUnreachedMs = 10_000;
+
+/** Number of failures after which the delay does not grow if the centre accepts the site. */
+const mostFailuresIfAccepted = 3;
+
+/** Errors of connections that no centre has answered. */
+const unreachedCodes: ReadonlySet<unknown> = new Set([
+  'EAI_AGAIN',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'ETIMEDOUT',
+]);
+
+/** Counts failed attempts, and chooses the delay before the next one. */
+export class RetryDelay {
+  #failures = 0;
+  #longestMs = longestMs;
+
+  /** The last connection was stable: the delay begins again. */
+  reset(): void {
+    this.#failures = 0;
+    this.#longestMs = longestMs;
+  }
+
+  /**
+   * Counts a failed attempt.
+   * @param wasAccepted whether the centre had accepted the site
+   * @param error reason of the failure, or `undefined` if the connection ended
+   */
+  fail(wasAccepted: boolean, error: unknown): void {
+    const failures = this.#failures + 1;
+    this.#failures = wasAccepted ? Math.min(failures, mostFailuresIfAccepted) : failures;
+    this.#longestMs = isUnreached(error) ? longestUnreachedMs : longestMs;
+  }
+
+  /** Longest delay before the next attempt, in milliseconds. */
+  get maxMs(): number {
+    return Math.min(this.#longestMs, firstMs * 2 ** Math.min(this.#failures, 20));
+  }
+}
+
+function isUnreached(error: unknown): boolean {
+  const cause = error instanceof EdgeError ? error.cause : undefined;
+  return cause instanceof Error && 'code' in cause && unreachedCodes.has(cause.code);
+}

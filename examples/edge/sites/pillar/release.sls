@@ -1,0 +1,1 @@
+greeting: one release for all sites
