@@ -1,0 +1,56 @@
+/** Process with the centre of the campaign, or with a master without sites. It listens on loopback. */
+
+import { createMasterServer } from '#server';
+import { sitesSection } from '../../edge/sections.ts';
+import { layMasterKey } from '../../helpers/rsa-keys.ts';
+import { serveParent } from './child.ts';
+import { compilePillars } from './nodes.ts';
+import { countTraffic, type ProcessFigures, processFigures } from './process-figures.ts';
+
+/** Settings of the process. */
+export interface CentreSettings {
+  readonly directory: string;
+  /** Port of the HTTP API, or 0. */
+  readonly port: number;
+  /** Directory of the source of releases. `undefined`: a master without sites. */
+  readonly source?: string;
+  readonly pillarRoot?: string;
+}
+
+countTraffic();
+let server: Awaited<ReturnType<typeof createMasterServer>> | undefined;
+
+const functions = {
+  start: async ({ directory, port, source, pillarRoot }: CentreSettings) => {
+    const stateDir = `${directory}/state`;
+    const pkiDir = `${directory}/pki`;
+    layMasterKey(pkiDir);
+    server = await createMasterServer({
+      rootDir: directory,
+      stateDir,
+      pkiDir,
+      interface: '127.0.0.1',
+      publishPort: 0,
+      requestPort: 0,
+      logLevel: 'error',
+      api: { host: '127.0.0.1', port, disableSsl: true },
+      ...(source === undefined ? {} : { sites: sitesSection({ source }) }),
+      ...(pillarRoot === undefined ? {} : { pillarRoots: { base: [pillarRoot] } }),
+    });
+    await server.start();
+    return { port: server.httpAddress?.port ?? 0, socket: server.master.config.socket };
+  },
+  figures: (): Promise<ProcessFigures> => processFigures(),
+  pillars: async ({ nodes }: { readonly nodes: readonly string[] }) => {
+    if (server === undefined) throw new Error('the centre has not started');
+    return compilePillars(server, nodes);
+  },
+  close: async () => {
+    await server?.close();
+    server = undefined;
+  },
+};
+
+export type CentreFunctions = typeof functions;
+
+serveParent(functions);
