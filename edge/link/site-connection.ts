@@ -36,9 +36,12 @@ const heartbeatMs = 60_000;
 /** Time after a heartbeat within which a message must arrive, in milliseconds. */
 const answerMs = 30_000;
 
-/** Longest delay before the first attempt, in milliseconds. It doubles with each failure. */
+/**
+ * Longest delay before the first attempt, in milliseconds. It doubles with each failure. After a long
+ * absence of the centre, all sites must be connected within a minute.
+ */
 const firstDelayMs = 500;
-const longestDelayMs = 120_000;
+const longestDelayMs = 40_000;
 
 /** Duration after which a connection counts as stable, in milliseconds. */
 const stableMs = 30_000;

@@ -39,7 +39,7 @@ export async function runEdge(
       factsEvery: 1,
     },
     idleMs: 30_000,
-    awayMs: 240_000,
+    awayMs: 120_000,
     stepMs: 1_200_000,
   };
   const directory = await mkdtemp(path.join(tmpdir(), 'saltbridge-edge-'));

@@ -24,13 +24,13 @@ test('five sites get deltas, share renderings, and return with all that their lo
     awayMs: 0,
     stepMs: 120_000,
   };
-  const { whole, delta, pillars, absence, problems } = await runEdgePlan(
+  const { whole, small, pillars, absence, problems } = await runEdgePlan(
     plan,
     temporaryDirectory(t),
     (line) => t.log(line),
   );
   t.deepEqual(problems, []);
-  t.true(delta.packBytes * 5 < whole.packBytes);
+  t.true(small.packBytes * 5 < whole.packBytes);
   t.true(pillars.mostOfSite <= distinctInputs);
   t.true(pillars.ofCentre <= distinctInputs);
   t.is(absence.log.alarm.dropped, 0);

@@ -2,7 +2,7 @@
 
 import type { SiteStatus } from '#edge';
 import { type LogClass, logClasses } from '#edge/log/log.ts';
-import type { createMasterServer } from '#server';
+import type { WireMap } from '#minion-protocol';
 import { nodesOf } from './nodes.ts';
 
 export interface AbsencePlan {
@@ -23,9 +23,12 @@ export interface AbsenceReport {
   readonly problems: readonly string[];
 }
 
+/** Publishes an event. */
+export type Fire = (tag: string, data: WireMap) => void;
+
 export interface AbsentSite {
   readonly name: string;
-  readonly master: Awaited<ReturnType<typeof createMasterServer>>['master'];
+  readonly fire: Fire;
   setOffset(ms: number): void;
   status(): Promise<SiteStatus>;
 }
@@ -38,7 +41,7 @@ const hourMs = 3_600_000;
  */
 export async function spendAbsence(plan: AbsencePlan, site: AbsentSite): Promise<AbsenceReport> {
   const { hours, logBytes, returnsPerHour, bytesOfReturn, factsEvery } = plan;
-  const { events } = site.master;
+  const { fire } = site;
   const nodes = nodesOf(site.name);
   const before = (await site.status()).log;
   const appended: Record<LogClass, number> = { alarm: 0, signal: 0, return: 0, fact: 0 };
@@ -49,7 +52,7 @@ export async function spendAbsence(plan: AbsencePlan, site: AbsentSite): Promise
   let log = before;
   for (let hour = 1; hour <= hours; hour += 1) {
     site.setOffset((hour - hours) * hourMs);
-    await events.fire(`alarm/hour${hour}`, { hour });
+    fire(`alarm/hour${hour}`, { hour });
     appended.alarm += 1;
     for (let index = 0; index < returnsPerHour; index += 1) {
       const node = nodes[index % nodes.length] ?? '';
@@ -61,11 +64,11 @@ export async function spendAbsence(plan: AbsencePlan, site: AbsentSite): Promise
         retcode: 0,
         return: 'x'.repeat(bytesOfReturn),
       };
-      await events.fire(`salt/job/${jid}/ret/${node}`, data);
+      fire(`salt/job/${jid}/ret/${node}`, data);
       appended.return += 1;
     }
     if (hour % factsEvery === 0) {
-      for (const node of nodes) await events.fire(`salt/minion/${node}/start`, {});
+      for (const node of nodes) fire(`salt/minion/${node}/start`, {});
       appended.fact += nodes.length;
     }
     do {

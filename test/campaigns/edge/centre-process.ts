@@ -1,11 +1,17 @@
 /** Process with the centre of the campaign, or with a master without sites. It listens on loopback. */
 
 import { createMasterServer } from '#server';
+import { HostProbe } from '../../edge/host-probe.ts';
 import { sitesSection } from '../../edge/sections.ts';
 import { layMasterKey } from '../../helpers/rsa-keys.ts';
 import { serveParent } from './child.ts';
-import { compilePillars } from './nodes.ts';
-import { countTraffic, type ProcessFigures, processFigures } from './process-figures.ts';
+import { compilePillars, grainsOf, layNodeKeys, nodesOf } from './nodes.ts';
+import {
+  countTraffic,
+  type ProcessFigures,
+  processFigures,
+  residentMemory,
+} from './process-figures.ts';
 
 /** Settings of the process. */
 export interface CentreSettings {
@@ -15,17 +21,22 @@ export interface CentreSettings {
   /** Directory of the source of releases. `undefined`: a master without sites. */
   readonly source?: string;
   readonly pillarRoot?: string;
+  /** Number of nodes of the centre itself. */
+  readonly nodes: number;
 }
 
 countTraffic();
 let server: Awaited<ReturnType<typeof createMasterServer>> | undefined;
 
 const functions = {
-  start: async ({ directory, port, source, pillarRoot }: CentreSettings) => {
+  start: async ({ directory, port, source, pillarRoot, nodes }: CentreSettings) => {
     const stateDir = `${directory}/state`;
     const pkiDir = `${directory}/pki`;
     layMasterKey(pkiDir);
+    layNodeKeys(pkiDir, nodesOf('centre', nodes));
+    const probe = new HostProbe();
     server = await createMasterServer({
+      extensions: [probe.extension],
       rootDir: directory,
       stateDir,
       pkiDir,
@@ -38,12 +49,14 @@ const functions = {
       ...(pillarRoot === undefined ? {} : { pillarRoots: { base: [pillarRoot] } }),
     });
     await server.start();
+    await probe.keepGrains(grainsOf(nodesOf('centre', nodes)));
     return { port: server.httpAddress?.port ?? 0, socket: server.master.config.socket };
   },
-  figures: (): Promise<ProcessFigures> => processFigures(),
-  pillars: async ({ nodes }: { readonly nodes: readonly string[] }) => {
+  figures: async (): Promise<ProcessFigures> => processFigures(),
+  memory: () => residentMemory(),
+  pillars: async ({ nodes }: { readonly nodes: number }) => {
     if (server === undefined) throw new Error('the centre has not started');
-    return compilePillars(server, nodes);
+    return compilePillars(server, nodesOf('centre', nodes));
   },
   close: async () => {
     await server?.close();

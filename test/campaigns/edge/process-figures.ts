@@ -4,8 +4,6 @@ import { subscribe } from 'node:diagnostics_channel';
 import { Socket } from 'node:net';
 
 export interface ProcessFigures {
-  /** Resident memory after garbage collection, in bytes. */
-  readonly rss: number;
   /** Processor time since the start, in milliseconds. */
   readonly cpuMs: number;
   /** Time of the measurement, in milliseconds since an arbitrary start. */
@@ -39,11 +37,16 @@ function socketOf(message: unknown): Socket | undefined {
   return message.socket instanceof Socket ? message.socket : undefined;
 }
 
-export async function processFigures(): Promise<ProcessFigures> {
+/** Returns the resident memory after garbage collection, in bytes. */
+export async function residentMemory(): Promise<number> {
   for (let turn = 0; turn < 5; turn += 1) {
     globalThis.gc?.();
     await new Promise(setImmediate);
   }
+  return process.memoryUsage.rss();
+}
+
+export function processFigures(): ProcessFigures {
   const { user, system } = process.cpuUsage();
   let [sentNow, receivedNow] = [sent, received];
   for (const { bytesWritten, bytesRead } of open) {
@@ -51,7 +54,6 @@ export async function processFigures(): Promise<ProcessFigures> {
     receivedNow += bytesRead;
   }
   return {
-    rss: process.memoryUsage.rss(),
     cpuMs: (user + system) / 1000,
     atMs: performance.now(),
     sent: sentNow,

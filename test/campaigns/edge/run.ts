@@ -11,7 +11,7 @@ import { initKeys, type OfflineKeys, publish } from '../../edge/bundles/release-
 import type { AbsencePlan, AbsenceReport } from './absence.ts';
 import type { CentreFunctions, CentreSettings } from './centre-process.ts';
 import { Child } from './child.ts';
-import { distinctInputs, nodesOf } from './nodes.ts';
+import { distinctInputs, nodesOfSite } from './nodes.ts';
 import type { ProcessFigures } from './process-figures.ts';
 import type { BacklogPlan, SitesFunctions } from './sites-process.ts';
 import { ReleaseSource, type SourceSizes } from './source.ts';
@@ -44,6 +44,9 @@ export interface ReleaseFigures {
 export interface EdgeFigures {
   readonly idle: { readonly memoryBytes: number; readonly cpu: number } | undefined;
   readonly whole: ReleaseFigures;
+  /** Change of a few lines in 2 % of the files. */
+  readonly small: ReleaseFigures;
+  /** Change of the whole content of 2 % of the files. */
   readonly delta: ReleaseFigures;
   readonly pillars: {
     readonly nodes: number;
@@ -104,6 +107,10 @@ class Centre {
     return this.child.ask('figures', undefined);
   }
 
+  memory(): Promise<number> {
+    return this.child.ask('memory', undefined);
+  }
+
   async close(): Promise<void> {
     await this.#child?.ask('close', undefined);
     await this.#child?.kill();
@@ -148,6 +155,7 @@ class Run {
       port: 0,
       source: this.#source.directory,
       pillarRoot: this.#source.pillarRoot,
+      nodes: plan.sites * nodesOfSite,
     });
   }
 
@@ -157,15 +165,17 @@ class Run {
     await this.#centre.start();
     const keys = await initKeys(this.#centre);
     await this.#startSites();
-    const idle = empty && (await this.#measureIdle(empty));
+    const idle = empty === undefined ? undefined : await this.#measureIdle(empty);
     const whole = await this.#release('first release', keys);
-    this.#source.change('second');
-    const delta = await this.#release('delta', keys);
+    this.#source.change('second', 'insert');
+    const small = await this.#release('delta of inserted lines', keys);
+    this.#source.change('third', 'replace');
+    const delta = await this.#release('delta of replaced files', keys);
     const pillars = await this.#compilePillars();
     await this.#forEachHost((host) => host.ask('facts', undefined));
     await this.#untilEmpty('the facts of all nodes are at the centre');
     const { absence, returned } = await this.#beAway();
-    return { idle, whole, delta, pillars, returned, absence, problems: this.#problems };
+    return { idle, whole, small, delta, pillars, returned, absence, problems: this.#problems };
   }
 
   async end(): Promise<void> {
@@ -177,13 +187,18 @@ class Run {
     return Array.from({ length: this.#plan.sites }, (_, index) => `site-${index}`);
   }
 
-  async #measureEmpty(): Promise<ProcessFigures> {
-    const empty = new Centre({ directory: this.#prepare('empty'), port: 0 });
+  /** Returns the memory of a master without sites. */
+  async #measureEmpty(): Promise<number> {
+    const empty = new Centre({
+      directory: this.#prepare('empty'),
+      port: 0,
+      nodes: this.#plan.sites * nodesOfSite,
+    });
     await empty.start();
     await sleep(2000);
-    const figures = await empty.figures();
+    const memory = await empty.memory();
     await empty.kill();
-    return figures;
+    return memory;
   }
 
   async #startSites(): Promise<void> {
@@ -208,11 +223,11 @@ class Run {
     this.#print(`${settings.length} sites in ${this.#hosts.length} processes`);
   }
 
-  async #measureIdle(empty: ProcessFigures): Promise<EdgeFigures['idle']> {
+  async #measureIdle(empty: number): Promise<EdgeFigures['idle']> {
     const before = await this.#centre.figures();
     await sleep(this.#plan.idleMs);
     const after = await this.#centre.figures();
-    const memoryBytes = after.rss - empty.rss;
+    const memoryBytes = (await this.#centre.memory()) - empty;
     const cpu = (after.cpuMs - before.cpuMs) / (after.atMs - before.atMs);
     this.#print(`idle centre: ${mib(memoryBytes)} above an empty one, ${percent(cpu)} of a core`);
     return { memoryBytes, cpu };
@@ -249,7 +264,7 @@ class Run {
 
   async #compilePillars(): Promise<EdgeFigures['pillars']> {
     const bySite = await this.#forEachHost((host) => host.ask('pillars', undefined));
-    const nodes = this.#names.flatMap((name) => nodesOf(name));
+    const nodes = this.#plan.sites * nodesOfSite;
     const ofCentre = await this.#centre.child.ask('pillars', { nodes });
     const all = [...bySite.flat(), { name: 'centre', ...ofCentre }];
     for (const { name, renderings, wrong } of all) {
@@ -258,10 +273,10 @@ class Run {
     }
     const mostOfSite = Math.max(...bySite.flat().map(({ renderings }) => renderings));
     this.#print(
-      `pillars of ${nodes.length} nodes with ${distinctInputs} inputs: at most ${mostOfSite} ` +
+      `pillars of ${nodes} nodes with ${distinctInputs} inputs: at most ${mostOfSite} ` +
         `renderings at a site, ${ofCentre.renderings} for all nodes at the centre`,
     );
-    return { nodes: nodes.length, mostOfSite, ofCentre: ofCentre.renderings };
+    return { nodes, mostOfSite, ofCentre: ofCentre.renderings };
   }
 
   /** Stops the centre, lets all sites collect a backlog, and starts the centre again. */

@@ -3,12 +3,12 @@
 import { connectExtension } from '#client';
 import { joinSite, type SiteStatus } from '#edge';
 import { createMasterServer } from '#server';
+import { HostProbe } from '../../edge/host-probe.ts';
 import { siteSection } from '../../edge/sections.ts';
 import { layMasterKey } from '../../helpers/rsa-keys.ts';
-import { type AbsencePlan, type AbsenceReport, spendAbsence } from './absence.ts';
+import { type AbsencePlan, type AbsenceReport, type Fire, spendAbsence } from './absence.ts';
 import { serveParent } from './child.ts';
-import { compilePillars, nodesOf } from './nodes.ts';
-import { type ProcessFigures, processFigures } from './process-figures.ts';
+import { compilePillars, grainsOf, layNodeKeys, nodesOf } from './nodes.ts';
 
 /** Site to start. */
 export interface SiteSettings {
@@ -37,6 +37,8 @@ interface Clock {
 
 interface Hosted {
   readonly server: Server;
+  /** Publishes an event as the master itself does, without an audit record. */
+  readonly fire: Fire;
   readonly clock: Clock;
 }
 
@@ -58,9 +60,12 @@ async function startSite(settings: SiteSettings): Promise<void> {
   const stateDir = `${directory}/state`;
   const pkiDir = `${directory}/pki`;
   layMasterKey(pkiDir);
+  layNodeKeys(pkiDir, nodesOf(name));
   await joinSite(ticket, { stateDir, site: { name, centre } });
   const clock: Clock = { offsetMs: -behindMs };
+  const probe = new HostProbe();
   const server = await createMasterServer({
+    extensions: [probe.extension],
     rootDir: directory,
     stateDir,
     pkiDir,
@@ -78,20 +83,18 @@ async function startSite(settings: SiteSettings): Promise<void> {
     }),
   });
   await server.start();
-  sites.set(name, { server, clock });
+  await probe.keepGrains(grainsOf(nodesOf(name)));
+  sites.set(name, { server, clock, fire: (tag, data) => probe.fire(tag, data) });
 }
 
 const functions = {
   start: async (settings: readonly SiteSettings[]) => {
     for (const each of settings) await startSite(each);
   },
-  figures: (): Promise<ProcessFigures> => processFigures(),
   /** Reports the facts of the nodes of all sites. */
   facts: async () => {
-    for (const [name, { server }] of sites) {
-      for (const node of nodesOf(name)) {
-        await server.master.events.fire(`salt/minion/${node}/start`, {});
-      }
+    for (const [name, { fire }] of sites) {
+      for (const node of nodesOf(name)) fire(`salt/minion/${node}/start`, {});
     }
   },
   pillars: async () => {
@@ -103,17 +106,16 @@ const functions = {
   },
   /** Appends a backlog to each site, except the given one. Returns the size of all logs in bytes. */
   backlog: async ({ alarms, returns, bytesOfReturn, except }: BacklogPlan & { except: string }) => {
-    for (const [name, { server }] of sites) {
+    for (const [name, { fire }] of sites) {
       if (name === except) continue;
       const nodes = nodesOf(name);
-      const { events } = server.master;
       for (let index = 0; index < alarms; index += 1) {
-        await events.fire(`alarm/${index}`, { index });
+        fire(`alarm/${index}`, { index });
       }
       for (let index = 0; index < returns; index += 1) {
         const node = nodes[index % nodes.length] ?? '';
         const jid = `20260101${String(index).padStart(12, '0')}`;
-        await events.fire(`salt/job/${jid}/ret/${node}`, returnOf(jid, node, bytesOfReturn));
+        fire(`salt/job/${jid}/ret/${node}`, returnOf(jid, node, bytesOfReturn));
       }
     }
     // The log reads the event bus.
@@ -138,7 +140,7 @@ const functions = {
     const found = hosted(site);
     return spendAbsence(plan, {
       name: site,
-      master: found.server.master,
+      fire: found.fire,
       setOffset: (ms) => {
         found.clock.offsetMs = ms;
       },

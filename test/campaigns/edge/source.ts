@@ -58,18 +58,21 @@ export class ReleaseSource {
     this.#writePolicy('first');
   }
 
-  /** Changes 2 % of the files in their middle, and one rule in ten. */
-  change(mark: string): void {
+  /** Inserts a line in 2 % of the files, or replaces their content; and replaces one rule in ten. */
+  change(mark: string, kind: 'insert' | 'replace'): void {
     const random = new Random(this.#seed, 7);
     const indexes = new Set<number>();
     const count = Math.max(1, Math.round(this.#sizes.files * changedPart));
     while (indexes.size < count) indexes.add(random.below(this.#sizes.files));
-    for (const index of indexes) this.#writeFile(index, `changed: ${mark} ${index}\n`);
+    for (const index of indexes) {
+      if (kind === 'insert') this.#writeFile(index, `changed: ${mark} ${index}\n`);
+      else this.#writeFile(index, '', this.#seed + 1);
+    }
     this.#writePolicy(mark);
   }
 
-  #writeFile(index: number, inserted: string): void {
-    const random = new Random(this.#seed, index + 100);
+  #writeFile(index: number, inserted: string, seed = this.#seed): void {
+    const random = new Random(seed, index + 100);
     let text = '';
     let isInserted = false;
     while (text.length < this.#sizes.bytesOfFile) {
