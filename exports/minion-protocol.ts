@@ -17,7 +17,6 @@ export {
   dialZeromq,
   type FunctionContext,
   generateKeyPair,
-  isValidMinionId,
   keyFingerprint,
   type MasterTransport,
   type MemoryTransport,

@@ -1,5 +1,6 @@
 import type { StaticEncode, TSchema } from 'typebox';
 import { Compile, type Validator } from 'typebox/compile';
+import { pathOfManyDuplicates, requiresUniqueItems } from './duplicate-items.ts';
 
 /** A compiled check of values against a schema. */
 export type SchemaCheck<Schema extends TSchema> = Pick<
@@ -17,11 +18,28 @@ export function compileSchema<const Schema extends TSchema>(schema: Schema): Sch
     compiled ??= Compile(schema);
     return compiled;
   };
+  let isUnique: boolean | undefined;
+  /** Returns the path of a list whose duplicates TypeBox would report too slowly. */
+  const repeatedIn = (value: unknown): string | undefined => {
+    isUnique ??= requiresUniqueItems(schema);
+    const path = isUnique ? pathOfManyDuplicates(value) : undefined;
+    return path === undefined || validator().Check(value) ? undefined : path;
+  };
   return {
     Check: (value: unknown): value is StaticEncode<Schema, Record<never, never>> =>
       validator().Check(value),
     Type: () => schema,
-    Parse: (value) => validator().Parse(value),
-    Errors: (value) => validator().Errors(value),
+    Parse: (value) => {
+      const repeated = repeatedIn(value);
+      if (repeated !== undefined) throw new TypeError(`${repeated} must not have duplicate items`);
+      return validator().Parse(value);
+    },
+    Errors: (value) => {
+      const instancePath = repeatedIn(value);
+      if (instancePath === undefined) return validator().Errors(value);
+      const message = 'must not have duplicate items';
+      const params = { duplicateItems: [] };
+      return [{ keyword: 'uniqueItems', schemaPath: '', instancePath, params, message }];
+    },
   };
 }

@@ -13,6 +13,7 @@ export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
 export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { createDnsResolver } from './dns-resolver.ts';
+export { pathOfManyDuplicates, requiresUniqueItems } from './duplicate-items.ts';
 export { type ErrorEntry, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
 export { FairQueue } from './fair-queue.ts';

@@ -164,9 +164,12 @@ function fits(value: unknown, left: { characters: number; values: number }): boo
   } else if (Array.isArray(value)) {
     for (const item of value) if (!fits(item, left)) return false;
   } else if (typeof value === 'object' && value !== null) {
-    for (const [key, item] of Object.entries(value)) {
+    const keys = Object.keys(value);
+    // The values of a wide map are not read.
+    if (keys.length > left.values) return false;
+    for (const key of keys) {
       left.characters -= key.length;
-      if (!fits(item, left)) return false;
+      if (!fits(Reflect.get(value, key), left)) return false;
     }
   }
   return left.characters >= 0;

@@ -315,8 +315,20 @@ class StrictForms {
     if (isMap<Node, Node | null>(node) && node.flow !== true) {
       for (const { key } of node.items) this.#checkKey(key);
     }
+    if (isSeq<Node>(node) && node.flow === true) {
+      for (const item of node.items) this.#checkFlowItem(item);
+    }
     for (const part of partsOf(node, this.#document, this.#problems)) {
       this.check(part, isFlow);
+    }
+  }
+
+  /** Rejects a question mark without a key as an item of a flow sequence. */
+  #checkFlowItem(item: Node): void {
+    if (!isMap<Node, Node | null>(item)) return;
+    const [from, to] = item.range ?? [0, 1];
+    if (from === to && this.#text.slice(0, from).trimEnd().endsWith('?')) {
+      this.#problems.fail('ParserError', "did not find expected ',' or ']'", from);
     }
   }
 

@@ -283,10 +283,11 @@ export function fromJson(json: unknown, depth = 0): WireValue {
  * @throws TypeError
  */
 function unmark(map: WireMap): WireValue {
-  const entries = Object.entries(map);
-  const [first] = entries;
-  if (entries.length !== 1 || first === undefined || !mark.test(first[0])) return map;
-  const [name, content] = first;
+  // Maps may have many keys, so no list of pairs is created.
+  const names = Object.keys(map);
+  const [name] = names;
+  if (names.length !== 1 || name === undefined || !mark.test(name)) return map;
+  const content = map[name];
   if (name === '$map' && Array.isArray(content)) return toMap(content);
   if (name === '$ext' && Array.isArray(content)) {
     return new WireExtension(Number(content[0]), Buffer.from(String(content[1]), 'base64'));

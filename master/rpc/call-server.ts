@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
-import type { WireValue } from '#minion-protocol';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import {
   isSmallJson,
   JsonError,
@@ -35,6 +35,9 @@ interface ErrorBody {
 
 /** Matches error codes that mean missing permission or authentication. */
 const refusals = /^ERR_(?:DENIED|EAUTH.*)$/;
+
+/** Maximum number of parameters of a call. The methods have at most twenty. */
+const maxParameters = 100;
 
 /** Number of unread bytes at which a stream that is not live waits for its reader. */
 const maxUnreadBytes = 65_536;
@@ -130,8 +133,9 @@ export class CallServer {
     const { steps } = this.#options;
     const text = await steps.run(textInSteps(body));
     if (text === undefined) throw new MasterError('ERR_ARGS', 'the parameters are not valid UTF-8');
+    let parameters: WireValue;
     try {
-      return await steps.run(readJsonInSteps(text, { ...markedJson, ...limits }));
+      parameters = await steps.run(readJsonInSteps(text, { ...markedJson, ...limits }));
     } catch (cause) {
       const why =
         cause instanceof JsonError
@@ -139,6 +143,14 @@ export class CallServer {
           : 'a key that marks a type, such as $int, has an invalid value';
       throw new MasterError('ERR_ARGS', `the parameters are not valid JSON: ${why}`, { cause });
     }
+    // The validator would report each unknown parameter.
+    if (isWireMap(parameters) && Object.keys(parameters).length > maxParameters) {
+      throw new MasterError(
+        'ERR_ARGS',
+        `the call has too many parameters; the maximum is ${maxParameters}`,
+      );
+    }
+    return parameters;
   }
 
   /**

@@ -66,7 +66,7 @@ const publishFields = {
   ...target,
   fun: Type.Union([Text, listOf(Text)]),
   arg: Type.Optional(listOf(AnyValue)),
-  kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
+  kwarg: Type.Optional(AnyMap),
   user: Type.Optional(Text),
   ret: Type.Optional(Text),
   metadata: Type.Optional(AnyMap),
@@ -97,7 +97,7 @@ const JobList = record({ limit: Type.Optional(Type.Integer({ minimum: 1 })) });
 const Call = record({
   fun: Text,
   arg: Type.Optional(listOf(AnyValue)),
-  kwarg: Type.Optional(Type.Record(Type.String(), AnyValue)),
+  kwarg: Type.Optional(AnyMap),
   user: Type.Optional(Text),
   jid: Type.Optional(Text),
   timeoutSeconds: Type.Optional(Seconds),

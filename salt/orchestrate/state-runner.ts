@@ -123,8 +123,16 @@ function orchestrationRequestOf({
   };
 }
 
-/** Parses a list, or names separated by commas. */
+/**
+ * Parses a list, or names separated by commas.
+ * @throws MasterError ERR_ARGS
+ */
 function namesOf(value: WireValue): readonly string[] {
+  const given = Array.isArray(value) ? value : [value];
+  // Maps from the wire cannot be converted to text.
+  if (given.some((it) => typeof it === 'object')) {
+    throw new MasterError('ERR_ARGS', 'mods must be a name or a list of names');
+  }
   const list = Array.isArray(value) ? value.map(String) : names.parse(String(value));
   return list ?? [];
 }

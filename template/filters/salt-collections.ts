@@ -57,12 +57,15 @@ function toBool(value: Value): boolean {
 
 /** Returns the value at a path such as `a:b:0` in nested data [traverse_dict_and_list]. */
 function traverse(data: Value, key: Value, fallback: Value, delimiter: Value): Value {
+  if (data instanceof Undefined) throw data.error();
   const parts = isText(key)
     ? textOf(key).split(textOf(isText(delimiter) ? delimiter : ':'))
     : [key];
-  let value = data;
+  let value: Value = data;
   for (const part of parts) {
-    const found = Array.isArray(value) ? fromList(value, part) : fromDict(value, part);
+    const found: Value | undefined = Array.isArray(value)
+      ? fromList(value, part)
+      : fromDict(value, part);
     if (found === undefined) return fallback;
     value = found;
   }

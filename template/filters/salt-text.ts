@@ -258,9 +258,11 @@ function whitelisted(
           ? given.items.map(str)
           : [];
   };
-  const text = str(value);
   const allowed = list(whitelist);
   const denied = list(blacklist);
+  // An undefined value matches no expression.
+  if (value instanceof Undefined) return allowed.length === 0;
+  const text = str(value);
   if (denied.some((expression) => expressionMatches(text, expression, meter))) return false;
   return (
     allowed.length === 0 || allowed.some((expression) => expressionMatches(text, expression, meter))

@@ -14,6 +14,7 @@ import { type Integer, normalizeInteger, toDouble, toInteger } from './numbers.t
 import { escapeHtml, repr, str, textRepr, typeName } from './repr.ts';
 import { charactersOf, textLength } from './text.ts';
 import {
+  Bytes,
   Dict,
   Float,
   isInteger,
@@ -128,12 +129,13 @@ class Source {
 
   /**
    * Checks that all values were used. As in CPython, each value that supports `value[key]` counts
-   * as a mapping and is not checked, including lists and undefined values.
+   * as a mapping and is not checked, including lists, bytes and undefined values.
    */
   finish(): void {
     const values = this.#values;
     if (this.#index >= this.#items.length) return;
     if (values instanceof Dict || values instanceof Undefined || Array.isArray(values)) return;
+    if (values instanceof Bytes) return;
     throw typeError('not all arguments converted during string formatting');
   }
 }

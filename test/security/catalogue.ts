@@ -2483,6 +2483,8 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
       users('a call has at most 1,000 keyword arguments'),
+      'runtime/duplicate-items.test.ts: 30,000 duplicates in a list are reported in linear time',
+      'master/rpc/server.test.ts: wrong parameters are named, with the expected type, and without a stack',
     ],
   },
   {

@@ -34,6 +34,8 @@ const refused: readonly (readonly [string, RegExp])[] = [
   ['{a:}', /found unexpected ':'/],
   ['[:a,]', /found unexpected ':'/],
   ['{key: ?a}', /found '\?' at the begin of a value/],
+  ['[?]', /did not find expected ','/],
+  ['[text, ?]', /did not find expected ','/],
   ["{'a': ??}", /found '\?' at the begin of a value/],
   ['>\ntext', /did not find expected <document start>/],
   ['|-\n\ntext', /did not find expected <document start>/],
@@ -52,6 +54,8 @@ const templates: readonly (readonly [string, string])[] = [
   ["{{ 0 | strftime('%Y') }}", '1970'],
   ["{{ {'a': 1} | zip_longest([1, 2]) | ipv6 }}", 'None'],
   ["{{ ['a'] | zip(['::1']) | ipaddr }}", 'None'],
+  ["{{ missing | check_whitelist_blacklist(whitelist=['t*']) }}", 'False'],
+  ["{{ 'x' % 'y'.encode('utf-8') }}", 'x'],
   ["{{ ['a', '::1'] | select | ipv6 }}", "['::1']"],
 ];
 

@@ -54,8 +54,8 @@ export interface MatrixReport {
 interface Measured {
   /** 99.9 % quantile of the processor time of a turn of the event loop, in milliseconds. */
   readonly turnMs: number;
-  /** Longest turn, in milliseconds, with the case. */
-  readonly longest: string;
+  /** Longest turn, in milliseconds of the processor, and its case. */
+  readonly longest: { readonly ms: number; readonly where: string };
   /** Memory in use after the first quarter of the run and at its end, in megabytes. */
   readonly memory: readonly [number, number];
 }
@@ -158,7 +158,7 @@ class MatrixRun {
     const sorted = this.#turnMs.sort((a, b) => a - b);
     const measured = {
       turnMs: sorted[Math.floor(sorted.length * 0.999)] ?? 0,
-      longest: `${this.#longest.ms.toFixed(1)} ms: ${this.#longest.where}`,
+      longest: this.#longest,
       memory: [memory ?? 0, await usedMemory()],
     } as const;
     const largest = [...this.#largest].map(([name, it]) => [name, `${it.count} ${it.where}`]);

@@ -22,6 +22,17 @@ async function orchestrate(t: ExecutionContext, sls: string): Promise<Record<str
   return Object.fromEntries(byId);
 }
 
+test('a map instead of the names of SLS is refused with a reason', async (t) => {
+  const { master } = await startFleet(t, { ids: [] });
+  // Maps from the wire have no prototype, and so no text.
+  const map: WireMap = Object.assign(Object.create(null), { a: 1 });
+  for (const mods of [map, [map]]) {
+    const { return: value, success } = await master.runners.run({ fun: 'state.sls', arg: [mods] });
+    t.false(success);
+    t.regex(String(value), /mods must be a name or a list of names/);
+  }
+});
+
 test('templates of orchestrations call minions, runners and wheel functions', async (t) => {
   const states = await orchestrate(
     t,
@@ -63,7 +74,10 @@ test('a failed call in a template is named with its reason', async (t) => {
       "salt['cmd.run']('id')",
       /cmd\.run is not served: templates of the master cannot run commands/,
     ],
-    ["salt['saltutil.cmd']('*', 'test.ping', ssh=True)", /saltutil\.cmd does not support the argument ssh/],
+    [
+      "salt['saltutil.cmd']('*', 'test.ping', ssh=True)",
+      /saltutil\.cmd does not support the argument ssh/,
+    ],
   ] as const;
   for (const [call, reason] of reasons) {
     const { errors } = await orchestrate(t, `x: {test.nop: [{y: "{{ ${call} | default(1) }}"}]}`);

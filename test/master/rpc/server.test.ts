@@ -82,6 +82,7 @@ for (const method of ['nothing', '__proto__', 'constructor', 'toString', 'keys._
 
 test('wrong parameters are named, with the expected type, and without a stack', async (t) => {
   const { directory } = await startVectorMaster(t);
+  const many = JSON.stringify(Object.fromEntries(Array.from({ length: 101 }, (_, n) => [n, n])));
   const wrong: readonly (readonly [method: string, body: string, named: RegExp])[] = [
     ['jobs.run', '{"tgt":"*"}', /fun/],
     ['jobs.run', '{"tgt":7,"fun":"test.ping"}', /tgt/],
@@ -91,6 +92,7 @@ test('wrong parameters are named, with the expected type, and without a stack', 
     ['keys.accept', '{"match":"*","include":["all"]}', /include\.0/],
     ['keys.unpin', '[]', /parameters/],
     ['status', '{"verbose":true}', /verbose/],
+    ['status', many, /too many parameters; the maximum is 100/],
     ['status', 'no json', /JSON/],
     ['status', '{"$int":"x"}', /JSON/],
   ];
