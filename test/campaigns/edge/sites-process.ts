@@ -50,9 +50,15 @@ function hosted(name: string): Hosted {
   return found;
 }
 
+/** Returns the status of a site. A busy process may lose an idle connection, so it tries again. */
 async function statusOf({ server }: Hosted): Promise<SiteStatus> {
   const { socket } = server.master.config;
-  return connectExtension({ socketPath: socket }, 'edge').call<SiteStatus>('status');
+  const client = connectExtension({ socketPath: socket }, 'edge');
+  try {
+    return await client.call<SiteStatus>('status');
+  } catch {
+    return client.call<SiteStatus>('status');
+  }
 }
 
 async function startSite(settings: SiteSettings): Promise<void> {
