@@ -8,9 +8,11 @@ import {
   isScalar,
   isSeq,
   LineCounter,
+  type Pair,
   parseDocument,
   type Scalar,
   visit,
+  type YAMLMap,
 } from 'yaml';
 import { isMissing, type ValuePath } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
@@ -280,13 +282,28 @@ export function yamlLines(text: string): (path: ValuePath) => number {
   };
 }
 
-/** Returns the node with the line of a path element, and the node of the element's value. */
+/** Pairs of maps by their keys, so that lines in maps of many entries are found quickly. */
+const pairsOfMaps = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
+
+/** Returns the first pair of each scalar key of a map. The map must not change afterwards. */
+function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
+  const known = pairsOfMaps.get(map);
+  if (known !== undefined) return known;
+  const pairs = new Map<string, Pair>();
+  for (const pair of map.items) {
+    if (!isScalar(pair.key)) continue;
+    const name = String(pair.key.value);
+    if (!pairs.has(name)) pairs.set(name, pair);
+  }
+  pairsOfMaps.set(map, pairs);
+  return pairs;
+}
+
+/** Returns the node whose line is that of a path element, and the node of the element's value. */
 function stepInto(node: unknown, step: string | number): readonly [found: unknown, value: unknown] {
   if (typeof step === 'number')
     return isSeq(node) ? [node.items[step], node.items[step]] : [undefined, undefined];
-  const pair = isMap(node)
-    ? node.items.find(({ key }) => isScalar(key) && String(key.value) === step)
-    : undefined;
+  const pair = isMap(node) ? pairsOf(node).get(step) : undefined;
   return [pair?.key, pair?.value];
 }
 

@@ -5,9 +5,14 @@ import { type ExtensionHost, masterServices } from '#master';
 /** Number of minions whose pillars are compiled. */
 const sampleSize = 5;
 
-/** Returns some accepted minions whose pillar has no errors. */
+/**
+ * Returns some accepted minions whose pillar has no errors. A minion that never sent its grains is no
+ * sample, because templates may need them.
+ */
 export async function healthySample(host: ExtensionHost): Promise<readonly string[]> {
-  const ids = host.use(masterServices.auth).keys.acceptedIds();
+  const { facts } = host.use(masterServices.jobs);
+  const accepted = host.use(masterServices.auth).keys.acceptedIds();
+  const ids = accepted.filter((id) => facts.of(id).grains !== undefined);
   const step = Math.max(1, Math.floor(ids.length / sampleSize));
   const sample = ids.filter((_, index) => index % step === 0).slice(0, sampleSize);
   const healthy: string[] = [];

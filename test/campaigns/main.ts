@@ -9,6 +9,7 @@
  * `properties [times [seed]]` tries the properties of all tests many times as often, by another seed.
  * `gitfs` fetches 2,000 files in 50 branches, where `npm test` has a tenth of both.
  * `differential [seed [cases [first]]]` compares answers with those of real Salts (SALT_PYTHON).
+ * `edge [seed [sites]]` measures a centre and sites with 40 simulated nodes each.
  * `packages` builds the Debian package, the tarball and the container image, installs and runs them.
  */
 const [what = '', ...parameters] = process.argv.slice(2);
@@ -54,6 +55,10 @@ const campaigns: Readonly<Record<string, () => Promise<number>>> = {
   differential: async () => {
     const { runDifferential } = await import('./differential.ts');
     return runDifferential(parameters, print);
+  },
+  edge: async () => {
+    const { runEdge } = await import('./edge.ts');
+    return runEdge(parameters, print);
   },
   packages: async () => {
     const { runPackages } = await import('./long-tests.ts');

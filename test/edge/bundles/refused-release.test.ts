@@ -13,6 +13,7 @@ import {
   startCentre,
   startSite,
 } from '../edge-stage.ts';
+import { HostProbe } from '../host-probe.ts';
 import { sitesSection } from '../sections.ts';
 import { initKeys, type OfflineKeys, publish, writeFiles } from './release-stage.ts';
 
@@ -22,6 +23,7 @@ interface Stage {
   readonly centre: Centre;
   readonly keys: OfflineKeys;
   readonly site: StageMaster;
+  readonly probe: HostProbe;
 }
 
 async function stage(t: ExecutionContext): Promise<Stage> {
@@ -31,8 +33,9 @@ async function stage(t: ExecutionContext): Promise<Stage> {
   writeFiles(source, { master: options });
   const centre = await startCentre(t, { sites: sitesSection({ source }) });
   const keys = await initKeys(centre);
-  const site = await startSite(t, centre, 'paris');
-  return { source, trees, centre, keys, site };
+  const probe = new HostProbe();
+  const site = await startSite(t, centre, 'paris', { extensions: [probe.extension] });
+  return { source, trees, centre, keys, site, probe };
 }
 
 async function release({ centre }: Pick<Stage, 'centre'>): Promise<ReleaseState> {
@@ -147,6 +150,14 @@ test('a release that breaks the pillar of a minion is taken back', async (t) => 
     (await it.site.server.master.keys.list({ state: 'accepted' })).map(({ id }) => id);
   t.deepEqual(await accepted(), ['web1'], 'the bundle accepts its keys');
   const { master } = it.site.server;
+  // A minion that never sent its grains is no sample.
+  writeFiles(it.trees, { 'pillar/app.sls': 'app: {{ grains.os.upper() }}\n' });
+  await publish(it.centre, it.keys);
+  await reaches(it, 'done');
+  writeFiles(it.trees, { 'pillar/app.sls': 'app: one\n' });
+  await publish(it.centre, it.keys);
+  await reaches(it, 'done');
+  await it.probe.keepGrains([{ id: 'web1', grains: { id: 'web1' } }]);
   writeFiles(it.trees, { 'pillar/app.sls': '{{ missing.x.y }}\n' });
   await publish(it.centre, it.keys);
   const { failed } = await reaches(it, 'stopped');

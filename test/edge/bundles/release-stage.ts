@@ -20,7 +20,10 @@ export interface OfflineKeys {
 }
 
 /** Creates offline keys and gives the first root to a centre. */
-export async function initKeys(centre: StageMaster, id = 'centre-1'): Promise<OfflineKeys> {
+export async function initKeys(
+  centre: Pick<StageMaster, 'rpc'>,
+  id = 'centre-1',
+): Promise<OfflineKeys> {
   const root = [createSigningKey(), createSigningKey(), createSigningKey()];
   const targets = createSigningKey();
   const client = centre.rpc('site');
@@ -38,7 +41,7 @@ export async function initKeys(centre: StageMaster, id = 'centre-1'): Promise<Of
 
 /** Publishes the source of a centre. */
 export async function publish(
-  centre: StageMaster,
+  centre: Pick<StageMaster, 'rpc'>,
   { targets }: Pick<OfflineKeys, 'targets'>,
   contentOf?: number,
 ): Promise<ReleaseState> {

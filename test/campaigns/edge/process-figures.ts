@@ -1,0 +1,62 @@
+/** Memory, processor time and traffic of a process of the campaign. */
+
+import { subscribe } from 'node:diagnostics_channel';
+import { Socket } from 'node:net';
+
+export interface ProcessFigures {
+  /** Processor time since the start, in milliseconds. */
+  readonly cpuMs: number;
+  /** Time of the measurement, in milliseconds since an arbitrary start. */
+  readonly atMs: number;
+  /** Bytes of TCP connections that this process has accepted. */
+  readonly sent: number;
+  readonly received: number;
+}
+
+const open = new Set<Socket>();
+let sent = 0;
+let received = 0;
+
+/** Counts the bytes of all TCP connections that are accepted from now on. */
+export function countTraffic(): void {
+  subscribe('net.server.socket', (message) => {
+    const socket = socketOf(message);
+    // Connections of the local socket have no port.
+    if (socket?.localPort === undefined) return;
+    open.add(socket);
+    socket.once('close', () => {
+      open.delete(socket);
+      sent += socket.bytesWritten;
+      received += socket.bytesRead;
+    });
+  });
+}
+
+function socketOf(message: unknown): Socket | undefined {
+  if (typeof message !== 'object' || message === null || !('socket' in message)) return undefined;
+  return message.socket instanceof Socket ? message.socket : undefined;
+}
+
+/** Returns the resident memory after garbage collection, in bytes. */
+export async function residentMemory(): Promise<number> {
+  for (let turn = 0; turn < 5; turn += 1) {
+    globalThis.gc?.();
+    await new Promise(setImmediate);
+  }
+  return process.memoryUsage.rss();
+}
+
+export function processFigures(): ProcessFigures {
+  const { user, system } = process.cpuUsage();
+  let [sentNow, receivedNow] = [sent, received];
+  for (const { bytesWritten, bytesRead } of open) {
+    sentNow += bytesWritten;
+    receivedNow += bytesRead;
+  }
+  return {
+    cpuMs: (user + system) / 1000,
+    atMs: performance.now(),
+    sent: sentNow,
+    received: receivedNow,
+  };
+}
