@@ -7,7 +7,7 @@ import { type EdgePlan, runEdgePlan } from './edge/run.ts';
 import { wholeSizes } from './edge/source.ts';
 
 /** Largest ratio of the bytes through the centre to the size of the packs. */
-export const maxTraffic = 1.1;
+const maxTraffic = 1.1;
 
 const maxIdleMemory = 150 * 2 ** 20;
 const maxIdleProcessor = 0.05;
