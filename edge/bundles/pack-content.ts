@@ -10,7 +10,7 @@ import type { BundleFile, Manifest } from './manifest.ts';
  * Maximum size of a dictionary, in bytes. If the former files are larger, the pack has no
  * dictionary.
  */
-export const maxDictionaryBytes = 32 * 2 ** 20;
+const maxDictionaryBytes = 32 * 2 ** 20;
 
 /**
  * Maximum window of the compression, as a power of two in bytes. It limits the memory that a site

@@ -13,7 +13,7 @@ import { EdgeError } from '../errors.ts';
 import type { BundleReport, WantedRelease } from './bundle-messages.ts';
 
 /** Number of releases whose contents are stored. */
-export const keptReleases = 10;
+const keptReleases = 10;
 
 const ReleaseSchema = Type.Object({
   version: Type.Integer({ minimum: 1 }),

@@ -11,7 +11,7 @@ import { keyIdOf, type SigningKey, signWith, type TufRole, tufRoles } from './tu
 const dayMs = 86_400_000;
 
 /** Validity of the metadata of each role, in milliseconds. */
-export const validityMs: Readonly<Record<TufRole, number>> = {
+const validityMs: Readonly<Record<TufRole, number>> = {
   root: 365 * dayMs,
   targets: 90 * dayMs,
   snapshot: 14 * dayMs,
@@ -19,7 +19,7 @@ export const validityMs: Readonly<Record<TufRole, number>> = {
 };
 
 /** Number of keys of the role `root` that must sign. */
-export const rootThreshold = 2;
+const rootThreshold = 2;
 
 /** Field of the signed root that contains the id of the centre. */
 const centreField = 'x-saltbridge-centre';

@@ -21,7 +21,7 @@ import {
 const dayMs = 86_400_000;
 
 /** Age of the timestamp after which the running centre signs it again, in milliseconds. */
-export const timestampPeriodMs = dayMs;
+const timestampPeriodMs = dayMs;
 
 /** Version numbers of the current metadata. */
 interface Versions {

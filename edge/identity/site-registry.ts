@@ -63,7 +63,7 @@ export interface SiteConnection {
 }
 
 /** Pattern that names of sites must match. */
-export const siteName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+const siteName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 const sites = ['centre', 'site'] as const;
 const maxAttempts = 16;

@@ -364,7 +364,7 @@ function lost(): EdgeError {
 /**
  * Returns the reason for the end of a connection, according to the close frame of the other side.
  */
-export function lostBecause(code: number, reason: Uint8Array): EdgeError {
+function lostBecause(code: number, reason: Uint8Array): EdgeError {
   const text = Buffer.from(reason).toString('latin1');
   if (code === closeCodes.refused) {
     return new EdgeError(

@@ -302,7 +302,7 @@ export class SiteConnection implements SiteLink {
 }
 
 /** Returns the address of a centre without a slash at its end. */
-export function centreUrl(centre: string): string {
+function centreUrl(centre: string): string {
   return centre.replace(/\/+$/, '');
 }
 

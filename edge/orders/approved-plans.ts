@@ -12,6 +12,7 @@ import { parse } from 'yaml';
 import { bridgeServices } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 import { compileSchema, isMissing, type JsonValue } from '#runtime';
+import { bundleInUse } from '../bundles/site-bundles.ts';
 import { EdgeError } from '../errors.ts';
 import type { SiteContext } from '../parts.ts';
 import type { CentreClock } from './centre-clock.ts';
@@ -52,11 +53,14 @@ const fileCheck = compileSchema(
 /** Approved plan: its trigger, and the plan that it runs. */
 export type ApprovedPlan = Readonly<Static<typeof Approved>>;
 
+/**
+ * Interval at which the site stores its last contact with the centre, in milliseconds. A restart
+ * without the centre then does not end approved plans.
+ */
+const saveIntervalMs = 5000;
+
 /** Maximum size of `orders.yml`, in bytes. */
 const maxFileBytes = 1_048_576;
-
-/** Interval at which the site checks whether it uses a different bundle, in milliseconds. */
-const lookIntervalMs = 5000;
 
 /**
  * Parses `orders.yml`.
@@ -98,8 +102,9 @@ export class ApprovedPlans {
   readonly #running = new Map<string, Promise<void>>();
   #bundle: string | undefined;
   #stop = new AbortController();
-  #looking: NodeJS.Timeout | undefined;
   #lastLook: Promise<void> = Promise.resolve();
+  #lastSave: Promise<void> = Promise.resolve();
+  #saving: NodeJS.Timeout | undefined;
 
   constructor(context: SiteContext, clock: CentreClock) {
     this.#context = context;
@@ -110,24 +115,31 @@ export class ApprovedPlans {
   /** Reads the plans, and sets their triggers. */
   async start(): Promise<void> {
     await this.#look();
-    this.#looking = setInterval(() => {
+    this.#host.find(bundleInUse)?.onChange(() => {
       this.#lastLook = this.#look().catch((error: unknown) => {
-        this.#host.logger.error({ err: error }, 'approved plans not read; the former ones stay');
+        this.#host.logger.error(
+          { err: error },
+          'cannot read the approved plans; the former plans remain in use',
+        );
       });
-    }, lookIntervalMs);
-    this.#looking.unref();
+    });
+    this.#saving = setInterval(() => {
+      this.#lastSave = this.#clock.save().catch((error: unknown) => {
+        this.#host.logger.error({ err: error }, 'cannot store the last contact with the centre');
+      });
+    }, saveIntervalMs);
+    this.#saving.unref();
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#looking);
+    clearInterval(this.#saving);
     this.#stop.abort();
+    await this.#lastSave;
     await Promise.allSettled([this.#lastLook, ...this.#running.values()]);
   }
 
-  /** Stores the last contact. Reads the plans again if the site has switched to another bundle. */
+  /** Reads the plans again if the site has switched to another bundle. */
   async #look(): Promise<void> {
-    // The looks are frequent enough to store the last contact before a restart.
-    await this.#clock.save();
     const current = path.join(this.#context.directory, 'current');
     const bundle = await readlink(current).catch(undefinedIfMissing);
     if (bundle === this.#bundle) return;
