@@ -177,9 +177,9 @@ export interface ConfigWarning extends OptionOrigin {
     | 'unheard'
     /** A value with an effect that another option limits. */
     | 'bounded'
-    /** A directory in an option that does not exist on disk. */
+    /** An option names a directory that does not exist. */
     | 'missing-directory'
-    /** A file in an option that does not exist on disk. */
+    /** An option names a file that does not exist. */
     | 'missing-named-file'
     /** A value without effect, probably a mistake for another value. */
     | 'unusable'

@@ -31,7 +31,7 @@ export async function startAll(parts: readonly EdgePart[]): Promise<void> {
 function onlyOne<T>(items: readonly T[]): T | undefined {
   if (items.length > 1)
     throw new TypeError(
-      'several parts of the extension contribute a file backend, an intake or pillar data; only one may',
+      'two parts of the extension contribute the same thing: a file backend, an intake or pillar data',
     );
   return items[0];
 }

@@ -64,9 +64,8 @@ export function encodeSendReply(
 }
 
 /**
- * Packs a *send* reply for a value that is already packed. The value is given as consecutive
- * pieces. A value that many minions request therefore needs to be packed only once, and file
- * content is not copied.
+ * Encrypts a *send* reply whose value is already packed, in consecutive pieces. The caller packs a
+ * value once for many minions, and need not copy the content of a file.
  * @throws TypeError if the version needs a nonce and it is missing
  */
 export function encodePackedReply(

@@ -19,7 +19,10 @@ export function compileSchema<const Schema extends TSchema>(schema: Schema): Sch
     return compiled;
   };
   let isUnique: boolean | undefined;
-  /** Returns the path of a list whose duplicates TypeBox would report too slowly. */
+  /**
+   * Returns the path of a list with so many duplicates that TypeBox would need too long to describe
+   * them. Returns `undefined` if there is no such list.
+   */
   const repeatedIn = (value: unknown): string | undefined => {
     isUnique ??= requiresUniqueItems(schema);
     const path = isUnique ? pathOfManyDuplicates(value) : undefined;

@@ -321,9 +321,12 @@ class CentreBundles {
     try {
       if (this.#host.shared.cluster?.isHeld === false) return;
       if (await this.#tuf.renew())
-        this.#host.logger.info('timestamp metadata of the releases signed again');
+        this.#host.logger.info('renewed the signature of the timestamp metadata of the releases');
     } catch (err) {
-      this.#host.logger.error({ err }, 'cannot sign the timestamp metadata of the releases again');
+      this.#host.logger.error(
+        { err },
+        'cannot renew the signature of the timestamp metadata of the releases',
+      );
     }
   }
 

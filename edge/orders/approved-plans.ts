@@ -149,7 +149,7 @@ export class ApprovedPlans {
     this.#stop = new AbortController();
     for (const [name, plan] of plans) this.#arm(name, plan, this.#stop.signal);
     this.#bundle = bundle;
-    this.#host.logger.info({ plans: plans.size }, 'approved plans read');
+    this.#host.logger.info({ plans: plans.size }, 'the approved plans of the bundle are in use');
   }
 
   #arm(name: string, plan: ApprovedPlan, stopped: AbortSignal): void {

@@ -308,8 +308,8 @@ export class EnrolmentService {
   }
 
   /**
-   * Returns the unused enrolment of the id that a new enrolment replaces, or `undefined` if there
-   * is none.
+   * Returns the unused enrolment of this id, which the new enrolment will replace. Returns
+   * `undefined` if the id has no unused enrolment.
    * @throws BridgeError ERR_ENROLL_TAKEN, ERR_ENROLL_FULL
    */
   #giveWay({ id, project }: EnrolRequest): Enrolment | undefined {

@@ -70,7 +70,7 @@ export type MinionConfig = Readonly<Record<string, ConfigValue>>;
 
 const ShortText = Type.String({ minLength: 1, maxLength: 255 });
 const Addresses = Type.Array(ShortText, { minItems: 1, maxItems: 16 });
-/** Options or grains of a minion, as JSON. They are written as YAML. */
+/** Options or grains of a minion. The user-data contains them as YAML. */
 const Values = Type.Unsafe<MinionConfig>(Type.Record(Type.String(), Type.Unknown()));
 const ExpiryTime = Type.Integer({ minimum: 0 });
 

@@ -174,9 +174,9 @@ export class SignalIntake implements TakesSignals {
   }
 
   /**
-   * Waits for the return of `salt-call`, and returns the signal in its arguments. Returns
-   * `undefined` at once if returns cannot be observed. If the arguments contain no data, the
-   * promise resolves to `undefined`, and the handle determines the signal.
+   * Waits until `salt-call` has sent the return of its job. Resolves with the signal in the arguments
+   * of this job, or with `undefined` if the arguments contain no data. The handle then determines the
+   * signal. The result is `undefined` instead of a promise if the bridge cannot observe returns.
    */
   #signalOfReturn(
     minion: string,

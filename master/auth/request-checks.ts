@@ -85,8 +85,8 @@ export class DropConnectionError extends Error {
 export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
 
 /**
- * Returns the owner of a request for limits. An unproven id may belong to another minion, so a
- * request without a proven id counts towards the limits of its address.
+ * Returns the owner to whose limits a request counts: the minion, or the address of the sender if
+ * the id is not proven. An unproven id may belong to another minion.
  */
 export function requestOwner({
   isProven,

@@ -67,8 +67,8 @@ function isPossible(record: RecordedDecision): boolean {
 }
 
 /**
- * Whether another record makes this record unnecessary, because it is about the same mine function
- * and also contains the owner of the mine.
+ * Whether another record makes this record unnecessary. That record is about the same mine function,
+ * and also states the owner of the mine, which this record does not.
  */
 function isImplied(record: RecordedDecision, all: readonly RecordedDecision[]): boolean {
   if (record.action !== 'mine' || record.owner !== undefined) return false;
