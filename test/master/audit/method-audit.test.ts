@@ -79,6 +79,7 @@ function parametersOf(token: string, other: string, target: string): Record<stri
     'pillar.show': { minion: 'web1' },
     'pillar.explain': { minion: 'web1' },
     'pillar.diff': { minion: 'web1' },
+    'pillar.inputs': {},
   };
 }
 

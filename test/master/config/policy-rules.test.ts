@@ -42,7 +42,7 @@ test('rules of several files are merged, each with its place', async (t) => {
       schema: { type: 'object', required: ['env'] },
     },
     rate: '10/minute',
-    expires: '2030-01-01T00:00:00.000Z',
+    expires: '2030-01-01',
     origin: { file: `${directory}/master`, line: 5 },
   });
   t.deepEqual(second?.origin, { file: `${directory}/master.d/a.conf`, line: 4 });
