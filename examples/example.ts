@@ -56,18 +56,18 @@ export const printedStep: Step = async (title, work, isRight = () => true) => {
 
 /**
  * Waits until `find` returns a value, because another process or a reader of events needs time.
- * @throws Error after 30 seconds
+ * @throws Error after 120 seconds
  */
 export async function eventually<T>(
   what: string,
   find: () => T | undefined | Promise<T | undefined>,
 ): Promise<T> {
-  for (let tries = 0; tries < 300; tries++) {
+  for (let tries = 0; tries < 1200; tries++) {
     const found = await find();
     if (found !== undefined) return found;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
-  throw new Error(`${what} did not happen within 30 seconds`);
+  throw new Error(`${what} did not happen within 120 seconds`);
 }
 
 /** Returns the code and message of the error with which a call was rejected. */

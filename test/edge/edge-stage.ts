@@ -97,14 +97,14 @@ export function siteInfo(centre: StageMaster, name: string): Promise<SiteInfo> {
   return centre.rpc('site').call<SiteInfo>('show', { name });
 }
 
-/** Waits until a condition holds, for at most 20 seconds. */
+/** Waits until a condition holds, for at most 120 seconds. */
 export async function eventually(
   condition: () => boolean | Promise<boolean>,
   what = 'the condition',
 ): Promise<void> {
-  const end = Date.now() + 20_000;
+  const end = Date.now() + 120_000;
   while (!(await condition())) {
-    if (Date.now() > end) throw new Error(`${what} did not hold within 20 seconds`);
+    if (Date.now() > end) throw new Error(`${what} did not hold within 120 seconds`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }
