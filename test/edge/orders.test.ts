@@ -40,7 +40,7 @@ const acl = {
   ],
 } as const;
 
-const usual = { autoAccept: true, timeoutSeconds: 5, gatherJobTimeoutSeconds: 5, acl };
+const usual = { autoAccept: true, timeoutSeconds: 60, gatherJobTimeoutSeconds: 60, acl };
 
 /** Connects an embedded minion to a site. */
 async function join(
@@ -143,8 +143,7 @@ test("a site refuses what its policy does not permit, in the policy's own words"
 
 test('failures, silence and names without a key are in the result', async (t) => {
   const centre = await startCentre(t);
-  const options = { ...usual, timeoutSeconds: 1, gatherJobTimeoutSeconds: 1 };
-  const site = await startSite(t, centre, 'north', options);
+  const site = await startSite(t, centre, 'north', usual);
   await join(t, site, 'web1', { 'test.echo': () => 1 });
   await join(
     t,
