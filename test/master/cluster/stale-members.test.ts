@@ -14,7 +14,7 @@ import { testWhere } from '../../helpers/needs.ts';
 import { canMount, mountSmallDisk } from '../../helpers/small-disk.ts';
 
 const login = { username: 'ann', password: 'of-the-test', eauth: 'sharedsecret' };
-const staleAfterSeconds = 1;
+const staleAfterSeconds = 4;
 const onSmallDisk = testWhere(canMount, 'root, who may mount a tmpfs');
 
 interface Members {
@@ -23,7 +23,7 @@ interface Members {
   readonly b: ClusterMaster;
 }
 
-/** Starts two members. The second one becomes stale after a second. */
+/** Starts two members. The second one becomes stale after four seconds. */
 async function start(t: ExecutionContext, more: Partial<MasterOptions> = {}): Promise<Members> {
   const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-stale-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
