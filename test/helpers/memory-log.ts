@@ -19,6 +19,8 @@ export class MemoryLog {
   maxEntryBytes = 1_000_000;
   /** Returns the failure of the next append. */
   fault: () => AppendFault = () => undefined;
+  /** Delays each report of the end of the log. */
+  reports: Promise<void> = Promise.resolve();
   /** Whether announcements of members are dropped. */
   isQuiet = false;
   readonly #ids = new Map<string, number>();
@@ -135,6 +137,7 @@ class MemoryLogConnection implements TransactionLog {
   }
 
   async health(): Promise<LogHealth> {
+    await this.#log.reports;
     const { first, last } = this.#log;
     return { first, last, replicas: 1, currentReplicas: 1, server: 'memory' };
   }
