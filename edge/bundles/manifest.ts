@@ -17,6 +17,9 @@ export const bundleBounds = {
   manifestBytes: 16 * 2 ** 20,
 } as const;
 
+/** Path of the file with the approved plans. */
+export const ordersFile = 'orders.yml';
+
 /** Schema of a SHA-256 digest in hexadecimal digits. */
 export const Sha256 = Type.String({ pattern: '^[0-9a-f]{64}$' });
 
@@ -62,7 +65,7 @@ const check = compileSchema(ManifestSchema);
  * Names at the top of a bundle. `tree` contains directories of the centre below their absolute
  * paths.
  */
-const topNames: ReadonlySet<string> = new Set(['etc', 'tree', 'keys', 'orders.yml']);
+const topNames: ReadonlySet<string> = new Set(['etc', 'tree', 'keys', ordersFile]);
 
 /**
  * Checks that a path does not leave the directory of the bundle.
@@ -74,7 +77,7 @@ export function requireInnerPath(path: string): void {
     segments.every((it) => it !== '' && it !== '.' && it !== '..') &&
     !/[\0\\]/.test(path) &&
     topNames.has(segments[0] ?? '') &&
-    segments.length > 1 === (segments[0] !== 'orders.yml') &&
+    segments.length > 1 === (segments[0] !== ordersFile) &&
     Buffer.byteLength(path) <= bundleBounds.pathBytes;
   if (isInner) return;
   const shown = JSON.stringify(path.slice(0, 200));

@@ -7,13 +7,15 @@ import type { Stats } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { type CheckedConfig, ConfigError, checkMasterConfig, expandGlob } from '#config';
-import { isMissing } from '#runtime';
+import { isMissing, readTextIfPresent } from '#runtime';
 import { EdgeError } from '../errors.ts';
+import { parseApprovedPlans } from '../orders/approved-plan-file.ts';
 import { mapPaths, type PathOption, refusedOptions } from './bundle-options.ts';
 import {
   type BundleFile,
   bundleBounds,
   comparePaths,
+  ordersFile,
   requireInnerPath,
   requireValidFiles,
 } from './manifest.ts';
@@ -29,7 +31,7 @@ export interface PackedSource {
 /**
  * Reads the source of a release and stores its files.
  * @throws ConfigError for a mistake in the configuration, or an option that a release must not
- * contain; EdgeError ERR_BUNDLE_PATH, ERR_RELEASE
+ * contain; EdgeError ERR_BUNDLE_PATH, ERR_RELEASE, ERR_ORDER_INVALID for `orders.yml`
  */
 export async function packSource(source: string, objects: ObjectStore): Promise<PackedSource> {
   const checked = await checkMasterConfig(source);
@@ -42,7 +44,9 @@ export async function packSource(source: string, objects: ObjectStore): Promise<
   for (const { place, option } of placesIn(checked))
     await addPlace(collector, source, place, option);
   await collector.addTree('keys', path.join(source, 'keys'));
-  await collector.addTree('orders.yml', path.join(source, 'orders.yml'));
+  const orders = path.join(source, ordersFile);
+  parseApprovedPlans((await readTextIfPresent(orders)) ?? '');
+  await collector.addTree(ordersFile, orders);
   const files = collector.sorted();
   requireValidFiles(files);
   return { files, warnings: checked.warnings.map(({ message }) => message) };

@@ -7,7 +7,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { defineService, type ExtensionHost, type ServiceKey, version } from '#master';
-import { isMissing, retryDelayMs, sleepUntilAborted } from '#runtime';
+import { isMissing, readTextIfPresent, retryDelayMs, sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { EdgePart, SiteContext, SitePart } from '../parts.ts';
 import {
@@ -41,8 +41,8 @@ const retryDelays = { initialDelayMs: 5000, maxDelayMs: 600_000 };
 export interface BundleInUse {
   /** Returns the bundle in use, or `undefined` if the site has none. */
   current(): InstalledBundle | undefined;
-  /** Returns a file of the bundle in use, or `undefined` if it does not exist. */
-  readFile(inner: string): Promise<Buffer | undefined>;
+  /** Returns the text of a file of the bundle in use, or `undefined` if it does not exist. */
+  readText(inner: string): Promise<string | undefined>;
   /** Calls the listener each time the site has switched to another bundle. */
   onChange(listener: () => void): void;
 }
@@ -142,9 +142,8 @@ class SiteBundles implements BundleInUse {
     return this.#current;
   }
 
-  readFile(inner: string): Promise<Buffer | undefined> {
-    if (this.#current === undefined) return Promise.resolve(undefined);
-    return readIfPresent(path.join(this.#bundles.pathOf(this.#current.version), inner));
+  readText(inner: string): Promise<string | undefined> {
+    return readTextIfPresent(path.join(this.#context.directory, 'current', inner));
   }
 
   onChange(listener: () => void): void {
@@ -280,8 +279,7 @@ class SiteBundles implements BundleInUse {
         : await this.#fetch(target, this.#needsWhole ? undefined : former);
     this.#needsWhole = false;
     requireVersion(bundle.manifest);
-    const directory = this.#bundles.pathOf(bundle.version);
-    const [problem] = await this.#program.check(directory);
+    const [problem] = await this.#program.check(this.#bundles.pathOf(bundle.version));
     if (problem !== undefined) throw new EdgeError('ERR_BUNDLE_CHECK', problem);
     await this.#use(bundle, former);
   }

@@ -2,10 +2,19 @@
 
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
-import { checkMasterConfig, type MasterConfig, type OverlaidConfig, overlayConfig } from '#config';
+import {
+  ConfigError,
+  checkMasterConfig,
+  type MasterConfig,
+  type OverlaidConfig,
+  overlayConfig,
+} from '#config';
+import { readTextIfPresent } from '#runtime';
+import { EdgeError } from '../errors.ts';
+import { parseApprovedPlans } from '../orders/approved-plan-file.ts';
 import { BundleDirectory } from './bundle-directory.ts';
 import { mapPaths, permittedOptions } from './bundle-options.ts';
-import type { Manifest } from './manifest.ts';
+import { type Manifest, ordersFile } from './manifest.ts';
 
 /** Returns the path of the symbolic link to the bundle that a site uses. */
 export function currentBundle(stateDir: string): string {
@@ -21,8 +30,10 @@ export async function withBundle(
   config: MasterConfig,
   bundle: string = currentBundle(config.stateDir),
 ): Promise<OverlaidConfig> {
+  if (config.site === null) return { config, problems: [] };
+  const ofOrders = await mistakesOfOrders(bundle);
   const directory = path.join(bundle, 'etc');
-  if (config.site === null || !(await isDirectory(directory))) return { config, problems: [] };
+  if (!(await isDirectory(directory))) return { config, problems: ofOrders };
   const given = await checkMasterConfig(directory);
   const mapped = mapPaths(permittedOptions(given.settings), (place, option) =>
     option === 'catalog' && !path.isAbsolute(place)
@@ -31,7 +42,19 @@ export async function withBundle(
   );
   const { config: whole, problems } = overlayConfig(config, mapped, given.config.confFile);
   const ofFiles = given.problems.filter(({ code }) => code.startsWith('ERR_CONFIG'));
-  return { config: whole, problems: [...ofFiles, ...problems] };
+  return { config: whole, problems: [...ofFiles, ...problems, ...ofOrders] };
+}
+
+async function mistakesOfOrders(bundle: string): Promise<readonly ConfigError[]> {
+  const text = await readTextIfPresent(path.join(bundle, ordersFile));
+  try {
+    parseApprovedPlans(text ?? '');
+    return [];
+  } catch (cause) {
+    if (!(cause instanceof EdgeError)) throw cause;
+    const origin = { file: bundle, line: 0, key: '' };
+    return [new ConfigError('ERR_CONFIG_SYNTAX', origin, cause.message, { cause })];
+  }
 }
 
 /**

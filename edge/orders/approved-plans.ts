@@ -4,54 +4,14 @@
  * time.
  */
 
-import { readFile, readlink } from 'node:fs/promises';
-import path from 'node:path';
 import { Cron } from 'croner';
-import Type, { type Static } from 'typebox';
-import { parse } from 'yaml';
 import { bridgeServices } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
-import { compileSchema, isMissing, type JsonValue } from '#runtime';
-import { bundleInUse } from '../bundles/site-bundles.ts';
-import { EdgeError } from '../errors.ts';
+import { ordersFile } from '../bundles/manifest.ts';
+import { type BundleInUse, bundleInUse } from '../bundles/site-bundles.ts';
 import type { SiteContext } from '../parts.ts';
+import { type ApprovedPlan, parseApprovedPlans } from './approved-plan-file.ts';
 import type { CentreClock } from './centre-clock.ts';
-
-const strict = { additionalProperties: false };
-const Name = Type.String({ minLength: 1, maxLength: 255 });
-const Target = Type.Union([Type.String({ minLength: 1 }), Type.Array(Name)]);
-
-const Trigger = Type.Union([
-  /** Runs after the link has been lost for this number of seconds. */
-  Type.Object({ 'link-lost': Type.Integer({ minimum: 1, maximum: 2_000_000 }) }, strict),
-  /** Runs at each event whose tag matches this glob. */
-  Type.Object({ signal: Name }, strict),
-  /** Runs at this interval, in seconds. */
-  Type.Object({ every: Type.Integer({ minimum: 10, maximum: 2_000_000 }) }, strict),
-  /** Runs at the times of this cron expression, in local time. */
-  Type.Object({ cron: Name }, strict),
-]);
-
-const Approved = Type.Object(
-  {
-    on: Trigger,
-    /** Name of the plan in the catalog. */
-    plan: Name,
-    /** Targets by name of the plan's group. */
-    groups: Type.Record(Type.String(), Target),
-    params: Type.Optional(Type.Unsafe<Readonly<Record<string, JsonValue>>>(Type.Object({}))),
-  },
-  strict,
-);
-const fileCheck = compileSchema(
-  Type.Object(
-    { plans: Type.Record(Type.String({ pattern: '^[a-z0-9-]{1,63}$' }), Approved) },
-    strict,
-  ),
-);
-
-/** Approved plan: its trigger, and the plan that it runs. */
-export type ApprovedPlan = Readonly<Static<typeof Approved>>;
 
 /**
  * Interval at which the site stores its last contact with the centre, in milliseconds. A restart
@@ -59,50 +19,15 @@ export type ApprovedPlan = Readonly<Static<typeof Approved>>;
  */
 const saveIntervalMs = 5000;
 
-/** Maximum size of `orders.yml`, in bytes. */
-const maxFileBytes = 1_048_576;
-
-/**
- * Parses `orders.yml`.
- * @returns the approved plans by name
- * @throws EdgeError ERR_ORDER_INVALID
- */
-export function parseApprovedPlans(text: string): ReadonlyMap<string, ApprovedPlan> {
-  if (text.length > maxFileBytes) throw invalid(`it exceeds ${maxFileBytes} bytes`);
-  let plans: Readonly<Record<string, ApprovedPlan>>;
-  try {
-    plans = fileCheck.Parse(parse(text, { maxAliasCount: 0 }) ?? { plans: {} }).plans;
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw invalid(reason, { cause });
-  }
-  for (const [name, { on }] of Object.entries(plans)) {
-    if ('cron' in on) requireCron(name, on.cron);
-  }
-  return new Map(Object.entries(plans));
-}
-
-function requireCron(name: string, pattern: string): void {
-  try {
-    new Cron(pattern, { paused: true }).stop();
-  } catch (cause) {
-    throw invalid(`plan ${name}: cron ${pattern} is invalid`, { cause });
-  }
-}
-
-function invalid(reason: string, options?: ErrorOptions): EdgeError {
-  return new EdgeError('ERR_ORDER_INVALID', `orders.yml: ${reason}`, options);
-}
-
 /** Runs approved plans. Each plan runs at most once at a time. */
 export class ApprovedPlans {
   readonly #context: SiteContext;
   readonly #host: ExtensionHost;
   readonly #clock: CentreClock;
+  readonly #bundle: BundleInUse;
   readonly #running = new Map<string, Promise<void>>();
-  #bundle: string | undefined;
   #stop = new AbortController();
-  #lastLook: Promise<void> = Promise.resolve();
+  #lastRead: Promise<void> = Promise.resolve();
   #lastSave: Promise<void> = Promise.resolve();
   #saving: NodeJS.Timeout | undefined;
 
@@ -110,13 +35,14 @@ export class ApprovedPlans {
     this.#context = context;
     this.#host = context.host;
     this.#clock = clock;
+    this.#bundle = context.host.use(bundleInUse);
   }
 
   /** Reads the plans, and sets their triggers. */
   async start(): Promise<void> {
-    await this.#look();
-    this.#host.find(bundleInUse)?.onChange(() => {
-      this.#lastLook = this.#look().catch((error: unknown) => {
+    await this.#read();
+    this.#bundle.onChange(() => {
+      this.#lastRead = this.#read().catch((error: unknown) => {
         this.#host.logger.error(
           { err: error },
           'cannot read the approved plans; the former plans remain in use',
@@ -135,20 +61,15 @@ export class ApprovedPlans {
     clearInterval(this.#saving);
     this.#stop.abort();
     await this.#lastSave;
-    await Promise.allSettled([this.#lastLook, ...this.#running.values()]);
+    await Promise.allSettled([this.#lastRead, ...this.#running.values()]);
   }
 
-  /** Reads the plans again if the site has switched to another bundle. */
-  async #look(): Promise<void> {
-    const current = path.join(this.#context.directory, 'current');
-    const bundle = await readlink(current).catch(undefinedIfMissing);
-    if (bundle === this.#bundle) return;
-    const text = await readFile(path.join(current, 'orders.yml'), 'utf8').catch(undefinedIfMissing);
-    const plans = text === undefined ? new Map<string, ApprovedPlan>() : parseApprovedPlans(text);
+  /** Reads the plans of the bundle in use, and replaces the triggers of the former plans. */
+  async #read(): Promise<void> {
+    const plans = parseApprovedPlans((await this.#bundle.readText(ordersFile)) ?? '');
     this.#stop.abort();
     this.#stop = new AbortController();
     for (const [name, plan] of plans) this.#arm(name, plan, this.#stop.signal);
-    this.#bundle = bundle;
     this.#host.logger.info({ plans: plans.size }, 'the approved plans of the bundle are in use');
   }
 
@@ -247,9 +168,4 @@ export class ApprovedPlans {
       return { status: 'refused', reason: error instanceof Error ? error.message : String(error) };
     }
   }
-}
-
-function undefinedIfMissing(error: unknown): undefined {
-  if (isMissing(error)) return undefined;
-  throw error;
 }

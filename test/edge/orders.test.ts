@@ -6,7 +6,7 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import type { OrderInfo, OrderReport, OrderWork } from '#edge';
 import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
-import { parseApprovedPlans } from '#edge/orders/approved-plans.ts';
+import { parseApprovedPlans } from '#edge/orders/approved-plan-file.ts';
 import { type Order, readOrder, writeOrder } from '#edge/orders/order.ts';
 import {
   type CallArguments,

@@ -348,7 +348,7 @@ test('packs a source with everything that its options name', async (t) => {
     'catalog/one.yml': '{}',
     'keys/accepted/web1': 'key',
     'keys/revoked': 'old1\n',
-    'orders.yml': '{}',
+    'orders.yml': 'plans: {}',
     README: 'not packed',
   });
   const { files } = await packSource(source, centre.objects);
@@ -392,6 +392,13 @@ test('refuses options of a source that a site sets itself, and mistakes', async 
       `${key}: ${error.message}`,
     );
   }
+});
+
+test('refuses approved plans with a mistake', async (t) => {
+  const centre = new TestCentre(t);
+  const source = temporaryDirectory(t);
+  writeFiles(source, { master: '', 'orders.yml': 'plans: {failover: {plan: db.failover}}\n' });
+  await refuses(t, packSource(source, centre.objects), 'ERR_ORDER_INVALID');
 });
 
 test('refuses links and special files in a source', async (t) => {

@@ -100,6 +100,16 @@ test('a mistake in a bundle is a problem of the configuration of the site', asyn
   );
 });
 
+test('a mistake in the approved plans of a bundle is a problem of the site', async (t) => {
+  const directory = siteDirectory(t);
+  const bundle = path.join(directory, 'bundles', '2');
+  writeFiles(bundle, { 'orders.yml': 'plans: {failover: {plan: db.failover}}\n' });
+  t.deepEqual((await withBundle(configOf(directory))).problems, [], 'bundle 1 has no plans');
+  const { problems } = await withBundle(configOf(directory), bundle);
+  t.is(problems.length, 1);
+  t.regex(problems[0]?.message ?? '', /bundles\/2: orders\.yml: /);
+});
+
 test('the file server serves the tree of a bundle, but not its pillar, keys and options', async (t) => {
   const directory = siteDirectory(t);
   for (const version of ['1', '2']) {

@@ -1,0 +1,81 @@
+/**
+ * Form of `orders.yml`, which contains the approved plans of a release. The centre checks the file
+ * when it packs a release, and a site when it installs the bundle.
+ */
+
+import { Cron } from 'croner';
+import Type, { type Static } from 'typebox';
+import { parse } from 'yaml';
+import { compileSchema, type JsonValue } from '#runtime';
+import { EdgeError } from '../errors.ts';
+
+const strict = { additionalProperties: false };
+const Name = Type.String({ minLength: 1, maxLength: 255 });
+const Target = Type.Union([Type.String({ minLength: 1 }), Type.Array(Name)]);
+
+const Trigger = Type.Union([
+  /** Runs after the link has been lost for this number of seconds. */
+  Type.Object({ 'link-lost': Type.Integer({ minimum: 1, maximum: 2_000_000 }) }, strict),
+  /** Runs at each event whose tag matches this glob. */
+  Type.Object({ signal: Name }, strict),
+  /** Runs at this interval, in seconds. */
+  Type.Object({ every: Type.Integer({ minimum: 10, maximum: 2_000_000 }) }, strict),
+  /** Runs at the times of this cron expression, in local time. */
+  Type.Object({ cron: Name }, strict),
+]);
+
+const Approved = Type.Object(
+  {
+    on: Trigger,
+    /** Name of the plan in the catalog. */
+    plan: Name,
+    /** Targets by name of the plan's group. */
+    groups: Type.Record(Type.String(), Target),
+    params: Type.Optional(Type.Unsafe<Readonly<Record<string, JsonValue>>>(Type.Object({}))),
+  },
+  strict,
+);
+const fileCheck = compileSchema(
+  Type.Object(
+    { plans: Type.Record(Type.String({ pattern: '^[a-z0-9-]{1,63}$' }), Approved) },
+    strict,
+  ),
+);
+
+/** Approved plan: its trigger, and the plan that it runs. */
+export type ApprovedPlan = Readonly<Static<typeof Approved>>;
+
+/** Maximum size of `orders.yml`, in bytes. */
+const maxFileBytes = 1_048_576;
+
+/**
+ * Parses `orders.yml`.
+ * @returns the approved plans by name
+ * @throws EdgeError ERR_ORDER_INVALID
+ */
+export function parseApprovedPlans(text: string): ReadonlyMap<string, ApprovedPlan> {
+  if (text.length > maxFileBytes) throw invalid(`it exceeds ${maxFileBytes} bytes`);
+  let plans: Readonly<Record<string, ApprovedPlan>>;
+  try {
+    plans = fileCheck.Parse(parse(text, { maxAliasCount: 0 }) ?? { plans: {} }).plans;
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw invalid(reason, { cause });
+  }
+  for (const [name, { on }] of Object.entries(plans)) {
+    if ('cron' in on) requireCron(name, on.cron);
+  }
+  return new Map(Object.entries(plans));
+}
+
+function requireCron(name: string, pattern: string): void {
+  try {
+    new Cron(pattern, { paused: true }).stop();
+  } catch (cause) {
+    throw invalid(`plan ${name}: cron ${pattern} is invalid`, { cause });
+  }
+}
+
+function invalid(reason: string, options?: ErrorOptions): EdgeError {
+  return new EdgeError('ERR_ORDER_INVALID', `orders.yml: ${reason}`, options);
+}
