@@ -3,7 +3,7 @@
 import type { Static, TSchema } from 'typebox';
 import type { RawData, WebSocket } from 'ws';
 import type { WireValue } from '#minion-protocol';
-import { compileSchema, LimitExceeded, LinkedList, type ListNode, TokenBuckets } from '#runtime';
+import { LimitExceeded, LinkedList, type ListNode, TokenBuckets } from '#runtime';
 import { EdgeError, type EdgeErrorCode } from '../errors.ts';
 import { edgeLimits } from '../limits.ts';
 import { decodeFrame, encodeFrame, type Frame, maxFrameBytes, maxParamsBytes } from './frames.ts';
@@ -44,12 +44,11 @@ export class LinkHandlers<From> {
         `cannot add a handler for ${message.name}: it already has a handler, or this side sends it`,
       );
     }
-    const check = compileSchema(message.params);
     this.#rows.set(message.name, {
       class: message.class,
       maxBytes: message.maxBytes ?? maxFrameBytes,
       run: async (params, from) => {
-        if (!check.Check(params)) throw refusedParams(message.name);
+        if (!message.paramsCheck.Check(params)) throw refusedParams(message.name);
         // MessagePack can encode every value that matches the schema of a reply.
         return (await handler(params as Static<P>, from)) as WireValue;
       },
@@ -168,7 +167,7 @@ export class LinkPeer<From> implements LinkCaller {
       throw new EdgeError('ERR_SITE_MESSAGE', `${message.name}: too large: ${bytes.length} bytes`);
     }
     const result = await this.#exchange(id, message.class, bytes, signal);
-    if (compileSchema(message.reply).Check(result)) return result as Static<R>;
+    if (message.replyCheck.Check(result)) return result as Static<R>;
     throw new EdgeError('ERR_SITE_MESSAGE', `${message.name}: the reply is malformed`);
   }
 

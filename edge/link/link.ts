@@ -5,14 +5,15 @@
 
 import type { Readable } from 'node:stream';
 import type { Static, TSchema } from 'typebox';
+import { compileSchema, type SchemaCheck } from '#runtime';
 
 /** Classes of requests, in the order in which waiting requests are sent. */
 export const linkClasses = ['alarm', 'order', 'signal', 'return', 'fact'] as const;
 
 export type LinkClass = (typeof linkClasses)[number];
 
-/** Kind of request, with its name, sender, class and schemas. */
-export interface LinkMessage<P extends TSchema = TSchema, R extends TSchema = TSchema> {
+/** Declaration of a kind of request. */
+interface MessageDeclaration<P extends TSchema, R extends TSchema> {
   /** Unique name, such as `log.append`. */
   readonly name: string;
   readonly sender: 'site' | 'centre';
@@ -23,11 +24,22 @@ export interface LinkMessage<P extends TSchema = TSchema, R extends TSchema = TS
   readonly maxBytes?: number;
 }
 
+/** Kind of request, with its name, sender, class, schemas and the checks of the schemas. */
+export interface LinkMessage<P extends TSchema, R extends TSchema>
+  extends MessageDeclaration<P, R> {
+  readonly paramsCheck: SchemaCheck<P>;
+  readonly replyCheck: SchemaCheck<R>;
+}
+
 /** Declares a kind of request. */
 export function defineMessage<P extends TSchema, R extends TSchema>(
-  message: LinkMessage<P, R>,
+  declaration: MessageDeclaration<P, R>,
 ): LinkMessage<P, R> {
-  return message;
+  return {
+    ...declaration,
+    paramsCheck: compileSchema(declaration.params),
+    replyCheck: compileSchema(declaration.reply),
+  };
 }
 
 /** Handler of one kind of request. If it throws an `EdgeError`, the sender receives this error. */
