@@ -1,7 +1,7 @@
 /** Runs the work of an order at a site, if the policy of the site permits it. */
 
 import { bridgeServices, type CommandResult } from '#heat-bridge';
-import { callOf, type ExtensionHost, type JobUpdate } from '#master';
+import { callOf, type ExtensionHost, isFailureCode, type JobUpdate } from '#master';
 import { EdgeError } from '../errors.ts';
 import { type Order, type OrderWork, subjectOfOrder } from './order.ts';
 import { noResults, type OrderResult } from './order-rows.ts';
@@ -88,8 +88,8 @@ async function runJob(
   for await (const update of updates) {
     if (update.type === 'published') counts.addUnaddressed(update.missing);
     if (update.type === 'return') {
-      const isGood = update.success !== false && (update.retcode === 0 || update.retcode === null);
-      counts.add(update.minion, isGood ? undefined : `retcode ${String(update.retcode)}`);
+      const hasFailed = update.success === false || isFailureCode(update.retcode);
+      counts.add(update.minion, hasFailed ? `retcode ${String(update.retcode)}` : undefined);
     }
     if (update.type === 'finished') {
       for (const minion of [...update.silent, ...update.reconnecting]) counts.addSilent(minion);
