@@ -105,7 +105,7 @@ export {
   textsOf,
 } from './settings.ts';
 export { planSignals, type SignalPlan } from './signal-plan.ts';
-export type { SiteOptions, SitesOptions } from './site-options.ts';
+export { type SiteOptions, type SitesOptions, siteName } from './site-options.ts';
 export { type LoadedTenants, loadSaltConfig, loadTenants, type SaltConfig } from './tenants.ts';
 export type { SslOptions, TransportName } from './transport-options.ts';
 export { findUnserved, type UnservedOption } from './unserved-options.ts';

@@ -19,7 +19,7 @@ import {
 } from './schema.ts';
 
 /** Form of the name of a site: part of a host name, so that it can begin the ids of its jobs. */
-const siteName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+export const siteName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 const centreAddress = textWhere(
   (value) => /^(https:\/\/|http:\/\/(127\.0\.0\.1|\[::1\]|localhost)(:|\/|$))[^\s]*$/.test(value),

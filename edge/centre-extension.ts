@@ -15,7 +15,7 @@ import { renewKey, verifyRenewal } from './identity/renewal.ts';
 import { siteMethods } from './identity/site-methods.ts';
 import { SiteRegistry } from './identity/site-registry.ts';
 import { CentreConnections } from './link/centre-connections.ts';
-import { edgePath } from './link/site-connection.ts';
+import { edgePath } from './link/edge-address.ts';
 import { openEntries } from './log/centre-entries.ts';
 import { handleSignals } from './log/centre-signals.ts';
 import { Ingest } from './log/ingest.ts';

@@ -7,6 +7,7 @@ import { request as httpsRequest } from 'node:https';
 import type { SiteOptions } from '#config';
 import { writeFileAtomically } from '#runtime';
 import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
+import { edgeAddress } from '../link/edge-address.ts';
 import { generateKey, isSignedBy, publicBytesOf, signParts } from './ed25519.ts';
 import {
   checkJoinReply,
@@ -62,7 +63,7 @@ export async function joinSite(
     key: publicKey.toString('base64url'),
     proof: signParts(key, joinPurpose, [Buffer.from(text)]).toString('base64url'),
   };
-  const reply = await post(`${site.centre.replace(/\/+$/, '')}/site/v1/join`, body, site.ca);
+  const reply = await post(`${edgeAddress(site.centre)}/join`, body, site.ca);
   const root = reply.root === undefined ? undefined : Buffer.from(reply.root, 'base64');
   const signature = Buffer.from(reply.signature, 'base64url');
   if (!isSignedBy(ticket.centreKey, ...signedReply(text, publicKey, root), signature)) {

@@ -3,6 +3,7 @@
  */
 
 import { createHash, type KeyObject, randomBytes } from 'node:crypto';
+import { siteName } from '#config';
 import type { ExtensionHost } from '#master';
 import { StoreError } from '#store';
 import { EdgeError } from '../errors.ts';
@@ -61,9 +62,6 @@ export interface TicketRequest {
 export interface SiteConnection {
   readonly lastContactAt: number;
 }
-
-/** Pattern that names of sites must match. */
-const siteName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 const sites = ['centre', 'site'] as const;
 const maxAttempts = 16;

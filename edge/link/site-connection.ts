@@ -18,6 +18,7 @@ import { sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { SiteIdentity } from '../identity/site-files.ts';
 import { bindingOf } from './binding.ts';
+import { edgeAddress } from './edge-address.ts';
 import { maxFrameBytes } from './frames.ts';
 import {
   encodeHello,
@@ -45,9 +46,6 @@ const answerMs = 30_000;
 
 /** Duration after which a connection counts as stable, in milliseconds. */
 const stableMs = 30_000;
-
-/** Path of the edge routes below the address of the centre. */
-export const edgePath = '/site/v1';
 
 export interface SiteConnectionOptions {
   readonly options: Pick<SiteOptions, 'behindProxy' | 'ca' | 'centre'>;
@@ -125,7 +123,7 @@ export class SiteConnection implements SiteLink {
   }
 
   async get(path: string, maxBytes: number, signal?: AbortSignal): Promise<Readable> {
-    const url = `${centreUrl(this.#options.options.centre)}${edgePath}${path}`;
+    const url = `${edgeAddress(this.#options.options.centre)}${path}`;
     const ca = await this.#readCa();
     const settings = {
       agent: this.#agent,
@@ -205,7 +203,7 @@ export class SiteConnection implements SiteLink {
       );
     }
     const ca = await this.#readCa();
-    const url = `${centreUrl(options.centre).replace(/^http/, 'ws')}${edgePath}/link`;
+    const url = `${edgeAddress(options.centre).replace(/^http/, 'ws')}/link`;
     const socket = new WebSocket(url, {
       perMessageDeflate: false,
       maxPayload: maxFrameBytes,
@@ -299,11 +297,6 @@ export class SiteConnection implements SiteLink {
     const { ca } = this.#options.options;
     return ca === undefined ? undefined : await readFile(ca);
   }
-}
-
-/** Returns the address of a centre without a slash at its end. */
-function centreUrl(centre: string): string {
-  return centre.replace(/\/+$/, '');
 }
 
 /** Sends heartbeats. Ends the connection if no message arrives in time after a heartbeat. */
