@@ -117,7 +117,8 @@ class Stage {
       () =>
         eventually('the release at all sites', async () => {
           const [release] = await this.#rpc().call<readonly ReleaseState[]>('releases.list');
-          return release?.state === 'done' ? release.installed : undefined;
+          const isInstalled = release?.state === 'done' && release.installed === names.length;
+          return isInstalled ? release.installed : undefined;
         }),
       (installed) => installed === names.length,
     );

@@ -93,6 +93,16 @@ export function siteStatus(site: StageMaster): Promise<SiteStatus> {
   return site.rpc('edge').call<SiteStatus>('status');
 }
 
+/** Whether the master of a site answers. It does not while it restarts for a release. */
+export async function isServing(site: StageMaster): Promise<boolean> {
+  try {
+    await siteStatus(site);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 export function siteInfo(centre: StageMaster, name: string): Promise<SiteInfo> {
   return centre.rpc('site').call<SiteInfo>('show', { name });
 }

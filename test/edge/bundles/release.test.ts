@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import test from 'ava';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
-import { eventually, startCentre, startSite } from '../edge-stage.ts';
+import { eventually, isServing, startCentre, startSite } from '../edge-stage.ts';
 import { sitesSection } from '../sections.ts';
 import { initKeys, publish, writeFiles } from './release-stage.ts';
 
@@ -37,6 +37,7 @@ test('a release reaches a site, and replaces files, pillar and policy', async (t
     return release?.state === 'done';
   }, 'the release is done');
   t.is(readFileSync(`${current}/tree${trees}/pillar/app.sls`, 'utf8'), 'app: one\n');
+  await eventually(() => isServing(site), 'the site serves with the first release');
   const pillar = await site.server.master.pillar.show({ minion: 'web1' });
   t.is(pillar instanceof Map ? pillar.get('app') : pillar.app, 'one');
   const { master } = site.server;
