@@ -32,13 +32,10 @@ export async function openCentre(
   options: SitesOptions,
 ): Promise<OpenExtension> {
   const key = await openCentreKey(host);
-  const sites = new SiteRegistry(host, key);
+  const sites = await SiteRegistry.open(host, key);
   const links = new CentreConnections({ key, sites, now: host.now, logger: host.logger });
-  await host.shared.follow(['centre', 'site'], (change) => {
-    // Check the registry first, because another member of the cluster may have revoked the site.
-    const name = (change.type === 'put' ? change.entry.key : change.key).at(-1);
-    if (name !== undefined) links.endUnless(name);
-  });
+  // Another member of the cluster may have revoked the site.
+  sites.onChanged((name) => links.endUnless(name));
   const ingest = new Ingest({ host, options, links });
   links.handle(renewKey, async ({ key: nextKey, proof }, { site }) => {
     if (!verifyRenewal(site, nextKey, proof)) {

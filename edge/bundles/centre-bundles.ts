@@ -76,7 +76,7 @@ class CentreBundles {
         rows: host.shared,
         rings: options.rings,
         stopAtFailures: options.stopAtFailures,
-        sites: () => sites.joined(),
+        sites: () => sites.joined,
         isConnected: (site) => links.callerOf(site) !== undefined,
         now: host.now,
       },
@@ -150,7 +150,7 @@ class CentreBundles {
       const before = this.#releases.published;
       await this.#releases.report(site, report);
       if (this.#releases.published !== before) this.#notifySites();
-      const wanted = await this.#releases.wantedBy(site);
+      const wanted = this.#releases.wantedBy(site);
       return wanted === undefined ? {} : { wanted };
     });
   }
@@ -300,16 +300,10 @@ class CentreBundles {
 
   /** Notifies each connected site of the release that it must install. */
   #notifySites(): void {
-    this.#tryNotifySites().catch((err: unknown) =>
-      this.#host.logger.error({ err }, 'cannot notify sites of the release that they must install'),
-    );
-  }
-
-  async #tryNotifySites(): Promise<void> {
     const { sites, links } = this.#context;
-    for (const site of await sites.joined()) {
+    for (const site of sites.joined) {
       const caller = links.callerOf(site);
-      const wanted = caller && (await this.#releases.wantedBy(site));
+      const wanted = caller && this.#releases.wantedBy(site);
       if (wanted === undefined) continue;
       caller?.call(wantedMessage, wanted, this.#host.closing).catch((err: unknown) => {
         this.#host.logger.debug({ site, err }, 'cannot notify a site of a release');

@@ -69,8 +69,8 @@ export interface ReleasesOptions {
   readonly rows: Pick<SharedArea, 'follow' | 'list' | 'write'>;
   readonly rings: Rings;
   readonly stopAtFailures: number;
-  /** Returns the names of all joined sites. */
-  readonly sites: () => Promise<readonly string[]>;
+  /** Returns the names of all joined sites. After a change it returns another array. */
+  readonly sites: () => readonly string[];
   readonly isConnected: (site: string) => boolean;
   readonly now: () => number;
 }
@@ -81,7 +81,14 @@ export class Releases {
   readonly #releases = new Map<number, Release>();
   readonly #reports = new Map<string, SiteRelease>();
   readonly #mutex = new Mutex();
-  #members: { readonly mark: string; readonly rings: ReadonlyMap<string, number> } | undefined;
+  /** Result of the last call of `#ringsOf`. */
+  #assigned:
+    | {
+        readonly version: number;
+        readonly sites: readonly string[];
+        readonly rings: ReadonlyMap<string, number>;
+      }
+    | undefined;
 
   private constructor(options: ReleasesOptions) {
     this.#options = options;
@@ -248,7 +255,7 @@ export class Releases {
 
   /** Advances the published release to the next ring as long as the current ring is complete. */
   async #advance(): Promise<void> {
-    const sites = await this.#options.sites();
+    const sites = this.#options.sites();
     for (;;) {
       const { published: release } = this;
       if (release === undefined || release.state !== 'releasing') return;
@@ -264,11 +271,11 @@ export class Releases {
   /**
    * Returns the release that a site must install, or `undefined` if it must not change its release.
    */
-  async wantedBy(site: string): Promise<WantedRelease | undefined> {
+  wantedBy(site: string): WantedRelease | undefined {
     const { published, proven } = this;
     const used = this.#reports.get(site)?.version ?? 0;
     if (published === undefined || used >= published.version) return undefined;
-    const index = this.#ringsOf(published, await this.#options.sites()).get(site);
+    const index = this.#ringsOf(published, this.#options.sites()).get(site);
     const isItsTurn = index !== undefined && index <= published.ring;
     const isActive = published.state === 'releasing' || published.state === 'done';
     if (isItsTurn && isActive) {
@@ -307,11 +314,11 @@ export class Releases {
 
   /** Returns the index of the first ring that contains each site. */
   #ringsOf({ version, rings }: Release, sites: readonly string[]): ReadonlyMap<string, number> {
-    const mark = `${version} ${sites.join(' ')}`;
-    if (this.#members?.mark === mark) return this.#members.rings;
+    const known = this.#assigned;
+    if (known?.version === version && known.sites === sites) return known.rings;
     const places = rings.map((name) => this.#options.rings[name] ?? 100);
     const found = assignRings(version, places, sites);
-    this.#members = { mark, rings: found };
+    this.#assigned = { version, sites, rings: found };
     return found;
   }
 

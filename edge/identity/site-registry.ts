@@ -70,11 +70,30 @@ export class SiteRegistry {
   readonly #host: Pick<ExtensionHost, 'now' | 'shared'>;
   readonly #key: KeyObject;
   readonly #onRevoked: ((name: string) => void)[] = [];
+  readonly #onChanged: ((name: string) => void)[] = [];
   #connectionOf: (name: string) => SiteConnection | undefined = () => undefined;
+  readonly #joined = new Set<string>();
+  /** The names in `#joined`, sorted. `undefined`: must be sorted again. */
+  #sortedJoined: readonly string[] | undefined;
 
-  constructor(host: Pick<ExtensionHost, 'now' | 'shared'>, key: KeyObject) {
+  private constructor(host: Pick<ExtensionHost, 'now' | 'shared'>, key: KeyObject) {
     this.#host = host;
     this.#key = key;
+  }
+
+  /** @param key online key of the centre */
+  static async open(
+    host: Pick<ExtensionHost, 'now' | 'shared'>,
+    key: KeyObject,
+  ): Promise<SiteRegistry> {
+    const registry = new SiteRegistry(host, key);
+    await host.shared.follow([...sites], (change) => {
+      if (change.type !== 'put') return;
+      const site = siteRow.decode(change.entry);
+      registry.#noteState(site);
+      for (const listener of registry.#onChanged) listener(site.name);
+    });
+    return registry;
   }
 
   /** Sets the function that returns the connection of a site. */
@@ -85,6 +104,11 @@ export class SiteRegistry {
   /** Calls the listener after a site was revoked or its key was replaced. */
   onRevoked(listener: (name: string) => void): void {
     this.#onRevoked.push(listener);
+  }
+
+  /** Calls the listener after a member of the cluster has changed the row of a site. */
+  onChanged(listener: (name: string) => void): void {
+    this.#onChanged.push(listener);
   }
 
   /** Issues a ticket. Earlier unused tickets of this name become invalid. */
@@ -203,14 +227,10 @@ export class SiteRegistry {
     return found;
   }
 
-  /** Returns the names of all sites that have joined. */
-  async joined(): Promise<readonly string[]> {
-    const names: string[] = [];
-    for await (const entry of this.#host.shared.list([...sites])) {
-      const { name, state } = siteRow.decode(entry);
-      if (state === 'joined') names.push(name);
-    }
-    return names;
+  /** Names of all sites that have joined, sorted. A change creates another array. */
+  get joined(): readonly string[] {
+    this.#sortedJoined ??= [...this.#joined].sort();
+    return this.#sortedJoined;
   }
 
   /** Stores the last contact of a site. */
@@ -260,16 +280,27 @@ export class SiteRegistry {
     for (let attempt = 1; ; attempt += 1) {
       const entry = await this.#host.shared.get(key);
       const known = entry && siteRow.decode(entry);
-      const value = siteRow.encode(change(known));
+      const changed = change(known);
+      const value = siteRow.encode(changed);
       try {
         const ifRevision = entry?.revision ?? 0;
         await this.#host.shared.write([{ op: 'put', key, value, ifRevision }]);
+        // In a cluster, `follow` reports this change, and later changes in their order.
+        if (this.#host.shared.cluster === undefined) this.#noteState(changed);
         return known;
       } catch (error) {
         const isRaced = error instanceof StoreError && error.code === 'ERR_REVISION';
         if (!isRaced || attempt === maxAttempts) throw error;
       }
     }
+  }
+
+  #noteState({ name, state }: SiteRow): void {
+    const isJoined = state === 'joined';
+    if (isJoined === this.#joined.has(name)) return;
+    if (isJoined) this.#joined.add(name);
+    else this.#joined.delete(name);
+    this.#sortedJoined = undefined;
   }
 
   #tellRevoked(name: string): void {

@@ -6,6 +6,7 @@
 import type { UserSubject } from '#acl';
 import { AuthorizationError, type ExtensionHost, type StateOperation } from '#master';
 import { compileSchema, LimitExceeded } from '#runtime';
+import { writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
 import { edgeLimits } from '../limits.ts';
@@ -133,7 +134,7 @@ export class CentreOrders {
    * LimitExceeded
    */
   async issue({ sites: wanted, work, validSeconds, by }: OrderRequest): Promise<OrderInfo> {
-    const sites = await this.#sitesOf(wanted);
+    const sites = this.#sitesOf(wanted);
     for (const site of sites) this.#requireRight(by, site, work);
     this.#requirePlaces(sites);
     const id = await this.#host.freshJid();
@@ -145,21 +146,19 @@ export class CentreOrders {
       validUntil: issuedAt + validSeconds * 1000,
     };
     const issuer = { name: row.by, groups: [...(by?.groups ?? [])] };
-    const texts = sites.map((site) => {
+    const queued = sites.flatMap((site) => {
       const order: Order = { id, site, by: issuer, work, issuedAt, validUntil: row.validUntil };
-      return { site, text: writeOrder(order, this.#context.sign) };
+      return this.#queueOperations(order, writeOrder(order, this.#context.sign));
     });
-    const value = orderRow.encode(row);
-    await this.#host.shared.write([{ op: 'put', key: ['orders', id], value }]);
-    for (const { site, text } of texts) await this.#queue(id, site, text, row.validUntil);
+    await writeInParts(this.#host.shared, [
+      { op: 'put', key: ['orders', id], value: orderRow.encode(row) },
+      ...queued,
+    ]);
+    for (const site of sites) this.#enqueue(site, id);
     this.#host.logger.info(
       { order: id, kind: work.kind, by: row.by, sites: sites.length },
       'order issued',
     );
-    for (const site of sites) {
-      const caller = this.#context.links.callerOf(site);
-      if (caller !== undefined) this.giveAll(site, caller);
-    }
     return this.#infoOf(id, row, await this.#siteRows(id));
   }
 
@@ -293,21 +292,14 @@ export class CentreOrders {
     this.notify(id);
   }
 
-  async #queue(id: string, site: string, text: string, validUntil: number): Promise<void> {
+  #queueOperations({ id, site, validUntil }: Order, text: string): readonly StateOperation[] {
     const result: OrderResult = { ...noResults, state: 'waiting' };
-    await this.#host.shared.write([
-      {
-        op: 'put',
-        key: ['order-sites', id, site],
-        value: orderSiteRow.encode({ result, at: this.#host.now() }),
-      },
-      {
-        op: 'put',
-        key: ['order-queue', site, id],
-        value: queuedOrderRow.encode({ text, validUntil }),
-      },
-    ]);
-    this.#enqueue(site, id);
+    const row = orderSiteRow.encode({ result, at: this.#host.now() });
+    const value = queuedOrderRow.encode({ text, validUntil });
+    return [
+      { op: 'put', key: ['order-sites', id, site], value: row },
+      { op: 'put', key: ['order-queue', site, id], value },
+    ];
   }
 
   #enqueue(site: string, id: string): void {
@@ -324,8 +316,8 @@ export class CentreOrders {
   }
 
   /** @throws EdgeError ERR_SITE_UNKNOWN for a name or glob that matches no site */
-  async #sitesOf(wanted: readonly string[]): Promise<readonly string[]> {
-    const joined = await this.#context.sites.joined();
+  #sitesOf(wanted: readonly string[]): readonly string[] {
+    const { joined } = this.#context.sites;
     const found = wanted.map((pattern) => {
       const matches = compileGlob(pattern);
       const names = joined.filter((name) => matches(name));

@@ -27,7 +27,7 @@ async function stage(sites: number, rings: Rings = defaults, stopAtFailures = 2)
       rows,
       rings,
       stopAtFailures,
-      sites: async () => names,
+      sites: () => names,
       isConnected: (site) => connected.has(site),
       now: () => 0,
     },
@@ -54,7 +54,7 @@ async function stage(sites: number, rings: Rings = defaults, stopAtFailures = 2)
     wanting: async (version) => {
       const found: string[] = [];
       for (const site of names) {
-        if ((await releases.wantedBy(site))?.version === version) found.push(site);
+        if (releases.wantedBy(site)?.version === version) found.push(site);
       }
       return found;
     },
