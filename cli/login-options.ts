@@ -34,7 +34,7 @@ export function addLoginOptions(command: Command, flags = '-a, --auth'): Command
   return command
     .option(
       `${flags} <eauth>`,
-      'log in with this eauth back end, and act with the rights of the user',
+      'log in with this eauth back end; the command then has the rights of the user',
     )
     .addOption(new Option('--eauth <eauth>').hideHelp())
     .addOption(new Option('--external-auth <eauth>').hideHelp())

@@ -76,7 +76,7 @@ export function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
   const isPlain = protocol === 'http:' && isThisHost(hostname);
   if (protocol !== 'https:' && !isPlain)
     throw new TypeError(
-      "the address must begin with https:; http: is only allowed for this machine's loopback addresses",
+      'the address must begin with https:; http: is allowed for loopback addresses only',
     );
   const prefix = pathname.replace(/\/+$/, '');
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };

@@ -83,7 +83,7 @@ export class ClusterJobs implements OtherMembers {
         .catch((error: unknown) => {
           log.error(
             { jid: entry.key[1], err: error },
-            'cannot publish a job that another member of the cluster started',
+            "cannot publish another cluster member's job to the minions of this member",
           );
         });
     });
@@ -126,7 +126,7 @@ export class ClusterJobs implements OtherMembers {
     if (now() + clock - at > publishedWithinMs) {
       log.warn(
         { jid: load.jid, member: by },
-        'job was not published to minions of this member: the message from the other member arrived too late',
+        'this member did not publish a job to its minions: the request of another member arrived too late',
       );
       return;
     }
@@ -148,7 +148,7 @@ export class ClusterJobs implements OtherMembers {
     publisher.publish(load, addresseesOf(minions)).catch((error: unknown) => {
       log.error(
         { jid, err: error },
-        'cannot publish a job that another member of the cluster started',
+        "cannot publish another cluster member's job to the minions of this member",
       );
     });
   }

@@ -60,7 +60,10 @@ export class PkiMirror {
     await forEachFile(toWrite, (id) => this.#write(id));
     if (differing.length > 0) {
       const fields = { count: differing.length, minions: differing.slice(0, maxNamed) };
-      this.#log.warn(fields, 'replaced keys in pki_dir that differed from the keys of the cluster');
+      this.#log.warn(
+        fields,
+        'some keys in pki_dir differed from those of the cluster, and were replaced',
+      );
     }
     this.#endings.push(
       this.#keys.onChange(({ id }) => this.#enqueue(() => this.#write(id), id)),

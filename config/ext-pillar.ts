@@ -155,7 +155,13 @@ function explainItem(item: Setting): readonly ConfigError[] {
   const modules = settingsOf(item).filter(([name]) => extPillarModules.includes(name));
   const problems = modules.flatMap(([name, options]) => explainModule(name, options));
   if (problems.length > 0) return problems;
-  return [typeError(item.origin, item.value, 'a map of one module to its options')];
+  return [
+    typeError(
+      item.origin,
+      item.value,
+      'a map with one key: the name of a module, with the options of the module as its value',
+    ),
+  ];
 }
 
 function explainModule(name: string, options: Setting): readonly ConfigError[] {

@@ -151,7 +151,9 @@ const saltenvs = custom<readonly GitSaltenv[]>(
 function explainSaltenv(env: Setting): readonly ConfigError[] {
   const parameters = parametersIn(env);
   if (parameters === undefined) {
-    return [typeError(env.origin, env.value, 'a list of maps: ref, root or mountpoint')];
+    return [
+      typeError(env.origin, env.value, 'a list of maps with the key ref, root or mountpoint'),
+    ];
   }
   return refusals(saltenvSection, { ...env, value: new Map(parameters) });
 }
@@ -248,14 +250,14 @@ function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
   const refusal = typeError(
     item.origin,
     item.value,
-    'an address, or a map of one address to its parameters',
+    'an address, or a map with one key: an address, with the parameters as its value',
   );
   if (remote === undefined || others.length > 0) return [refusal];
   const [id, { value }] = remote;
   if (withId(id, {}, []) === undefined) return [refusal];
   const parameters = read ?? parametersIn(remote[1]);
   if (parameters === undefined) {
-    return [typeError(item.origin, value, 'a list of maps, each of one parameter to its value')];
+    return [typeError(item.origin, value, 'a list of maps with one parameter each')];
   }
   const problems = parameters.flatMap(([name, found]) => {
     const origin = originOfMember(item.origin, name);

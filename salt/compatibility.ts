@@ -306,7 +306,7 @@ export function withCompatibilityTables(
     const [before, after] = [text.indexOf(begin), text.indexOf(end)];
     if (before === -1 || after < before)
       throw new TypeError(
-        `the page lacks the markers of the table ${kind}: "${begin}" and "${end}"`,
+        `the page has no markers for the table ${kind}: add "${begin}" and "${end}"`,
       );
     const head = text.slice(0, before + begin.length);
     return `${head}\n\n${compatibilityTable(rows, kind)}\n${text.slice(after)}`;

@@ -80,7 +80,7 @@ class HttpApiExtension implements MasterExtension {
     } catch (error) {
       this.#host?.logger.error(
         { err: error },
-        'could not load the renewed TLS certificate; the previous one remains in use',
+        'could not load the renewed TLS certificate; the previous certificate remains in use',
       );
       return [];
     }

@@ -259,7 +259,7 @@ export class HeldRows {
         .catch((error: unknown) => {
           log.warn(
             { run: id, err: error },
-            'cannot release a run to the other members immediately; they take it over when they detect that this process has stopped',
+            'cannot hand a run over to the other members immediately; another member takes it over when it detects that this process has stopped',
           );
         });
     }

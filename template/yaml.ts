@@ -39,7 +39,7 @@ function createLenientLexer(): Lexer {
 function ignoreIndent(lexer: Lexer, method: string): void {
   const parse: unknown = Reflect.get(lexer, method);
   if (typeof parse !== 'function')
-    throw new TypeError(`internal error: the YAML lexer has no method ${method}`);
+    throw new TypeError(`internal error: the YAML lexer does not define ${method}`);
   Reflect.set(lexer, method, function* lenient(): Generator<unknown, unknown> {
     const least: unknown = Reflect.get(lexer, 'indentNext');
     Reflect.set(lexer, 'indentNext', 0);

@@ -92,7 +92,11 @@ function addExplain(acl: Command, context: CommandContext): void {
     .option('--group <name...>', 'groups of a user')
     .option('--eauth <name>', 'eauth back end that authenticated the user')
     .option('--role <name...>', 'roles in the Keystone project')
-    .option('--domain <name>', 'name or id of the domain of the project and its user', 'Default')
+    .option(
+      '--domain <name>',
+      'name or id of the Keystone domain; the project and the user belong to it',
+      'Default',
+    )
     .option('--user <name>', 'name or id of the user that acts for the project', '-')
     .addOption(configOption())
     .addOption(jsonOption())

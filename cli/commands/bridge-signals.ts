@@ -48,12 +48,12 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
       'file with the handle attribute from Heat, as JSON or text; - reads standard input',
     )
     .option('--minion <ids...>', 'ids of minions that may signal the handle')
-    .option('--glob <patterns...>', 'globs on the ids of minions that may signal the handle')
+    .option('--glob <patterns...>', 'globs; minions with matching ids may signal the handle')
     .option('-N, --nodegroup <names...>', 'nodegroups whose minions may signal the handle')
     .option('--project <names...>', 'projects whose enrolled minions may signal the handle')
     .option(
       '--member <names...>',
-      'members of a group for which a minion may signal with heat/<alias>/<member>',
+      'names of group members; minions signal for a member with the tag heat/<alias>/<member>',
     )
     .option('--empty-is-success', 'treat an event without data as SUCCESS instead of FAILURE')
     .option('--stack <name>', 'stack whose quota applies to the signals')

@@ -44,7 +44,7 @@ interface RunPlanOptions extends PlanOptions {
 function addPlanCommands(bridge: Command, context: CommandContext): void {
   bridge
     .command('follow')
-    .description('print all updates of the run of a plan, from its beginning')
+    .description('print all updates of a run of a plan, oldest first')
     .argument('<id>')
     .addOption(configOption())
     .addOption(jsonOption())
@@ -55,7 +55,7 @@ function addPlanCommands(bridge: Command, context: CommandContext): void {
     });
   bridge
     .command('cancel')
-    .description('cancel the run of a plan, undo its completed steps, and print its outcome')
+    .description('cancel a run of a plan, undo the completed steps, and print the outcome')
     .argument('<id>')
     .option('--no-undo', 'do not undo completed steps')
     .addOption(configOption())
@@ -94,7 +94,7 @@ export function parseGroupTarget(text: string, before: GroupTargets = {}): Group
     throw new InvalidArgumentError('expected NAME=TARGET.');
   }
   if (Object.hasOwn(before, name))
-    throw new InvalidArgumentError('a target is given twice for this group.');
+    throw new InvalidArgumentError('this group already has a target.');
   return { ...before, [name]: target.includes(',') ? target.split(',') : target };
 }
 
@@ -268,7 +268,7 @@ function addRun(bridge: Command, context: CommandContext): void {
     .option('-p, --params <json>', 'parameters, as a JSON object', parseParameters)
     .option(
       '--key <key>',
-      'idempotency key; a second call with the same key returns the run of the first',
+      'idempotency key; a second call with the same key starts no run and returns the first one',
     )
     .option(
       '--project <name>',

@@ -198,7 +198,7 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
     .option('--address <ip>', 'IP address of the machine; only this address can use the ticket')
     .option(
       '--agent',
-      'let the machine claim its key through the metadata agent of its network instead of the URL in the option enroll: url',
+      'let the machine claim its key through the metadata agent; by default, it uses the URL in the option enroll: url',
     )
     .option(
       '--master <address...>',
@@ -217,7 +217,7 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
     .option('--minion-config <dir>', 'configuration directory of the minion (default: /etc/salt)')
     .option(
       '--merge-user-data <file>',
-      'file with other user-data for the machine, which is merged into the output',
+      'file with user-data of your own; it is merged into the output',
     )
     .option('--lifetime <seconds>', 'validity of the ticket, in seconds', parseCount)
     .option(
@@ -250,7 +250,7 @@ function addImport(enroll: Command, context: CommandContext, open: OpenBridge): 
     .command('import')
     .description('accept the keys of all minions in a list; if one entry is invalid, accept none')
     .argument('<file>', 'JSON: a list of {id, publicKey or fingerprint, project?}; - for stdin')
-    .option('--project <name>', 'project of minions without a project in the list');
+    .option('--project <name>', 'project of the minions whose entry in the list has no project');
   withCommonOptions(command).action(
     async (file: string, options: CommonOptions & { readonly project?: string }) => {
       const minions = await readMinionList(file, options.project, context);
@@ -279,7 +279,7 @@ function addShowCommands(enroll: Command, context: CommandContext, open: OpenBri
   });
   const wait = enroll
     .command('wait')
-    .description('wait until a minion signs in or its enrolment fails')
+    .description('wait until a minion signs in, or until its enrolment fails')
     .argument('<number>');
   withCommonOptions(wait).action(async (number: string, { configDir }: CommonOptions) => {
     await followEnrolment(await open(configDir), number, context);

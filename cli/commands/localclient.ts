@@ -30,7 +30,9 @@ export function defineLocalClient(command: Command, context: CommandContext): vo
     );
   command
     .command('disable')
-    .description("stop serving Salt's own clients, and remove their client configuration and key")
+    .description(
+      "stop serving Salt's own clients, and remove the configuration and key written for them",
+    )
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -81,7 +81,7 @@ export function defineMigrate(command: Command, context: CommandContext): void {
     .argument('[dir]', 'configuration directory of salt-master', '/etc/salt')
     .option(
       '--write <file>',
-      'write the smallest policy to this new file, for example in master.d, with the permissions of the main file',
+      'write the smallest policy to this new file, for example in master.d; owner and file mode are those of the main configuration file',
     )
     .addOption(
       new Option(

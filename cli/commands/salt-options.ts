@@ -74,7 +74,11 @@ export function addSaltOptions(command: Command): void {
       new Option('--batch-safe-size <n>', 'batch size for --batch-safe-limit').default('8'),
     )
     .option('--failhard', 'start no further minions of a batch after the first failure')
-    .option('--subset <n>', 'run only on n minions of the target, chosen at random', parseCount)
+    .option(
+      '--subset <n>',
+      'choose n minions of the target at random, and run only on them',
+      parseCount,
+    )
     .option('-s, --static', 'print all returns together when the job has ended')
     .option('-p, --progress', 'show the progress, and a summary instead of the returns')
     .option('-d, --doc', 'print the documentation of a function, or of all functions')
@@ -87,7 +91,7 @@ export function addSaltOptions(command: Command): void {
     .option('--return <names>', 'returners to which the minions send their returns')
     .option(
       '--start-event',
-      'make minions of Salt 3008 and later emit an event when they start the job',
+      'make minions emit an event when they start the job; requires Salt 3008 or later on the minion',
     )
     .option(
       '--metadata <map>',

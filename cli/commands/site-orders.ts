@@ -124,11 +124,16 @@ function addPlan(order: Command, context: CommandContext): void {
 function addEnrol(order: Command, context: CommandContext): void {
   const enrol = order
     .command('enrol')
-    .description('create the ticket of a machine at a site; the result has the ticket')
+    .description(
+      'make a site create an enrolment ticket for a machine; the result contains the ticket',
+    )
     .argument('<sites>', sitesArgument)
     .argument('<minion>', 'id of the minion')
     .requiredOption('--project <name>', 'owner of the machine')
-    .option('--instance <id>', 'instance that may use the ticket; default: any')
+    .option(
+      '--instance <id>',
+      'id of the only instance that may use the ticket; default: any instance',
+    )
     .option('--lifetime <seconds>', 'validity of the ticket in seconds', parseCount);
   withOrderOptions(enrol).action(
     async (

@@ -60,7 +60,7 @@ function openCentre(context: CommandContext, configDir: string): Promise<Extensi
 function addInit(keys: Command, context: CommandContext): void {
   const init = keys
     .command('init')
-    .description('create the offline keys of this centre: three of root, one of targets')
+    .description('create the offline keys of this centre: three root keys and one targets key')
     .argument('<directory>', 'new directory for the key files; move them to separate places');
   withCommonOptions(init).action(async (directory: string, { configDir, json }: CommonOptions) => {
     const { createRoot, createSigningKey } = await import('#edge');
@@ -85,7 +85,9 @@ function addInit(keys: Command, context: CommandContext): void {
 function addRotate(keys: Command, context: CommandContext): void {
   const rotate = keys
     .command('rotate')
-    .description('replace the keys of a role; two of the present root keys must sign')
+    .description(
+      'replace the keys of a role; requires signatures with two of the current root keys',
+    )
     .argument('[directory]', 'new directory for the key files; not for the online keys')
     .requiredOption('--keys <directory>', 'directory with at least two of the root keys')
     .addOption(
@@ -145,9 +147,13 @@ function addPush(site: Command, context: CommandContext): void {
 function addRollback(site: Command, context: CommandContext): void {
   const rollback = site
     .command('rollback')
-    .description('release the content of an earlier release again, to all rings at once')
+    .description('publish the content of an earlier release as a new release, to all rings at once')
     .requiredOption('--key <file>', 'key file of the role targets')
-    .option('--to <version>', 'earlier release; default: the one before', parseCount);
+    .option(
+      '--to <version>',
+      'number of the earlier release; default: the one before the latest published release',
+      parseCount,
+    );
   withCommonOptions(rollback).action(async (options: PushOptions) => {
     const client = await openCentre(context, options.configDir);
     const former = options.to ?? (await formerRelease(client));
@@ -216,7 +222,7 @@ function addList(site: Command, context: CommandContext): void {
 function addClaims(site: Command, context: CommandContext): void {
   const claims = site
     .command('claims')
-    .description('list the keys of minions that sites have accepted, and no release contains');
+    .description('list the minion keys that a site has accepted but no release contains');
   withCommonOptions(claims).action(async ({ configDir, json }: CommonOptions) => {
     const client = await openCentre(context, configDir);
     const found = await client.call<readonly KeyClaim[]>('releases.claims');

@@ -36,7 +36,7 @@ function withCommonOptions(command: Command): Command {
 function addTicket(site: Command, context: CommandContext): void {
   const ticket = site
     .command('ticket')
-    .description('create a ticket with which a site joins this centre once')
+    .description('create a ticket for one site to join this centre')
     .argument('<name>', 'name of the site')
     .option('--url <address>', "address of this centre's HTTP API; default: this host and its port")
     .option('--hours <count>', 'validity in hours; default: 24', parseCount);
@@ -57,7 +57,7 @@ function addTicket(site: Command, context: CommandContext): void {
 function addJoin(site: Command, context: CommandContext): void {
   const join = site
     .command('join')
-    .description('join the centre of a ticket; the master of this site need not run')
+    .description('join the centre that issued the ticket; the master of this site may be stopped')
     .argument('<ticket>', 'ticket of the centre; - reads it from standard input');
   withCommonOptions(join).action(async (text: string, { configDir, json }: CommonOptions) => {
     const ticket = text === '-' ? await readFileOrStandardInput('-', context) : text;
@@ -94,7 +94,7 @@ function addShow(site: Command, context: CommandContext): void {
 function addRevoke(site: Command, context: CommandContext): void {
   const revoke = site
     .command('revoke')
-    .description('revoke the key of a site and end its connection')
+    .description('revoke the key of a site, and disconnect the site')
     .argument('<name>', 'name of the site');
   withCommonOptions(revoke).action(async (name: string, { configDir, json }: CommonOptions) => {
     const client = await context.openExtension(configDir, 'site');

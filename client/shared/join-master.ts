@@ -162,7 +162,7 @@ class Member implements MasterSource {
       onEnded: (pid) =>
         this.#log.error(
           { pid },
-          'this process ended the process that ran the shared master, because it did not respond',
+          'the process that ran the shared master did not respond; this process has ended it',
         ),
     });
     await new Promise<void>((resolve, reject) => {
@@ -268,7 +268,7 @@ class Member implements MasterSource {
     } catch (error) {
       this.#log.error(
         { err: error },
-        'cannot read the configuration again; the previous configuration stays in effect',
+        'cannot reload the configuration; the previous configuration stays in effect',
       );
     }
   }

@@ -149,7 +149,7 @@ function decodeStep(reader: ByteReader): WriteStep {
       return { op, stream: reader.text(), value: reader.buffer() };
     default:
       throw new RangeError(
-        'an entry of the log has a step of an unknown type: a later version wrote it; upgrade this member',
+        'a log entry, written by a later version, has a step of an unknown type; upgrade this member',
       );
   }
 }

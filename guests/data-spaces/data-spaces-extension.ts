@@ -100,10 +100,7 @@ const openDataSpaces: BridgeExtensionModule['open'] = async (host, { sections, n
     start: () => {
       state.cluster?.onHeld(() => {
         spaces.takeOver().catch((err: unknown) => {
-          host.logger.error(
-            { err },
-            'could not delete the values of data spaces that have been removed',
-          );
+          host.logger.error({ err }, 'could not delete the values of removed data spaces');
         });
       });
       if (poller !== undefined) polling = poller.run(closing);

@@ -112,19 +112,19 @@ export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceR
   for (const [role, { writes = {}, minions }] of Object.entries(roles)) {
     if (Object.keys(writes).length > 0 && minions.length > 1) {
       throw formError(
-        `roles.${role}.minions: must list one minion only, because the role writes values`,
+        `roles.${role}.minions: must list only one minion, because the role writes values`,
       );
     }
   }
   const interpreted = findInterpretedText(roles);
   if (interpreted !== undefined) {
     throw formError(
-      `roles.${interpreted.path.join('.')}: the name of a value ${interpreted.expected}`,
+      `roles.${interpreted.path.join('.')}: the name of a value in the space ${interpreted.expected}`,
     );
   }
   const minions = minionsOfSpace(registration);
   if (new Set(minions).size < minions.length)
-    throw formError('roles: a minion is listed in more than one role');
+    throw formError('roles: a minion can have only one role');
   const keys = writtenKeys(roles).size;
   if (keys > keysPerStack) {
     const text = `the space declares ${keys} values, more than keys_per_stack (${keysPerStack})`;

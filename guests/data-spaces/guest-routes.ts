@@ -75,7 +75,7 @@ export function addGuestRoutes(
   ): void => {
     if (!requests.permits(minion, fun, kwargs)) {
       throw new AuthorizationError(
-        `no rule permits the minion of this machine to call the runner ${fun}`,
+        `no rule permits this machine's minion to call the runner ${fun}`,
       );
     }
   };

@@ -67,9 +67,7 @@ export function addGuestSignalRoute(
       const subject = { kind: 'minion', id: minion } as const;
       const { effect } = host.decide({ subject, action: 'signal', resource });
       if (effect !== 'allow') {
-        throw new AuthorizationError(
-          'no rule permits the minion of this machine to send this signal',
-        );
+        throw new AuthorizationError("no rule permits this machine's minion to send the signal");
       }
       const taken = await intake.accept({ tag, data, sender: minion, request: undefined });
       if (taken.kind === 'accepted') return {};

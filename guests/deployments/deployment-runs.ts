@@ -100,7 +100,7 @@ export class DeploymentRuns {
       if (host.closing.aborted) return undefined;
       host.logger.error(
         { err: error, deployment: record.id },
-        'internal error during the run of a deployment; reporting its result as unknown',
+        'internal error while running a deployment; its result is reported as unknown',
       );
       return failedResult('unknown', 'internal error of the master during the run; see its log');
     }

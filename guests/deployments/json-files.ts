@@ -34,7 +34,7 @@ function filesConfig({ group, config, paths }: GroupConfig, read: typeof filesOf
   if (outside !== undefined) {
     throw configError(
       place,
-      `the file ${outside.path} is not below one of the paths that the catalog entry permits`,
+      `the catalog entry does not permit the file ${outside.path}: it is outside the permitted paths`,
     );
   }
   return {

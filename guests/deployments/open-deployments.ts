@@ -169,7 +169,7 @@ export async function openDeployments(
     changed.catch((error: unknown) => {
       log.error(
         { err: error },
-        'could not apply the change of a registered stack to its deployments',
+        'could not apply a change of a registered stack to the deployments of the stack',
       );
     });
   };

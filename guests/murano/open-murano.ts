@@ -141,7 +141,7 @@ function requireSignature(
     if (acceptsUnsigned) return;
     throw new ExecutionPlanError(
       errorCodes.malformed,
-      'the execution plan is rejected: the project has no public key under murano: keys, and unsigned plans are not permitted',
+      'the execution plan is rejected: unsigned plans are not permitted, and the option murano: keys has no public key of the project',
     );
   }
   // The signed text contains the id of the guest, so the signature is valid for this guest only.
@@ -234,7 +234,7 @@ function parametersOf(
     if (value !== undefined) return value;
     throw new ExecutionPlanError(
       errorCodes.malformed,
-      `the Body uses args.${parameter}, which Parameters does not contain`,
+      `the Body uses args.${parameter}, but Parameters has no value for it`,
     );
   };
   if ('parameter' in argument) {
@@ -251,7 +251,7 @@ function parametersOf(
   if (hasParameter && !hasOwnText) return given;
   throw new ExecutionPlanError(
     errorCodes.malformed,
-    'the Body passes an argument, but the catalog entry has no field argument to receive it',
+    'the Body passes an argument, but the catalog entry has no field named argument',
   );
 }
 

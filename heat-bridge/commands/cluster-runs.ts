@@ -97,10 +97,7 @@ export class ClusterRuns<C extends object> {
     const { log } = this.#options;
     const cancel = (): void => {
       this.rows.cancel(id, run.undoesOnCancel).catch((error: unknown) => {
-        log.error(
-          { run: id, err: error },
-          'could not cancel a run that another cluster member executes',
-        );
+        log.error({ run: id, err: error }, 'could not make another cluster member cancel a run');
       });
     };
     run.cancelled.addEventListener('abort', cancel, { once: true });

@@ -455,7 +455,7 @@ export class CommandRunner {
     } catch (error) {
       host.logger.error(
         { command: live.command, jid: live.id, err: error },
-        'internal error during the run of a command; the run has failed',
+        'internal error while running a command; the run has failed',
       );
       if (isCarried) await cluster?.rows.forget(live.id);
       return () => live.fail(error);

@@ -72,7 +72,11 @@ function checkSources(
   for (const [keyword, source] of Object.entries(sources)) {
     const field = `arguments.${keyword}`;
     if (!keywordForm.test(keyword))
-      throw catalogError(name, field, 'must be a valid name of a keyword argument');
+      throw catalogError(
+        name,
+        field,
+        'not a valid name for a keyword argument: use letters, digits and _, and do not begin with a digit or __',
+      );
     if (state === undefined && reservedKeywords.has(keyword) && unsafe === undefined) {
       throw catalogError(
         name,

@@ -30,7 +30,7 @@ export function requireMergeable(text: string, format: string): void {
   }
   if (hasSaltMinion(text, 0)) {
     throw userDataError(
-      'the section salt_minion of the given cloud-config would override the settings of the bridge; pass its conf and grains in the fields config and grains of POST /bridge/v1/enrolments',
+      'the given cloud-config has a section salt_minion, which would override the settings of the bridge; remove it, and pass its conf and grains as config and grains to POST /bridge/v1/enrolments',
     );
   }
 }

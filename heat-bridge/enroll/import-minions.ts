@@ -59,7 +59,10 @@ function toEnrolment(minion: KnownMinion, index: number, parts: ImportParts): En
   const { id, project, instance, expires } = minion;
   const place = `entry ${index + 1}`;
   if (!parts.admission.takesId(id))
-    throw importError(place, 'id must be a minion id that the option minion_ids permits');
+    throw importError(
+      place,
+      'id must be a valid minion id, and the option minion_ids must permit it',
+    );
   if (project.length === 0 || project.length > 255)
     throw importError(place, 'project must have 1 to 255 characters');
   const fingerprint = fingerprintOfKnownMinion(minion, place);

@@ -126,7 +126,10 @@ export async function openEnrolment(
   else await transitions.resumeTickets();
   repository.onFollowed = (enrolment) => {
     transitions.followed(enrolment).catch((error: unknown) => {
-      log.error({ err: error }, 'could not record that another cluster member accepted a ticket');
+      log.error(
+        { err: error },
+        'another cluster member accepted a ticket; this member could not record it',
+      );
     });
   };
   const stopHearing = admission.onHeard((id) => {
@@ -179,7 +182,7 @@ export async function openEnrolment(
           transitions.takeOver().catch((error: unknown) => {
             log.error(
               { err: error },
-              'could not complete the enrolment changes of a cluster member that has failed',
+              'a cluster member has failed; this member could not complete its enrolment changes',
             );
           });
         });

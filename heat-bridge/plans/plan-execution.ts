@@ -230,7 +230,7 @@ export class PlanExecution {
   #step(name: string): CompiledStep {
     const step = this.#options.plan.steps.find((it) => it.name === name);
     if (step === undefined)
-      throw new TypeError('internal error: the plan does not contain the step');
+      throw new TypeError('internal error: the plan has no step with this name');
     return step;
   }
 

@@ -331,7 +331,7 @@ export class PlanRunner {
     } catch (error) {
       host.logger.error(
         { plan: live.plan, jid: live.id, err: error },
-        'internal error during the run of a plan; the run has failed',
+        'internal error while running a plan; the run has failed',
       );
       if (key !== undefined) await cluster?.rows.forget(live.id);
       return () => live.fail(error);

@@ -147,7 +147,7 @@ export class StepRunner {
     const { live, logger } = this.#options;
     logger.error(
       { plan: live.plan, jid: live.id, err: error },
-      'internal error during a step of a plan; the step has failed',
+      'internal error while running a step of a plan; the step has failed',
     );
     return 'internal error of the bridge; see its log';
   }

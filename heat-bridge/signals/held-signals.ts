@@ -117,7 +117,7 @@ export class HeldSignals {
       .catch((error: unknown) => {
         this.#options.log.error(
           { err: error },
-          'could not store the data of a held signal; the signal still waits for its handle',
+          'could not store the data of a held signal; the signal keeps waiting for its handle',
         );
       })
       .finally(() => this.#work.delete(work));

@@ -157,7 +157,7 @@ export async function openSignals(
     held.releaseAll(handle).catch((error: unknown) => {
       log.error(
         { alias: handle.alias, err: error },
-        'could not queue held signals for delivery after their handle was registered',
+        'a handle was registered; its held signals could not be queued for delivery',
       );
     });
   const begin = (ended: AbortSignal): void => {

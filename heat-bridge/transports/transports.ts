@@ -371,7 +371,7 @@ export function parseDestination(given: unknown): Destination {
   if (form === '') throw destinationError('the handle must not be empty');
   if (typeof form === 'string' && isSignalUrl.test(form)) {
     throw destinationError(
-      'a signal_url cannot be used without a login; use the alarm_url of the policy, or a JSON object that contains this URL as alarm_url, and auth_url, user_id, password and project_id',
+      'a signal_url requires a login; use the alarm_url of the policy instead, or give a JSON object with this URL as alarm_url, and with auth_url, user_id, password and project_id',
     );
   }
   for (const { handle } of Object.values(handleRows)) {

@@ -43,7 +43,7 @@ export async function createAuth(deps: AuthDeps) {
   for (const one of replaced) {
     log.warn(
       one,
-      'a different master key in the PKI directory was replaced by the key of the cluster',
+      'the PKI directory had another master key; it was replaced by the key of the cluster',
     );
   }
   const masterKeys = await openOwnKeys(fixed, 'master', fixed.keyPass);
@@ -82,7 +82,7 @@ export async function createAuth(deps: AuthDeps) {
       Promise.all(onKeyDeleted.map((forget) => forget(id))).catch((error: unknown) => {
         log.error(
           { minion: id, err: error },
-          'cannot delete the data of a minion after its key was deleted',
+          'the key of a minion was deleted, but the data of the minion cannot be deleted',
         );
       });
     });

@@ -285,7 +285,7 @@ export class Revocation {
       this.#underWay = this.rotate().catch((error: unknown) => {
         this.#options.log.error(
           { err: error },
-          'publish key rotation failed after a key was revoked',
+          'a minion key was revoked, but the rotation of the publish key failed',
         );
       });
     }, waitMs);

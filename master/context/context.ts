@@ -162,7 +162,7 @@ async function openEmbedded(
       if (isFull)
         log.error(
           { directory },
-          'disk of the store is full: new data is not stored until it has free space',
+          'the disk of the store is full: the master stores no new data until the disk has free space',
         );
       else log.info({ directory }, 'disk of the store has free space again');
       tell(isFull);
@@ -170,7 +170,7 @@ async function openEmbedded(
     onUpgrade: ({ from, to, old }) =>
       log.warn(
         { from, to, old: old.file, bytes: old.bytes },
-        'store upgraded to the current layout; the old store is available as a backup',
+        'the store was upgraded to the current layout; a backup of the old store was kept',
       ),
     onFenced: (error) => {
       log.fatal(

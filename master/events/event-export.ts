@@ -172,7 +172,7 @@ export class EventExporter {
         if (signal.aborted) return;
         // The store rejects writes or is too slow for the rate of events. All pending events are
         // lost.
-        log.error({ err }, 'events for export were lost: they could not be stored');
+        log.error({ err }, 'some events could not be stored for export, and are lost');
         if (unwritten > 0) this.#reportDropped(unwritten, 'the store rejected the write');
         else this.#reportDropped(capacity, 'the store was too slow');
         await sleepUntilAborted(retryDelays.initialDelayMs, signal);

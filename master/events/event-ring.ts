@@ -312,7 +312,7 @@ export class EventRing {
     } catch (error) {
       this.#parts.log.warn(
         { err: error },
-        'cannot record that all events were stored; after a restart, readers will be notified that events may be missing',
+        'cannot mark the events as complete; after a restart, readers will be notified that events may be missing',
       );
     }
   }
@@ -383,7 +383,7 @@ export class EventRing {
     } catch (error) {
       this.#parts.log.warn(
         { err: error, events: waiting.length },
-        'events were lost: they could not be written to the store',
+        'some events could not be written to the store, and are lost',
       );
       this.#isAfterLoss = true;
       return;
@@ -429,7 +429,7 @@ export class EventRing {
   #lose(): void {
     this.#parts.log.warn(
       { events: this.#waiting.length },
-      'events were lost: too many were waiting to be written',
+      'too many events were waiting to be written; some are lost',
     );
     this.#waiting = [];
     this.#waitingBytes = 0;

@@ -102,7 +102,7 @@ export class FunctionCaller {
     this.#finish(ready, options).catch((error: unknown) => {
       this.#options.log.error(
         { jid: ready.jid, err: error },
-        'cannot store the result of a runner or wheel function that was started',
+        'cannot store the result of a runner or wheel function',
       );
     });
     return { jid: ready.jid, tag: ready.tag };

@@ -181,7 +181,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
       if (minions.length === 0) return;
       context.log.warn(
         { minions },
-        'these minions do not reconnect after a restart of the master; restart each of them then',
+        'if the master restarts, these minions do not reconnect by themselves; restart each of them after the master',
       );
     },
     startPresenceEvents: () => {

@@ -189,7 +189,7 @@ export class RequestChannel {
       if (!(error instanceof StoreError)) throw error;
       this.#options.log.warn(
         { minion: minionId, code: error.code },
-        'cannot store the protocol version of a minion; lower versions are rejected only until the next start',
+        'cannot store the protocol version of a minion; after a restart, the master accepts lower versions from it again',
       );
     }
   }

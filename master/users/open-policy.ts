@@ -67,7 +67,7 @@ function logPolicyMode({ acl }: ReloadableConfig, log: Logger): void {
   if (mode !== 'learn') return;
   log.warn(
     { actions: learnActions },
-    'acl mode is learn: requests that no rule permits are allowed and recorded',
+    'acl mode is learn: the master permits requests without a rule, and records them',
   );
 }
 

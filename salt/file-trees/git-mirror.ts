@@ -192,7 +192,7 @@ export class GitMirror {
     try {
       await this.update();
       if (this.#loggedFailure !== '')
-        this.#log.info({ remote: this.place }, 'a git remote can be fetched again');
+        this.#log.info({ remote: this.place }, 'fetching a git remote works again');
       this.#loggedFailure = '';
     } catch (err) {
       // A repeated failure is logged once.

@@ -29,7 +29,8 @@ export function outcomeOfConditions(
   functions: ConditionFunctions,
 ): Outcome | undefined {
   for (const name of notServed) {
-    if (args.has(name)) throw new SlsError(`${name} is not served: this master runs no commands`);
+    if (args.has(name))
+      throw new SlsError(`${name} is not supported: this master runs no shell commands`);
   }
   const onlyIf = args.get('onlyif');
   const unless = args.get('unless');
@@ -71,7 +72,9 @@ function truthOf(
   functions: ConditionFunctions,
 ): boolean | undefined {
   if (typeof condition === 'string') {
-    throw new SlsError(`${kind} with a command is not served: this master runs no commands`);
+    throw new SlsError(
+      `${kind} with a shell command is not supported: this master runs no shell commands`,
+    );
   }
   if (!isPillarMap(condition) || !condition.has('fun')) return undefined;
   return isTrue(partOf(callOf(condition, functions), condition.get('get_return')));

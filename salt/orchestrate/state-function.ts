@@ -57,7 +57,9 @@ export async function beginOnce(
 ): Promise<BegunWork | undefined> {
   const begun = await step?.begin();
   if (begun?.wasBegun === true) {
-    throw new SlsError(`another member stopped while running ${what}; the work may be partly done`);
+    throw new SlsError(
+      `another member stopped while running ${what}; parts of it may have taken effect`,
+    );
   }
   return begun;
 }

@@ -264,7 +264,7 @@ export class PeerPublisher {
     const fun = calls.map((call) => call.fun);
     this.#options.log.info(
       { minion: minionId, fun, tgt: minions.slice(0, 10), rule: decision.reason, ...leftOut },
-      'published a job that a minion requested',
+      'published a job at the request of a minion',
     );
     const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
     const caller = { user: minionId, requestedBy: minionId, by };
@@ -312,7 +312,7 @@ export class PeerPublisher {
     if (decision.effect === 'allow') return { calls, addressed, decision };
     counters.count(`peer-${decision.rule}`);
     const { rule, reason } = decision;
-    log.info({ minion: subject.id, rule, reason }, 'rejected a job that a minion requested');
+    log.info({ minion: subject.id, rule, reason }, "rejected a minion's request for a job");
     return undefined;
   }
 
@@ -409,7 +409,7 @@ export class PeerRunner {
       counters.count(`runner-${decision.rule}`);
       log.info(
         { minion: minionId, rule: decision.rule },
-        'rejected a runner that a minion requested',
+        "rejected a minion's request for a runner",
       );
       return {};
     }
@@ -421,7 +421,7 @@ export class PeerRunner {
     if (!(await cache.addMark(minionId, mark))) return {};
     log.info(
       { minion: minionId, fun: call.fun, rule: decision.reason },
-      'starting a runner that a minion requested',
+      'starting a runner at the request of a minion',
     );
     try {
       const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };

@@ -137,7 +137,7 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
         }
         log.error(
           { minion: request.id, source: source.name, err },
-          'a source of external pillar failed for a minion',
+          'an external pillar failed for a minion',
         );
         errors.push(`Failed to load ext_pillar ${source.name}. Please see master log for details.`);
         return undefined;

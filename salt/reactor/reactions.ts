@@ -119,7 +119,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
       .catch((error: unknown) => {
         log.warn(
           { err: error },
-          'cannot take over the pending reactions of another member; trying again',
+          'cannot take over the pending reactions of another cluster member; trying again',
         );
       });
   };

@@ -89,7 +89,7 @@ function verify(id: PlainData, body: Body): void {
 function verifyFunctions(place: string, state: string, args: readonly PlainData[]): void {
   const names = args.filter((arg) => typeof arg === 'string');
   if (names.some((name) => name.trim().includes(' '))) {
-    throw new FormError(`${place} has a function name with a space; a colon may be missing`);
+    throw new FormError(`${place}: the function name contains a space; a colon may be missing`);
   }
   const count = names.length + (state.includes('.') ? 1 : 0);
   if (count === 0 && state !== 'require' && state !== 'watch') {

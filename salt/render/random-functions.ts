@@ -34,7 +34,7 @@ export function randomFunctions(onUse: () => void): Readonly<Record<string, Salt
       const characters = charactersOf(given);
       if (characters === '')
         throw new TypeError(
-          'the text would have no allowed characters; enable lowercase, uppercase, digits, punctuation or whitespace',
+          'the arguments exclude all characters; enable lowercase, uppercase, digits, punctuation or whitespace',
         );
       const chosen = Array.from({ length: Math.max(0, length) }, () => {
         return characters.charAt(randomInt(characters.length));

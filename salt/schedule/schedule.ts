@@ -41,7 +41,10 @@ export class Schedule {
     const { store, now, duties } = this.#deps.context;
     duties?.onHeld(() => {
       this.#takeOver().catch((err: unknown) => {
-        this.#deps.context.log.error({ err }, 'cannot take over the schedule from another member');
+        this.#deps.context.log.error(
+          { err },
+          'cannot take over the schedule from another cluster member',
+        );
       });
     });
     for (const entry of this.#entries) {
@@ -144,7 +147,7 @@ export class Schedule {
         const { jid, missing } = update;
         log.warn(
           { schedule: name, jid, fun, missing },
-          'a scheduled job names minions without an accepted key',
+          'the target of a scheduled job names minions without an accepted key',
         );
       }
       if (update.type !== 'finished') continue;

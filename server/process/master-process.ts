@@ -184,7 +184,7 @@ function switchToAccount(
   } else if (change.kind === 'impossible') {
     logger.warn(
       { user: config.user },
-      'cannot change to the configured user: only root can do this; the master runs as the current user',
+      'cannot change to the configured user, because the process is not root; the master runs as the current user',
     );
   }
   if (process.getuid?.() === 0) {

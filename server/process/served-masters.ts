@@ -146,7 +146,7 @@ export class ServedMasters {
         await this.#closeMasters().catch((error: unknown) => {
           log.logger.error(
             { err: error },
-            'cannot close the tenants that had started before another tenant failed',
+            'a tenant failed to start, and the tenants started before it cannot be closed',
           );
         });
         throw tenant === undefined ? cause : toTenantError(tenant, cause, log.logger);

@@ -190,7 +190,7 @@ saltbridge:
     'DIR/master:6: gitfs_remotes[1]:ssl_verify: found a text, expected true or false',
     'DIR/master:7: gitfs_remotes[1]:root: found nothing, expected text',
     'DIR/master:10: gitfs_remotes[1]:https://git.example.org/formula.git[3]:saltenv[0]:dev[0]:reff: unknown option; did you mean ref?',
-    'DIR/master:12: gitfs_remotes[3]: found a list, expected an address, or a map of one address to its parameters',
+    'DIR/master:12: gitfs_remotes[3]: found a list, expected an address, or a map with one key: an address, with the parameters as its value',
     'DIR/master:14: reactor[0]:deploy/done[1]: found a text, expected a file: salt://…, or an absolute path',
     'DIR/master:15: reactor[1]: found a list, expected a map of one tag to a list of its files',
     'DIR/master:18: ext_pillar[0]:minion_files:directory: found a text, expected an absolute path',

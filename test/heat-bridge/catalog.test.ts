@@ -61,12 +61,12 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   [
     'a keyword with a dot',
     { ...base, function: 'test.kwarg', arguments: { 'a.b': 'text' } },
-    /must be a valid name of a keyword argument/,
+    /not a valid name for a keyword argument/,
   ],
   [
     'a keyword that Salt reserves',
     { ...base, function: 'test.kwarg', arguments: { __kwarg__: 'text' } },
-    /must be a valid name of a keyword argument/,
+    /not a valid name for a keyword argument/,
   ],
   [
     'runas',

@@ -33,10 +33,7 @@ export class ContentBudget {
   addBytes(count: number, place: string): void {
     this.#bytes += count;
     if (this.#bytes > this.#limits.bytes) {
-      throw configError(
-        place,
-        `the contents of all files together exceed ${this.#limits.bytes} bytes`,
-      );
+      throw configError(place, `the files have more than ${this.#limits.bytes} bytes in total`);
     }
   }
 
@@ -49,7 +46,7 @@ export class ContentBudget {
     if (this.#tags > this.#limits.tags) {
       throw configError(
         place,
-        `the Mustache templates of all files together render more than ${this.#limits.tags} tags`,
+        `the Mustache templates of the files render more than ${this.#limits.tags} tags in total`,
       );
     }
   }

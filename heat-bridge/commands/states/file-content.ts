@@ -35,7 +35,10 @@ export function fileBytes(
   if (!isPlainMap(context)) throw configError(`${place}: context`, 'must be a map');
   const text = utf8Of(bytes);
   if (text === undefined)
-    throw configError(place, 'context fills a Mustache template, so content must be UTF-8 text');
+    throw configError(
+      place,
+      'content must be UTF-8 text if context is set, because it is then a Mustache template',
+    );
   const options = { escapesHtml, place: `${place}: content`, budget };
   return Buffer.from(renderMustache(text, context, options));
 }

@@ -75,7 +75,7 @@ export class StateBuilder {
     if (this.#bytes > configLimits.bytes) {
       throw configError(
         label,
-        `the Salt states of this configuration together exceed ${configLimits.bytes} bytes`,
+        `the Salt states of this configuration have more than ${configLimits.bytes} bytes in total`,
       );
     }
     return { module, id };

@@ -369,7 +369,7 @@ const refusals: readonly (readonly [string, () => Fields, RegExp, string?])[] = 
   [
     'an argument that is not there',
     () => fresh({ Parameters: {} }),
-    /args\.port, which Parameters does not contain/,
+    /args\.port, but Parameters has no value for it/,
   ],
   ['a guest that no rule permits', () => fresh(), /no rule permits/, 'db1'],
 ];
