@@ -9,6 +9,7 @@ import { EdgeError } from './errors.ts';
 import { CentreFacts } from './facts/centre-facts.ts';
 import { MinionClaims } from './facts/minion-claims.ts';
 import { centreDirectory, openCentreKey } from './identity/centre-key.ts';
+import { contactAgeOf, contactAges, countKinds } from './identity/contact-age.ts';
 import { publicBytesOf } from './identity/ed25519.ts';
 import { addJoinRoute } from './identity/join-route.ts';
 import { renewKey, verifyRenewal } from './identity/renewal.ts';
@@ -76,7 +77,16 @@ export async function openCentre(
     opened.find((it) => it.trustRoot !== undefined)?.trustRoot?.();
   const own: CentrePartContribution = {
     rpc: siteMethods({ host, sites, facts, trustRoot }),
-    metrics: () => centreFamilies(links.size, ingest.figures, ingest.turns),
+    metrics: () => {
+      const now = host.now();
+      const ages = sites.joined.map((name) => contactAgeOf(sites.lastContactAt(name), now));
+      return centreFamilies({
+        connected: links.size,
+        contacts: countKinds(contactAges, ages),
+        entries: ingest.figures,
+        turns: ingest.turns,
+      });
+    },
   };
   const all = combined([own, ...opened]);
   return {

@@ -10,7 +10,12 @@ import type { IngestFigures } from './log/ingest.ts';
 import { logClasses, type SiteLog, type WaitingEntries } from './log/log.ts';
 
 /** Returns the metrics of a site. */
-export function siteFamilies(log: SiteLog, link: LinkState, now: number): readonly MetricFamily[] {
+export function siteFamilies(
+  log: SiteLog,
+  maxLogBytes: number,
+  link: LinkState,
+  now: number,
+): readonly MetricFamily[] {
   const by = (figureOfClass: (waiting: WaitingEntries) => number): Record<string, number> =>
     Object.fromEntries(logClasses.map((name) => [name, figureOfClass(log.waiting[name])]));
   const of = (type: 'counter' | 'gauge', name: string, help: string) =>
@@ -31,6 +36,12 @@ export function siteFamilies(log: SiteLog, link: LinkState, now: number): readon
       of('gauge', 'log_bytes', 'Size of the entries that wait for the centre.'),
       by(({ bytes }) => bytes),
     ),
+    figureOf(
+      'gauge',
+      'edge_log_max_bytes',
+      'Maximum size of the entries that wait for the centre.',
+      maxLogBytes,
+    ),
     familyOf(
       of('gauge', 'log_oldest_seconds', 'Age of the oldest entry that waits for the centre.'),
       by(ageOf),
@@ -42,14 +53,34 @@ export function siteFamilies(log: SiteLog, link: LinkState, now: number): readon
   ];
 }
 
+/** Figures of a centre. */
+export interface CentreFigures {
+  /** Number of sites that are connected to this process. */
+  readonly connected: number;
+  /** Number of joined sites by the age of their last contact. */
+  readonly contacts: Readonly<Record<string, number>>;
+  readonly entries: IngestFigures;
+  readonly turns: { readonly active: number; readonly waiting: number };
+}
+
 /** Returns the metrics of a centre. */
-export function centreFamilies(
-  connected: number,
-  entries: IngestFigures,
-  turns: { readonly active: number; readonly waiting: number },
-): readonly MetricFamily[] {
+export function centreFamilies({
+  connected,
+  contacts,
+  entries,
+  turns,
+}: CentreFigures): readonly MetricFamily[] {
   return [
     figureOf('gauge', 'sites_connected', 'Sites that are connected to this process.', connected),
+    familyOf(
+      {
+        type: 'gauge',
+        name: 'sites_by_contact',
+        help: 'Joined sites by the time since their last contact: recent (at most 10 minutes), hour, day, week (at most that long), older, never.',
+        label: 'contact',
+      },
+      contacts,
+    ),
     familyOf(
       {
         type: 'gauge',
@@ -69,4 +100,22 @@ export function centreFamilies(
       { ...entries },
     ),
   ];
+}
+
+/** States of {@link progressFamily}. */
+export const releaseProgress = ['current', 'refused', 'behind', 'away', 'waiting'] as const;
+
+export type ReleaseProgress = (typeof releaseProgress)[number];
+
+/** Returns the metric of the sites by their state with respect to the published release. */
+export function progressFamily(counts: Readonly<Record<string, number>>): MetricFamily {
+  return familyOf(
+    {
+      type: 'gauge',
+      name: 'sites_by_release',
+      help: 'Joined sites by their state with respect to the release that was published last: current, refused, behind (must install it), away (must install it, without contact for 10 minutes), waiting (not their turn, or the release is held or has stopped).',
+      label: 'state',
+    },
+    counts,
+  );
 }

@@ -79,7 +79,7 @@ export async function openSite(
   for (const open of parts(program)) opened.push(await open(context));
   const own: EdgePart = {
     rpc: siteStatusMethods({ context, link, renewal }),
-    metrics: () => siteFamilies(log, link.state, now()),
+    metrics: () => siteFamilies(log, options.logBytes, link.state, now()),
   };
   return {
     ...combined([own, ...opened]),

@@ -1,4 +1,4 @@
-/** The alerts and the dashboard in packaging/ use only metrics that docs/metrics.md lists. */
+/** The alerts and the dashboard in packaging/ use documented metrics, and have a runbook. */
 
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -36,6 +36,22 @@ test('every metric of the alerts and of the dashboard is documented', (t) => {
   );
   t.true(targets.length > 12);
   t.deepEqual(unknownIn(targets.map(({ expr }) => expr)), []);
+});
+
+test('each alert has a section in the runbook', (t) => {
+  const { groups } = parse(readFileSync(alerts, 'utf8'));
+  const named: string[] = groups[0].rules.map(({ alert }: { readonly alert: string }) => alert);
+  const text = readFileSync(`${root}docs/runbook.md`, 'utf8');
+  const sections = [...text.matchAll(/^### (\w+)$/gm)].map(([, name]) => name);
+  t.deepEqual([...sections].sort(), [...named].sort());
+});
+
+withPromtool('alerts on sites fire for sites that are away, behind, full or refusing', (t) => {
+  const rules = `${root}test/fixtures/site-alerts.yaml`;
+  const { status, stderr, stdout } = spawnSync('promtool', ['test', 'rules', rules], {
+    encoding: 'utf8',
+  });
+  t.is(status, 0, stdout + stderr);
 });
 
 withPromtool('promtool accepts the alerts', (t) => {

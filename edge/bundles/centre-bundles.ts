@@ -7,6 +7,8 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ExtensionHost } from '#master';
 import { EdgeError } from '../errors.ts';
+import { contactAgeOf, countKinds } from '../identity/contact-age.ts';
+import { progressFamily, type ReleaseProgress, releaseProgress } from '../metrics.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from '../parts.ts';
 import {
   metadataMessage,
@@ -126,6 +128,7 @@ class CentreBundles {
           labels: [],
           samples: [{ labels: {}, value: this.#releases.published?.failed.length ?? 0 }],
         },
+        progressFamily(this.#progressCounts()),
       ],
       start: async () => {
         await this.#renew();
@@ -322,6 +325,19 @@ class CentreBundles {
         'cannot renew the signature of the timestamp metadata of the releases',
       );
     }
+  }
+
+  /** Counts the joined sites by their state with respect to the published release. */
+  #progressCounts(): Readonly<Record<string, number>> {
+    const { sites } = this.#context;
+    const now = this.#host.now();
+    const found = sites.joined.flatMap((site): readonly ReleaseProgress[] => {
+      const progress = this.#releases.progressOf(site);
+      if (progress === undefined) return [];
+      const isAway = contactAgeOf(sites.lastContactAt(site), now) !== 'recent';
+      return [progress === 'behind' && isAway ? 'away' : progress];
+    });
+    return countKinds(releaseProgress, found);
   }
 
   #describe({ version, state, rings, ring, createdAt, failed }: Release): ReleaseState {

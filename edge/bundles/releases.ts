@@ -62,6 +62,13 @@ function releaseKey(version: number): string[] {
   return [...releasePrefix, String(version).padStart(16, '0')];
 }
 
+/**
+ * States of a site with respect to the release that was published last. `current`: the site uses
+ * it. `refused`: the site has refused it. `behind`: the site must install it or an earlier release.
+ * `waiting`: the turn of the ring has not come, or the release is held or has stopped.
+ */
+export type SiteProgress = 'current' | 'refused' | 'behind' | 'waiting';
+
 /** Members of a ring: a percentage of all sites, or names of sites. */
 export type Rings = SitesOptions['rings'];
 
@@ -284,6 +291,16 @@ export class Releases {
     // Other sites install the latest release that all rings have installed.
     if (proven === undefined || used >= proven.version) return undefined;
     return { ring: proven.rings.at(-1) ?? '', version: proven.version };
+  }
+
+  /** Returns the state of a site, or `undefined` if no release has been published. */
+  progressOf(site: string): SiteProgress | undefined {
+    const { published } = this;
+    if (published === undefined) return undefined;
+    const report = this.#reports.get(site);
+    if ((report?.version ?? 0) >= published.version) return 'current';
+    if (report?.failed?.version === published.version) return 'refused';
+    return this.wantedBy(site) === undefined ? 'waiting' : 'behind';
   }
 
   /**

@@ -4,8 +4,8 @@
 
 import { createHash, type KeyObject, randomBytes } from 'node:crypto';
 import { siteName } from '#config';
-import type { ExtensionHost } from '#master';
-import { StoreError } from '#store';
+import type { ExtensionHost, StateOperation } from '#master';
+import { StoreError, writeInParts } from '#store';
 import { EdgeError } from '../errors.ts';
 import { type LogClass, logClasses } from '../log/log.ts';
 import { isSignedBy } from './ed25519.ts';
@@ -64,6 +64,7 @@ export interface SiteConnection {
 }
 
 const sites = ['centre', 'site'] as const;
+const contacts = ['centre', 'contact'] as const;
 const maxAttempts = 16;
 
 export class SiteRegistry {
@@ -73,6 +74,7 @@ export class SiteRegistry {
   readonly #onChanged: ((name: string) => void)[] = [];
   #connectionOf: (name: string) => SiteConnection | undefined = () => undefined;
   readonly #joined = new Set<string>();
+  readonly #contacts = new Map<string, SiteContact>();
   /** The names in `#joined`, sorted. `undefined`: must be sorted again. */
   #sortedJoined: readonly string[] | undefined;
 
@@ -92,6 +94,11 @@ export class SiteRegistry {
       const site = siteRow.decode(change.entry);
       registry.#noteState(site);
       for (const listener of registry.#onChanged) listener(site.name);
+    });
+    await host.shared.follow([...contacts], (change) => {
+      if (change.type !== 'put') return;
+      const name = change.entry.key.at(-1) ?? '';
+      registry.#contacts.set(name, contactRow.decode(change.entry));
     });
     return registry;
   }
@@ -233,17 +240,27 @@ export class SiteRegistry {
     return this.#sortedJoined;
   }
 
-  /** Stores the last contact of a site. */
-  async noteContact(name: string, contact: SiteContact): Promise<void> {
-    const value = contactRow.encode(contact);
-    await this.#host.shared.write([{ op: 'put', key: ['centre', 'contact', name], value }]);
+  /**
+   * Returns the time of the last contact with a site, in milliseconds since 1970. It is up to five
+   * minutes old if the site is connected to another member of the cluster.
+   */
+  lastContactAt(name: string): number | undefined {
+    return this.#connectionOf(name)?.lastContactAt ?? this.#contacts.get(name)?.at;
+  }
+
+  /** Stores the last contact of sites, by name. */
+  async noteContacts(noted: ReadonlyMap<string, SiteContact>): Promise<void> {
+    const operations = [...noted].map(([name, contact]): StateOperation => {
+      return { op: 'put', key: [...contacts, name], value: contactRow.encode(contact) };
+    });
+    await writeInParts(this.#host.shared, operations);
+    for (const [name, contact] of noted) this.#contacts.set(name, contact);
   }
 
   async #infoOf(site: SiteRow): Promise<SiteInfo> {
     const { name, state, key, joinedAt, ticket } = site;
     const { shared } = this.#host;
-    const entry = await shared.get(['centre', 'contact', name]);
-    const contact = entry && contactRow.decode(entry);
+    const contact = this.#contacts.get(name);
     const log: Partial<Record<LogClass, LogPosition>> = {};
     for (const each of logClasses) {
       const position = await shared.get(['centre', 'position', name, each]);
@@ -257,7 +274,7 @@ export class SiteRegistry {
       joinedAt,
       ticketExpiresAt: ticket?.usedBy === undefined ? ticket?.expiresAt : undefined,
       isConnected: connection !== undefined,
-      lastContactAt: connection?.lastContactAt ?? contact?.at,
+      lastContactAt: this.lastContactAt(name),
       version: contact?.version,
       address: contact?.address,
       clockDifferenceMs: contact?.clockDifferenceMs,

@@ -32,6 +32,12 @@ const handshakeMs = 60_000;
 const silentMs = 150_000;
 const sweepMs = 30_000;
 
+/**
+ * Interval at which the last contact of connected sites is stored, in milliseconds. Other members
+ * of the cluster and the next start of this process read it.
+ */
+const noteMs = 300_000;
+
 export interface CentreLinksOptions {
   readonly key: KeyObject;
   readonly sites: SiteRegistry;
@@ -40,6 +46,8 @@ export interface CentreLinksOptions {
 }
 
 interface Connection extends SiteConnection {
+  /** First contact of this connection. */
+  readonly contact: SiteContact;
   readonly peer: LinkPeer<From>;
   /** Whether the site's signature of the handshake matches a public key. */
   readonly prove: (key: Uint8Array) => boolean;
@@ -67,12 +75,14 @@ export class CentreConnections implements CentreLinks {
   readonly #refused: TokenBuckets;
   readonly #inHandshake = new Set<WebSocket>();
   readonly #sweeper: NodeJS.Timeout;
+  readonly #noter: NodeJS.Timeout;
   #isClosed = false;
 
   constructor(options: CentreLinksOptions) {
     this.#options = options;
     this.#refused = new TokenBuckets(edgeLimits.refusedHandshakes);
     this.#sweeper = setInterval(() => this.#sweep(), sweepMs).unref();
+    this.#noter = setInterval(() => this.#noteContacts(this.#connections), noteMs).unref();
     options.sites.connectionOf = (name) => this.#connections.get(name);
     options.sites.onRevoked((name) => this.end(name));
   }
@@ -178,6 +188,7 @@ export class CentreConnections implements CentreLinks {
   close(): void {
     this.#isClosed = true;
     clearInterval(this.#sweeper);
+    clearInterval(this.#noter);
     for (const connection of this.#inHandshake) connection.terminate();
     const ended = new EdgeError('ERR_SITE_LINK', 'the centre is shutting down');
     for (const { peer } of [...this.#connections.values()]) peer.end(1001, ended);
@@ -210,7 +221,7 @@ export class CentreConnections implements CentreLinks {
         address: request.socket.remoteAddress ?? '',
         clockDifferenceMs,
       };
-      await sites.noteContact(hello.site, contact);
+      await sites.noteContacts(new Map([[hello.site, contact]]));
       this.#open(hello.site, connection, contact, proof);
     } finally {
       clearTimeout(timer);
@@ -219,7 +230,7 @@ export class CentreConnections implements CentreLinks {
   }
 
   #open(site: string, socket: WebSocket, contact: SiteContact, prove: Connection['prove']): void {
-    const { logger, now, sites } = this.#options;
+    const { logger, now } = this.#options;
     this.#connections
       .get(site)
       ?.peer.end(
@@ -234,10 +245,7 @@ export class CentreConnections implements CentreLinks {
         if (this.#connections.get(site)?.peer === peer) {
           this.#connections.delete(site);
           for (const listener of this.#endListeners) listener(site);
-          const at = connection.lastContactAt;
-          sites.noteContact(site, { ...contact, at }).catch((error: unknown) => {
-            logger.warn({ err: error, site }, 'cannot store the last contact of a site');
-          });
+          this.#noteContacts([[site, connection]]);
         }
         logger.info({ site, reason: reason.message }, 'connection of a site ended');
       },
@@ -247,6 +255,7 @@ export class CentreConnections implements CentreLinks {
     const connection: Connection = {
       peer,
       prove,
+      contact,
       get lastContactAt() {
         return Math.round(now() - peer.silentMs);
       },
@@ -256,6 +265,17 @@ export class CentreConnections implements CentreLinks {
     socket.send(welcome);
     logger.info({ site }, 'site connected');
     for (const listener of this.#listeners) listener(site, peer);
+  }
+
+  /** Stores the last contact of connections, by the name of the site. */
+  #noteContacts(connections: Iterable<readonly [string, Connection]>): void {
+    const noted = new Map<string, SiteContact>();
+    for (const [site, { contact, lastContactAt }] of connections) {
+      noted.set(site, { ...contact, at: lastContactAt });
+    }
+    this.#options.sites.noteContacts(noted).catch((error: unknown) => {
+      this.#options.logger.warn({ err: error }, 'cannot store the last contact of sites');
+    });
   }
 
   #sweep(): void {

@@ -94,6 +94,19 @@ test('selects the same sites during a release, and others in the next', (t) => {
   t.deepEqual([lists.get('a'), lists.get('b')], [1, 0]);
 });
 
+test('tells the state of each site with respect to the published release', async (t) => {
+  const names = ['site-0', 'site-1', 'site-2', 'site-3'];
+  const it = await stage(4, { first: ['site-0', 'site-1', 'site-2'], all: 100 });
+  const states = (): unknown => names.map((site) => it.releases.progressOf(site));
+  t.deepEqual(states(), [undefined, undefined, undefined, undefined]);
+  await it.add();
+  await it.report('site-0', 1);
+  await it.report('site-1', 0, 1);
+  t.deepEqual(states(), ['current', 'refused', 'behind', 'waiting']);
+  await it.releases.hold();
+  t.deepEqual(states(), ['current', 'refused', 'waiting', 'waiting']);
+});
+
 test('stops when sites fail, and resumes', async (t) => {
   const it = await stage(100, { first: 3, all: 100 });
   await it.add();

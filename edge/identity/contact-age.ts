@@ -1,0 +1,50 @@
+/** Ages of the last contact with a site. Metrics, the command line and the status page use them. */
+
+const minute = 60_000;
+const hour = 60 * minute;
+const day = 24 * hour;
+
+/**
+ * Names of the ages, each with its upper bound in milliseconds. The first age also contains the
+ * sites that are connected to another member of a cluster.
+ */
+const bounds = {
+  recent: 10 * minute,
+  hour,
+  day,
+  week: 7 * day,
+  older: Infinity,
+} as const;
+
+/** Name of an age. `never`: the site has never connected. */
+export type ContactAge = keyof typeof bounds | 'never';
+
+/** Names of the ages, the most recent first. */
+export const contactAges: readonly ContactAge[] = [
+  'recent',
+  'hour',
+  'day',
+  'week',
+  'older',
+  'never',
+];
+
+/**
+ * Returns the age of the last contact.
+ * @param lastContactAt time of the last contact, in milliseconds since 1970
+ */
+export function contactAgeOf(lastContactAt: number | undefined, now: number): ContactAge {
+  if (lastContactAt === undefined) return 'never';
+  const passed = now - lastContactAt;
+  return contactAges.find((age) => age !== 'never' && passed <= bounds[age]) ?? 'older';
+}
+
+/** Returns the number of items of each kind. The result has all kinds. */
+export function countKinds<K extends string>(
+  kinds: readonly K[],
+  items: Iterable<K>,
+): Readonly<Record<string, number>> {
+  const counts = new Map<string, number>(kinds.map((kind) => [kind, 0]));
+  for (const kind of items) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  return Object.fromEntries(counts);
+}
