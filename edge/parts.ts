@@ -8,7 +8,7 @@ import type { FastifyInstance } from 'fastify';
 import type { SiteOptions, SitesOptions } from '#config';
 import type { ExtensionHost, HttpServerContext, OpenExtension } from '#master';
 import type { CentreFacts } from './facts/centre-facts.ts';
-import type { SiteIdentity } from './identity/site-files.ts';
+import type { SiteIdentity } from './identity/site-identity.ts';
 import type { SiteRegistry } from './identity/site-registry.ts';
 import type { CentreLinks, SiteLink } from './link/link.ts';
 import type { LogIngest, SiteLog } from './log/log.ts';

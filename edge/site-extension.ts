@@ -8,7 +8,7 @@ import { combined, startAll } from './combined-parts.ts';
 import { openSiteFacts } from './facts/site-facts.ts';
 import { CentreTime } from './identity/centre-time.ts';
 import { KeyRenewal } from './identity/key-renewal.ts';
-import { readIdentity, type SiteIdentity, siteDirectory } from './identity/site-files.ts';
+import { type SiteIdentity, SiteIdentityFile, siteDirectory } from './identity/site-identity.ts';
 import { SiteConnection } from './link/site-connection.ts';
 import { DurableLog } from './log/durable-log.ts';
 import { LogSender } from './log/log-sender.ts';
@@ -36,12 +36,13 @@ export async function openSite(
 ): Promise<OpenExtension> {
   const { state, now, logger, closing } = host;
   const directory = siteDirectory(host.config.stateDir);
-  let identity: SiteIdentity | undefined = await readIdentity(directory);
+  const file = new SiteIdentityFile(directory);
+  let identity: SiteIdentity | undefined = await file.read();
   const time = await CentreTime.open(state);
   const link = new SiteConnection({
     options,
     readIdentity: async () => {
-      identity = await readIdentity(directory);
+      identity = await file.read();
       return identity;
     },
     onCentreTime: (ms) => time.raise(ms),
@@ -65,7 +66,7 @@ export async function openSite(
     logger,
     closing,
   });
-  const renewal = new KeyRenewal({ directory, link, identity: () => identity, now, logger });
+  const renewal = new KeyRenewal({ file, link, identity: () => identity, now, logger });
   const context: SiteContext = {
     host,
     options,

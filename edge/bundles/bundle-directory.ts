@@ -30,7 +30,7 @@ import {
   writeFileAtomically,
 } from '#runtime';
 import { EdgeError } from '../errors.ts';
-import { syncDirectory } from './durable-files.ts';
+import { type BeforeStep, syncDirectory } from './durable-files.ts';
 import { type BundleFile, bundleBounds, decodeManifest, type Manifest } from './manifest.ts';
 import { packedFiles } from './pack-content.ts';
 
@@ -61,8 +61,15 @@ const FailureSchema = Type.Object({
 /** Version that the site has refused. It does not install this version again. */
 export type BundleFailure = Readonly<Static<typeof FailureSchema>>;
 
+/**
+ * Number of versions in a generation. A site that changes to a centre with another id begins a new
+ * generation, because the versions of two centres are not comparable.
+ */
+export const versionsPerGeneration = 2 ** 32;
+
 /** Installed bundle. */
 export interface InstalledBundle {
+  /** Version of the centre, plus the versions of former generations. */
   readonly version: number;
   /** Digest of the manifest. */
   readonly sha256: string;
@@ -72,6 +79,8 @@ export interface InstalledBundle {
 
 /** New bundle whose manifest is verified. */
 export interface NewBundle {
+  /** Version as in {@link InstalledBundle}. Default: the version in the manifest. */
+  readonly version?: number;
   readonly manifestBytes: Buffer;
   readonly manifest: Manifest;
   readonly from: InstalledBundle | undefined;
@@ -88,9 +97,6 @@ export type RecoveredSwitch =
    * The former bundle is in use again, but the master has loaded the new bundle and must restart.
    */
   | { readonly kind: 'reverted'; readonly failure: BundleFailure };
-
-/** Called before each change of a file, so that tests can interrupt it. */
-export type BeforeStep = (step: string) => void;
 
 /** Bundles of a site. */
 export class BundleDirectory {
@@ -139,8 +145,9 @@ export class BundleDirectory {
    * verified and on disk.
    * @throws EdgeError ERR_BUNDLE_CONTENT
    */
-  async install({ manifestBytes, manifest, from, contents }: NewBundle): Promise<void> {
-    const { version, files } = manifest;
+  async install({ manifestBytes, manifest, from, contents, ...rest }: NewBundle): Promise<void> {
+    const { version = manifest.version } = rest;
+    const { files } = manifest;
     const incomplete = `${this.pathOf(version)}.new`;
     this.#beforeStep('remove an incomplete directory');
     await rm(incomplete, { recursive: true, force: true });

@@ -3,6 +3,7 @@
 import Type, { type Static } from 'typebox';
 import { Bytes } from '#store';
 import { defineMessage } from '../link/link.ts';
+import { versionsPerGeneration } from './bundle-directory.ts';
 import { bundleBounds, Sha256 } from './manifest.ts';
 
 /** Size of a part of a pack, in bytes. */
@@ -70,7 +71,7 @@ export type PackReply = Exclude<Static<typeof packMessage.reply>, { waitSeconds:
 
 const WantedSchema = Type.Object({
   ring: Type.String({ minLength: 1, maxLength: 64 }),
-  version: Type.Integer({ minimum: 1 }),
+  version: Type.Integer({ minimum: 1, maximum: versionsPerGeneration - 1 }),
 });
 
 /** Release that a site must install. */

@@ -12,3 +12,6 @@ export async function syncDirectory(directory: string): Promise<void> {
     await handle.close();
   }
 }
+
+/** Called before each change of a file, so that tests can interrupt it. */
+export type BeforeStep = (step: string) => void;

@@ -7,7 +7,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { defineService, type ExtensionHost, type ServiceKey, version } from '#master';
-import { isMissing, readTextIfPresent, retryDelayMs, sleepUntilAborted } from '#runtime';
+import { readTextIfPresent, retryDelayMs, sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { EdgePart, SiteContext, SitePart } from '../parts.ts';
 import {
@@ -16,6 +16,7 @@ import {
   type InstalledBundle,
   type RecoveredSwitch,
   readContent,
+  versionsPerGeneration,
 } from './bundle-directory.ts';
 import { findPillarProblem, healthySample } from './bundle-health.ts';
 import { BundleKeys } from './bundle-keys.ts';
@@ -99,7 +100,7 @@ class SiteBundles implements BundleInUse {
     this.#tuf = new TufClient({
       rows: host.state,
       directory,
-      joinedRoot: () => readIfPresent(path.join(directory, 'root.json')),
+      joinedRoot: async () => context.identity()?.root,
       fetch: async (name) => (await link.call(metadataMessage, { name }, host.closing)).bytes,
       now: () => Math.max(host.now(), context.timeFloor()),
     });
@@ -132,7 +133,7 @@ class SiteBundles implements BundleInUse {
           type: 'gauge',
           help: 'Version of the bundle in use. 0: none.',
           labels: [],
-          samples: [{ labels: {}, value: this.#current?.version ?? 0 }],
+          samples: [{ labels: {}, value: this.#current?.manifest.version ?? 0 }],
         },
       ],
     };
@@ -195,11 +196,12 @@ class SiteBundles implements BundleInUse {
    * install.
    */
   #report(): void {
-    const failed = this.#lastFailure;
+    const failure = this.#lastFailure;
+    const failed = this.#ofCentre(failure?.version ?? 0);
     const report = {
-      version: this.#current?.version ?? 0,
+      version: this.#ofCentre(this.#current?.version ?? 0) ?? 0,
       saltbridge: version,
-      ...(failed === undefined ? {} : { failed }),
+      ...(failure && failed ? { failed: { ...failure, version: failed } } : {}),
     };
     this.#context.link
       .call(reportMessage, report, this.#host.closing)
@@ -211,8 +213,21 @@ class SiteBundles implements BundleInUse {
       );
   }
 
+  /** First version of the present generation minus one. */
+  get #base(): number {
+    return (this.#context.identity()?.generation ?? 0) * versionsPerGeneration;
+  }
+
+  /**
+   * Returns the version that the centre has given to a bundle, or `undefined` if the bundle is from
+   * a former centre.
+   */
+  #ofCentre(installed: number): number | undefined {
+    return installed > this.#base ? installed - this.#base : undefined;
+  }
+
   #want(wanted: WantedRelease): void {
-    const used = this.#current?.version ?? 0;
+    const used = this.#ofCentre(this.#current?.version ?? 0) ?? 0;
     if (wanted.version < used) {
       this.#refuseOlder(wanted.version, used);
       return;
@@ -224,22 +239,24 @@ class SiteBundles implements BundleInUse {
   }
 
   #refuseOlder(older: number, used: number): void {
-    if (this.#lastFailure?.version === older) return;
+    const installed = this.#base + older;
+    if (this.#lastFailure?.version === installed) return;
     const problem = `the centre names version ${older}, but version ${used} is in use`;
-    this.#failed(older, new EdgeError('ERR_BUNDLE_OLD', problem));
+    this.#failed(installed, new EdgeError('ERR_BUNDLE_OLD', problem));
     this.#report();
   }
 
   /** Installs the wanted release, until the site uses it or the connection is lost. */
   async #work(): Promise<void> {
     for (let attempt = 0; !this.#isLeaving; attempt++) {
+      const base = this.#base;
       const wanted = this.#wanted;
       if (wanted === undefined || (await this.#isDone(wanted))) return;
       try {
         await this.#install(wanted);
         attempt = 0;
       } catch (error) {
-        const failure = this.#failed(wanted.version, error);
+        const failure = this.#failed(base + wanted.version, error);
         const { logger } = this.#host;
         logger.error({ err: error, version: wanted.version }, 'cannot install a bundle');
         if (failure.code === 'ERR_SITE_LINK') return;
@@ -251,7 +268,8 @@ class SiteBundles implements BundleInUse {
     }
   }
 
-  async #isDone({ version: wanted }: WantedRelease): Promise<boolean> {
+  async #isDone({ version: ofCentre }: WantedRelease): Promise<boolean> {
+    const wanted = this.#base + ofCentre;
     if (wanted <= (this.#current?.version ?? 0)) return true;
     const refused = await this.#bundles.failure();
     return refused?.version === wanted && finalCodes.has(refused.code);
@@ -271,12 +289,17 @@ class SiteBundles implements BundleInUse {
 
   async #install(wanted: WantedRelease): Promise<void> {
     const former = this.#current;
+    const base = this.#base;
     const target = await this.#tuf.target(wanted.ring, wanted.version);
-    const installed = await this.#bundles.find(wanted.version);
+    if (base !== this.#base) {
+      throw new EdgeError('ERR_SITE_LINK', 'the site has changed its centre meanwhile');
+    }
+    const number = base + wanted.version;
+    const installed = await this.#bundles.find(number);
     const bundle =
       installed?.sha256 === target.sha256
         ? installed
-        : await this.#fetch(target, this.#needsWhole ? undefined : former);
+        : await this.#fetch(number, target, this.#needsWhole ? undefined : former);
     this.#needsWhole = false;
     requireVersion(bundle.manifest);
     const [problem] = await this.#program.check(this.#bundles.pathOf(bundle.version));
@@ -285,6 +308,7 @@ class SiteBundles implements BundleInUse {
   }
 
   async #fetch(
+    number: number,
     target: VerifiedTarget,
     former: InstalledBundle | undefined,
   ): Promise<InstalledBundle> {
@@ -303,6 +327,7 @@ class SiteBundles implements BundleInUse {
     if (files !== undefined) await this.#packs.fetch(files, closing);
     const dictionary = await this.#dictionary(from, manifest);
     await this.#bundles.install({
+      version: number,
       manifestBytes,
       manifest,
       from,
@@ -315,7 +340,7 @@ class SiteBundles implements BundleInUse {
       },
     });
     await this.#packs.keepOnly([]);
-    return { version: manifest.version, sha256: target.sha256, manifestBytes, manifest };
+    return { version: number, sha256: target.sha256, manifestBytes, manifest };
   }
 
   /** Requests packs. If it is not the turn of this site, repeats the request after a delay. */
@@ -410,14 +435,5 @@ function requireManifestOf(manifest: Manifest, target: VerifiedTarget): void {
       'ERR_BUNDLE_CONTENT',
       'the manifest has a different version than its metadata',
     );
-  }
-}
-
-async function readIfPresent(file: string): Promise<Buffer | undefined> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw error;
   }
 }

@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import path from 'node:path';
 import type { ExtensionHost } from '#master';
 import { generateKey, keyOfSeed } from './ed25519.ts';
-import { readKey, writeKey } from './site-files.ts';
+import { readKey, writeKey } from './key-file.ts';
 
 /** Returns the directory of the files of a centre. */
 export function centreDirectory(stateDir: string): string {

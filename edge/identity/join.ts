@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { SiteOptions } from '#config';
-import { writeFileAtomically } from '#runtime';
+import { readRoot } from '../bundles/tuf-metadata.ts';
 import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
 import { edgeAddress } from '../link/edge-address.ts';
 import { generateKey, isSignedBy, publicBytesOf, signParts } from './ed25519.ts';
@@ -17,7 +17,7 @@ import {
   maxRootBytes,
   signedReply,
 } from './join-message.ts';
-import { siteDirectory, writeIdentity } from './site-files.ts';
+import { SiteIdentityFile, siteDirectory } from './site-identity.ts';
 import { readTicket } from './tickets.ts';
 
 /** Maximum duration of the request, in milliseconds. */
@@ -79,18 +79,36 @@ export async function joinSite(
       'the digest of the root metadata differs from the digest in the ticket',
     );
   }
-  const directory = siteDirectory(stateDir);
+  const file = new SiteIdentityFile(siteDirectory(stateDir));
   const joinedAt = now();
-  await writeIdentity(directory, {
+  await file.write({
     name: ticket.name,
     centre: ticket.centre,
     centreKey: ticket.centreKey,
     joinedAt,
     keyCreatedAt: joinedAt,
     key,
+    nextKey: undefined,
+    formerKeys: [],
+    root,
+    generation: await generationOf(file, root),
+    rehomed: undefined,
+    statement: undefined,
+    statementFloor: 0,
   });
-  if (root !== undefined) await writeFileAtomically(`${directory}/root.json`, root, 0o600);
   return { name: ticket.name, centre: site.centre, hasRoot: root !== undefined };
+}
+
+/**
+ * Returns the generation of the new identity. It differs from the former one if the site joins
+ * another centre.
+ */
+async function generationOf(file: SiteIdentityFile, root: Uint8Array | undefined): Promise<number> {
+  const former = await file.read().catch(() => undefined);
+  if (former?.root === undefined) return former?.generation ?? 0;
+  const { centre } = await readRoot(former.root);
+  const isSame = root !== undefined && (await readRoot(root)).centre === centre;
+  return former.generation + (isSame ? 0 : 1);
 }
 
 async function post(url: string, body: JoinRequest, ca: string | undefined): Promise<JoinReply> {

@@ -3,13 +3,18 @@ import { codeOf } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { SiteConnection } from '../link/site-connection.ts';
 import { renewalOf, renewKey } from './renewal.ts';
-import { adoptNextKey, createNextKey, type SiteIdentity } from './site-files.ts';
+import {
+  adoptNextKey,
+  createNextKey,
+  type SiteIdentity,
+  type SiteIdentityFile,
+} from './site-identity.ts';
 
 /** Age at which a site replaces its key, in milliseconds. */
 const keyLifeMs = 30 * 86_400_000;
 
 export interface KeyRenewalOptions {
-  readonly directory: string;
+  readonly file: SiteIdentityFile;
   readonly link: Pick<SiteConnection, 'call' | 'onChange' | 'reconnect'>;
   readonly identity: () => SiteIdentity | undefined;
   readonly now: () => number;
@@ -51,14 +56,14 @@ export class KeyRenewal {
   }
 
   async #renew(): Promise<void> {
-    const { directory, link, identity, now } = this.#options;
+    const { file, link, identity, now } = this.#options;
     const name = identity()?.name;
     if (name === undefined) {
       throw new EdgeError('ERR_SITE_NOT_JOINED', 'this site has not joined a centre');
     }
-    const key = await createNextKey(directory);
+    const key = await createNextKey(file);
     await link.call(renewKey, renewalOf(name, key));
-    await adoptNextKey(directory, now());
+    await adoptNextKey(file, now());
     link.reconnect();
   }
 }

@@ -16,7 +16,7 @@ import type { SiteOptions } from '#config';
 import { version } from '#master';
 import { sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
-import type { SiteIdentity } from '../identity/site-files.ts';
+import type { SiteIdentity } from '../identity/site-identity.ts';
 import { bindingOf } from './binding.ts';
 import { edgeAddress } from './edge-address.ts';
 import { maxFrameBytes } from './frames.ts';

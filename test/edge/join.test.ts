@@ -30,7 +30,7 @@ test('a site joins with a ticket, connects, and is listed', async (t) => {
   const { clockDifferenceMs = Infinity, timeFloor } = await siteStatus(site);
   t.true(Math.abs(clockDifferenceMs) < 10_000);
   t.true(Math.abs(timeFloor - Date.now()) < 60_000);
-  t.is(statSync(`${site.stateDir}/site/key`).mode & 0o777, 0o600);
+  t.is(statSync(`${site.stateDir}/site/identity.json`).mode & 0o777, 0o600);
   const listed = await centre.rpc('site').call<readonly SiteInfo[]>('list');
   t.deepEqual(
     listed.map(({ name }) => name),
@@ -129,10 +129,10 @@ test('a site renews its key over the connection and connects with the new one', 
   const centre = await startCentre(t);
   const site = await startSite(t, centre, 'north');
   await eventually(async () => (await siteStatus(site)).isConnected);
-  const before = readFileSync(`${site.stateDir}/site/key`, 'utf8');
+  const before = readFileSync(`${site.stateDir}/site/identity.json`, 'utf8');
   const { fingerprint } = await siteInfo(centre, 'north');
   await site.rpc('edge').call('renew');
-  t.not(readFileSync(`${site.stateDir}/site/key`, 'utf8'), before);
+  t.not(readFileSync(`${site.stateDir}/site/identity.json`, 'utf8'), before);
   await eventually(async () => {
     const info = await siteInfo(centre, 'north');
     return info.isConnected && info.fingerprint !== fingerprint;

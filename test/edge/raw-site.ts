@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import type { ExecutionContext } from 'ava';
 import { WebSocket } from 'ws';
 import { joinSite } from '#edge';
-import { readIdentity, type SiteIdentity } from '#edge/identity/site-files.ts';
+import { type SiteIdentity, SiteIdentityFile } from '#edge/identity/site-identity.ts';
 import { decodeFrame, encodeFrame, type Frame } from '#edge/link/frames.ts';
 import { encodeHello, encodeProof, type Hello } from '#edge/link/handshake.ts';
 import { encodeBatch, type SentItem } from '#edge/log/log-codec.ts';
@@ -21,7 +21,7 @@ export async function joinRaw(
   const stateDir = stateDirOf(temporaryDirectory(t));
   const { ticket } = await createTicket(centre, name);
   await joinSite(ticket, { stateDir, site: { name, centre: centre.url } });
-  const identity = await readIdentity(`${stateDir}/site`);
+  const identity = await new SiteIdentityFile(`${stateDir}/site`).read();
   if (identity === undefined) throw new Error('the site has no identity');
   return identity;
 }

@@ -1,0 +1,247 @@
+/**
+ * Identity of a site: the file `<state_dir>/site/identity.json`. It contains the keys of the site,
+ * its centre, and the trusted root. Each change replaces the whole file, so that a crash leaves the
+ * former identity or the new one.
+ */
+
+import { createPrivateKey, type KeyObject } from 'node:crypto';
+import { open, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import Type, { type Static } from 'typebox';
+import { compileSchema, Mutex, makeDirectory, readTextIfPresent } from '#runtime';
+import { type BeforeStep, syncDirectory } from '../bundles/durable-files.ts';
+import { EdgeError } from '../errors.ts';
+import { generateKey, keyBytes } from './ed25519.ts';
+
+/** Maximum number of former keys that a site stores: more than a year of renewals. */
+const maxFormerKeys = 16;
+
+const strict = { additionalProperties: false };
+const Time = Type.Integer({ minimum: 0 });
+/** Private key in PKCS #8, DER, base64. */
+const PrivateKey = Type.String({ minLength: 1, maxLength: 256 });
+
+const Rehomed = Type.Object(
+  {
+    /** Time at which the centre signed the statement, in milliseconds since 1970. */
+    issuedAt: Time,
+    /** Time at which the site changed its centre, in milliseconds since 1970. */
+    at: Time,
+    /** Id of the former centre. */
+    from: Type.String(),
+    /** Addresses of the HTTP API of the centre. */
+    addresses: Type.Array(Type.String({ minLength: 1 }), { minItems: 1 }),
+    /** CA of the certificate of the centre, PEM. Absent: the option `ca` of the site. */
+    ca: Type.Optional(Type.String()),
+    behindProxy: Type.Boolean(),
+    /** Option `centre` of the site when it changed its centre. */
+    replaced: Type.String(),
+  },
+  strict,
+);
+
+const Identity = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 63 }),
+    /** Address of the centre's HTTP API, as in the ticket or the statement. */
+    centre: Type.String({ minLength: 1, maxLength: 1024 }),
+    /** Public online key of the centre, in base64url. */
+    centreKey: Type.String({ minLength: 43, maxLength: 43 }),
+    joinedAt: Time,
+    /** Time at which the key of the site was created, in milliseconds since 1970. */
+    keyCreatedAt: Time,
+    key: PrivateKey,
+    nextKey: Type.Optional(PrivateKey),
+    formerKeys: Type.Array(PrivateKey, { maxItems: maxFormerKeys }),
+    /** Root metadata that the site trusts, in base64. */
+    root: Type.Optional(Type.String()),
+    generation: Type.Integer({ minimum: 0, maximum: 2 ** 20 }),
+    rehomed: Type.Optional(Rehomed),
+    statement: Type.Optional(Type.String()),
+    statementFloor: Time,
+  },
+  strict,
+);
+const checkIdentity = compileSchema(Identity);
+
+/** Content of `identity.json`. */
+type StoredIdentity = Readonly<Static<typeof Identity>>;
+
+/** Change to the present centre, if a statement has named this centre. */
+export type RehomedSite = Readonly<Static<typeof Rehomed>>;
+
+/** Identity of a site. */
+export interface SiteIdentity {
+  readonly name: string;
+  readonly centre: string;
+  /** Public online key of the centre: 32 bytes of Ed25519. */
+  readonly centreKey: Uint8Array;
+  readonly joinedAt: number;
+  readonly keyCreatedAt: number;
+  readonly key: KeyObject;
+  /**
+   * Key that the site has offered to the centre. It replaces `key` when the centre has accepted it.
+   */
+  readonly nextKey: KeyObject | undefined;
+  /** Former keys of the site, latest first. Another centre may know only one of these. */
+  readonly formerKeys: readonly KeyObject[];
+  /** Root metadata that the site received from its centre. */
+  readonly root: Uint8Array | undefined;
+  /**
+   * Number of changes to a centre with another id. Versions of bundles are comparable only within a
+   * generation.
+   */
+  readonly generation: number;
+  readonly rehomed: RehomedSite | undefined;
+  /** Statement that names the next centre, or `undefined`. */
+  readonly statement: string | undefined;
+  /** Time of the latest statement that the site has accepted. It refuses earlier ones. */
+  readonly statementFloor: number;
+}
+
+/** Returns the directory of the files of a site. */
+export function siteDirectory(stateDir: string): string {
+  return path.join(stateDir, 'site');
+}
+
+/** File with the identity of a site. */
+export class SiteIdentityFile {
+  readonly #directory: string;
+  readonly #beforeStep: BeforeStep;
+  readonly #mutex = new Mutex();
+
+  /** @param directory directory of the files of the site */
+  constructor(directory: string, beforeStep: BeforeStep = () => {}) {
+    this.#directory = directory;
+    this.#beforeStep = beforeStep;
+  }
+
+  get #file(): string {
+    return path.join(this.#directory, 'identity.json');
+  }
+
+  /**
+   * Reads the identity.
+   * @returns `undefined` if the site has not joined
+   * @throws EdgeError ERR_SITE_STATE if the file is damaged
+   */
+  async read(): Promise<SiteIdentity | undefined> {
+    const text = await readTextIfPresent(this.#file);
+    if (text === undefined) return undefined;
+    try {
+      return decode(checkIdentity.Parse(JSON.parse(text)));
+    } catch {
+      // Do not add the error, because it may contain parts of the private key.
+      const problem = 'the file identity.json is malformed; join the site again';
+      throw new EdgeError('ERR_SITE_STATE', `${this.#directory}: ${problem}`);
+    }
+  }
+
+  /** Writes the identity. A former identity is replaced. */
+  write(identity: SiteIdentity): Promise<void> {
+    return this.#mutex.run(() => this.#write(identity));
+  }
+
+  /**
+   * Replaces the identity by the result of a function.
+   * @throws EdgeError ERR_SITE_NOT_JOINED
+   */
+  change(change: (identity: SiteIdentity) => SiteIdentity): Promise<SiteIdentity> {
+    return this.#mutex.run(async () => {
+      const identity = await this.read();
+      if (identity === undefined) {
+        throw new EdgeError('ERR_SITE_NOT_JOINED', 'this site has not joined a centre');
+      }
+      const changed = change(identity);
+      if (changed !== identity) await this.#write(changed);
+      return changed;
+    });
+  }
+
+  async #write(identity: SiteIdentity): Promise<void> {
+    const next = `${this.#file}.new`;
+    await makeDirectory(this.#directory, 0o700);
+    this.#beforeStep('remove an incomplete file');
+    await rm(next, { force: true });
+    this.#beforeStep('create the file');
+    const handle = await open(next, 'wx', 0o600);
+    try {
+      this.#beforeStep('write the file');
+      await handle.writeFile(`${JSON.stringify(encode(identity), null, 2)}\n`);
+      this.#beforeStep('synchronise the file');
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    this.#beforeStep('rename the file');
+    await rename(next, this.#file);
+    this.#beforeStep('synchronise the directory');
+    await syncDirectory(this.#directory);
+  }
+}
+
+/** Returns the next key of the site. Creates it if it does not exist. */
+export async function createNextKey(file: SiteIdentityFile): Promise<KeyObject> {
+  const created = generateKey();
+  const { nextKey = created } = await file.change((identity) =>
+    identity.nextKey === undefined ? { ...identity, nextKey: created } : identity,
+  );
+  return nextKey;
+}
+
+/** Replaces the key of the site by its next key. */
+export async function adoptNextKey(file: SiteIdentityFile, now: number): Promise<void> {
+  await file.change((identity) => {
+    const { key, nextKey, formerKeys } = identity;
+    if (nextKey === undefined) return identity;
+    const others = formerKeys.filter((it) => !it.equals(nextKey) && !it.equals(key));
+    return {
+      ...identity,
+      key: nextKey,
+      nextKey: undefined,
+      keyCreatedAt: now,
+      formerKeys: [key, ...others].slice(0, maxFormerKeys),
+    };
+  });
+}
+
+function encode(identity: SiteIdentity): StoredIdentity {
+  const { centreKey, key, nextKey, formerKeys, root, rehomed, statement, ...rest } = identity;
+  return {
+    ...rest,
+    centreKey: Buffer.from(centreKey).toString('base64url'),
+    key: encodeKey(key),
+    ...(nextKey === undefined ? {} : { nextKey: encodeKey(nextKey) }),
+    formerKeys: formerKeys.map(encodeKey),
+    ...(root === undefined ? {} : { root: Buffer.from(root).toString('base64') }),
+    ...(rehomed === undefined ? {} : { rehomed }),
+    ...(statement === undefined ? {} : { statement }),
+  };
+}
+
+function decode(stored: StoredIdentity): SiteIdentity {
+  const { centreKey: text, key, nextKey, formerKeys, root, rehomed, statement, ...rest } = stored;
+  const centreKey = Buffer.from(text, 'base64url');
+  if (centreKey.length !== keyBytes) throw new TypeError('the key of the centre is malformed');
+  return {
+    ...rest,
+    centreKey,
+    key: decodeKey(key),
+    nextKey: nextKey === undefined ? undefined : decodeKey(nextKey),
+    formerKeys: formerKeys.map(decodeKey),
+    root: root === undefined ? undefined : Buffer.from(root, 'base64'),
+    rehomed,
+    statement,
+  };
+}
+
+function encodeKey(key: KeyObject): string {
+  return key.export({ format: 'der', type: 'pkcs8' }).toString('base64');
+}
+
+function decodeKey(text: string): KeyObject {
+  const der = Buffer.from(text, 'base64');
+  const key = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
+  if (key.asymmetricKeyType !== 'ed25519') throw new TypeError('the key is not an Ed25519 key');
+  return key;
+}
