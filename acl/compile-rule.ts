@@ -263,8 +263,8 @@ function refuseGrainsAlone(
 }
 
 /**
- * Part of a question that is decided separately. A job with several functions is one request for
- * each function.
+ * Part of a question. Each part is decided separately. A job with several functions has one request
+ * for each function.
  */
 export interface Request {
   readonly subject: Subject;
@@ -343,7 +343,7 @@ export interface CompiledRule {
   readonly expiresAt: number;
   readonly meter: TokenBuckets | undefined;
   /**
-   * Whether targets of requests that this rule allows may query the pillar of the rule's minions.
+   * Whether a target may query the pillar of the rule's minions, if this rule allows the request.
    */
   readonly showsPillar: boolean;
   /** Explanation of a decision by this rule, in one sentence. */
@@ -454,7 +454,7 @@ function problemOf(look: () => unknown): readonly PolicyError[] {
   }
 }
 
-/** Whether targets of requests that a rule allows may query the pillar of the rule's minions. */
+/** Whether a target may query the pillar of the rule's minions, if the rule allows the request. */
 export function showsPillar({ resource }: PolicyRule): boolean {
   return 'facts' in resource && resource.facts === 'pillar';
 }

@@ -77,8 +77,8 @@ function isUnconditional({ rule }: CompiledRule): boolean {
 }
 
 /**
- * Whether a rule could allow this question: it is well-formed, concerns the subject itself, and its
- * tag is not reserved.
+ * Whether a rule could allow the action. No rule can allow a malformed request, a request about
+ * another subject, or a signal with a reserved tag.
  */
 export function isGrantable(question: Question): boolean {
   if (question.action === 'return' || applyBuiltInLimits(question) !== undefined) return false;

@@ -14,7 +14,9 @@ export function indexKeyOf(pattern: TextPattern): RuleIndexKey {
   return /[*?[]/.test(pattern) ? indexKeyOfGlobs([pattern]) : { kind: 'literal', text: pattern };
 }
 
-/** Returns the key of globs that match consecutive parts of a text. */
+/**
+ * Returns the key for a list of globs. Each glob matches one of the consecutive parts of a text.
+ */
 export function indexKeyOfGlobs(globs: readonly string[]): RuleIndexKey {
   // Split at wildcards and character sets. The text after an unclosed `[` is split off too.
   const pieces = globs.flatMap((glob) => glob.split(/\[!?\]?[^\]]*\]|[*?[]/));

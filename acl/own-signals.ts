@@ -72,7 +72,7 @@ export function isLifecycleDecision({ rule, origin }: Decision): boolean {
 }
 
 /**
- * Creates a rule for a signal about a job of the minion.
+ * Creates a rule for signals of a minion about its own jobs.
  * @param form - pattern of the tags; its groups are the jid and the id of the minion
  */
 function ownJobSignal(name: string, form: RegExp, reason: string): BuiltInRule<'signal'> {

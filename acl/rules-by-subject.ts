@@ -28,8 +28,8 @@ export class RulesBySubject {
   /** Cached rules, by action and then by subject. */
   readonly #known = new Map<string, Map<string, SubjectRules>>();
   /**
-   * Indexes, by the positions of their rules in the policy. Subjects with the same rules share an
-   * index.
+   * Indexes of rules. The key lists the positions of the rules in the policy. Subjects with the
+   * same rules share an index.
    */
   readonly #shared = new Map<string, RuleIndex>();
   #count = 0;

@@ -66,15 +66,18 @@ function loadOfflineMaster(): Promise<typeof import('./offline-master.ts')> {
 export interface LocalMaster {
   /** Connects to the running master of this configuration directory. */
   readonly openApi: (configDirectory: string) => Promise<MasterApi>;
-  /** Returns a client for an extension of that master, such as `bridge`. */
+  /** Returns a client for an extension of the running master, such as `bridge`. */
   readonly openExtension: (configDirectory: string, extension: string) => Promise<ExtensionClient>;
-  /** Returns the keys of that master. If it is not running, returns those in its PKI directory. */
+  /**
+   * Returns the keys of the master. If the master is not running, returns the keys in its PKI
+   * directory.
+   */
   readonly openKeys: (configDirectory: string) => Promise<OfflineKeys>;
-  /** Returns the store of that master, which need not be running. */
+  /** Returns the store of the master. The master need not be running. */
   readonly openStore: (configDirectory: string) => Promise<StoreAccess>;
-  /** Returns the cluster operations for that master, which must not be running. */
+  /** Returns the cluster operations for the master. The master must not be running. */
   readonly openCluster: (configDirectory: string) => Promise<OfflineCluster>;
-  /** Returns the operations on the identity of that master as a site. It need not be running. */
+  /** Returns the operations on the site identity of the master. The master need not be running. */
   readonly openSite: (configDirectory: string) => Promise<OfflineSite>;
   /**
    * Returns defaults from this configuration for the commands `salt`, `salt-key`, `salt-run` and

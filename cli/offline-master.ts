@@ -30,7 +30,7 @@ import type { BackupReceipt, RestoreReceipt, StoreInspection } from '#store';
 import { CommandError, errorCodeOf } from './errors.ts';
 
 /**
- * Returns the keys of the running master. If no master is running, returns those in its PKI
+ * Returns the keys of the running master. If no master is running, returns the keys in the PKI
  * directory.
  * @throws KeyError ERR_PKI_DIR, RemoteError if the socket exists but access is denied
  */
@@ -55,7 +55,10 @@ export function isMasterNotRunning(error: unknown): boolean {
 export interface StoreAccess {
   /** Directory of the store. */
   readonly directory: string;
-  /** Writes a backup. A running master writes it itself. Otherwise this process reads the files. */
+  /**
+   * Writes a backup. If the master is running, the master writes the backup. Otherwise this process
+   * writes it from the files.
+   */
   backup(target: string): Promise<BackupReceipt>;
   /** Replaces the store with a backup. The master must not be running. */
   restore(file: string): Promise<RestoreReceipt>;
@@ -66,8 +69,8 @@ export interface StoreAccess {
   /** Imports an export. The store must not exist yet. */
   import(source: string): Promise<TransferReceipt>;
   /**
-   * Copies the master of another configuration to this one. No running master may use the other
-   * configuration.
+   * Copies the files of another configuration's master to the paths of this configuration. The
+   * other master must be stopped.
    */
   copy(configDirectory: string): Promise<TransferReceipt>;
 }

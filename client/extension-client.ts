@@ -68,9 +68,9 @@ async function* newItems<T>(
 }
 
 /**
- * Returns a text that is equal for equal items of two masters. The item `begun` differs between
- * masters, because it contains whether the idempotency key was used before. Its text is therefore
- * constant.
+ * Returns a text for comparing items of two masters. Equal items have equal texts. All `begun`
+ * items have the same text: they differ between masters, because they state whether the idempotency
+ * key was used before.
  */
 function textOf(item: unknown): string {
   if (typeof item === 'object' && item !== null && 'type' in item && item.type === 'begun') {

@@ -36,8 +36,8 @@ export interface MasterSource {
   readonly waitLimitMs: number;
   /**
    * Returns the current master, or waits for one.
-   * @param since - start of the call, as `performance.now()` returned it. Default: now
-   * @returns `undefined` if the signal is aborted first
+   * @param since - start of the call, as `performance.now()` returned it. Default: now @returns
+   * `undefined` if the signal is aborted before a master is available
    * @throws the reason if no master was found in time
    */
   master(signal?: AbortSignal, since?: number): Promise<ReachedMaster | undefined>;
@@ -353,8 +353,8 @@ export async function callOver(
 }
 
 /**
- * Opens a stream that only reads. If the connection is lost, opens it again on the next master, and
- * skips its first item.
+ * Opens a stream that only reads. If the connection is lost, opens the stream again on the next
+ * master, and skips the first item of the new stream.
  */
 export async function* streamOver(
   source: MasterSource,

@@ -409,8 +409,8 @@ function nameOf({ type, minion, resource = '' }: Update): string | undefined {
 const knownReasons: ReadonlySet<string | undefined> = new Set(['key-not-accepted', 'not-sent']);
 
 /**
- * Returns the update with the reason `unknown` for minions that did not return. The job may not
- * have been sent to them, or their return may have been lost.
+ * Sets the reason for a missing return to `unknown`, because two causes are possible. Either the
+ * job was not sent to the minion, or the return was lost.
  */
 function settledUpdate(update: Update): Update {
   if (update.type !== 'finished' || update.deliveries === undefined) return update;
@@ -427,8 +427,8 @@ function failureOf({ type, minion, retcode }: Update): string | undefined {
 }
 
 /**
- * Converts a percentage of the minions that the target first matched to a number of minions.
- * Returns other sizes unchanged.
+ * Converts a percentage to a number of minions. It refers to the minions that the target matched at
+ * first. Returns other sizes unchanged.
  */
 function absoluteSize(size: number | string = 1, minions: number): number | string {
   if (typeof size !== 'string' || !size.endsWith('%')) return size;

@@ -1,6 +1,6 @@
 /**
- * Sends jobs of other members to the minions connected to this member, and forwards the minions'
- * returns.
+ * Sends jobs of other members to the minions of this member, and forwards the returns of these
+ * minions.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -24,14 +24,14 @@ type JobsOfMembersDeps = Parameters<ClusterMember['jobs']['open']>[0];
 
 const publishingPrefix: Key = ['publishing'];
 /**
- * Maximum age of another member's job that this member still sends to its minions, in milliseconds.
- * After a disconnection from the log, this member also reads older jobs, and skips them.
+ * Maximum age of a job of another member, in milliseconds. This member does not send older jobs to
+ * its minions. It reads such jobs in the log after it was disconnected.
  */
 const publishedWithinMs = 15_000;
 const rowLifeMs = 60_000;
 /**
- * Period after publication, in milliseconds. Returns of jobs that are not stored are forwarded
- * during this period.
+ * Time for which the returns of an unstored job are forwarded, in milliseconds from its
+ * publication.
  */
 const passedOnMs = 60_000;
 
@@ -153,7 +153,10 @@ export class ClusterJobs implements OtherMembers {
     });
   }
 
-  /** Adds a return that another member has received to a job that this member follows. */
+  /**
+   * Handles a return that another member has received. If this member follows the job, adds the
+   * return to the job.
+   */
   #noteReturn(change: Change): void {
     if (change.type === 'delete') return;
     const { cache } = this.#deps;

@@ -24,8 +24,8 @@ import type { OpenCluster } from './open-cluster.ts';
 
 const prefix: Key = ['cluster', 'tickets'];
 /**
- * Storage time of a used ticket after its expiry, in milliseconds. A later attempt to use it then
- * fails because it is used, and not because it is unknown.
+ * Storage time of a used ticket after its expiry, in milliseconds. During this time, the error for
+ * a second use states that the ticket was used. Afterwards, the ticket is unknown.
  */
 const rememberedMs = 7 * 86_400_000;
 const chunkBytes = 262_144;

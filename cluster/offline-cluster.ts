@@ -92,7 +92,8 @@ const ownTables: readonly Key[] = [
 ];
 
 /**
- * Parts of the tables above that all members share. Extensions write them (`ExtensionHost.shared`).
+ * Exceptions within {@link ownTables}: these tables are shared by all members. Extensions write
+ * them (`ExtensionHost.shared`).
  */
 const sharedTables: readonly Key[] = [
   ['state', 'bridge'],
@@ -218,8 +219,8 @@ async function makeSecret(file: string): Promise<Uint8Array> {
 }
 
 /**
- * Ignores the error that the store already belongs to a cluster. It occurs if an earlier attempt
- * was interrupted after it had moved the tables.
+ * Ignores the error for a store that already belongs to a cluster. This is the case if an earlier
+ * attempt was interrupted after it had moved the tables.
  */
 function unlessOfCluster(error: unknown): void {
   if (!(error instanceof StoreError && error.code === 'ERR_CLUSTER_LOG')) throw error;
@@ -345,7 +346,7 @@ export async function detachMember(
 
 /** Earlier state of a cluster to restore. */
 export interface RestorePoint {
-  /** Backup of a member that is older than the state to restore. */
+  /** Path of a member's backup. The backup must be older than the state to restore. */
   readonly file: string;
   /** Point at which the replay of the log ends. Default: all entries are applied to the backup. */
   readonly until?: ReplayPoint;
@@ -404,7 +405,7 @@ interface QuietOptions {
 }
 
 /**
- * Checks that no member is running, because its writes would be lost.
+ * Checks that no member is running. The writes of a running member would be lost.
  * @throws StoreError ERR_STORE_LOCKED if a report of a member arrives
  */
 async function assertNoneRunning(

@@ -59,8 +59,8 @@ export async function copyFile(from: string, to: string): Promise<void> {
 }
 
 /**
- * Gives files that this process created as root to the owner of their directory, because the owner
- * could not use them otherwise. Does nothing if the process does not run as root.
+ * If this process runs as root, changes the owner of the files that it created to the owner of
+ * their directory. Otherwise that owner could not use the files.
  */
 export async function giveToOwners(directories: readonly string[]): Promise<void> {
   if (process.getuid?.() !== 0) return;

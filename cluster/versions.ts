@@ -57,7 +57,7 @@ export class MemberVersions {
     this.#write();
   }
 
-  /** Returns a sentence for each component that has different versions on these members. */
+  /** Returns one sentence for each component whose version differs between these members. */
   differences(members: readonly string[]): readonly string[] {
     const kinds = new Set(members.flatMap((member) => Object.keys(this.of(member))));
     return [...kinds].flatMap((kind) => {

@@ -26,7 +26,10 @@ export const forwardingEngines: ReadonlySet<string> = new Set([
   'test',
 ]);
 
-/** Tag prefixes of events that Salt's engines receive from elsewhere and then emit. */
+/**
+ * Salt's engines that receive data from elsewhere and emit events, each with the prefix of the tags
+ * of these events.
+ */
 const firingEngines: ReadonlyMap<string, string> = new Map([
   ['docker_events', 'salt/engines/docker_events'],
   ['ircbot', 'salt/engines/ircbot'],

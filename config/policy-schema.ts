@@ -107,8 +107,8 @@ const names: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Rule that permits minions to emit further signals than the signals of their own lifecycle. In a
- * file, each rule is a map with the names below.
+ * Rule that permits minions to emit signals, in addition to the signals of their own lifecycle. In
+ * a file, each rule is a map with the names below.
  */
 export interface SignalRule {
   /**
@@ -177,7 +177,10 @@ function signalProblems(item: Setting): readonly ConfigError[] {
   return others.length > 0 ? others : [typeError(item.origin, item.value, 'a map with tag')];
 }
 
-/** Converts an error of a rule that results from a signal rule to a configuration error. */
+/**
+ * Converts an error in the policy rule that was created from a signal rule. The result is a
+ * configuration error of the signal rule.
+ */
 export function toSignalError(cause: PolicyError, item: Setting): ConfigError {
   const [part, field, ...rest] = cause.path;
   const isNested = part === 'subject' || part === 'resource';

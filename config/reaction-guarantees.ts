@@ -1,4 +1,4 @@
-/** Finds signal rules with schemas that guarantee the data which a reaction takes from an event. */
+/** Checks whether the schemas of signal rules guarantee the event data that a reaction uses. */
 
 import type { PolicyRule } from '#acl';
 import { compileGlob } from '#template/python/fnmatch.ts';

@@ -11,9 +11,9 @@ import { planSignals } from './signal-plan.ts';
 const maxNamed = 5;
 
 /**
- * Returns a warning if tags under Salt's `reactor:` require a signal rule that does not exist.
- * Ignores tags that the master emits, tags that minions may emit without a rule, and tags that
- * contain a template.
+ * Returns a warning if tags under Salt's `reactor:` require a signal rule, and the policy has no
+ * such rule. Ignores tags that the master emits, tags that minions may emit without a rule, and
+ * tags that contain a template.
  */
 export function warnOfReactorTags(config: MasterConfig, settings: Settings): ConfigWarning[] {
   const setting = settings.get('reactor');

@@ -73,8 +73,8 @@ class FileReader {
   }
 
   /**
-   * Reads settings. If this fails and there is a listener for problems, reports the problem to it
-   * and returns no settings.
+   * Reads settings. If this fails and there is a listener for problems, passes the problem to the
+   * listener and returns no settings.
    */
   async attempt(read: () => Promise<Settings>): Promise<Settings> {
     try {
@@ -299,7 +299,9 @@ function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
   return pairs;
 }
 
-/** Returns the node whose line is that of a path element, and the node of the element's value. */
+/**
+ * Returns the node that determines the line of a path element, and the node of the element's value.
+ */
 function stepInto(node: unknown, step: string | number): readonly [found: unknown, value: unknown] {
   if (typeof step === 'number')
     return isSeq(node) ? [node.items[step], node.items[step]] : [undefined, undefined];

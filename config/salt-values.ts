@@ -6,8 +6,8 @@ import { saltOptions } from './salt-options.ts';
 const rows: readonly (readonly [member: string, row: OptionRow])[] = Object.entries(saltOptions);
 
 /**
- * Returns the options that Salt has too, by their names in Salt, without secrets, users and rights
- * of users.
+ * Returns the options that also exist in Salt, by their names in Salt. Secrets, users and rights of
+ * users are not included.
  * @param leftOut - names of extensions. Their options are omitted
  */
 export function saltValues(

@@ -133,7 +133,7 @@ function originWithin(settings: Settings, names: readonly string[]): OptionOrigi
   return origin;
 }
 
-/** Returns a warning for each member of an entry that has no effect. */
+/** Returns a warning for each member without effect, in all entries. */
 export function warnOfSchedule(settings: Settings): ConfigWarning[] {
   const setting = settings.get('schedule');
   if (setting === undefined) return [];

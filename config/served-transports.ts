@@ -56,7 +56,8 @@ export function portsOf({
 }
 
 /**
- * Returns a description of a port that two listeners would use, or `undefined` if there is none.
+ * If two listeners would use the same port, returns a description of this port. Otherwise returns
+ * `undefined`.
  */
 export function findSharedPort(transports: readonly ServedTransport[]): string | undefined {
   const taken = new Map<string, string>();

@@ -74,8 +74,8 @@ function findSharedPlace(first: Claims, second: Claims): Shared | undefined {
 }
 
 /**
- * Returns a directory that one master serves to its minions, and that contains private data of the
- * other master. Returns `undefined` if there is none.
+ * Finds a directory that one master serves to its minions although it contains private data of the
+ * other master. Returns the options of both masters, or `undefined` if there is no such directory.
  */
 function findShownFiles(first: Claims, second: Claims): Shared | undefined {
   return (

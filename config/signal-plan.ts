@@ -16,7 +16,10 @@ interface UnplannedPattern extends Listening {
   readonly reason: string;
 }
 
-/** Proposed signal rules, and the patterns without a rule: they need none, or cannot have one. */
+/**
+ * Proposed signal rules, and the patterns for which no rule is proposed. These patterns need no
+ * rule, or cannot have one.
+ */
 export interface SignalPlan {
   readonly rules: readonly PlannedRule[];
   /** Patterns for tags that minions or the master emit without a rule. */

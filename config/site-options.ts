@@ -124,7 +124,7 @@ export const sitesOptions = section(
   { expected: 'a map with any of the options in docs/edge.md' },
 );
 
-/** Membership of this master in the sites of a centre; see docs/edge.md. */
+/** Options of this master as a site of a centre; see docs/edge.md. */
 export type SiteOptions = Static<typeof siteOptions>;
 
 /** The sites of this centre; see docs/edge.md. */

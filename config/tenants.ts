@@ -58,8 +58,8 @@ export async function loadTenants(directory: string): Promise<LoadedTenants> {
 }
 
 /**
- * Returns conflicts between the configurations: options of tenants that only the main configuration
- * may set, and resources that tenants would share.
+ * Returns conflicts between the configurations. A tenant must not set options that only the main
+ * configuration may set, and tenants must not share resources.
  */
 async function conflictsBetween(
   { config }: LoadedConfig,

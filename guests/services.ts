@@ -6,7 +6,7 @@ import type { DataApi } from './data-spaces/data-api.ts';
 import type { Guest } from './data-spaces/guest-tokens.ts';
 import type { StacksApi } from './deployments/stacks-api.ts';
 
-/** Requests that metadata agents send for instances. */
+/** Handles requests of metadata agents. An agent sends a request for an instance. */
 export interface AgentRequests {
   /** Whether a request claims that a metadata agent sent it. */
   isFromAgent(request: FastifyRequest): boolean;

@@ -70,7 +70,7 @@ export interface BridgeContext {
   /** Commands that the program defines. */
   readonly commands: readonly CommandDefinition[];
   readonly plans: readonly PlanDefinition[];
-  /** Name of the service that is the caller of requests without a caller. */
+  /** Name of the service that counts as the caller if a request names no caller. */
   readonly service: string;
   readonly traces: Traces | undefined;
   /** Names of the enabled extensions. */

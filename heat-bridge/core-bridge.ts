@@ -62,7 +62,9 @@ export interface BridgeOptions<
   readonly commands?: D;
   /** Plans in addition to those of the catalog. Default: none. */
   readonly plans?: L;
-  /** Name of the service that is the caller of requests without a caller. Default: `bridge`. */
+  /**
+   * Name of the service that counts as the caller if a request names no caller. Default: `bridge`.
+   */
   readonly service?: string;
   /**
    * Extensions of the bridge by name. `false` disables an extension, so that its options are

@@ -59,7 +59,7 @@ interface RegistrationRecords<Info> {
   readonly key: 'alias' | 'name';
   /** Returns details of a registration for audit records, without its name. */
   readonly detailsOf: (info: Info) => AuditDetails;
-  /** Schemas of further parameters that select one of several registrations with the same name. */
+  /** Schemas of the parameters that select one of several registrations with the same name. */
   readonly selectors?: Readonly<Record<string, TSchema>>;
 }
 

@@ -111,8 +111,8 @@ export type ReturnLoad = WireMap & {
   /** Name of the schedule that started the job. */
   schedule?: string | null;
   /**
-   * Id of the managed resource that the result belongs to, if it is not the minion itself (Salt
-   * 3008).
+   * Id of the managed resource to which the result belongs (Salt 3008). Absent if the result
+   * belongs to the minion itself.
    */
   resource_id?: string | null;
 };

@@ -1,8 +1,8 @@
 /**
  * Encodes and decodes Salt's MessagePack, in the variants that Salt uses on the wire and locally
  * [WIRE 2; salt/payload.py, salt/utils/msgpack.py]. Libraries are unsuitable: they write str8,
- * which Salt does not use on the wire, and they corrupt a str that is not UTF-8, which is how Salt
- * sends ciphertext.
+ * which Salt does not use on the wire, and they corrupt a str that is not UTF-8. Salt sends
+ * ciphertext in such a str.
  */
 
 import { isUtf8 } from 'node:buffer';
@@ -629,7 +629,7 @@ const mebibyte = 1024 * 1024;
 
 /**
  * Limits for messages from unauthenticated peers [THREATS N-03, N-04]. Sign-ins have few values, so
- * no peer can make the master read a large map before it is known.
+ * no unknown peer can make the master read a large map.
  */
 export const clearLimits: PayloadLimits = {
   maxBytes: mebibyte,

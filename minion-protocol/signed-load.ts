@@ -19,9 +19,9 @@ const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA2
 const noLimits = { maxBytes: Infinity, maxDepth: Infinity, maxElements: Infinity };
 
 /**
- * Whether the owner of the key signed the load, in any of the forms that minions use. The signature
- * of a load with bytes that are valid UTF-8 cannot be verified, because they arrive as text. Slow
- * and synchronous.
+ * Whether the owner of the key signed the load, in any of the forms that minions use. If bytes in
+ * the load are valid UTF-8, they arrive as text, and the signature cannot be verified. Slow and
+ * synchronous.
  * @param packed - the load as it arrived; it must already have been unpacked successfully
  */
 export function isSignedLoad(

@@ -13,8 +13,8 @@ export interface BoundedMapOptions<Key, Value> {
 
 /**
  * Creates a map that evicts the least recently used entries beyond its size. Its memory grows with
- * the entries, whereas the option `max` of `LRUCache` reserves all of it at once. The map does not
- * count entries per owner. Use a `FairTable` for entries that clients can create.
+ * the entries. The option `max` of `LRUCache`, in contrast, reserves all memory at once. The map
+ * does not count entries per owner. Use a `FairTable` for entries that clients can create.
  */
 export function createBoundedMap<Key extends {}, Value extends {}>(
   limit: Limit,

@@ -48,7 +48,7 @@ export interface LimitValues {
   readonly perOwner?: number | undefined;
   /** Maximum amount of all owners together. */
   readonly total?: number | undefined;
-  /** Part of `total` that only owners without a use may take. Default: 0. */
+  /** Number of uses, out of `total`, that only owners without a use may take. Default: 0. */
   readonly reserved?: number | undefined;
   /** Maximum number of uses that may wait. Default: 0, so that further uses fail at once. */
   readonly waiting?: { readonly perOwner: number; readonly total: number } | undefined;

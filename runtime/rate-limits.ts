@@ -123,7 +123,7 @@ export class Throttle {
    * Resolves when the request may proceed. Returns `true` without a promise if it may proceed now.
    * @param count number of tokens that the request costs
    * @param onDelay called if the request has to wait
-   * @returns `false` if the owner already has the maximum number of waiting requests. It is
+   * @returns `false` if the owner already has the maximum number of waiting requests. `false` is
    * returned synchronously, and no tokens are taken
    */
   pass(owner: string, count = 1, onDelay: () => void = () => {}): boolean | Promise<true> {

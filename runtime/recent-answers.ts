@@ -33,8 +33,8 @@ export class RecentAnswers<T> {
   }
 
   /**
-   * Returns the cached answer for a key. If there is none or it is too old, requests it with `ask`.
-   * Failures are not cached.
+   * Returns the cached answer for a key. If the answer is missing or too old, requests a new answer
+   * with `ask`. Failures are not cached.
    */
   async of(key: string, ask: () => Promise<T>): Promise<T> {
     const { maxAgeMs, monotonic } = this.#options;

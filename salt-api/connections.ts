@@ -1,7 +1,7 @@
 /**
- * Limits the resources of HTTP API connections, per address and in total, in the same way as those
- * of minion connections. The limits apply to the number of connections, the bytes of request
- * bodies, and the rate of TLS handshakes.
+ * Limits the resources of HTTP API connections, per address and in total. Connections of minions
+ * have the same kinds of limits. The limits apply to the number of connections, the bytes of
+ * request bodies, and the rate of TLS handshakes.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';

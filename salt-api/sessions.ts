@@ -41,8 +41,8 @@ export interface Sessions {
   /** Returns the session of a token. Accepts any text. */
   find(secret: string): Session | undefined;
   /**
-   * Returns the session of a token. If it is unknown, waits briefly, because another member may
-   * have opened it just before.
+   * Returns the session of a token. If the session is unknown, waits briefly, because another
+   * member may have just opened it.
    */
   expect(secret: string): Promise<Session | undefined>;
   /**

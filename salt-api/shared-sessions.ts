@@ -31,8 +31,8 @@ interface HeldSession {
   /** Revision of the row. */
   revision: number;
   /**
-   * Time at which the session expires if it is not used, in milliseconds: since 1970, and on the
-   * monotonic clock.
+   * Time at which an unused session expires, in milliseconds since 1970. `endsBy` is the same time
+   * on the monotonic clock.
    */
   endsAt: number;
   endsBy: number;
@@ -80,11 +80,11 @@ const maxSurplus = 16;
 const writesAtOnce = 128;
 
 /**
- * Maximum time to wait for a session that another member may have opened just before, in
- * milliseconds.
+ * Maximum time to wait for an unknown session, in milliseconds. Another member may have just opened
+ * it.
  */
 const expectedForMs = 250;
-/** Maximum number of requests that wait for such a session at the same time. */
+/** Maximum number of requests that wait for unknown sessions at the same time. */
 const maxExpecting = 256;
 
 /** Sessions of a cluster. Each member has a copy of them in memory. */

@@ -1,4 +1,4 @@
-/** Finds runners and renderers in a configuration that saltbridge does not support. */
+/** Finds unsupported runners and renderers in a configuration. */
 
 import { ConfigError, type MasterConfig, readSchedule, type ScheduleEntry } from '#config';
 import { rendererProblem, runnerProblem } from '#salt';

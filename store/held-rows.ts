@@ -39,7 +39,7 @@ interface RowCluster {
 
 /**
  * Row of unfinished work: the process that performs the work, and the data of the module that
- * started it.
+ * started the work.
  */
 const heldRow = defineRow({
   name: 'held work',

@@ -303,7 +303,7 @@ const shells: Readonly<Record<'bash' | 'zsh' | 'fish', (program: CompletionComma
 /** Maximum number of latest jobs that the scripts offer. */
 const jobCount = 20;
 
-/** Lists of ids that the completion scripts request from the program. */
+/** Kinds of ids that the completion scripts request from the program. */
 const completionLists: Readonly<
   Record<'minions' | 'keys' | 'jids', (api: MasterApi) => Promise<readonly string[]>>
 > = {

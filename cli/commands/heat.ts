@@ -1,6 +1,6 @@
 /**
- * `saltbridge heat`: handles Heat templates with roles for resources and with values that machines
- * write for each other.
+ * `saltbridge heat`: checks, completes and registers Heat templates in which resources have roles
+ * and exchange values.
  */
 
 import { type Command, Option } from 'commander';

@@ -124,8 +124,8 @@ export function userKeySource(wheel: UserApi['wheel']): SaltKeySource {
 }
 
 /**
- * Returns the options of a wheel function that include further states. Deletion includes all states
- * without options.
+ * Returns the option with which a wheel function also changes keys in this state. Functions that
+ * delete keys need no such option.
  */
 function includedBy(operation: KeyOperation, state: KeyState): Readonly<Record<string, boolean>> {
   return operation === 'delete' || state === 'pending' ? {} : { [`include_${state}`]: true };

@@ -84,10 +84,7 @@ async function readLastWords(logFile: string, begin: number): Promise<string> {
   return reason === undefined ? '' : `: ${reason.slice('saltbridge: '.length)}`;
 }
 
-/**
- * Reads the end of a file, at most {@link maxLastWords} bytes, because a log can be larger than the
- * memory.
- */
+/** Reads the last {@link maxLastWords} bytes of a file. The whole file may not fit into memory. */
 async function readEnd(file: string, begin: number): Promise<string> {
   const handle = await open(file);
   try {

@@ -231,7 +231,7 @@ export function formatHighstate(data: WireValue, options: HighstateOptions): str
   return hosts.map(([host, value]) => formatHost(pythonStr(host), value, options).text).join('\n');
 }
 
-/** Removes the maps with which runners and `jobs.lookup_jid` surround the results of states. */
+/** Removes the outer maps that runners and `jobs.lookup_jid` add around the results of states. */
 function unwrap(data: WireValue): WireValue {
   if (!isWireMap(data)) return data;
   if (data.return !== undefined) return unwrap(data.return);

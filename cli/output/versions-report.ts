@@ -54,7 +54,7 @@ function installedVersion(name: string): string | undefined {
   }
 }
 
-/** Reads a package.json file. Returns `undefined` if it does not exist. */
+/** Reads a package.json file. Returns `undefined` if the file does not exist. */
 function readPackage(
   file: string,
 ): { readonly version?: unknown; readonly dependencies?: unknown } | undefined {

@@ -6,7 +6,10 @@
 import { createHmac } from 'node:crypto';
 import { type MasterConfig, perProcessOptions } from '#config';
 
-/** Digests by option name. Options of a group have names such as `limits.burst`. */
+/**
+ * Digests by option name. The name of an option in a group contains the group, for example
+ * `limits.burst`.
+ */
 export type OptionDigests = Readonly<Record<string, string>>;
 
 /** Names of options that contain other options. */

@@ -14,8 +14,8 @@ export interface AppenderOptions {
   /** Maximum time that a write waits for the log, in milliseconds. */
   readonly writeTimeoutMs: number;
   /**
-   * Function that is called if the log has lost entries: a new entry gets a position that this
-   * store has already applied.
+   * Function that is called if the log has lost entries. In this case, a new entry gets a position
+   * that this store has already applied.
    */
   readonly onBehind: (position: number) => void;
 }
@@ -80,7 +80,8 @@ export class Appender {
   }
 
   /**
-   * Appends a transaction. The promise resolves when this store has applied it and it is durable.
+   * Appends a transaction. The promise resolves when this store has applied the transaction
+   * durably.
    * @throws StoreError ERR_STORE_TOO_LARGE or ERR_STORE_UNAVAILABLE if nothing was written;
    * ERR_CLUSTER_OUTCOME if it may still be written
    */

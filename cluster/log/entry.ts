@@ -17,8 +17,8 @@ export type EntryContent =
    */
   | { readonly kind: 'found'; readonly from?: HistoryMark }
   /**
-   * A member has opened its store and begun a new session. Entries of its previous session that
-   * come after this one have no effect.
+   * A member has opened its store and begun a new session. Later entries of the member's previous
+   * session have no effect.
    */
   | { readonly kind: 'open' }
   | { readonly kind: 'leave'; readonly member: string }

@@ -8,7 +8,10 @@ export interface MemberLink {
   readonly view: LogView;
   readonly cipher: LogCipher;
   readonly member: string;
-  /** Session of this member, which is new each time its store is opened. The log records it. */
+  /**
+   * Session of this member. Each time the member opens its store, it begins a new session. The log
+   * records the session.
+   */
   readonly session: string;
 }
 

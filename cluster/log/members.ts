@@ -38,7 +38,7 @@ interface Heard {
   readonly at: number;
   readonly position: number;
   readonly skewMs: number;
-  /** Last position at which this member and the other member had the same hash. */
+  /** Last position at which the hashes of this member and the other member were equal. */
   readonly agreedAt: number;
 }
 
@@ -70,8 +70,8 @@ export class Members {
   readonly #heard = new Map<string, Heard>();
   readonly #latest: LatestMessages;
   /**
-   * Reported positions and hashes of members that are ahead of this one. They are compared when
-   * this member reaches their position.
+   * Positions and hashes reported by members that are ahead of this member. This member compares
+   * its own hash when it reaches the position.
    */
   readonly #toCompare = new Map<string, HistoryMark>();
   /** Members with a different hash than this member at the same position, by name. */

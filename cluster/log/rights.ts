@@ -136,8 +136,8 @@ class Refusals {
   }
 
   /**
-   * Returns the subjects that the server has rejected. It sends rejections before its reply to a
-   * flush. The client library reports them in the next turn of the event loop.
+   * Returns the subjects that the server has rejected. The server sends rejections before its reply
+   * to a flush. The client library reports rejections in the next turn of the event loop.
    */
   async #settled(subjects: readonly string[]): Promise<readonly string[]> {
     await this.#connection.flush();

@@ -46,10 +46,7 @@ const SwitchSchema = Type.Object({
   minions: Type.Array(Type.String()),
 });
 
-/**
- * Switch to another version that is not confirmed yet, because the check of the new bundle has not
- * ended.
- */
+/** Switch to another version, before the check of the new bundle has confirmed the switch. */
 export type PendingSwitch = Readonly<Static<typeof SwitchSchema>>;
 
 const FailureSchema = Type.Object({

@@ -6,8 +6,8 @@ import { type ExtensionHost, masterServices } from '#master';
 const sampleSize = 5;
 
 /**
- * Returns some accepted minions whose pillar has no errors. A minion that never sent its grains is no
- * sample, because templates may need them.
+ * Returns some accepted minions whose pillar has no errors. Minions without known grains are
+ * omitted, because templates may need grains.
  */
 export async function healthySample(host: ExtensionHost): Promise<readonly string[]> {
   const { facts } = host.use(masterServices.jobs);

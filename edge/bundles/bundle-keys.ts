@@ -14,8 +14,8 @@ interface KeysOfBundle {
 }
 
 /**
- * Applies the keys of bundles, and reports to the centre which keys operators of the site have
- * accepted.
+ * Applies the minion keys of bundles. Reports keys that operators of the site have accepted to the
+ * centre.
  */
 export class BundleKeys {
   readonly #host: ExtensionHost;

@@ -246,8 +246,8 @@ class CentreBundles {
   }
 
   /**
-   * Returns a target for each ring of the release, and for each ring of the latest release that all
-   * rings have installed.
+   * Returns a target for each ring of the release. Also returns a target for each ring of another
+   * release: the latest one that all rings have installed.
    */
   #targetsOf(release: Release): readonly ReleaseTarget[] {
     const { proven } = this.#releases;

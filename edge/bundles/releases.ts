@@ -164,7 +164,7 @@ export class Releases {
     return Math.max(0, ...this.#releases.keys()) + 1;
   }
 
-  /** Stores an unpublished release. It replaces the other unpublished releases. */
+  /** Stores an unpublished release, and removes the other unpublished releases. */
   async add(release: Pick<Release, 'version' | 'sha256' | 'length' | 'contentOf'>): Promise<void> {
     const rings = Object.keys(this.#options.rings);
     const unpublished = this.list().filter(({ state }) => state === 'packed');
@@ -374,8 +374,9 @@ function describe({ version, state }: Release): string {
 }
 
 /**
- * Assigns sites to rings. A percentage selects the sites with the lowest digests of name and
- * version, but at least one. So each release begins at different sites.
+ * Assigns sites to rings. A percentage selects the sites with the lowest digests, and at least one
+ * site. The digest covers the name of the site and the version, so each release begins at different
+ * sites.
  * @returns the index of the first ring that contains each site. A site in no ring is omitted
  */
 export function assignRings(

@@ -20,7 +20,7 @@ import { type ReleaseTarget, readRoot, targetPath } from './tuf-metadata.ts';
 const baseUrl = 'link://centre/metadata';
 
 const fileKey = (name: string): Key => ['bundle', 'tuf', name];
-/** Row with the digest of the root that the site received when it joined. */
+/** Row with a digest. When the site joined, it received the root metadata with this digest. */
 const joinedKey: Key = ['bundle', 'tuf', 'joined'];
 
 const names: readonly string[] = tufRoles.map((role) => `${role}.json`);

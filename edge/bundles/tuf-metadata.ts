@@ -159,7 +159,7 @@ export async function readTargets(bytes: Uint8Array): Promise<Metadata<Targets>>
 }
 
 /**
- * Reads a root and verifies that enough of the keys in it have signed it.
+ * Reads a root. Verifies that the root is signed by enough of its own root keys.
  * @throws EdgeError ERR_BUNDLE_SIGNATURE
  */
 export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
@@ -195,7 +195,8 @@ export interface VerifiedRoot extends RootContent {
 }
 
 /**
- * Verifies that metadata are signed by enough of the keys that a root lists for their role.
+ * Verifies that metadata have enough signatures. A root lists the keys for the role of the
+ * metadata.
  * @throws EdgeError ERR_BUNDLE_SIGNATURE
  */
 export function verify(

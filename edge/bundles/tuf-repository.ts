@@ -88,8 +88,8 @@ export class TufRepository {
   }
 
   /**
-   * Returns the public online keys. The first call creates them.
-   * @param areNew whether to create new keys. They take effect when a new root lists them
+   * Returns the public online keys. The first call creates them. @param areNew whether to create
+   * new keys. New keys take effect when a new root lists them
    */
   async onlineKeys(areNew = false): Promise<OnlineKeys> {
     const signers = areNew ? undefined : await this.#signers('');

@@ -57,8 +57,8 @@ export class HybridClock {
   }
 
   /**
-   * Sets this clock back to the wall clock. Call it after the wall clock was too far ahead and was
-   * corrected. Otherwise the centre would refuse the times of this clock.
+   * Sets this clock back to the wall clock. Call this method when a wall clock that was too far
+   * ahead was corrected. Otherwise the centre would refuse the times of this clock.
    */
   reset(): void {
     this.#last = { ms: Math.floor(this.#now()), count: 0 };

@@ -20,7 +20,7 @@ const presenceMs = 60_000;
 
 const startTag = /^salt\/minion\/([^/]+)\/start$/;
 
-/** Part of the extension `site` that appends facts of its minions to the log. */
+/** Part of the extension `site`. It appends facts of the site's minions to the log. */
 export function openSiteFacts({ host, log }: SiteContext): EdgePart {
   const facts = new SiteFacts(host, log);
   return { start: () => facts.start(), close: () => facts.close() };

@@ -113,7 +113,7 @@ export class SiteRegistry {
     this.#onRevoked.push(listener);
   }
 
-  /** Calls the listener after a member of the cluster has changed the row of a site. */
+  /** Calls the listener after any member of the cluster has changed the row of a site. */
   onChanged(listener: (name: string) => void): void {
     this.#onChanged.push(listener);
   }

@@ -115,7 +115,7 @@ export class CentreConnections implements CentreLinks {
     this.#endListeners.push(listener);
   }
 
-  /** Ends the connection of a site if the registry does not permit its key. */
+  /** Ends the connection of a site if the registry does not permit the key of the connection. */
   endUnless(site: string): void {
     const connection = this.#connections.get(site);
     if (connection === undefined) return;

@@ -52,8 +52,8 @@ const Query = Type.Object(
 const classes = ['alarm', 'return'] as const;
 
 /**
- * Part of the extension `site-centre` that stores and publishes returns, events and audit records
- * of sites.
+ * Part of the extension `site-centre`. It stores and publishes returns, events and audit records of
+ * sites.
  */
 export function openEntries({ host, ingest }: CentreContext): CentrePartContribution {
   for (const kind of ['return', 'event', 'audit']) {

@@ -60,7 +60,7 @@ export class Ingest implements LogIngest {
   readonly #bySite = new KeyedMutex();
   readonly #slots: FairSlots;
   readonly #turns = new Map<string, Turn>();
-  /** Sequence of the last entry for which this process has called `applied`, by site and class. */
+  /** Sequence of the last entry that this process has passed to `applied`, by site and class. */
   readonly #appliedTo = new Map<string, number>();
   readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0, unhandled: 0 };
 
@@ -86,8 +86,8 @@ export class Ingest implements LogIngest {
   }
 
   /**
-   * Number of sites whose turn to send returns and facts is active, and number of sites that wait
-   * for their turn.
+   * Number of sites that may send returns and facts now, and number of sites that wait for their
+   * turn.
    */
   get turns(): { readonly active: number; readonly waiting: number } {
     return { active: this.#slots.held, waiting: this.#slots.waiting };

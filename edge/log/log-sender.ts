@@ -36,7 +36,7 @@ export interface LogSenderOptions {
   readonly link: Pick<SiteLink, 'call' | 'onChange' | 'state'>;
   /** Maximum rate of returns and facts, in bytes per second. 0: no limit. */
   readonly uploadBytesPerSecond: number;
-  /** Function that is called with the entries that the centre has refused. */
+  /** Called with the entries that the centre has refused. */
   readonly onRefused: (name: LogClass, refused: Acknowledgement['refused']) => void;
   readonly logger: Logger;
   readonly closing: AbortSignal;

@@ -48,7 +48,7 @@ export interface WaitingEntries {
    * Time of the oldest waiting entry, in milliseconds since 1970. `undefined` if no entry waits.
    */
   readonly oldestAt: number | undefined;
-  /** Number of entries that were dropped since the log was created, because it was full. */
+  /** Number of entries that a full log has dropped since it was created. */
   readonly dropped: number;
 }
 

@@ -9,7 +9,7 @@ import type { EdgePart, SiteContext } from '../parts.ts';
 /** Matches the tags of the bridge's signals. */
 const signalTag = /^heat\//;
 
-/** Part of the extension `site` that appends signals to its log. */
+/** Part of the extension `site`. It appends signals to the log of the site. */
 export function openSignalSource({ host, options, log }: SiteContext): EdgePart {
   const forward = async (signal: Partial<TriggerEvent>): Promise<string> => {
     const { tag = '', sender = '', data, body, jid, request } = signal;

@@ -9,15 +9,16 @@ import type { EdgePart, SiteContext } from '../parts.ts';
 import type { NewLogEntry, SiteLog } from './log.ts';
 
 /**
- * Maximum number of events that wait for the reader of the event bus. A slower reader is
- * disconnected.
+ * Maximum number of events that wait for this reader of the event bus. If more events wait, the bus
+ * disconnects the reader.
  */
 const unreadEvents = 100_000;
 
 const returnTag = /^salt\/job\/(\d+)\/ret\/(.+)$/;
 
 /**
- * Part of the extension `site` that appends returns, events, alarms and audit records to its log.
+ * Part of the extension `site`. It appends returns, events, alarms and audit records to the log of
+ * the site.
  */
 export function openSources({ host, options, log }: SiteContext): EdgePart {
   const sources = new Sources(host, options, log);

@@ -20,7 +20,7 @@ const clockRow = defineRow({
 });
 const key = ['order-clock'];
 
-/** Parts of a site that its estimate of the centre's time needs. */
+/** Parts of a site that are needed to estimate the centre's time. */
 export interface CentreClockContext {
   readonly host: Pick<ExtensionHost, 'now' | 'state'>;
   readonly link: Pick<SiteLink, 'state'>;

@@ -215,8 +215,8 @@ export class CentreOrders {
   }
 
   /**
-   * Returns the writes that store the result which a site reports. Later results of the same site
-   * have no effect.
+   * Returns the writes for storing a result that a site reports. Only the first result of a site
+   * has an effect.
    */
   async operationsOf({ site, value }: LogEntry): Promise<readonly StateOperation[]> {
     const { id, result: text, ticket } = value;
@@ -268,7 +268,10 @@ export class CentreOrders {
     await this.#settle(site, id, result);
   }
 
-  /** Stores that a site has received an order, unless its result has arrived already. */
+  /**
+   * Stores the state of an order after the reply of the site, or after the order has expired. Does
+   * nothing if the result of the order has already arrived.
+   */
   async #settle(site: string, id: string, result: OrderResult): Promise<void> {
     const key = ['order-sites', id, site];
     const entry = await this.#host.shared.get(key);

@@ -28,7 +28,7 @@ export const OrderResultSchema = Type.Object({
   failed: Count,
   silent: Count,
   /**
-   * Number of names in the target to which no job was sent. Such a name is unknown, or the caller
+   * Number of names in the target that received no job, because the name is unknown or the caller
    * lacks a right.
    */
   unaddressed: Count,

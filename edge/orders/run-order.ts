@@ -49,7 +49,7 @@ function denied(reason: string): EdgeError {
 }
 
 /**
- * Runs an order until it ends. After a restart, a call with the same order continues it.
+ * Runs an order until it ends. After a restart, another call with the same order continues the run.
  * @param jid id of the job, used only if the `kind` of the order is `job`
  * @throws the errors of the master and of the bridge
  */

@@ -6,7 +6,8 @@ const { configError } = states;
 
 const maxConfigs = 256;
 /**
- * Maximum number of entries in config sets that are expanded, references to other sets included.
+ * Maximum number of entries in the config sets of a call. References to other sets count as
+ * entries.
  */
 const maxEntries = 4 * maxConfigs;
 

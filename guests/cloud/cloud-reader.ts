@@ -13,7 +13,8 @@ import {
 } from '#runtime';
 
 /**
- * Instance as Nova lists it. If Nova cannot reach the cell of the instance, only the ids are known.
+ * Instance in a list of Nova. If Nova cannot reach the cell of the instance, only the ids are
+ * known.
  */
 export interface CloudServer {
   readonly id: string;
@@ -274,8 +275,8 @@ export class CloudReader {
   }
 
   /**
-   * Returns all entries of a list. Of the link to the next page, only the query is used, because
-   * its host may be reachable only inside the cloud.
+   * Returns all entries of a list. Uses only the query of the link to the next page, because the
+   * host in the link may be reachable only inside the cloud.
    */
   async #pages<S extends TSchema>(
     form: PageForm<S>,

@@ -75,8 +75,8 @@ const Zookeeper = Type.Object(
 );
 
 /**
- * Options of the external server that stores values: etcd or ZooKeeper. Without them, the master's
- * store stores the values.
+ * Options of the external server that stores values: etcd or ZooKeeper. Without these options, the
+ * store of the master contains the values.
  */
 const CoordinatorSection = Type.Object(
   { etcd: Type.Optional(Etcd), zookeeper: Type.Optional(Zookeeper) },

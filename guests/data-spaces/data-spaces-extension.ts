@@ -169,8 +169,8 @@ function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
 const answerMs = 1_000;
 
 /**
- * Describes the state of a minion, for the error message of a client that waits for a value of this
- * minion.
+ * Describes the state of a minion. If a client waits for a value of this minion, its error message
+ * contains the description.
  */
 async function describeMinion(
   { admission, isReachable }: Pick<ExtensionHost, 'admission' | 'isReachable'>,

@@ -349,7 +349,8 @@ export class DataSpaces {
   }
 
   /**
-   * Indexes a stored space, even if limits were lowered since it was stored and it exceeds them.
+   * Adds a stored space to the indexes. Does so even if the space exceeds limits that were lowered
+   * later.
    */
   #remember(space: DataSpace, bytes: number): void {
     this.#spaces.set(space.id, space);

@@ -21,7 +21,7 @@ export interface DataValue {
 /** Result of a write. */
 export interface DataReceipt {
   readonly key: string;
-  /** Version of the value. 0 if it was not stored, because no role reads it. */
+  /** Version of the value, or 0 if the value was not stored because no role reads it. */
   readonly version: number;
 }
 

@@ -67,8 +67,8 @@ export class EtcdGateway {
 
   /**
    * Calls a method.
-   * @param path - path of the method, for example `/v3/kv/range`
-   * @throws Error if no server performs it
+   * @param path - path of the method, for example `/v3/kv/range` @throws Error if no server
+   * performs the call
    */
   async call(path: string, body: object): Promise<EtcdAnswer> {
     return oneAnswer(await this.#readInTime(await this.#open(path, body)));

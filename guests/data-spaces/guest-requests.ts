@@ -90,8 +90,8 @@ export class GuestRequests {
   }
 
   /**
-   * Writes a value. Of all writes of a value in a minute, the audit log has the first one, and a
-   * summary with their number.
+   * Writes a value. For each minute, the audit log contains the first write of a value, and a
+   * summary with the number of writes.
    * @throws BridgeError ERR_DATA_BUSY, and as {@link DataValues.write}
    */
   async put(minion: string, given: object): Promise<DataReceipt> {

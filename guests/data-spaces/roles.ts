@@ -174,8 +174,8 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
 
 /**
  * Returns the dependencies of each value: the values that its writer must read first. By default,
- * these are all values that the role reads. One extra node per role, with an empty name, stands for
- * this default. Otherwise, thousands of values would have thousands of dependencies each.
+ * these are all values that the role reads. For this default, each role has one extra node with an
+ * empty name. Without this node, thousands of values would each have thousands of dependencies.
  */
 function waitsOf(roles: Roles): ReadonlyMap<string, readonly string[]> {
   const waits = new Map<string, readonly string[]>();

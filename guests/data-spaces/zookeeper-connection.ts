@@ -46,8 +46,8 @@ export interface ZookeeperConnectionOptions {
   /** Timeout of a response, in milliseconds. */
   readonly timeoutMs: number;
   /**
-   * Receives the path of each node that {@link ZookeeperConnection.exists} watches, once, when it
-   * changes.
+   * Called once with the path of a watched node when the node changes. {@link
+   * ZookeeperConnection.exists} begins to watch a node.
    */
   readonly onChange: (node: string) => void;
 }

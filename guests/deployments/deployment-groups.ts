@@ -33,8 +33,8 @@ export type DeploymentGroup = CodeGroup | 'salt-state' | 'saltbridge';
 /** Group whose config is code. An entry of `deployments:` must permit the code. */
 export type CodeRow = {
   /**
-   * Part of a deployment that a catalog entry must permit: its config, or the directories in which
-   * it writes files. `no-config` if the group has no config.
+   * Required permission in a catalog entry: for the config of the deployment, or for the
+   * directories in which the deployment writes files. `no-config` if the group has no config.
    */
   readonly permits: 'config' | 'config-or-paths' | 'no-config';
   /** Names of the config's options. */

@@ -77,7 +77,7 @@ const recordRow = defineRow({
 
 /**
  * Time for which a record is retained after Heat no longer lists its deployment, in milliseconds.
- * It covers outdated lists.
+ * An outdated list may omit a deployment only temporarily.
  */
 const goneRetentionMs = 7 * 86_400_000;
 /** Maximum number of finished records of one server. */

@@ -38,8 +38,8 @@ const retryable: ReadonlySet<BridgeErrorCode> = new Set([
 ]);
 
 /**
- * Part of `max_running` that is reserved for owners without a running deployment, as a divisor: one
- * eighth.
+ * Divisor of `max_running`: one eighth of the places is reserved for owners without a running
+ * deployment.
  */
 const reservedPart = 8;
 

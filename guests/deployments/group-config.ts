@@ -1,4 +1,4 @@
-/** Config of a deployment that a catalog entry permits, and its options. */
+/** Config of a permitted deployment, and the options of this config. */
 
 import { isPlainMap, type Parameters, states } from '#heat-bridge';
 import type { Deployment } from './metadata.ts';

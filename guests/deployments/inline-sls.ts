@@ -78,7 +78,7 @@ export function slsWithInputs(
   ].join('');
 }
 
-/** Returns the first argument of each call of a function that {@link ownReader} matches. */
+/** Returns the first arguments of all calls that {@link ownReader} matches. */
 function callsOf(sls: string): string {
   const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*(['"][^'"]*['"])`, 'g');
   return [...sls.matchAll(call)].map(([, argument = '']) => argument).join('\n');

@@ -212,7 +212,7 @@ export function heatFactsOf({
   };
 }
 
-/** Returns the inputs of Heat for which a command declares parameters. */
+/** Returns the inputs that Heat adds, if the command declares parameters for these inputs. */
 export function declaredFacts(
   deployment: Parameters<typeof heatFactsOf>[0],
   declared: readonly string[],

@@ -91,7 +91,10 @@ export class ServerWorker {
   readonly #stop = new AbortController();
   /** Ids of the deployments that this worker started. An earlier process cannot have run them. */
   readonly #begun = new Set<string>();
-  /** Digest of the last metadata for which no deployment was left to run. */
+  /**
+   * Digest of metadata without new deployments. While the metadata has this digest, nothing is
+   * done.
+   */
   #settled: string | undefined;
   /** Digest of the last metadata with a deployment that waits for a disconnected minion. */
   #waiting: string | undefined;

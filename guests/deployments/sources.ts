@@ -69,8 +69,8 @@ async function readHeatResource(
 }
 
 /**
- * Reads the metadata of a resource in the stack. If the path of the resource is unknown, reads the
- * deployments of the server from the owner's project.
+ * Reads the metadata of a server from its resource in the stack. If the path of the resource is
+ * unknown, reads the deployments of the server from the owner's project.
  */
 async function readAsOwner(
   { stack, serverId, resourcePath, login }: ServerSource,

@@ -61,8 +61,9 @@ interface HandlesOfServer {
 
 /**
  * Registers the handles that a server's metadata names for its minion, and removes the minion from
- * the other handles of the stack. A handle of another stack may have the same alias and minion. The
- * minion then moves to this stack, if the other stack was removed or was registered earlier.
+ * the other handles of the stack. A handle of another stack may have the same alias and minion. If
+ * the other stack was removed or was registered earlier, the minion moves to the handle of this
+ * stack.
  * @returns the reasons why handles could not be registered
  */
 export async function registerHandles(given: HandlesOfServer): Promise<readonly string[]> {

@@ -1,4 +1,4 @@
-/** Command line of a tool in the script that a minion runs. */
+/** Writes the command line of a tool into the script of a deployment. */
 
 import { quoteForShell } from '#heat-bridge';
 

@@ -69,9 +69,7 @@ export class AgentCredentials {
   readonly #now: () => number;
   /** Time at which this verifier was created. Nonces of earlier requests are unknown. */
   readonly #openedAt: number;
-  /**
-   * Used nonces with their instances, and the times until which they are stored, the oldest first.
-   */
+  /** Used nonces, oldest first. Each has its instance, and the time until which it is stored. */
   readonly #nonces = new Map<string, { readonly owner: string; readonly until: number }>();
   readonly #held = new Budget(guestLimits.agentNonces);
   readonly #announce: (nonce: string, instance: string) => void;

@@ -25,8 +25,8 @@ export type InstanceUserData =
   | { readonly refusal: string; readonly code?: string };
 
 /**
- * Prefix of the rows with the number of each instance's enrolment. Rows are never deleted, so that
- * no instance is enrolled twice.
+ * Prefix of the rows by instance. A row contains the number of the enrolment of its instance. Rows
+ * are never deleted, so that no instance is enrolled twice.
  */
 const prefix = ['guests', 'vendordata'];
 

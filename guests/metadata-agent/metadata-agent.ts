@@ -72,7 +72,10 @@ const networkHeaders: ReadonlySet<string> = new Set(['x-neutron-network-id', 'x-
 /** Header in which proxies in router namespaces name the router instead of the network. */
 const routerHeader = 'x-neutron-router-id';
 const forwardedHeader = 'x-forwarded-for';
-/** Prefix of the paths that are forwarded to the master, to paths below `/bridge/v1/guest`. */
+/**
+ * Path prefix of the requests that are forwarded to the master. At the master, their paths begin
+ * with `/bridge/v1/guest` instead.
+ */
 const ownPrefix = '/saltbridge/v1/';
 const ownPaths: ReadonlySet<string> = new Set([
   'data',
@@ -254,8 +257,8 @@ function forwardFor(
 }
 
 /**
- * Router and address from which a request came through the proxy of a router. This proxy does not
- * know the network.
+ * Origin of a request through the proxy of a router: the router, and the address of the sender.
+ * Such a proxy does not know the network.
  */
 interface RouterOrigin {
   readonly router: string;

@@ -72,7 +72,7 @@ const keepAliveMs = 60_000;
  * owner is used until the cached lookup expires.
  */
 const foundForMs = 5000;
-/** Address of the proxy that the PROXY header contains. The master ignores it. */
+/** Address of the proxy in the PROXY header. The master ignores this address. */
 const nowhere = '0.0.0.0';
 
 /**

@@ -12,7 +12,7 @@ import {
 import { compileSchema } from '#runtime';
 import { ExecutionPlanError, errorCodes, type ScriptCall } from './execution-plan.ts';
 
-/** Entry point, with the command of the catalog that is run for it. */
+/** Entry point, and the command of the catalog that runs for this entry point. */
 export interface MuranoDefinition {
   readonly name: string;
   readonly description: string;

@@ -1,6 +1,7 @@
 /**
- * Receives notifications of Nova and Neutron, which an OpenStack pipeline posts over HTTP. Their
- * content is not trusted. They only cause the instances that they name to be read again.
+ * Receives notifications of Nova and Neutron, which an OpenStack pipeline posts over HTTP. The
+ * content of a notification is not trusted. A notification only makes the bridge read the named
+ * instances again.
  */
 
 import { createHash, timingSafeEqual } from 'node:crypto';

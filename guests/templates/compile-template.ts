@@ -1,6 +1,6 @@
 /**
- * Compiles Heat templates whose resources have roles in their metadata. The result is a template
- * that Heat accepts, whose user-data enrols the machines, and the roles of a data space. Values
+ * Compiles Heat templates whose resources have roles in their metadata. The result has two parts: a
+ * template for Heat with user-data that enrols the machines, and the roles of a data space. Values
  * that Heat can determine stay expressions in the template.
  */
 

@@ -35,8 +35,8 @@ export function referencesOf(value: unknown, depth = 0): readonly string[] {
 }
 
 /**
- * Returns for each resource the resources that Heat creates before it, because of properties,
- * metadata or `depends_on`.
+ * Returns the dependencies of each resource. Heat creates these resources first, because
+ * properties, metadata or `depends_on` refer to them.
  */
 export function resourceDependencies(
   resources: TemplateResources,

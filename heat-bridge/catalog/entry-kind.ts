@@ -19,7 +19,7 @@ export interface CatalogEntryKind<D extends { readonly name: string } = { readon
   check(definition: D, commands: Catalog): void;
 }
 
-/** Kind of entries whose code is loaded only if a catalog file contains such entries. */
+/** Kind of catalog entries. Its code is loaded only if a catalog file contains such entries. */
 export interface CatalogKindSource {
   readonly key: string;
   load(): Promise<CatalogEntryKind>;

@@ -161,8 +161,8 @@ export function reachOfCaller(
 }
 
 /**
- * Returns the error for a denied call. A target that matches no minion causes the same error, so
- * that callers cannot find out which minions exist.
+ * Returns the error for a denied call. The error is the same for a target that matches no minion.
+ * Therefore callers cannot find out which minions exist.
  */
 export function deniedForTarget(name: string): BridgeError {
   return commandDenied(

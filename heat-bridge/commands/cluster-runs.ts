@@ -9,8 +9,7 @@ import { RunUpdates } from './run-updates.ts';
 import type { TrackedRun } from './tracked-run.ts';
 
 /**
- * Maximum time to wait for the store to replicate the row of a run that another member has started,
- * in milliseconds.
+ * Maximum time to wait until the row of another member's run reaches this member, in milliseconds.
  */
 const hearMs = 500;
 
@@ -78,7 +77,7 @@ export class ClusterRuns<C extends object> {
 
   /**
    * Whether a run in memory is up to date. A run is outdated if it was interrupted, or if it
-   * follows a process that no longer executes it.
+   * follows a process that has stopped executing the run.
    */
   isCurrent(run: AnyRun): boolean {
     return !run.isInterrupted && (this.rows.isElsewhere(run.id) || !this.#updates.follows(run));
@@ -138,8 +137,8 @@ export class ClusterRuns<C extends object> {
   }
 
   /**
-   * Returns the operations that make this process the owner of a run. Their write fails if another
-   * process owns it.
+   * Returns the operations that make this process the owner of a run. The write fails if another
+   * process owns the run.
    */
   take(id: string, call: C): StateOperation[] {
     const sealed = this.#options.state.seal(this.#options.row.encode(call));

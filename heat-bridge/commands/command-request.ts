@@ -117,8 +117,7 @@ export interface CommandHandle {
   readonly command: string;
   readonly minions: readonly string[];
   /**
-   * Names in the target to which the command is not sent. Each has a result with the state
-   * `unaddressed`.
+   * Listed names that do not receive the command. Each has a result with the state `unaddressed`.
    */
   readonly missing: readonly string[];
   /** Whether the run already existed under the idempotency key. */

@@ -12,8 +12,8 @@ const strict = { additionalProperties: false };
 export const Text = Type.String({ minLength: 1, maxLength: 65_536 });
 
 /**
- * Parameters that name the caller, whose rules then apply. Default: the operator, who is exempt from
- * rules.
+ * Parameters that name the caller. The rules for this caller then apply. Default: the operator, who
+ * is exempt from rules.
  */
 export const callerParameters = {
   /** Token that identifies the caller. */
@@ -52,7 +52,7 @@ export interface RunStarted {
   readonly type: 'begun';
   readonly id: string;
   readonly minions: readonly string[];
-  /** Names in the target to which the command is not sent. */
+  /** Listed names that do not receive the command. */
   readonly missing: readonly string[];
   readonly isRepeated: boolean;
 }

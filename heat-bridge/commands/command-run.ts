@@ -9,14 +9,14 @@ import type {
 } from './command-request.ts';
 import { TrackedRun } from './tracked-run.ts';
 
-/** Parts of a target to which a command is not sent. */
+/** Parts of a target that do not receive a command. */
 export type LeftOut = Pick<AddressedMinions, 'isNarrowed' | 'missing'>;
 
 const nothing: LeftOut = { missing: [], isNarrowed: false };
 
 /**
- * Returns results of the state `unaddressed` for the names in a target to which the command is not
- * sent.
+ * Returns a result with the state `unaddressed` for each listed name that does not receive the
+ * command.
  */
 export function unaddressedResults({ missing, isNarrowed }: LeftOut): readonly CommandResult[] {
   const reason = isNarrowed
@@ -30,7 +30,7 @@ export interface CommandRunOptions {
   readonly id: string;
   readonly command: string;
   readonly minions: readonly string[];
-  /** Parts of the target to which the command is not sent. Default: none. */
+  /** Parts of the target that do not receive the command. Default: none. */
   readonly leftOut?: LeftOut | undefined;
   /** Name of the caller. */
   readonly owner: string;
@@ -50,8 +50,8 @@ export class CommandRun extends TrackedRun<CommandUpdate, CommandOutcome> {
   }
 
   /**
-   * Returns an outcome with the results of minions, and the results of names to which the command
-   * was not sent.
+   * Returns an outcome with the results of minions, and with a result for each name that did not
+   * receive the command.
    */
   outcomeOf(
     results: readonly CommandResult[],

@@ -54,7 +54,7 @@ import { lateRunError, StoredRuns } from './stored-runs.ts';
 export interface CommandRunnerOptions {
   readonly host: ExtensionHost;
   readonly catalog: Catalog;
-  /** Name of the service that is the caller of requests without a caller. */
+  /** Name of the service that counts as the caller if a request names no caller. */
   readonly service: string;
   readonly quotas: RunQuotas;
   /** Secrets of active runs. Several runners can share one object. Default: a new object. */
@@ -72,7 +72,7 @@ export interface CommandCall {
   /** Validated parameters. */
   readonly parameters: Parameters;
   readonly minions: readonly string[];
-  /** Parts of the target to which the command is not sent. Default: none. */
+  /** Parts of the target that do not receive the command. Default: none. */
   readonly leftOut?: LeftOut | undefined;
   /** Deadline, as milliseconds since 1970 or a `Date`. Default: now plus the command's timeout. */
   readonly deadline?: Date | number | undefined;
@@ -95,7 +95,7 @@ export interface RunOptions {
   readonly isCarried?: boolean;
 }
 
-/** Idempotency key, with a digest of the request for which it was used first. */
+/** Idempotency key, with a digest of the first request that used the key. */
 interface RunKey {
   readonly owner: IdempotencyKeyOwner;
   readonly digest: string;

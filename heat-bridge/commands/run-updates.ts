@@ -12,7 +12,7 @@ import type { TrackedRun } from './tracked-run.ts';
  */
 const askMs = 2000;
 /**
- * Time after the last request of a follower at which a member stops sending updates to it, in
+ * Time for which a member sends updates to a follower after the last request of the follower, in
  * milliseconds.
  */
 const heardMs = 10_000;

@@ -58,8 +58,8 @@ export class EnrolmentDeadlines {
   }
 
   /**
-   * Returns how an expired enrolment ends: `retire` retires its key, and a reason lets it fail.
-   * Returns `undefined` if the enrolment has not expired.
+   * Returns how an expired enrolment ends. With `retire`, its key is retired. With a reason, the
+   * enrolment fails for this reason. Returns `undefined` if the enrolment has not expired.
    */
   #endOf(enrolment: Enrolment): 'retire' | { readonly reason: string } | undefined {
     const { state, deadline = Infinity, keyExpiresAt = Infinity } = enrolment;

@@ -53,8 +53,8 @@ type Machine =
 
 const maxTicketLifetimeMs = 86_400_000;
 /**
- * Part of `max_open` that is reserved for projects without an open enrolment, as a divisor: one
- * tenth.
+ * Divisor of `max_open`: one tenth of the places is reserved for projects without an open
+ * enrolment.
  */
 const reservedPart = 10;
 

@@ -117,8 +117,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Records that the minion of an id has proved that it has the key. May be called outside of
-   * {@link exclusive}.
+   * Marks the accepted enrolment of an id as signed in. Call it when the minion has proved
+   * possession of its key. May be called outside of {@link exclusive}.
    */
   async heard(id: string): Promise<void> {
     const { repository } = this.#parts;
@@ -196,8 +196,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Marks the tickets of enrolments that other members have accepted as used on this member. Must
-   * be called before requests are served.
+   * Marks tickets as used on this member, if another member has accepted their enrolments. Must be
+   * called before requests are served.
    */
   async resumeTickets(): Promise<void> {
     const used = [...this.#parts.repository.all()].filter(({ state }) => state !== 'open');
@@ -213,8 +213,7 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Carries out the effects of transitions that a failed cluster member had stored but not carried
-   * out.
+   * Carries out the remaining effects of transitions that a cluster member stored before it failed.
    */
   async takeOver(): Promise<void> {
     const { repository, now } = this.#parts;

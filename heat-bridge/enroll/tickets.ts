@@ -1,6 +1,6 @@
 /**
- * Enrolment tickets. A ticket permits the key of one minion, once, until it expires. It is text
- * that anyone can read and only the bridge can sign:
+ * Enrolment tickets. A ticket permits the key of one minion, once, until it expires. Anyone can
+ * read the text of a ticket, but only the bridge can sign it:
  *
  *     sbt1.<claims: base64url of JSON>.<Ed25519 signature of the preceding text: base64url>
  */

@@ -26,7 +26,7 @@ const strict = { additionalProperties: false };
 
 type Operation = 'add' | 'replace' | 'list' | 'show' | 'remove';
 
-/** Parsed registration, and the minions that it concerns. Its owner needs a permission for them. */
+/** Parsed registration, and the minions in it. The owner needs a permission for these minions. */
 interface ReadRegistration<Registration> {
   readonly registration: Registration;
   /**
@@ -160,7 +160,7 @@ async function* jsonInSteps(items: readonly unknown[]): AsyncGenerator<string, v
   yield ']';
 }
 
-/** Returns the name of a registration in the path of a request. */
+/** Returns the name of the registration from the path of the request. */
 export function nameIn({ params }: FastifyRequest, key: 'alias' | 'name'): string {
   return String(Object(params)[key]);
 }

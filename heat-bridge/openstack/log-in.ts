@@ -25,8 +25,8 @@ export type LoginResult =
   | { readonly isIn: false; readonly outcome: DeliveryOutcome };
 
 /**
- * Logs in to the project of the credentials. If Keystone rejects them, the outcome is final,
- * because Heat deletes its users together with their stack.
+ * Logs in to the project of the credentials. If Keystone rejects the credentials, the outcome is
+ * final, because Heat deletes its users together with their stack.
  */
 export function logInToKeystone(
   ask: Ask,

@@ -41,8 +41,8 @@ const Sources = Type.Unsafe<StepSources>(Type.Record(Type.String(), Type.Unknown
 const Schema = Type.Unsafe<JsonSchema>(Type.Object({}));
 
 /**
- * Group of minions on which steps run. The caller gives its target, or it is a part of another
- * group.
+ * Group of minions on which steps run. A group has a target from the caller, or is a part of
+ * another group.
  */
 export const GroupSchema = Type.Object(
   {

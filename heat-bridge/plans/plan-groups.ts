@@ -1,5 +1,6 @@
 /**
- * Groups of a plan. The caller gives targets for some groups. The other groups are parts of these.
+ * Groups of a plan. The caller gives targets for some groups. Each other group is a part of a group
+ * with a target.
  */
 
 import type { AddressedMinions, ExtensionHost, TargetBounds } from '#master';

@@ -34,7 +34,7 @@ export interface PlanRunnerOptions {
   readonly host: ExtensionHost;
   readonly plans: PlanCatalog;
   readonly commands: CommandRunner;
-  /** Name of the service that is the caller of requests without a caller. */
+  /** Name of the service that counts as the caller if a request names no caller. */
   readonly service: string;
   readonly quotas: RunQuotas;
 }

@@ -63,7 +63,7 @@ interface HandleQueue {
   /** HTTP status of the last attempt. */
   httpStatus: number | undefined;
   isSending: boolean;
-  /** Ends the delay before a retry early when it is aborted. */
+  /** Controller of the delay before a retry. Aborting it ends the delay early. */
   wake: AbortController;
   /**
    * Heat signal ids that are not used for now. Each has a time after which it may be used again.

@@ -49,8 +49,8 @@ export const RegistrationSchema = Type.Object(
     ),
     ...groupFields,
     /**
-     * Names of members for which a minion signals, in the form of aliases. A minion then signals
-     * once for each member. Default: none; each minion signals once.
+     * Names of group members for which a minion signals, in the form of aliases. A minion then
+     * signals once for each member. Default: none; each minion signals once.
      */
     members: Type.Optional(
       Type.Unsafe<readonly string[]>(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
@@ -224,8 +224,8 @@ interface HandleRow extends StoredHandle {
 }
 
 /**
- * Registration of a handle that the metadata of a stack's server names. The handle is for the
- * minion of this server.
+ * Registration of a handle from the metadata of a server in a stack. The handle is for the minion
+ * of this server.
  */
 export interface HandleClaim
   extends Required<Pick<HandleRegistration, 'alias' | 'emptyIsSuccess' | 'signal' | 'stack'>>,
@@ -612,8 +612,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Checks that no other valid handle with the same alias is for one of the minions or groups of
-   * this handle.
+   * Checks that this handle has no minion or group in common with another valid handle of the same
+   * alias.
    * @throws BridgeError ERR_HANDLE_EXISTS
    */
   #refuseOthers(
@@ -665,7 +665,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Indexes a stored handle, even if limits were lowered since it was stored and it exceeds them.
+   * Adds a stored handle to the indexes. Does so even if the handle exceeds limits that were
+   * lowered later.
    */
   #restore(row: HandleRow): void {
     this.#bytes.tryTake(budgetOwner(row.plain), row.bytes);

@@ -74,7 +74,10 @@ export class HeldSignals {
     return this.#of(alias, minion).length > 0;
   }
 
-  /** Assigns signals that an earlier process held to handles that have been registered since. */
+  /**
+   * Assigns the held signals of an earlier process to their handles, if these handles have been
+   * registered since.
+   */
   async start(): Promise<void> {
     const { handles } = this.#options;
     for (const { alias, minion } of [...this.#queue]) {
@@ -91,8 +94,8 @@ export class HeldSignals {
   }
 
   /**
-   * Assigns the held signals of a minion with an alias to the handle with this alias, if it is
-   * registered. Resolves when the changes are durable.
+   * Assigns held signals to their handle, if the handle is registered. The signals are those that
+   * the minion sent for this alias. Resolves when the changes are durable.
    * @param isForced - whether to include signals whose data may still arrive
    */
   async release(alias: string, minion: string, isForced = false): Promise<void> {

@@ -35,8 +35,8 @@ export type SignalsHost = Pick<
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
   readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
   /**
-   * Event bus, to find the returns of jobs. If absent, the data of an event without data is not
-   * searched in returns.
+   * Event bus, to find the returns of jobs. If absent, returns are not searched for the data of
+   * events without data.
    */
   readonly events?: Parameters<typeof awaitReturnedArguments>[0] | undefined;
   readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;

@@ -62,8 +62,8 @@ export type IntakeResult =
 export class SignalIntake implements TakesSignals {
   readonly #options: SignalIntakeOptions;
   /**
-   * Takes signals for which no handle is registered, instead of holding them, and returns their
-   * ids. A site sends them to its centre. Default: such signals are held here.
+   * Takes a signal without a registered handle, and returns the id of the signal. A site sends such
+   * signals to its centre. Default: such signals are held.
    */
   elsewhere: ((signal: TakenSignal) => Promise<string>) | undefined;
 

@@ -8,7 +8,7 @@ import type { OutboxEntry } from './outbox-entry.ts';
  * API of handles, to which minions send signals. `add` also delivers the signals that are held for
  * the handle. If the endpoint of a handle is not listed (`isListed` is false), its signals become
  * dead letters. `list` includes expired handles for a day. After `remove`, pending signals of the
- * handle become dead letters. If the alias is that of several owners or stacks, the error is
+ * handle become dead letters. If several owners or stacks use the alias, the error is
  * ERR_HANDLE_AMBIGUOUS.
  */
 export type HandlesApi = RegistrationsApi<
@@ -28,8 +28,8 @@ interface HandleOwnerAndStack extends RegistrationOwner {
 }
 
 /**
- * Entries of the outbox: a single one, those with an alias, those for the handles of an owner, or
- * all.
+ * Selection of outbox entries: one entry, the entries with an alias, the entries for the handles of
+ * an owner, or all entries.
  */
 export interface OutboxSelection extends RegistrationOwner {
   readonly id?: string;

@@ -23,8 +23,8 @@ export function getRequest(
 }
 
 /**
- * Returns the limit for an HTTP request. It is one byte higher, so that a response that is too
- * large can be recognized.
+ * Returns the limit for an HTTP request: one byte more than permitted. A response that is too large
+ * is recognised by this byte.
  */
 export function limitOf({ maxBytes }: AnswerLimit): { readonly maxAnswerBytes: number } {
   return { maxAnswerBytes: maxBytes + 1 };

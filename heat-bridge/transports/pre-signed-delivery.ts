@@ -17,8 +17,8 @@ type PreSigned = { readonly url: string };
 
 /**
  * Maximum number of responses with status 500 to one signal. Then the signal is not retried,
- * because heat-api-cfn also responds with 500 to signals that it will never accept. For some other
- * signals, it does so for up to a minute.
+ * because heat-api-cfn also responds with 500 to signals that it will never accept. To some
+ * signals, it responds with 500 for up to a minute before it accepts them.
  */
 const maxServerErrors = 4;
 

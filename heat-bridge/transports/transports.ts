@@ -451,8 +451,8 @@ export function maxResultBytes(transport: ResultTransport): number {
 }
 
 /**
- * Returns all secrets in a destination. A service may repeat them in a response. The bridge then
- * replaces them in the response.
+ * Returns all secrets in a destination. If a service repeats a secret in a response, the bridge
+ * replaces the secret.
  */
 export function secretsOf(destination: Destination | ResultDestination): readonly string[] {
   const row: { readonly secrets: Readonly<Record<string, Secrecy>> } | undefined = Object.hasOwn(

@@ -70,8 +70,8 @@ const messageTtlSeconds = 60;
 const maxListBytes = 1_048_576;
 
 /**
- * Posts the result of a deployment. Heat takes the first message in the queue for the deployment
- * that it waits for, even if the message is about another one. Therefore messages about other
+ * Posts the result of a deployment. When Heat waits for a deployment, it takes the first message in
+ * the queue, even if this message is about another deployment. Therefore messages about other
  * deployments are deleted first. A result that is already in the queue is not posted again.
  */
 export async function postResultMessage({

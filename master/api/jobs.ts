@@ -200,8 +200,8 @@ export interface TargetPlan {
 export interface AddressedMinions {
   readonly minions: readonly string[];
   /**
-   * Names in the target that the job is not sent to. They have no accepted key, or the caller has
-   * no rights for them.
+   * Listed names that do not receive the job. Such a name has no accepted key, or the caller has no
+   * rights for it.
    */
   readonly missing: readonly string[];
   /** Whether the caller's rights reduced the target to a list of minions. */
@@ -285,7 +285,7 @@ export type PlannedMinion =
       readonly reason: 'matched';
       /**
        * Conditions of the target that match the minion. If the target consists only of exclusions,
-       * it is the whole target.
+       * this is the whole target.
        */
       readonly by: readonly string[];
     }

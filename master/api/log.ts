@@ -81,7 +81,7 @@ export function createRootLog(targets: readonly LogTarget[]): RootLog {
 /** Property of a stream. It requests that pino sets `lastLevel` before each line. */
 const asksForLevel: unique symbol = Symbol.for('pino.metadata');
 
-/** Stream that passes each line to all targets with a level that includes the line. */
+/** Stream with several targets. Each line goes to every target whose level includes the line. */
 class LogFan implements DestinationStream {
   readonly [asksForLevel] = true;
   /** Level of the next line, set by pino. */

@@ -42,7 +42,7 @@ const markTypes: ReadonlySet<CST.TokenType | null> = new Set<CST.TokenType>([
 /**
  * Splits a text into tokens and checks the limits before the document is built. Building the
  * document is recursive, and V8 ends the process if it must compile a regular expression on a
- * nearly full stack. So the nesting depth must be limited before.
+ * nearly full stack. The nesting depth must therefore be limited first.
  * @throws SyntaxError at the first violation
  */
 export function* boundedTokens(text: string, given: YamlLimits): Generator<CST.Token, void, void> {

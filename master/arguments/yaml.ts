@@ -43,8 +43,8 @@ export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
 }
 
 /**
- * Options of the `yaml` package. Its check for unique keys is off, because it compares each key
- * with all others. `checkNodes` checks them instead.
+ * Options of the `yaml` package. Its check for unique keys is off, because that check compares each
+ * key with all others. `checkNodes` checks the keys instead.
  */
 const composing = {
   version: '1.1',

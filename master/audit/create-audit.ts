@@ -9,8 +9,8 @@ import { type AuditEntry, type AuditTrail, noAudit } from './audit-record.ts';
 import { AuditWitness } from './witness.ts';
 
 /**
- * Records that a key was accepted or revoked. The cause may be the master, an operation, or a
- * change of files in the PKI directory.
+ * Writes an audit record after a key was accepted or revoked. The cause may be the master, an
+ * operation, or a change of files in the PKI directory.
  */
 function recordKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void {
   const wasOrIsAccepted = from === 'accepted' || to === 'accepted';
@@ -109,8 +109,8 @@ export interface MasterAuditDeps extends Omit<AuditDeps, 'seal'> {
 }
 
 /**
- * Records the start and end of the master and changes of keys. Emits events when the log cannot be
- * written.
+ * Writes audit records about the start and end of the master, and about changes of keys. Emits
+ * events when the log cannot be written.
  */
 export function auditMaster({ config, context, audit, auth, events }: MasterAuditDeps): void {
   audit.onChange((isFull) => events.bus.fire(isFull ? tags.auditFull : tags.auditRoom, {}));

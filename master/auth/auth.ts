@@ -20,7 +20,7 @@ import type { SharedKeySource } from './shared-key-source.ts';
 import { TokenCheck } from './token-check.ts';
 import { VersionCheck, VersionPins } from './version-check.ts';
 
-/** Function of a module that deletes the data that the module stores about an id. */
+/** Function with which a module deletes its data about an id. */
 type Forget = (id: string) => Promise<unknown>;
 
 export interface AuthDeps extends ModuleDeps {
@@ -133,8 +133,8 @@ export async function createAuth(deps: AuthDeps) {
     /** Public keys of the master. */
     ownKeys,
     /**
-     * Registers a function that deletes data of an id. It is called, and its promise awaited, when
-     * an id is retired.
+     * Registers a function that deletes data of an id. When an id is retired, the master calls the
+     * function and waits until its promise resolves.
      */
     onRetire: (forget: Forget) => void onRetire.push(forget),
     /**

@@ -34,9 +34,9 @@ export interface Cluster {
    */
   derive(purpose: string): Uint8Array;
   /**
-   * Calls the listener for each change under the prefix that any member makes, until the master
-   * closes. A write of this member resolves only after the listener was called with its change. The
-   * listener must not throw.
+   * Calls the listener for each change under the prefix, until the master closes. The changes of
+   * all members are reported. A write of this member resolves only after the listener has received
+   * the change. The listener must not throw.
    */
   follow(prefix: Key, listener: (change: Change) => void): void;
   /**

@@ -15,7 +15,7 @@ export interface FollowedRows {
 /**
  * Calls the listener with each row under a prefix, then resolves. From then on it calls the
  * listener with each change that any member of the cluster makes, in the order of the log. A write
- * of this member resolves only after the listener was called with its change.
+ * of this member resolves only after the listener has received the change.
  */
 export async function followRows(
   { store, cluster, log }: FollowedRows,

@@ -53,8 +53,8 @@ interface Waiting extends Taken {
 interface Repeated {
   readonly id: string;
   /**
-   * Id of the last event that was received from the member before. Present if the member's events
-   * between that event and this one are missing.
+   * Id of the previous event from the same member. Present if events of this member between the
+   * previous event and this event are missing.
    */
   readonly missedAfter?: string;
 }
@@ -254,8 +254,8 @@ export class EventRing {
   }
 
   /**
-   * Returns a function that recognises events which the reader has already read at another member,
-   * and which this member has not received yet.
+   * Returns a function that recognises events to skip: the reader has read them at another member,
+   * and this member will receive them later.
    * @returns `undefined` if there are no such events
    */
   seenElsewhere(id: string): ((event: MasterEvent) => boolean) | undefined {
@@ -317,7 +317,7 @@ export class EventRing {
     }
   }
 
-  /** Returns the progress of a reader from the positions in its id. */
+  /** Converts the positions in a reader's event id to the progress of this reader. */
   #readUpTo(places: readonly EventPosition[]): ReadUpTo {
     const end = this.#held.at(-1)?.sequence ?? 0;
     if (places.length === 0) return { sequences: new Map(), others: end, isWhole: false };

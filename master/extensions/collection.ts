@@ -37,7 +37,7 @@ export class Collection implements Contributions {
   commands: NamedCommands | undefined;
   /** Methods of the local socket that extensions add, by name. */
   readonly methods: Map<string, RpcMethod> = new Map();
-  /** Name of the extension that owns each contribution, by kind and name of the contribution. */
+  /** Owner of each contribution: the name of an extension, by kind and name of the contribution. */
   readonly #owners = new Map<string, string>();
 
   constructor() {

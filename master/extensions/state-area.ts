@@ -62,7 +62,7 @@ export interface SharedArea extends StateArea {
   /**
    * Calls the listener with each row under a prefix, then resolves. From then on it calls the
    * listener with each change that any member of the cluster makes, in the order of the log. A
-   * write of this member resolves only after the listener was called with its change. Without a
+   * write of this member resolves only after the listener has received the change. Without a
    * cluster, no changes are reported.
    */
   follow(prefix: Key, listener: (change: StateChange) => void): Promise<void>;

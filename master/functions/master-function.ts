@@ -28,8 +28,8 @@ export interface CallContext {
   /** Aborted when the master closes. */
   readonly closing: AbortSignal;
   /**
-   * States that another member of the cluster continues the call. The return value is then not
-   * reported in events or stored, and only the caller receives it.
+   * Call it if another member of the cluster continues the call. Only the caller then receives the
+   * return value. The value is neither stored nor reported in events.
    */
   readonly continueElsewhere: () => void;
   /** Registers an action that runs after the end of the call was reported and stored. */

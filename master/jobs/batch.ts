@@ -40,7 +40,7 @@ function pythonNumber(text: string): string | undefined {
 
 /**
  * Pings the target, then runs the job on the minions that respond, at most `size` at a time. When a
- * minion is done, the job is sent to the next one with the same jid, as in Salt 3008.
+ * minion is done, the job is sent to the next minion under the same jid, as in Salt 3008.
  * @param start timer function, for tests
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */

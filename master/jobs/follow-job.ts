@@ -69,8 +69,8 @@ export interface MinionFacts {
    */
   readonly lastHeardAt: (minionId: string) => number | undefined;
   /**
-   * Returns whether the minion has not reconnected since a restart of the master, or has
-   * reconnected too late to receive a job that was published at this time.
+   * Returns whether the minion missed a job that was published at this time, because the master had
+   * restarted. The minion has not reconnected since, or reconnected too late.
    * @param publishedAt time in milliseconds since 1970
    */
   readonly isReconnecting: (minionId: string, publishedAt: number) => boolean;

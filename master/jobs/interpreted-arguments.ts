@@ -3,9 +3,9 @@ import { MasterError } from '../api/index.ts';
 import type { BoundFunction } from './rule-call.ts';
 
 /**
- * Rejects arguments through which a caller could do more than the function permits. These are
- * pillar data that Salt would interpret when a state file uses it, and arguments of states that
- * Salt would replace by the result of a call.
+ * Rejects arguments through which a caller could do more than the function permits. Such arguments
+ * are pillar data that Salt would interpret in a state file, and arguments of states that Salt
+ * would replace by the result of a call.
  * @throws MasterError ERR_ARGS. The message contains the name of the argument but not its value
  */
 export function requireInertArguments({ fun, arg, kwarg }: BoundFunction): void {

@@ -5,7 +5,7 @@ import { jobLimits } from './limits.ts';
 /** Actors that belong to the operator. Their jobs are not limited. */
 const unlimitedActors: ReadonlySet<string> = new Set(['local', 'master', 'service']);
 
-/** Limits the bytes of jobs that each user stores. */
+/** Limits the number of bytes that the jobs of each user may store. */
 export class JobBytes {
   readonly #buckets = new TokenBuckets(jobLimits.jobBytes);
 

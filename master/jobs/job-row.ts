@@ -26,7 +26,7 @@ const fields = {
   user: Type.String(),
   /** Ids to which the job was published. */
   minions: Texts,
-  /** Names in the target to which the job was not published. */
+  /** Listed names that did not receive the job. */
   missing: Texts,
   /** Present if the user's rights reduced the target to a list of minions. */
   isNarrowed: Type.Optional(Type.Literal(true)),

@@ -18,7 +18,10 @@ export class Job {
   #answered: Set<string> | undefined;
   /** Resources that have returned, by id of their minion. */
   #resources: Map<string, Set<string>> | undefined;
-  /** Resources of minions that send one return for each resource, and no return of their own. */
+  /**
+   * Resources by minion. Contains only minions that send one return for each resource, and no
+   * return of their own.
+   */
   #expected: Map<string, ReadonlySet<string>> | undefined;
   #running: ReadonlySet<string> = noMinions;
   #listeners: Set<(result: JobReturn) => void> | undefined;
@@ -88,7 +91,7 @@ export class Job {
     return this.#answered?.size ?? 0;
   }
 
-  /** Minions that have confirmed that they run the job, when they were last asked. */
+  /** Minions that confirmed, when they were last asked, that they run the job. */
   get running(): ReadonlySet<string> {
     return this.#running;
   }

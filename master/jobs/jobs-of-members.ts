@@ -23,8 +23,8 @@ interface JobsOfMembersDeps {
  */
 export interface JobsOfMembers {
   /**
-   * Starts the exchange: this member publishes the jobs of other members, and they publish its
-   * jobs.
+   * Starts the exchange of jobs. From then on, each member also publishes the jobs of the other
+   * members to its own minions.
    */
   open(deps: JobsOfMembersDeps): OtherMembers;
 }

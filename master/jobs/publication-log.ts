@@ -1,7 +1,7 @@
 /**
- * Detects publications of former processes of this master that were certainly never sent. A job is
- * stored before it is sent. If the process is killed in between, the stored job was not received by
- * any minion.
+ * Detects publications that a former process of this master stored, but certainly never sent. A job
+ * is stored before it is sent. If the process is killed in between, no minion receives the stored
+ * job.
  *
  * Publications are numbered in the order in which they are sent. Before one is sent, its number is
  * written to a small file. The write is not synchronised to disk, so it survives the end of the

@@ -26,9 +26,9 @@ export interface FollowOptions {
 const reconnectMs = 30_000;
 
 /**
- * Maximum time between the start of the master and the returns that minions could not send before,
- * in milliseconds. Salt's minions wait a minute for a reply to a return, and retry after ten
- * seconds. During this time they do not report the job as running.
+ * Time after the start of the master within which minions send the returns that they could not send
+ * before, in milliseconds. Salt's minions wait a minute for a reply to a return, and retry after
+ * ten seconds. During this time they do not report the job as running.
  */
 const returnMs = 80_000;
 

@@ -18,7 +18,7 @@ export interface TriggerEvent extends ReactionEvent {
    * permission.
    */
   readonly rule: string | undefined;
-  /** Job that the event reports on, or that emitted it. */
+  /** Job that emitted the event, or job about which the event reports. */
   readonly jid: string | undefined;
   /**
    * Identifier of the request that contained the event, and the event's position in it. `undefined`

@@ -20,7 +20,7 @@ export async function explainRequest(
   const { subject, action, resource: text, target } = request;
   /**
    * Returns the minions that would receive the job. If there are none, returns the targeted
-   * minions, which the subject has no rights for.
+   * minions. The subject has no rights for these minions.
    */
   const meant = async (
     calls: readonly Call[],

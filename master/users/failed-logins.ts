@@ -8,9 +8,9 @@ const { perOwner: maxFailures = 5 } = userLimits.failedLogins;
 
 /**
  * Counts failed log-ins by user and source, so that other users are not affected [THREATS A-04]. A
- * source is an address, or an IPv6 network of 64 bits. The failures of a source with all user names
- * together have a limit too. Otherwise, a source could try many names until its own earlier
- * failures are evicted.
+ * source is an address, or an IPv6 network of 64 bits. The total of a source, over all user names,
+ * is also limited. Otherwise, a source could try many names until its own earlier failures are
+ * evicted.
  */
 export class FailedLogins {
   readonly #now: () => number;

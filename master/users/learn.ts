@@ -8,8 +8,8 @@ import { questionsOf } from './recorded-questions.ts';
 /** Options of deriving rules. */
 export interface LearnOptions {
   /**
-   * Whether rules contain `${minion.id}` in place of the part of a tag that is the sender's id. One
-   * rule then applies to all senders.
+   * Whether rules contain `${minion.id}` in place of the sender's id in a tag. One rule then
+   * applies to all senders.
    */
   readonly generalise: boolean;
 }

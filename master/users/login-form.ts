@@ -17,8 +17,8 @@ export function areCredentials(
 }
 
 /**
- * Whether a text can be a user name. It must not contain characters that end a field, a line or an
- * option, because files and programs look up names.
+ * Whether a text can be a user name. Characters that end a field, a line or an option are not
+ * allowed, because user names are looked up in files and by programs.
  */
 function isUserName(name: unknown): name is string {
   return (

@@ -45,8 +45,8 @@ export class PolicyGate {
   }
 
   /**
-   * Whether it makes sense to read a request completely, because a rule may permit it or learning
-   * mode records it.
+   * Whether a request must be read completely. This is the case if a rule may permit the request,
+   * or if learning mode records it.
    * @param functions names of the requested functions. Default: any functions
    */
   mayPermit(subject: MinionSubject, action: RuleAction, functions?: readonly string[]): boolean {
@@ -64,9 +64,9 @@ export class PolicyGate {
   }
 
   /**
-   * In learning mode, returns all minions except for minions that a rule denies the request for.
-   * The target is first evaluated among them, so that all minions of the target are recorded.
-   * Outside learning mode, returns `undefined`.
+   * In learning mode, returns all minions for which no rule denies the request. The target is first
+   * evaluated on these minions, so that all its minions are recorded. Outside learning mode,
+   * returns `undefined`.
    */
   reachToLearn(question: MinionReachQuestion): Reach | undefined {
     if (this.#options.config.current.acl.mode !== 'learn') return undefined;

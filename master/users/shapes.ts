@@ -1,6 +1,6 @@
 import { isPlainObject, plainNumber, type WireValue } from '#minion-protocol';
 
-/** Maximum number of values of one piece of data that are examined. */
+/** Maximum number of values that are examined in the data of one request. */
 const maxParts = 200;
 const maxDepth = 16;
 

@@ -151,8 +151,8 @@ export class TokenTable {
   }
 
   /**
-   * Deletes a token if it has expired. Otherwise, a change of the clock could make it valid again
-   * [THREATS C-25].
+   * Deletes a token if it has expired. If an expired token were kept, a change of the clock could
+   * make it valid again [THREATS C-25].
    */
   async dropExpired(secret: unknown): Promise<void> {
     if (typeof secret !== 'string' || !form.test(secret)) return;
@@ -189,7 +189,7 @@ export class TokenTable {
   }
 
   /**
-   * Deletes expired tokens. Otherwise, a change of the clock could make them valid again.
+   * Deletes expired tokens. If they were kept, a change of the clock could make them valid again.
    * @returns their digests
    */
   async sweep(): Promise<readonly string[]> {

@@ -83,7 +83,7 @@ export class UserGate {
   }
 
   /**
-   * Checks the time in a jid, which determines its position among other jobs.
+   * Checks the time in a jid. This time determines the position of the job among other jobs.
    * @throws MasterError ERR_ARGS if the time differs too much from the master's clock
    */
   #timelyJid(jid: string): string {

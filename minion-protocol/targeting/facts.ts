@@ -65,8 +65,8 @@ export function stepIntoFacts(value: WireValue | undefined, key: string): WireVa
 }
 
 /**
- * Returns the value of a key in the first map of the list that has this key. If the key is a
- * number, it can also be an index of the list.
+ * Searches a list for the first map with this key, and returns the value of the key. If the key is
+ * a number, it can also be an index of the list.
  */
 function stepIntoList(list: readonly WireValue[], key: string): WireValue | undefined {
   const isIndex = /^\s*[+-]?\d+\s*$/.test(key);

@@ -16,7 +16,7 @@ export type Nodegroups = Readonly<Record<string, string | readonly string[]>>;
 const maxWords = 10_000;
 
 /**
- * Returns the words of a group with every `N@` in them expanded.
+ * Returns the words of a group, with every `N@` expanded.
  * @throws SyntaxError if a group is not defined or contains itself, or if there are too many words
  */
 export function expandNodegroup(name: string, nodegroups: Nodegroups): string[] {
@@ -24,7 +24,7 @@ export function expandNodegroup(name: string, nodegroups: Nodegroups): string[] 
 }
 
 /**
- * Returns the words of a compound expression with every `N@` in them expanded.
+ * Returns the words of a compound expression, with every `N@` expanded.
  * @throws SyntaxError with the reason
  */
 export function expandCompound(words: readonly string[], nodegroups: Nodegroups): string[] {

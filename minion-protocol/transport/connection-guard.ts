@@ -214,8 +214,7 @@ export class GuardedConnection {
   }
 
   /**
-   * Records that a request gets no reply. The connection ends after {@link
-   * GuardLimits.unansweredMs}.
+   * Ends the connection after {@link GuardLimits.unansweredMs}, because a request gets no reply.
    */
   leaveUnanswered(): void {
     this.#unansweredSince = this.#guard.now();
@@ -225,7 +224,7 @@ export class GuardedConnection {
     return this.#messageSince;
   }
 
-  /** Records that a request of this connection was verified as coming from this minion. */
+  /** Marks the connection as used by this minion, after a request of the minion was verified. */
   identify(minionId: string): void {
     if (!this.#isEnded) this.#guard.identified(this, minionId);
   }

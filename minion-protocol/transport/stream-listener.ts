@@ -99,9 +99,9 @@ export interface ConnectionLimits extends GuardLimits {
    */
   readonly maxRequestsInFlight: number;
   /**
-   * Maximum number of requests of all connections in progress, without waiting ones. Reading stops
-   * at the limit. Default: 256. Each request in progress takes memory that every garbage collection
-   * must scan, and a higher limit was not faster.
+   * Maximum number of requests in progress, for all connections together. Waiting requests do not
+   * count. Reading stops at the limit. Default: 256. Each request in progress takes memory that
+   * every garbage collection must scan, and a higher limit was not faster.
    */
   readonly maxActiveRequests: number;
 }

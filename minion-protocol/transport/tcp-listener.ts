@@ -40,8 +40,9 @@ const maxAnnouncementBytes = 4096;
 const maxAnnouncements = 16;
 /**
  * Delay in milliseconds between the announcement of a returning minion and its first publication.
- * Minions up to 3005 that receive a job before they have noticed the connection run it, but do not
- * return it [salt/transport/tcp.py connect_callback, salt/minion.py _thread_return].
+ * If a minion up to 3005 receives a job before it has noticed the connection, it runs the job but
+ * does not return the result [salt/transport/tcp.py connect_callback, salt/minion.py
+ * _thread_return].
  */
 const subscriptionDelayMs = 1000;
 /** Default message limit of the minion's MessagePack library, in bytes. */

@@ -18,7 +18,7 @@ export interface Peer {
   /** Real publish port of the transport. The reply to a sign-in contains it [WIRE 4.1]. */
   readonly publishPort: number;
   /**
-   * Records that a request from this connection was verified as coming from `minionId`. The
+   * Marks the connection as used by `minionId`, after a request of this minion was verified. The
    * transport may then relax its limits for the connection, and {@link MasterTransport.disconnect}
    * can end it.
    */
@@ -60,7 +60,7 @@ export interface OutgoingPublication {
   /**
    * Ids that the target matches, or `null` for all minions. An empty list stands for no minion.
    * ZeroMQ with `zmq_filtering` sends one message per id. TCP skips connections that are known to
-   * belong to other minions. If other minions receive it, they ignore it.
+   * belong to other minions. Other minions ignore a publication that they receive.
    */
   readonly minionIds: readonly string[] | null;
   /**

@@ -119,7 +119,10 @@ export interface ClientConfig extends Pick<ExtensionHost, 'config' | 'reloadable
  */
 const remoteRunners = 'eauth: "saltbridge"\ntoken: "key"\n';
 
-/** Writes the configuration files, and the files that show clients that the master is running. */
+/**
+ * Writes the configuration files. Also writes the files by which clients recognise a running
+ * master.
+ */
 export async function writeClientConfig(paths: ClientPaths, config: ClientConfig): Promise<void> {
   const text = clientConfigText(paths, config);
   await writeFileAtomically(paths.config, text, 0o600);

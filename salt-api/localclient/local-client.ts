@@ -206,7 +206,7 @@ class LocalClientServer {
   }
 
   /**
-   * Starts the service. The files that show clients that the master is running are written last,
+   * Starts the service. The files by which clients recognise a running master are written last,
    * when the service is ready.
    */
   async #serve(wanted: number): Promise<Served> {

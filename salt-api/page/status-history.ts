@@ -56,8 +56,8 @@ export class StatusHistory {
   #totals: ReadonlyMap<string, number> | undefined;
   #countedAt = 0;
   /**
-   * Times of the last observation of minions and of the last request for them. Absent if there was
-   * none.
+   * Time of the last observation of minions. `#askedAt` is the time of the last request for
+   * minions. Absent if there was none.
    */
   #lookedAt: number | undefined;
   #askedAt: number | undefined;

@@ -216,8 +216,8 @@ export const openapiSchema: FastifySchema = describeRoute({
 });
 
 /**
- * Returns the schemas of the methods of the master's interface, without those that are for the host
- * only.
+ * Returns the schemas of the methods in the master's interface. Omits methods that may only be
+ * called on the master's host.
  */
 export function rpcSchemas(
   methods: ReadonlyMap<string, RpcMethod>,

@@ -1,4 +1,4 @@
-/** Mine entries with the targets that may read them. */
+/** Mine entries. An entry may have a target, which limits the minions that may read the entry. */
 
 import type { TargetRequest } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
@@ -7,8 +7,8 @@ import { isWireMap, type WireValue } from '#minion-protocol';
 interface MineEntry {
   readonly value: WireValue;
   /**
-   * Target of the minions that may read the value. `undefined`: every minion with access to the
-   * mine may read it.
+   * Target: only matching minions may read the value. `undefined`: every minion with access to the
+   * mine may read the value.
    */
   readonly allowed: TargetRequest | undefined;
 }

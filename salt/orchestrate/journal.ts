@@ -327,8 +327,8 @@ export class JournalStep {
   }
 
   /**
-   * Records that the state has started to wait. If an earlier process has already recorded this,
-   * returns the earlier record.
+   * Stores the start of a state that waits. If an earlier process has already stored the start,
+   * returns the earlier one.
    * @param events - position in the event stream after all events so far
    * @throws StoreError
    */

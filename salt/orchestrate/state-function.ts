@@ -47,7 +47,7 @@ export class SlsError extends Error {
 }
 
 /**
- * Records that work without a job has started, so that it never runs twice.
+ * Stores a mark before work without a job starts, so that the work never runs twice.
  * @throws SlsError if another member has started this work and then stopped, because its result is
  * unknown
  */

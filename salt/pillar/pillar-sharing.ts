@@ -168,7 +168,10 @@ export class PillarSharing {
     await Promise.all([this.#tops.forget(id), this.#pillars.forget(id)]);
   }
 
-  /** Returns, for each shared pillar, the fingerprints of the grains that it has read, by name. */
+  /**
+   * Returns, for each shared pillar, the grains that its rendering has read: a fingerprint by name
+   * of the grain.
+   */
   async inputs(): Promise<ReadonlyMap<string, string>[]> {
     return (await this.#pillars.current()).map(({ inputs }) => new Map(inputs));
   }

@@ -73,7 +73,7 @@ export interface ResultStore {
 export interface SharedResultsOptions {
   /** Current files and file lists, to check whether results are still valid. */
   readonly sources: PillarSources;
-  /** Limits on the number of results, in all and of one owner. */
+  /** Limits on the number of results, in total and per owner. */
   readonly limit: Limit;
   /** Name of the table in the store. */
   readonly table: string;

@@ -73,8 +73,8 @@ export function compileReactions(
 }
 
 /**
- * Limits of reactions that the option `reactor` defines. Salt has no limits of this kind, so they
- * are as high as the limit of Salt's queue (`reactor_worker_hwm`).
+ * Limits of the reactions in the option `reactor`. Salt has no such limits. They are therefore as
+ * high as the limit of Salt's queue (`reactor_worker_hwm`).
  */
 const wide = { maxConcurrent: 1000, queue: 10_000, rate: '1000/second' } as const;
 

@@ -31,10 +31,7 @@ export interface ReactionCalls {
 }
 
 interface PerformDeps extends ReactionCalls {
-  /**
-   * Records that the job was sent, so that it is never sent again. Durable when the promise
-   * resolves.
-   */
+  /** Marks the job as sent, so that it is never sent again. Durable when the promise resolves. */
   readonly markSent: (jid: string) => Promise<void>;
 }
 

@@ -179,8 +179,8 @@ export class ReactionQueue {
   /** Revisions of the rows that this process owns in the store of a cluster. */
   readonly #revisions = new Map<string, number>();
   /**
-   * Jids of runs for which it is unknown whether the write succeeded. If the row appears later,
-   * this process takes the run over.
+   * Jids of runs whose write may have failed. If the row of such a run appears later, this process
+   * takes the run over.
    */
   readonly #unconfirmed = new Set<string>();
   /**
@@ -387,8 +387,8 @@ export class ReactionQueue {
   }
 
   /**
-   * Records that a run was processed without being queued, so that a repetition of its request does
-   * not queue it.
+   * Marks a run as processed, although it was not queued. A repetition of its request then does not
+   * queue the run.
    */
   async remember(mark: QueueConditions['mark']): Promise<void> {
     const { store } = this.#options;
@@ -434,8 +434,8 @@ export class ReactionQueue {
   }
 
   /**
-   * Records that the job was sent. When the promise resolves, the record is durable, so that the
-   * job is not sent again after a crash.
+   * Marks the job as sent. When the promise resolves, the mark is durable, so that the job is not
+   * sent again after a crash.
    */
   async markSent(jid: string): Promise<void> {
     const run = this.#open.get(jid);

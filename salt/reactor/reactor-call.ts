@@ -307,8 +307,8 @@ function settled(data: PlainData, text: EventText): WireValue {
 }
 
 /**
- * Rejects a value if event text at its beginning starts with a dash, because programs would parse
- * it as an option.
+ * Rejects a value that begins with event text, if this text begins with a dash. Programs would
+ * parse such a value as an option.
  */
 function refuseDashes(data: PlainData, text: EventText): void {
   if (typeof data === 'string') {

@@ -54,7 +54,7 @@ export class GrainReads {
   }
 }
 
-/** Grains that record which of them a rendering reads. */
+/** Grains for one rendering. Notes which grains the rendering reads. */
 export class TracedGrains implements FactSource {
   readonly #grains: WireMap;
   readonly #facts: FactSource;

@@ -69,8 +69,8 @@ function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): Pl
 }
 
 /**
- * Returns a key that is equal for values that are equal in Python. Returns `undefined` for lists,
- * maps and bytes.
+ * Returns a key for comparing values. Values that are equal in Python have equal keys. Returns
+ * `undefined` for lists, maps and bytes.
  */
 function simpleMark(value: PlainData): unknown {
   if (typeof value === 'boolean') return value ? 1 : 0;

@@ -47,7 +47,7 @@ export class Reads implements Notes {
   readonly #contents: Map<string, Contents>;
   readonly #lists: Map<string, FileLists>;
 
-  /** @param beside - record of another pillar whose file versions are used again */
+  /** @param beside - record of another pillar; its versions of files are reused */
   constructor(sources: PillarSources, beside?: Reads) {
     this.#sources = sources;
     this.#files = beside === undefined ? new Map() : beside.#files;

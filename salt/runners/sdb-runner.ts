@@ -35,8 +35,8 @@ const maxLength = 4096;
 const saltCharacters = 'abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)';
 
 /**
- * Returns the functions. All are confidential, because they return values that may be secret, or
- * the address itself if it is unknown.
+ * Returns the functions. All functions are confidential, because a returned value may be secret. If
+ * an address is unknown, the function returns the address itself.
  */
 export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
   const find = openProfiles(deps);

@@ -111,8 +111,8 @@ function remedyOf(kind: ConfigWarning['kind']): string {
 }
 
 /**
- * Reports if the service for Salt's own clients is enabled (`saltbridge localclient enable`),
- * because its key grants all permissions.
+ * Reports a finding if the service for Salt's own clients is enabled (`saltbridge localclient
+ * enable`), because its key grants all permissions.
  */
 async function checkLocalClient({ config }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const directory = path.join(config.config.stateDir, 'localclient');

@@ -1,6 +1,6 @@
 /**
- * Migration report for the configuration of a salt-master. It states the effect in saltbridge of
- * everything that the configuration uses.
+ * Migration report for the configuration of a salt-master. For each option and feature that the
+ * configuration uses, it states the effect in saltbridge.
  */
 
 import path from 'node:path';

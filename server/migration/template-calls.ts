@@ -1,6 +1,6 @@
 /**
- * Finds functions and filters that templates use and that saltbridge does not support. Only
- * templates that the master renders are examined.
+ * Finds unsupported functions and filters in templates. Only templates that the master renders are
+ * examined.
  */
 
 import type { Settings } from '#config';

@@ -273,7 +273,7 @@ function collectAll(scope: Scope, statements: readonly Statement[]): void {
   for (const statement of statements) collect(scope, statement);
 }
 
-/** Records the names that a statement reads and sets in its scope. */
+/** Adds the names that a statement reads or sets to the given scope. */
 function collect(scope: Scope, statement: Statement): void {
   switch (statement.kind) {
     case 'output':

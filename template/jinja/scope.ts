@@ -1,7 +1,7 @@
 /**
  * Scopes of a template: names, and the sources of their values [jinja2/idtracking.py]. As in
- * jinja2, scopes are determined before the template runs. Therefore, as in jinja2, a name that a
- * block sets is undefined when the block reads it before.
+ * jinja2, scopes are determined before the template runs. Therefore, as in jinja2, a name is
+ * undefined if a block reads the name before it sets it.
  */
 
 /** Source of a name's initial value. */
@@ -23,19 +23,19 @@ export class Scope {
     return this.loads.has(name) || (this.parent?.has(name) ?? false);
   }
 
-  /** Records that a name is read. */
+  /** Marks a name as read. */
   load(name: string): void {
     if (!this.has(name)) this.loads.set(name, 'resolve');
   }
 
-  /** Records that a name is assigned. */
+  /** Marks a name as assigned. */
   store(name: string): void {
     this.stores.add(name);
     if (this.loads.has(name)) return;
     this.loads.set(name, this.parent?.has(name) === true ? 'alias' : 'undefined');
   }
 
-  /** Records that a name is a parameter. The caller passes its value. */
+  /** Marks a name as a parameter. The caller passes its value. */
   declareParameter(name: string): void {
     this.stores.add(name);
     this.loads.set(name, 'parameter');

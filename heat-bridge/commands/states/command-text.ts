@@ -16,7 +16,7 @@ export function commandText(command: Command): string {
 }
 
 /**
- * Returns the shell text of the test of a command, in the directory and environment of the command.
+ * Returns shell text that runs a command's test, in the directory and environment of the command.
  * If the directory is missing, the test succeeds, so that the command runs and reports the missing
  * directory.
  */
