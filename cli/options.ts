@@ -1,4 +1,4 @@
-import { InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { logLevels } from '#master';
 import { CommandError } from './errors.ts';
 
@@ -17,6 +17,17 @@ export function logLevelOption(): Option {
 /** Returns the option `--json`, which selects output for programs. */
 export function jsonOption(): Option {
   return new Option('--json', 'print JSON');
+}
+
+/** Values of the options that {@link withCommonOptions} adds. */
+export interface CommonOptions {
+  readonly configDir: string;
+  readonly json?: boolean;
+}
+
+/** Adds the options `-c`, `--json` and `-l` to a command. */
+export function withCommonOptions(command: Command): Command {
+  return command.addOption(configOption()).addOption(jsonOption()).addOption(logLevelOption());
 }
 
 /** Parses a whole number of at least 1. */

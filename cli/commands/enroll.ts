@@ -7,7 +7,7 @@ import type { ExtensionClient } from '#client';
 import type { Enrolment, EnrolRequest, KnownMinion, NewEnrolment } from '#heat-bridge';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
-import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { parseCount, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 /** Options of `enroll create`, with commander's names. */
@@ -180,10 +180,6 @@ export function defineEnroll(command: Command, context: CommandContext): void {
 }
 
 type OpenBridge = (configDir: string) => Promise<ExtensionClient>;
-
-function withCommonOptions(command: Command): Command {
-  return command.addOption(configOption()).addOption(jsonOption()).addOption(logLevelOption());
-}
 
 function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const create = enroll

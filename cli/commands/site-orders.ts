@@ -5,14 +5,9 @@ import type { OrderInfo, OrderReport, OrderWork, SiteOrderInfo } from '#edge';
 import { parseArguments } from '#master';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
-import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { type CommonOptions, parseCount, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { parseGroupTarget, parseParameters } from './bridge.ts';
-
-interface CommonOptions {
-  readonly configDir: string;
-  readonly json?: boolean;
-}
 
 interface OrderOptions extends CommonOptions {
   /** Validity in seconds. */
@@ -31,10 +26,6 @@ export function addOrders(site: Command, context: CommandContext): void {
   addEnrol(order, context);
   addList(site, context);
   addTail(site, context);
-}
-
-function withCommonOptions(command: Command): Command {
-  return command.addOption(configOption()).addOption(jsonOption()).addOption(logLevelOption());
 }
 
 function withOrderOptions(command: Command): Command {

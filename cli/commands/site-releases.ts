@@ -16,13 +16,8 @@ import type {
 } from '#edge';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
-import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { type CommonOptions, parseCount, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
-
-interface CommonOptions {
-  readonly configDir: string;
-  readonly json?: boolean;
-}
 
 interface RotateOptions extends CommonOptions {
   readonly keys: string;
@@ -47,10 +42,6 @@ export function addReleases(site: Command, context: CommandContext): void {
   addChange(site, context, 'resume', 'continue a release, or begin its next ring');
   addList(site, context);
   addClaims(site, context);
-}
-
-function withCommonOptions(command: Command): Command {
-  return command.addOption(configOption()).addOption(jsonOption()).addOption(logLevelOption());
 }
 
 function openCentre(context: CommandContext, configDir: string): Promise<ExtensionClient> {

@@ -3,15 +3,10 @@
 import type { Command } from 'commander';
 import type { IssuedTicket, SiteInfo } from '#edge';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
-import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { type CommonOptions, parseCount, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { addOrders } from './site-orders.ts';
 import { addReleases } from './site-releases.ts';
-
-interface CommonOptions {
-  readonly configDir: string;
-  readonly json?: boolean;
-}
 
 interface TicketOptions extends CommonOptions {
   readonly url?: string;
@@ -27,10 +22,6 @@ export function defineSite(command: Command, context: CommandContext): void {
   addRevoke(command, context);
   addReleases(command, context);
   addOrders(command, context);
-}
-
-function withCommonOptions(command: Command): Command {
-  return command.addOption(configOption()).addOption(jsonOption()).addOption(logLevelOption());
 }
 
 function addTicket(site: Command, context: CommandContext): void {
