@@ -167,7 +167,6 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_OPTIONS_DIFFER', exitCodes.configuration],
   ['ERR_ORCHESTRATION', exitCodes.failure],
   ['ERR_ORDER_DENIED', exitCodes.notPermitted],
-  ['ERR_ORDER_EXPIRED', exitCodes.failure],
   ['ERR_ORDER_INVALID', exitCodes.usage],
   ['ERR_ORDER_UNKNOWN', exitCodes.usage],
   ['ERR_OUTCOME_UNKNOWN', exitCodes.tryAgain],

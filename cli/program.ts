@@ -105,9 +105,9 @@ async function reportError(
   const code = errorCodeOf(error) ?? '';
   if (code === 'EPIPE') return exitCodes.ok;
   const known = exitCodeOf(code);
-  const { describeSystemError } = await import('#runtime');
+  const { describeSystemError, errorMessage } = await import('#runtime');
   const ofSystem = describeSystemError(error);
-  const message = ofSystem ?? (error instanceof Error ? error.message : String(error));
+  const message = ofSystem ?? errorMessage(error);
   const prefix = known === undefined && ofSystem === undefined ? 'unexpected error: ' : '';
   const count = problemCount(error);
   const heading = count > 1 ? `the configuration has ${count} errors:\n` : prefix;

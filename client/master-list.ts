@@ -6,7 +6,7 @@
 import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { UserApi } from '#master';
-import { codeOf, delay, inTime, linkSignals, retryDelayMs } from '#runtime';
+import { codeOf, delay, errorMessage, inTime, linkSignals, retryDelayMs } from '#runtime';
 import { type Connection, type RemoteMaster, remoteConnection } from './connection.ts';
 import { RemoteError } from './errors.ts';
 import type { MasterSource, ReachedMaster } from './fail-over.ts';
@@ -118,7 +118,7 @@ export class MasterList implements MasterSource {
 
   #noneReached(failures: readonly unknown[]): RemoteError {
     const [cause] = failures;
-    const reasons = failures.map((it) => (it instanceof Error ? it.message : String(it)));
+    const reasons = failures.map(errorMessage);
     const message = `cannot reach any of ${this.#connections.length} masters: ${reasons.join('; ')}`;
     return new RemoteError('ERR_SOCKET', message, { cause, wasSent: false });
   }

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import type { MasterApi } from '#master';
-import { hashFile } from '#runtime';
+import { errorMessage, hashFile } from '#runtime';
 import { defineRow, fromJson, type Key, type RowOf, type Store, StoreError } from '#store';
 import {
   decodeFrame,
@@ -163,7 +163,7 @@ export class JoinService {
     } catch (error) {
       // The revision has changed because another member has used the ticket and answers.
       if (error instanceof StoreError && error.code === 'ERR_REVISION') return;
-      const message = error instanceof Error ? error.message : String(error);
+      const message = errorMessage(error);
       reply({ kind: 'refused', request, message });
     } finally {
       this.#underWay.delete(request);

@@ -17,7 +17,7 @@ import {
   ownPrefix,
   PkiDir,
 } from '#master';
-import { delay, makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
+import { delay, ifPresent, makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
 import {
   detachFromLog,
   type Key,
@@ -535,7 +535,7 @@ async function assertNothingHere({ stateDir }: MasterConfig, secretFile: string)
     throw new StoreError('ERR_CLUSTER_FOUNDED', message);
   }
   const data = path.join(storeDirectory(stateDir), 'data.mdb');
-  const found = await stat(data).catch(() => undefined);
+  const found = await ifPresent(stat(data));
   if (found === undefined) return;
   const message = `${data} is the store of a standalone master: move ${stateDir} away, or run saltbridge cluster init to create a cluster with this store`;
   throw new StoreError('ERR_CLUSTER_FOUNDED', message);

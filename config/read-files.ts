@@ -14,7 +14,7 @@ import {
   visit,
   type YAMLMap,
 } from 'yaml';
-import { isMissing, type ValuePath } from '#runtime';
+import { ifPresent, isMissing, type ValuePath } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { Float } from '#template/python/values.ts';
 import { correctLastBlock, pythonTags } from '#template/python/yaml-nodes.ts';
@@ -335,7 +335,7 @@ async function expandSegment(directory: string, segment: string): Promise<string
     return (await exists(file)) ? [file] : [];
   }
   const matches = compileGlob(segment);
-  const names = await readdir(directory).catch(() => []);
+  const names = (await ifPresent(readdir(directory))) ?? [];
   return names
     .filter((name) => matches(name) && (!name.startsWith('.') || segment.startsWith('.')))
     .map((name) => path.join(directory, name));

@@ -86,10 +86,6 @@ export const edgeErrors = {
     meaning: 'An order is malformed, or its target or function cannot be used in an order.',
     action: 'Correct the order.',
   },
-  ERR_ORDER_EXPIRED: {
-    meaning: 'The order has expired.',
-    action: 'Issue a new order.',
-  },
   ERR_ORDER_DENIED: {
     meaning: 'No rule permits the caller to issue this order.',
     action: 'Ask the operator for a rule; `saltbridge acl explain` shows similar rules.',

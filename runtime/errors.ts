@@ -20,3 +20,8 @@ export class SaltbridgeError<Code extends string = string> extends Error {
     this.code = code;
   }
 }
+
+/** Returns the message of an error. JavaScript can throw any value; other values are converted to text. */
+export function errorMessage(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

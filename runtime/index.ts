@@ -14,7 +14,7 @@ export { Closers } from './closers.ts';
 export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { createDnsResolver } from './dns-resolver.ts';
 export { pathOfManyDuplicates, requiresUniqueItems } from './duplicate-items.ts';
-export { type ErrorEntry, SaltbridgeError } from './errors.ts';
+export { type ErrorEntry, errorMessage, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
 export { FairQueue } from './fair-queue.ts';
 export { type FairSlot, FairSlots } from './fair-slots.ts';
@@ -65,7 +65,7 @@ export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
 export { nkeySeedOf } from './nkey-seed.ts';
 export { loadOptionalPackage, requireOptionalPackage } from './optional-package.ts';
-export { readTextIfPresent, writeFileAtomically } from './private-file.ts';
+export { readTextIfPresent, syncDirectory, writeFileAtomically } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
 export { Throttle, TokenBuckets } from './rate-limits.ts';
 export { RecentAnswers } from './recent-answers.ts';
@@ -85,6 +85,7 @@ export {
   codeOf,
   describeSystemError,
   hashFile,
+  ifPresent,
   isDiskFull,
   isMissing,
   makeDirectory,

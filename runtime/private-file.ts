@@ -38,8 +38,9 @@ async function writeWhole(file: string, content: string | Uint8Array, mode: numb
   }
 }
 
-async function syncDirectory(directory: string): Promise<void> {
-  const handle = await open(directory, constants.O_RDONLY);
+/** Synchronises a directory, so that its file names are durable. */
+export async function syncDirectory(directory: string): Promise<void> {
+  const handle = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
     await handle.sync();
   } finally {

@@ -97,6 +97,20 @@ export function isMissing(error: unknown): boolean {
   return codeOf(error) === 'ENOENT';
 }
 
+/**
+ * Waits for an operation on a file or directory.
+ * @returns `undefined` if the file or directory does not exist
+ * @throws all other errors of the operation
+ */
+export async function ifPresent<T>(operation: Promise<T>): Promise<T | undefined> {
+  try {
+    return await operation;
+  } catch (error) {
+    if (isMissing(error) || codeOf(error) === 'ENOTDIR') return undefined;
+    throw error;
+  }
+}
+
 const processUsers = new Map<number, string | null>();
 
 /**

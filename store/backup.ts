@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { chmod, type FileHandle, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { codeOf, hashFile, isDiskFull } from '#runtime';
+import { codeOf, hashFile, ifPresent, isDiskFull, syncDirectory } from '#runtime';
 import { StoreError } from './errors.ts';
 
 // A backup is one file. It consists of LMDB's own copy of the database, which LMDB's tools can
@@ -129,23 +129,13 @@ export async function writeBackup(
   }
 }
 
-/** Synchronises a directory, so that its file names are durable. */
-export async function syncDirectory(directory: string): Promise<void> {
-  const handle = await open(directory, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
 /** Returns a time in the form used in file names: `20240102T030405Z`. */
 export function fileTimestamp(time: Date): string {
   return time.toISOString().replaceAll(/[-:]|\.\d+/g, '');
 }
 
 async function nameBackup(target: string, now: Date): Promise<string> {
-  const found = await stat(target).catch(() => undefined);
+  const found = await ifPresent(stat(target));
   if (found === undefined) return target;
   if (found.isDirectory()) {
     return nameBackup(path.join(target, `saltbridge-store-${fileTimestamp(now)}.mdb`), now);

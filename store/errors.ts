@@ -1,4 +1,4 @@
-import { describeSystemError, type ErrorEntry, SaltbridgeError } from '#runtime';
+import { describeSystemError, type ErrorEntry, errorMessage, SaltbridgeError } from '#runtime';
 
 /** Error of the store. Identify it by {@link StoreError.code}, because the message may change. */
 export class StoreError extends SaltbridgeError<StoreErrorCode> {}
@@ -126,8 +126,7 @@ export type StoreErrorCode = keyof typeof storeErrors;
  * the operating system's reason.
  */
 export function storeUnavailable(what: string, cause: unknown): StoreError {
-  const reason =
-    describeSystemError(cause) ?? (cause instanceof Error ? cause.message : String(cause));
+  const reason = describeSystemError(cause) ?? errorMessage(cause);
   return new StoreError('ERR_STORE_UNAVAILABLE', `${what}: ${reason}`, { cause });
 }
 

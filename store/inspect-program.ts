@@ -1,3 +1,4 @@
+import { errorMessage } from '#runtime';
 /**
  * Program that inspects the store in the given directory and sends the result to its parent
  * process.
@@ -11,7 +12,7 @@ function inspect(directory: string): InspectionMessage {
   try {
     return { found: checkTables(openLmdbTables(directory, true)) };
   } catch (error) {
-    return { failed: error instanceof Error ? error.message : String(error) };
+    return { failed: errorMessage(error) };
   }
 }
 

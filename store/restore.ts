@@ -1,7 +1,7 @@
 import { chown, link, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { isDiskFull } from '#runtime';
-import { fileTimestamp, readBackup, syncDirectory } from './backup.ts';
+import { ifPresent, isDiskFull, syncDirectory } from '#runtime';
+import { fileTimestamp, readBackup } from './backup.ts';
 import { checkTables, type StoreInspection } from './check-tables.ts';
 import { type DirectoryLock, lockDirectory } from './directory.ts';
 import { prepareStoreDirectory } from './embedded.ts';
@@ -128,7 +128,7 @@ async function syncFile(file: string): Promise<void> {
 
 async function keepReplacedStore(directory: string, now: Date): Promise<string | undefined> {
   const data = path.join(directory, 'data.mdb');
-  const found = await stat(data).catch(() => undefined);
+  const found = await ifPresent(stat(data));
   if (found === undefined || found.size === 0) return undefined;
   const old = `${directory}-before-restore-${fileTimestamp(now)}`;
   await mkdir(old, { mode: 0o700 });

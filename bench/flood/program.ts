@@ -1,3 +1,4 @@
+import { errorMessage } from '#runtime';
 /** Program with the attacker or with the other minions. It runs in a process of its own. */
 import { importKey, swarmId } from '../swarm/keys.ts';
 import { type Known, SwarmMinion } from '../swarm/minion.ts';
@@ -98,8 +99,6 @@ async function signIns(
 
 process.on('message', (order: FloodOrder) => {
   const respond = (answer: FloodAnswer): void => void process.send?.(answer);
-  carryOut(order).then(respond, (error: unknown) =>
-    respond({ error: error instanceof Error ? error.message : String(error) }),
-  );
+  carryOut(order).then(respond, (error: unknown) => respond({ error: errorMessage(error) }));
 });
 process.on('disconnect', () => process.exit(0));

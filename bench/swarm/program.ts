@@ -1,3 +1,4 @@
+import { errorMessage } from '#runtime';
 /**
  * Program with the simulated minions. It runs in a process of its own, and the process of the
  * master sends it orders.
@@ -100,7 +101,7 @@ async function inParallel(
 }
 
 function fail(error: unknown): void {
-  process.send?.({ error: error instanceof Error ? error.message : String(error) });
+  process.send?.({ error: errorMessage(error) });
 }
 
 process.on('message', (order: Order) => {

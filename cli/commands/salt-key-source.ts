@@ -1,3 +1,4 @@
+import { ifPresent } from '#runtime';
 /**
  * Sources of keys for `salt-key`: the keys of the master, or wheel functions that run with the
  * rights of a user.
@@ -78,7 +79,7 @@ async function privateHalves(
   const { config } = await loadMasterConfig(configDir);
   const found: LocalKeyInfo[] = [];
   for (const name of own.map((each) => each.name.replace(/\.pub$/, '.pem'))) {
-    const pem = await readFile(path.join(config.pkiDir, name), 'utf8').catch(() => undefined);
+    const pem = await ifPresent(readFile(path.join(config.pkiDir, name), 'utf8'));
     if (pem === undefined) continue;
     found.push({ name, fingerprint: keyFingerprint(pem, config.hashType) });
   }

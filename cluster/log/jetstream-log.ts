@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConsumerMessages, JetStreamClient, JetStreamManager } from '@nats-io/jetstream';
 import type { NatsConnection, NodeConnectionOptions, Subscription } from '@nats-io/transport-node';
-import { loadOptionalPackage, retryDelayMs } from '#runtime';
+import { errorMessage, loadOptionalPackage, retryDelayMs } from '#runtime';
 import { StoreError } from '#store';
 import { checkRights } from './rights.ts';
 import {
@@ -91,11 +91,11 @@ export async function openJetStreamLog(options: JetStreamLogOptions): Promise<Tr
     } catch (cause) {
       if (cause instanceof StoreError) throw cause;
       if (isRefusedUser(cause)) {
-        const message = `the NATS servers ${options.servers.join(', ')} reject the user (${reasonOf(cause)})`;
+        const message = `the NATS servers ${options.servers.join(', ')} reject the user (${errorMessage(cause)})`;
         throw new StoreError('ERR_CLUSTER_RIGHTS', message, { cause });
       }
       if (performance.now() > end) {
-        const message = `cannot open the log at ${options.servers.join(', ')}: ${reasonOf(cause)}`;
+        const message = `cannot open the log at ${options.servers.join(', ')}: ${errorMessage(cause)}`;
         throw new StoreError('ERR_STORE_UNAVAILABLE', message, { cause });
       }
       // This timer keeps the process alive while it is starting.
@@ -161,10 +161,6 @@ function connectionOptions(
     ...(nkeySeed === undefined ? {} : { authenticator: nkeyAuthenticator(nkeySeed) }),
     ...(tls === undefined ? {} : { tls }),
   };
-}
-
-function reasonOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
 }
 
 function apiCodeOf(error: unknown): unknown {
@@ -265,7 +261,7 @@ class JetStreamLog implements TransactionLog {
         yield { position: message.seq, bytes: message.data };
       }
     } catch (cause) {
-      throw new LogUnavailableError(reasonOf(cause), { cause });
+      throw new LogUnavailableError(errorMessage(cause), { cause });
     } finally {
       clearInterval(watchdog);
       signal.removeEventListener('abort', stop);
@@ -352,6 +348,6 @@ async function asked<T>(ask: () => Promise<T>): Promise<T> {
   try {
     return await ask();
   } catch (cause) {
-    throw new LogUnavailableError(reasonOf(cause), { cause });
+    throw new LogUnavailableError(errorMessage(cause), { cause });
   }
 }

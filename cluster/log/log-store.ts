@@ -1,4 +1,4 @@
-import { delay, inMilliseconds } from '#runtime';
+import { delay, errorMessage, inMilliseconds } from '#runtime';
 import {
   type BackupReceipt,
   type EmbeddedStoreOptions,
@@ -538,7 +538,7 @@ function mayBeRetried(error: unknown): boolean {
 
 function unexpected(error: unknown): StoreError {
   if (error instanceof StoreError) return error;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = errorMessage(error);
   return new StoreError('ERR_STORE_UNAVAILABLE', `cannot follow the log: ${message}`, {
     cause: error,
   });

@@ -16,7 +16,6 @@ import {
   rename,
   rm,
   symlink,
-  unlink,
 } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
@@ -24,13 +23,15 @@ import Type, { type Static, type TSchema } from 'typebox';
 import {
   compileSchema,
   hashFile,
+  ifPresent,
   isMissing,
   makeDirectory,
   readTextIfPresent,
+  syncDirectory,
   writeFileAtomically,
 } from '#runtime';
+import type { BeforeStep } from '../before-step.ts';
 import { EdgeError } from '../errors.ts';
-import { type BeforeStep, syncDirectory } from './durable-files.ts';
 import { type BundleFile, bundleBounds, decodeManifest, type Manifest } from './manifest.ts';
 import { packedFiles } from './pack-content.ts';
 
@@ -131,7 +132,7 @@ export class BundleDirectory {
   async find(version: number): Promise<InstalledBundle | undefined> {
     if (version === 0) return undefined;
     const file = path.join(this.pathOf(version), 'manifest.json');
-    const manifestBytes = await readFile(file).catch(() => undefined);
+    const manifestBytes = await ifPresent(readFile(file));
     if (manifestBytes === undefined) return undefined;
     const sha256 = createHash('sha256').update(manifestBytes).digest('hex');
     return { version, sha256, manifestBytes, manifest: decodeManifest(manifestBytes) };
@@ -191,7 +192,7 @@ export class BundleDirectory {
     this.#beforeStep('remove switch.json');
     await this.#remove('switch.json');
     const kept = new Set([await this.currentVersion(), pending?.from ?? 0]);
-    for (const name of await readdir(this.#bundles).catch(() => [])) {
+    for (const name of (await ifPresent(readdir(this.#bundles))) ?? []) {
       if (kept.has(Number(name))) continue;
       this.#beforeStep('remove an old bundle');
       await rm(path.join(this.#bundles, name), { recursive: true, force: true });
@@ -258,10 +259,10 @@ export class BundleDirectory {
     const next = path.join(this.directory, 'current.new');
     if (version === 0) {
       this.#beforeStep('remove the link');
-      await unlinkIfPresent(current);
+      await rm(current, { force: true });
     } else {
       this.#beforeStep('remove an unused link');
-      await unlinkIfPresent(next);
+      await rm(next, { force: true });
       this.#beforeStep('create the link');
       await symlink(`bundles/${version}`, next);
       this.#beforeStep('replace the link');
@@ -326,7 +327,7 @@ export class BundleDirectory {
       if (written.has(inner)) continue;
       const source = sources.get(sha256);
       if (source === undefined) throw refuse(`${inner} is missing`);
-      const digest = await hashFile(source.file, 'sha256').catch(() => undefined);
+      const digest = await ifPresent(hashFile(source.file, 'sha256'));
       if (digest?.toString('hex') !== sha256) {
         throw refuse(`${inner} of the former bundle is damaged`);
       }
@@ -340,7 +341,7 @@ export class BundleDirectory {
   }
 
   async #remove(name: string): Promise<void> {
-    await unlinkIfPresent(path.join(this.directory, name));
+    await rm(path.join(this.directory, name), { force: true });
     await syncDirectory(this.directory);
   }
 
@@ -474,13 +475,5 @@ async function writeDurably(file: string, content: Uint8Array, mode: number): Pr
     await handle.sync();
   } finally {
     await handle.close();
-  }
-}
-
-async function unlinkIfPresent(file: string): Promise<void> {
-  try {
-    await unlink(file);
-  } catch (error) {
-    if (!isMissing(error)) throw error;
   }
 }

@@ -1,3 +1,4 @@
+import { errorMessage } from '#runtime';
 /** Checks a bundle after the switch to it, by compiling the pillars of some minions. */
 
 import { type ExtensionHost, masterServices } from '#master';
@@ -41,6 +42,6 @@ async function pillarProblem(host: ExtensionHost, minion: string): Promise<strin
     if (errors === undefined || errors === null) return undefined;
     return Array.isArray(errors) ? errors.map(String).join('; ') : String(errors);
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return errorMessage(error);
   }
 }

@@ -3,7 +3,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type ExtensionHost, masterServices } from '#master';
-import { readTextIfPresent } from '#runtime';
+import { ifPresent, readTextIfPresent } from '#runtime';
 import type { SiteLog } from '../log/log.ts';
 
 /** Keys in the directory of a bundle. */
@@ -86,7 +86,7 @@ export class BundleKeys {
 async function readKeys(bundle: string): Promise<KeysOfBundle> {
   const directory = path.join(bundle, 'keys', 'accepted');
   const accepted = new Map<string, string>();
-  for (const id of await readdir(directory).catch(() => [])) {
+  for (const id of (await ifPresent(readdir(directory))) ?? []) {
     accepted.set(id, await readFile(path.join(directory, id), 'utf8'));
   }
   const text = (await readTextIfPresent(path.join(bundle, 'keys', 'revoked'))) ?? '';

@@ -8,7 +8,7 @@ import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { createZstdDecompress } from 'node:zlib';
-import { makeDirectory, writeFileAtomically } from '#runtime';
+import { ifPresent, makeDirectory, writeFileAtomically } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { SiteLink } from '../link/link.ts';
 import { type Pack, partBytes } from './bundle-messages.ts';
@@ -44,7 +44,7 @@ export class PackFetcher {
     }
     for (let index = 0; index < partCount(pack); index++) {
       const file = path.join(directory, String(index));
-      const size = (await stat(file).catch(() => undefined))?.size;
+      const size = (await ifPresent(stat(file)))?.size;
       if (size === partLength(pack, index)) continue;
       await writeFileAtomically(file, await this.#part(pack, index, signal), 0o600);
     }
@@ -65,7 +65,7 @@ export class PackFetcher {
   /** Deletes the parts of all packs except the given ones. */
   async keepOnly(packs: readonly Pack[]): Promise<void> {
     const kept = new Set(packs.map(({ sha256 }) => sha256));
-    for (const name of await readdir(this.#directory).catch(() => [])) {
+    for (const name of (await ifPresent(readdir(this.#directory))) ?? []) {
       if (!kept.has(name)) {
         await rm(path.join(this.#directory, name), { recursive: true, force: true });
       }

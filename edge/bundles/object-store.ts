@@ -4,9 +4,8 @@ import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
-import { makeDirectory } from '#runtime';
+import { ifPresent, makeDirectory, syncDirectory } from '#runtime';
 import { EdgeError } from '../errors.ts';
-import { syncDirectory } from './durable-files.ts';
 
 const sliceBytes = 262_144;
 
@@ -117,7 +116,7 @@ export class ObjectStore {
   }
 
   async #has(sha256: string): Promise<boolean> {
-    return (await stat(this.pathOf(sha256)).catch(() => undefined)) !== undefined;
+    return (await ifPresent(stat(this.pathOf(sha256)))) !== undefined;
   }
 
   async #temporary(): Promise<string> {
@@ -128,5 +127,5 @@ export class ObjectStore {
 }
 
 async function namesIn(directory: string): Promise<readonly string[]> {
-  return readdir(directory).catch(() => []);
+  return (await ifPresent(readdir(directory))) ?? [];
 }

@@ -7,10 +7,9 @@ import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createZstdCompress } from 'node:zlib';
-import { createBoundedMap, makeDirectory } from '#runtime';
+import { createBoundedMap, ifPresent, makeDirectory, syncDirectory } from '#runtime';
 import { edgeLimits } from '../limits.ts';
 import { maxPartDigests, type Pack, type PackReply, partBytes } from './bundle-messages.ts';
-import { syncDirectory } from './durable-files.ts';
 import type { Manifest } from './manifest.ts';
 import type { ObjectStore } from './object-store.ts';
 import { compressionOptions, dictionaryFiles, packedFiles, totalBytes } from './pack-content.ts';
@@ -77,7 +76,7 @@ export class PackCache {
   /** Returns a part of a pack, or `undefined` if it does not exist. */
   async part(id: string, index: number): Promise<Buffer | undefined> {
     if (!/^[0-9a-f]{64}$/.test(id) || !Number.isSafeInteger(index) || index < 0) return undefined;
-    const handle = await open(path.join(this.#directory, id)).catch(() => undefined);
+    const handle = await ifPresent(open(path.join(this.#directory, id)));
     if (handle === undefined) return undefined;
     try {
       const part = Buffer.alloc(partBytes);
@@ -106,7 +105,7 @@ export class PackCache {
     const file = path.join(this.#directory, id);
     this.#isReady ??= this.#prepare();
     await this.#isReady;
-    const found = await stat(file).catch(() => undefined);
+    const found = await ifPresent(stat(file));
     const known = this.#described.get(id);
     if (found !== undefined) await utimes(file, new Date(), found.mtime);
     if (found !== undefined && known !== undefined) return known;

@@ -7,7 +7,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { defineService, type ExtensionHost, type ServiceKey, version } from '#master';
-import { readTextIfPresent, retryDelayMs, sleepUntilAborted } from '#runtime';
+import { errorMessage, readTextIfPresent, retryDelayMs, sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { EdgePart, SiteContext, SitePart } from '../parts.ts';
 import {
@@ -281,7 +281,7 @@ class SiteBundles implements BundleInUse {
   }
 
   #failed(failedVersion: number, error: unknown): BundleFailure {
-    const text = error instanceof Error ? error.message : String(error);
+    const text = errorMessage(error);
     const code = error instanceof EdgeError ? error.code : 'ERR_BUNDLE_CHECK';
     this.#lastFailure = { version: failedVersion, code, message: text };
     return this.#lastFailure;

@@ -9,7 +9,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TargetFile } from '@tufjs/models';
 import type { StateArea, StateOperation } from '#master';
-import { isMissing, makeDirectory } from '#runtime';
+import { errorMessage, isMissing, makeDirectory } from '#runtime';
 import type { Key } from '#store';
 import { EdgeError } from '../errors.ts';
 import { maxMetadataBytes, metadataName } from './bundle-messages.ts';
@@ -163,7 +163,7 @@ export class TufClient {
   async #explain(error: unknown, fetcher: Fetcher, scratch: string): Promise<unknown> {
     if (fetcher.failure !== undefined) return fetcher.failure;
     if (error instanceof EdgeError) return error;
-    const text = error instanceof Error ? error.message : String(error);
+    const text = errorMessage(error);
     const options = { cause: error };
     if (/is expired/.test(text)) {
       const problem = `${text}; the clock of the site shows ${new Date(this.#options.now()).toISOString()}`;

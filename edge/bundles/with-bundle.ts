@@ -9,7 +9,7 @@ import {
   type OverlaidConfig,
   overlayConfig,
 } from '#config';
-import { readTextIfPresent } from '#runtime';
+import { errorMessage, ifPresent, readTextIfPresent } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { parseApprovedPlans } from '../orders/approved-plan-file.ts';
 import { BundleDirectory } from './bundle-directory.ts';
@@ -66,7 +66,7 @@ export async function revertBundle(stateDir: string, error: unknown): Promise<bo
   const bundles = new BundleDirectory(path.join(stateDir, 'site'));
   const pending = await bundles.pending();
   if (pending === undefined) return false;
-  const message = `the master did not start: ${error instanceof Error ? error.message : String(error)}`;
+  const message = `the master did not start: ${errorMessage(error)}`;
   await bundles.revert({ version: pending.to, code: 'ERR_BUNDLE_CHECK', message });
   return true;
 }
@@ -88,5 +88,5 @@ export async function catalogDigest(bundle: string, { files }: Manifest): Promis
 }
 
 async function isDirectory(directory: string): Promise<boolean> {
-  return (await stat(directory).catch(() => undefined))?.isDirectory() === true;
+  return (await ifPresent(stat(directory)))?.isDirectory() === true;
 }

@@ -8,8 +8,8 @@ import { createPrivateKey, type KeyObject } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
 import Type, { type Static } from 'typebox';
-import { compileSchema, Mutex, makeDirectory, readTextIfPresent } from '#runtime';
-import { type BeforeStep, syncDirectory } from '../bundles/durable-files.ts';
+import { compileSchema, Mutex, makeDirectory, readTextIfPresent, syncDirectory } from '#runtime';
+import type { BeforeStep } from '../before-step.ts';
 import { EdgeError } from '../errors.ts';
 import { generateKey, keyBytes } from './ed25519.ts';
 

@@ -3,7 +3,7 @@
 import type { Static, TSchema } from 'typebox';
 import type { RawData, WebSocket } from 'ws';
 import type { WireValue } from '#minion-protocol';
-import { LimitExceeded, LinkedList, type ListNode, TokenBuckets } from '#runtime';
+import { errorMessage, LimitExceeded, LinkedList, type ListNode, TokenBuckets } from '#runtime';
 import { EdgeError, type EdgeErrorCode } from '../errors.ts';
 import { edgeLimits } from '../limits.ts';
 import { decodeFrame, encodeFrame, type Frame, maxFrameBytes, maxParamsBytes } from './frames.ts';
@@ -260,7 +260,7 @@ export class LinkPeer<From> implements LinkCaller {
     try {
       frame = decodeFrame(data);
     } catch (error) {
-      this.#breach(error instanceof Error ? error.message : String(error));
+      this.#breach(errorMessage(error));
       return;
     }
     if (frame.kind === 'request') {

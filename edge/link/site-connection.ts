@@ -14,7 +14,7 @@ import type { Static, TSchema } from 'typebox';
 import { WebSocket } from 'ws';
 import type { SiteOptions } from '#config';
 import { version } from '#master';
-import { sleepUntilAborted } from '#runtime';
+import { errorMessage, sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { SiteIdentity } from '../identity/site-identity.ts';
 import { bindingOf } from './binding.ts';
@@ -180,7 +180,7 @@ export class SiteConnection implements SiteLink {
         this.#problem = 'the connection ended';
       } catch (error) {
         failure = error;
-        const problem = error instanceof Error ? error.message : String(error);
+        const problem = errorMessage(error);
         const isNew = problem !== this.#problem;
         this.#problem = problem;
         if (isNew) logger.warn({ err: error }, 'cannot connect to the centre; retrying');

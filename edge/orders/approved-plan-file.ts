@@ -6,7 +6,7 @@
 import { Cron } from 'croner';
 import Type, { type Static } from 'typebox';
 import { parse } from 'yaml';
-import { compileSchema, type JsonValue } from '#runtime';
+import { compileSchema, errorMessage, type JsonValue } from '#runtime';
 import { EdgeError } from '../errors.ts';
 
 const strict = { additionalProperties: false };
@@ -59,7 +59,7 @@ export function parseApprovedPlans(text: string): ReadonlyMap<string, ApprovedPl
   try {
     plans = fileCheck.Parse(parse(text, { maxAliasCount: 0 }) ?? { plans: {} }).plans;
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = errorMessage(cause);
     throw invalid(reason, { cause });
   }
   for (const [name, { on }] of Object.entries(plans)) {

@@ -1,3 +1,4 @@
+import { errorMessage } from '#runtime';
 /**
  * Approved plans of a site, from the file `orders.yml` of its bundle. A site runs an approved plan
  * without the centre when its trigger occurs: the loss of the link, a signal, an interval or a
@@ -165,7 +166,7 @@ export class ApprovedPlans {
       const { status, failedStep } = await run.outcome;
       return { status, ...(failedStep === undefined ? {} : { reason: `step ${failedStep}` }) };
     } catch (error) {
-      return { status: 'refused', reason: error instanceof Error ? error.message : String(error) };
+      return { status: 'refused', reason: errorMessage(error) };
     }
   }
 }

@@ -4,7 +4,7 @@
 
 import { figureOf } from '#heat-bridge';
 import type { ExtensionHost, MetricFamily } from '#master';
-import { FairSlots } from '#runtime';
+import { errorMessage, FairSlots } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { edgeLimits } from '../limits.ts';
 import type { EdgePart, SiteContext } from '../parts.ts';
@@ -194,5 +194,5 @@ function isDenial(code: unknown): boolean {
 }
 
 function reasonOf(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).slice(0, 1000);
+  return errorMessage(error).slice(0, 1000);
 }

@@ -1,3 +1,4 @@
+import { errorMessage } from '#runtime';
 /** Handles that the metadata of a stack's servers names. */
 
 import type { Logger } from 'pino';
@@ -92,7 +93,7 @@ export async function registerHandles(given: HandlesOfServer): Promise<readonly 
           'internal error while registering a handle from the metadata of a server',
         );
       }
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorMessage(error);
       problems.push(`handle not registered: ${reason}`);
     }
   }

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { RE2JS } from 're2js';
 import type { LiveConfig } from '#config';
 import { pythonStr, type WireValue } from '#minion-protocol';
-import { isMissing } from '#runtime';
+import { ifPresent, isMissing } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 
 /**
@@ -286,5 +286,5 @@ export async function openConfiguredAutoAccept(
 }
 
 async function namesIn(directory: string): Promise<string[]> {
-  return await readdir(directory).catch(() => []);
+  return (await ifPresent(readdir(directory))) ?? [];
 }

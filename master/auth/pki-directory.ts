@@ -16,7 +16,7 @@ import {
 } from 'node:fs';
 import { chmod, type FileHandle, open, readdir, rename, rm, unlink } from 'node:fs/promises';
 import path from 'node:path';
-import { codeOf, isMissing, makeDirectory } from '#runtime';
+import { codeOf, isMissing, makeDirectory, syncDirectory } from '#runtime';
 import type { KeyState } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
 
@@ -220,15 +220,6 @@ async function writeNew(file: string, text: string): Promise<void> {
   try {
     await handle.writeFile(text);
     await handle.chmod(0o644);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-async function syncDirectory(directory: string): Promise<void> {
-  const handle = await open(directory);
-  try {
     await handle.sync();
   } finally {
     await handle.close();

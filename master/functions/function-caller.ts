@@ -1,6 +1,6 @@
 import type { Logger } from 'pino';
 import { isJid, type WireMap, type WireValue } from '#minion-protocol';
-import { codeOf } from '#runtime';
+import { codeOf, errorMessage } from '#runtime';
 import {
   type AuditRequester,
   type FunctionCall,
@@ -236,7 +236,7 @@ export class FunctionCaller {
       if (codeOf(error) === undefined) {
         log.error({ jid, fun: data.fun, err: error }, 'function failed');
       }
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorMessage(error);
       const text = `Exception occurred in ${String(data.fun).replace('.', ' ')}: ${reason}`;
       return { return: text, success: false, retcode: 1 };
     }

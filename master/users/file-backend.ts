@@ -1,3 +1,4 @@
+import { errorMessage } from '#runtime';
 /**
  * Log-in backend for users in a password file [salt/auth/file.py]. The file is read again for each
  * check.
@@ -50,7 +51,7 @@ export function createFileBackend(settings: FileBackendSettings): LoginBackend {
         const unread = lines.filter((line) => isUnread(line.trim().split(':')[1] ?? '', form));
         return unread.length === 0 ? undefined : `${unread.length} ${unreadForms}`;
       } catch (error) {
-        return error instanceof Error ? error.message : String(error);
+        return errorMessage(error);
       }
     },
   };
@@ -99,7 +100,7 @@ async function readUsers(filename: string): Promise<string> {
       await file.close();
     }
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = errorMessage(cause);
     const text = `external_auth: file: the user file cannot be read: ${reason}`;
     throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', text, { cause });
   }

@@ -1,3 +1,4 @@
+import { errorMessage } from '#runtime';
 /** Runs the functions that publications request and tracks the running jobs [WIRE 13]. */
 
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
@@ -82,7 +83,7 @@ export class MinionJobs {
       const out = states.has(job.fun) ? { out: 'highstate' } : {};
       return { return: value, retcode: 0, success: true, ...out };
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = errorMessage(error);
       return failure(`The minion function caused an exception: ${message}`);
     } finally {
       this.#running.delete(job.jid);

@@ -14,7 +14,7 @@ import {
   type RpcTable,
 } from '#master';
 import { createZeromqRequestListener, type MasterTransport, unpackLocal } from '#minion-protocol';
-import { KeyedMutex } from '#runtime';
+import { errorMessage, KeyedMutex } from '#runtime';
 import { defineRow } from '#store';
 import {
   clientPaths,
@@ -140,7 +140,7 @@ class LocalClientServer {
       try {
         this.#served = await this.#serve(port);
       } catch (error) {
-        this.#problem ??= error instanceof Error ? error.message : String(error);
+        this.#problem ??= errorMessage(error);
         this.#host.logger.error(
           { err: error },
           "cannot start the service for Salt's own clients (LocalClient, salt, salt-run)",
@@ -242,7 +242,7 @@ class LocalClientServer {
       return { port, listener, requests, sockets };
     } catch (error) {
       await Promise.all([listener.close(0), sockets.close()]);
-      this.#problem = error instanceof Error ? error.message : String(error);
+      this.#problem = errorMessage(error);
       throw error;
     }
   }

@@ -1,7 +1,7 @@
 /** Calls one state [salt/state.py call]. */
 
 import type { Logger } from 'pino';
-import { codeOf } from '#runtime';
+import { codeOf, errorMessage } from '#runtime';
 import { textOf } from '../render/pillar-wire.ts';
 import { type ConditionFunctions, outcomeOfConditions } from './conditions.ts';
 import type { Journal, JournalStep, Settled } from './journal.ts';
@@ -124,7 +124,7 @@ export class StateCaller {
       if (!(error instanceof SlsError) && codeOf(error) === undefined) {
         log.error({ fun: `${chunk.state}.${chunk.fun}`, err: error }, 'state failed');
       }
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = errorMessage(error);
       return failed(`An exception occurred in this state: ${reason}`);
     }
   }

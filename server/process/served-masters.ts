@@ -1,3 +1,4 @@
+import { errorMessage } from '#runtime';
 /**
  * Masters of one process. Either all of them start, or none. Each is reloaded independently of the
  * others.
@@ -228,7 +229,7 @@ function openTenantLog(tenant: string, config: MasterConfig, options: MasterLogO
 
 function toTenantError(tenant: string, cause: unknown, logger: Logger): ProcessError {
   logger.error({ err: cause }, 'cannot start a tenant, so no tenant is started');
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = errorMessage(cause);
   return new ProcessError('ERR_TENANT', `tenant ${tenant} did not start: ${reason}`, { cause });
 }
 
