@@ -7,6 +7,7 @@ import { centreBundles } from './bundles/centre-bundles.ts';
 import { combined, startAll } from './combined-parts.ts';
 import { EdgeError } from './errors.ts';
 import { CentreFacts } from './facts/centre-facts.ts';
+import { CentreInputs } from './facts/centre-inputs.ts';
 import { MinionClaims } from './facts/minion-claims.ts';
 import { centreDirectory, openCentreKey } from './identity/centre-key.ts';
 import { contactAgeOf, contactAges, countKinds } from './identity/contact-age.ts';
@@ -51,7 +52,9 @@ export async function openCentre(
   const claims = await MinionClaims.open(host);
   const releaseIfRevoked = async (name: string): Promise<void> => {
     const { state } = await sites.show(name);
-    if (state === 'revoked') facts.forget(await claims.release(name));
+    if (state !== 'revoked') return;
+    facts.forget(await claims.release(name));
+    await inputs.forget(name);
   };
   sites.onRevoked((name) => {
     releaseIfRevoked(name).catch((error: unknown) =>
@@ -59,6 +62,7 @@ export async function openCentre(
     );
   });
   const facts = new CentreFacts({ host, options, ingest, claims });
+  const inputs = new CentreInputs({ host, ingest, joined: () => sites.joined });
   const context: CentreContext = {
     facts,
     host,
@@ -76,7 +80,7 @@ export async function openCentre(
   const trustRoot = async (): Promise<Uint8Array | undefined> =>
     opened.find((it) => it.trustRoot !== undefined)?.trustRoot?.();
   const own: CentrePartContribution = {
-    rpc: siteMethods({ host, sites, facts, trustRoot }),
+    rpc: siteMethods({ host, sites, facts, inputs, trustRoot }),
     metrics: () => {
       const now = host.now();
       const ages = sites.joined.map((name) => contactAgeOf(sites.lastContactAt(name), now));

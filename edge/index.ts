@@ -19,6 +19,7 @@ export type { OnlineKeys } from './bundles/tuf-repository.ts';
 export { currentBundle, revertBundle, withBundle } from './bundles/with-bundle.ts';
 export { openCentre } from './centre-extension.ts';
 export { edgeErrors } from './errors.ts';
+export type { InputsOfSites } from './facts/centre-inputs.ts';
 export { type JoinOptions, type JoinReceipt, joinSite } from './identity/join.ts';
 export type { IssuedTicket, SiteInfo } from './identity/site-registry.ts';
 export type { OrderInfo, OrderReport, SiteOrderInfo } from './orders/centre-orders.ts';

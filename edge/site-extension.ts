@@ -5,6 +5,7 @@ import type { ExtensionHost, OpenExtension } from '#master';
 import { siteBundles } from './bundles/site-bundles.ts';
 import type { SiteProgram } from './bundles/site-program.ts';
 import { combined, startAll } from './combined-parts.ts';
+import { openInputsReport } from './facts/report-inputs.ts';
 import { openSiteFacts } from './facts/site-facts.ts';
 import { CentreTime } from './identity/centre-time.ts';
 import { KeyRenewal } from './identity/key-renewal.ts';
@@ -24,6 +25,7 @@ const parts = (program: SiteProgram): readonly SitePart[] => [
   openSources,
   openSignalSource,
   openSiteFacts,
+  openInputsReport,
   siteBundles(program),
   openSiteOrders,
 ];

@@ -99,7 +99,8 @@ async function printPillarInputs(
   await printLine(context.stdout, text);
 }
 
-function formatInputs({ shared, own, grains }: PillarInputs): string {
+/** Returns the counts of compiled pillars as text, with a line for each grain. */
+export function formatInputs({ shared, own, grains }: PillarInputs): string {
   const lines = grains.map(({ grain, values, pillars, isShared }) => {
     const note = isShared ? '' : '; these pillars are not shared';
     return `  ${escapeName(grain)}: ${values} values in ${pillars} pillars${note}`;

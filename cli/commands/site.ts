@@ -5,6 +5,7 @@ import type { IssuedTicket, SiteInfo } from '#edge';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { type CommonOptions, parseCount, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
+import { addInputs } from './site-inputs.ts';
 import { addOrders } from './site-orders.ts';
 import { addReleases } from './site-releases.ts';
 
@@ -22,6 +23,7 @@ export function defineSite(command: Command, context: CommandContext): void {
   addRevoke(command, context);
   addReleases(command, context);
   addOrders(command, context);
+  addInputs(command, context);
 }
 
 function addTicket(site: Command, context: CommandContext): void {

@@ -5,6 +5,7 @@ import { hostname } from 'node:os';
 import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, type RpcTable } from '#master';
 import type { CentreFacts } from '../facts/centre-facts.ts';
+import type { CentreInputs } from '../facts/centre-inputs.ts';
 import type { SiteRegistry } from './site-registry.ts';
 
 const strict = { additionalProperties: false };
@@ -18,11 +19,18 @@ export interface SiteMethodOptions {
   readonly host: Pick<ExtensionHost, 'config' | 'reloadable'>;
   readonly sites: SiteRegistry;
   readonly facts: CentreFacts;
+  readonly inputs: CentreInputs;
   readonly trustRoot: () => Promise<Uint8Array | undefined>;
 }
 
 /** Returns the methods. Each method requires full rights. */
-export function siteMethods({ host, sites, facts, trustRoot }: SiteMethodOptions): RpcTable {
+export function siteMethods({
+  host,
+  sites,
+  facts,
+  inputs,
+  trustRoot,
+}: SiteMethodOptions): RpcTable {
   const audited = ({ name }: { readonly name: string }) => ({ what: name });
   return {
     ticket: extensionMethod({
@@ -52,6 +60,13 @@ export function siteMethods({ host, sites, facts, trustRoot }: SiteMethodOptions
     minions: extensionMethod({
       parameters: Type.Object({ name: Type.Optional(Name) }, strict),
       call: (_api, { name }) => facts.list(name),
+    }),
+    inputs: extensionMethod({
+      parameters: Type.Object({ name: Type.Optional(Name) }, strict),
+      call: async (_api, { name }) => {
+        if (name !== undefined) await sites.show(name);
+        return inputs.list(name);
+      },
     }),
     revoke: extensionMethod({
       parameters: Selected,

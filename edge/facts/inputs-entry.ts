@@ -1,0 +1,38 @@
+/** Log entry with the inputs of a site's pillars. */
+
+import Type, { type Static } from 'typebox';
+import { compileSchema } from '#runtime';
+
+/** Kind of the entry. */
+export const inputsKind = 'inputs';
+
+/** Maximum number of grains in an entry. The grains with the most values are first. */
+export const maxInputGrains = 100;
+
+const Count = Type.Integer({ minimum: 0 });
+const strict = { additionalProperties: false };
+
+const Inputs = Type.Object(
+  {
+    shared: Count,
+    own: Count,
+    grains: Type.Array(
+      Type.Object(
+        {
+          grain: Type.String({ maxLength: 255 }),
+          values: Count,
+          pillars: Count,
+          isShared: Type.Boolean(),
+        },
+        strict,
+      ),
+      { maxItems: maxInputGrains },
+    ),
+  },
+  strict,
+);
+
+/** Number of compiled pillars of a site, and the grains that they depend on. */
+export type SiteInputs = Readonly<Static<typeof Inputs>>;
+
+export const inputsCheck = compileSchema(Inputs);
