@@ -13,9 +13,9 @@ export interface LintFinding {
     | 'expired'
     /** No accepted minion matches the rule. */
     | 'matches-no-minion'
-    /** A rule that denies may override part of the rule. */
+    /** A rule with the effect `deny` may override a part of this rule. */
     | 'overlapping'
-    /** Another rule allows or denies the same, or more. */
+    /** Another rule already allows or denies the same requests, or more requests. */
     | 'redundant'
     /** The rule can never allow anything. */
     | 'unreachable';

@@ -207,8 +207,8 @@ class RightsReader implements UserRights {
 }
 
 /**
- * Returns patterns that match names as Salt does: as a glob and, if the pattern is a valid regular
- * expression, also as one.
+ * Returns patterns that match names as Salt does. The pattern is a glob. If it is also a valid
+ * regular expression, names that match the expression match too.
  */
 export function accountPatterns(pattern: string, compile: GrantSyntax['compile']): TextPatterns {
   if (/^[\w.@-]+$/.test(pattern) || !isExpression(pattern, compile)) return pattern;

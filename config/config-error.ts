@@ -175,7 +175,7 @@ export interface ConfigWarning extends OptionOrigin {
     | 'no-login'
     /** Tags under `reactor:` that no rule permits minions to emit. */
     | 'unheard'
-    /** A value with an effect that another option limits. */
+    /** A value whose effect is limited by another option. */
     | 'bounded'
     /** An option names a directory that does not exist. */
     | 'missing-directory'

@@ -59,7 +59,7 @@ export interface FileExport extends ExportOptions {
   readonly file: string;
 }
 
-/** NATS subject that events are published on, as JSON. */
+/** Export to NATS. Events are published as JSON, on a subject for each tag. */
 export interface NatsExport extends ExportOptions {
   /** `nats`: addresses of servers of one cluster, for example `tls://name:port`. */
   readonly nats: readonly string[];

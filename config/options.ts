@@ -76,7 +76,7 @@ export const perProcessOptions: ReadonlySet<string> = new Set(
   ),
 );
 
-/** Returns the names of a table's options in files. */
+/** Returns the names that the options of a table have in files. */
 export function namesIn(table: OptionTable): string[] {
   return Object.values(table).map(({ name }) => name);
 }

@@ -2,7 +2,7 @@
 
 import type { MetricFamily } from '#master';
 
-/** Metric with samples for the values of one label. */
+/** Metric with one label. It has one sample for each value of the label. */
 interface LabelledFigure {
   readonly type: 'counter' | 'gauge';
   /** Name without the prefix `saltbridge_`. */

@@ -26,7 +26,7 @@ export class Budget {
     this.#reserved = values.reserved ?? 0;
   }
 
-  /** Amount that all owners hold. */
+  /** Total amount that the owners hold. */
   get total(): number {
     return this.#taken;
   }

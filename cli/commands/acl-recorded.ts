@@ -32,7 +32,7 @@ export function addLearnCommand(acl: Command, context: CommandContext): void {
       '--generalise',
       'write one rule for tags that differ only in the id of the sending minion',
     )
-    .option('--forget', 'delete the records of denied requests afterwards')
+    .option('--forget', 'after printing, delete the records of denied requests')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -62,7 +62,7 @@ export function defineAcl(command: Command, context: CommandContext): void {
 function addDenials(acl: Command, context: CommandContext): void {
   acl
     .command('denials')
-    .description('list the latest events that the policy denied to minions')
+    .description('list the latest events of minions that the policy denied')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -68,7 +68,7 @@ function addJob(order: Command, context: CommandContext): void {
 function addCommand(order: Command, context: CommandContext): void {
   const command = order
     .command('command')
-    .description('run a named command of the catalog of the sites')
+    .description('run a named command from the catalog of the sites')
     .argument('<sites>', sitesArgument)
     .argument('<name>', 'name of the command')
     .option('-p, --params <json>', 'parameters, as a JSON object', parseParameters);
@@ -83,7 +83,7 @@ function addCommand(order: Command, context: CommandContext): void {
 function addPlan(order: Command, context: CommandContext): void {
   const plan = order
     .command('plan')
-    .description('run a plan of the catalog of the sites')
+    .description('run a plan from the catalog of the sites')
     .argument('<sites>', sitesArgument)
     .argument('<name>', 'name of the plan')
     .option(

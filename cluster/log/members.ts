@@ -164,7 +164,7 @@ export class Members {
     return Math.max(0, ...[...this.#heard.values()].map(({ position }) => position));
   }
 
-  /** Stops and announces it, so that the other members do not wait for a timeout. */
+  /** Stops, and announces the stop, so that the other members do not wait for a timeout. */
   close(): void {
     clearInterval(this.#timer);
     this.report(true);

@@ -53,8 +53,8 @@ export interface AppliedEntry {
   readonly position: number;
   readonly hash: string;
   /**
-   * Member that wrote the entry and its history, or `undefined` if the entry was not encrypted by a
-   * member.
+   * Member that wrote the entry, and the history that this member had applied. `undefined` if the
+   * entry was not encrypted by a member.
    */
   readonly sender: { readonly member: string; readonly known: HistoryMark } | undefined;
   readonly session: string | undefined;

@@ -14,8 +14,8 @@ interface KeysOfBundle {
 }
 
 /**
- * Applies the minion keys of bundles. Reports keys that operators of the site have accepted to the
- * centre.
+ * Applies the minion keys of bundles. If an operator of the site accepts a key, reports the key to
+ * the centre.
  */
 export class BundleKeys {
   readonly #host: ExtensionHost;

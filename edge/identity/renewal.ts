@@ -24,7 +24,7 @@ export const renewKey = defineMessage({
   maxBytes: 512,
 });
 
-/** Returns the parameters of the request. */
+/** Returns the parameters of the request for a new key. */
 export function renewalOf(site: string, key: KeyObject): { key: Uint8Array; proof: Uint8Array } {
   return {
     key: publicBytesOf(key),

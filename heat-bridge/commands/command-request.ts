@@ -8,8 +8,8 @@ import { Texts } from '#store';
 import type { Parameters } from './parameters.ts';
 
 /**
- * Caller of a command. A subject is a caller that the program has authenticated itself. A token is
- * one that the master has issued. `local` is the user of the local socket; no rules apply to this user.
+ * Caller of a command: a subject that the program has authenticated itself, or a token that the
+ * master has issued. `local` is the user of the local socket; no rules apply to this user.
  */
 export type CommandCaller = Subject | { readonly token: string } | 'local';
 

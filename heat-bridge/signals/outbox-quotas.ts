@@ -27,7 +27,7 @@ export interface OutboxQuotaOptions {
   readonly bytes: number;
 }
 
-/** Fields of a record that determine which quotas it uses. */
+/** Fields of a record. They determine the quotas that the record uses. */
 export interface QuotaUse {
   readonly minion: string;
   /** Stack of the handle. `undefined` if no handle is registered yet. */

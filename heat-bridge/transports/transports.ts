@@ -485,10 +485,7 @@ function secretsIn(secrecy: Secrecy, value: unknown): readonly string[] {
 
 const isOutput = compileSchema(Type.Object({ output_value: Type.Unknown() }));
 
-/**
- * Unwraps nested JSON text, and the output of a stack in the form in which `openstack stack output
- * show` prints it.
- */
+/** Unwraps nested JSON text, and the JSON that `openstack stack output show` prints. */
 function unwrapJson(given: unknown, depth: number): unknown {
   if (depth === 0) return given;
   if (isOutput.Check(given)) return unwrapJson(given.output_value, depth - 1);

@@ -222,7 +222,7 @@ export interface KeysApi {
 export interface JobReceipt {
   readonly jid: string;
   readonly minions: readonly string[];
-  /** Names in the target that the job was not published to. */
+  /** Listed names that did not receive the job. */
   readonly missing: readonly string[];
   /** Present if the caller's rights reduced the target to a list of minions. */
   readonly isNarrowed?: true;

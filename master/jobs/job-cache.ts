@@ -230,8 +230,8 @@ export class JobCache {
   }
 
   /**
-   * Passes the return that another member has stored to the job in memory. This member ignored that
-   * change, because it was just storing the same return.
+   * Updates the job in memory with the stored return, which another member has written. This member
+   * ignored that change, because it was just storing the same return.
    */
   async #answerByKept(jid: string, result: JobReturn): Promise<void> {
     const kept = await this.#options.store.get(returnKey(jid, result));

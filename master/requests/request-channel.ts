@@ -195,8 +195,8 @@ export class RequestChannel {
   }
 
   /**
-   * Returns the key that decrypts a request. In protocol 3, it is the session key of the minion,
-   * which exists only while the minion's public key is accepted.
+   * Returns the key that decrypts a request. In protocol 3, it is the session key of the minion. A
+   * session key exists only while the public key of its minion is accepted.
    */
   #keyFor(envelope: SealedEnvelope): CrypticleKey {
     if (envelope.version < 3) return this.#options.publishKey.current.key;

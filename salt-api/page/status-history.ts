@@ -7,7 +7,7 @@ import type { MasterApi, MetricFamily, MinionInfo } from '#master';
 /** Values of a rate over time. */
 export interface RateSeries {
   readonly title: string;
-  /** Rate in each interval, in events per second. The latest is the last. */
+  /** One rate for each interval, in events per second. The latest rate is the last. */
   readonly values: readonly number[];
 }
 

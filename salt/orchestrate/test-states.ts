@@ -13,7 +13,7 @@ import {
 } from './state-function.ts';
 import type { Outcome } from './state-result.ts';
 
-/** Returns the changes of a state that pretends to make some. */
+/** Returns the simulated changes of a state such as `test.succeed_with_changes`. */
 const pretended = (): WireMap => ({
   testing: { old: 'Unchanged', new: 'Something pretended to change' },
 });

@@ -1,4 +1,7 @@
-/** Lets a request wait while another request does work with the same key, to use its result. */
+/**
+ * Makes a request wait while another request works with the same key. The waiting request then uses
+ * the result of the other request.
+ */
 
 /** Maximum number of other requests that a request waits for, one after the other. */
 const maxOthers = 32;

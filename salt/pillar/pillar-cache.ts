@@ -198,7 +198,7 @@ export class PersistentPillarCache {
   readonly #seal: Auth['seal'];
   readonly #maxBytes: number;
   readonly #maxRecordBytes: number;
-  /** Sizes in bytes by id, in order of writing. */
+  /** Size of each record in bytes, by minion id, in the order of writing. */
   readonly #sizes = new Map<string, number>();
   #bytes = 0;
 

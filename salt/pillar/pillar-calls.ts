@@ -45,7 +45,7 @@ export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions 
 }
 
 /**
- * Replaces functions whose results minions can influence by functions with empty results. Access
+ * Replaces functions by functions with empty results, if minions can influence the results. Access
  * decisions may use a pillar that is compiled with the returned functions.
  */
 export function withoutClaims(functions: AskedFunctions): AskedFunctions {

@@ -13,7 +13,7 @@ export interface JobFilter {
   readonly functions?: readonly string[] | undefined;
   /** Globs. At least one must match the job's target or an element of its target list. */
   readonly targets?: readonly string[] | undefined;
-  /** Entries. At least one must be in the metadata of the job. */
+  /** Entries of metadata. The metadata of the job must contain at least one of them. */
   readonly metadata?: WireMap | undefined;
   readonly from?: string | undefined;
   readonly to?: string | undefined;

@@ -138,7 +138,7 @@ export function openMasterLog(config: LogOptions, options: MasterLogOptions): Ma
       } catch (error) {
         logger.error(
           { file: config.logFile, err: error },
-          'cannot reopen log_file; logging continues to the old file',
+          'cannot reopen log_file; logging continues in the old file',
         );
       }
     },

@@ -43,8 +43,8 @@ export function readLate(value: Value): Value {
 }
 
 /**
- * Returns an item of a late value or a dictionary as a late value, or `undefined` if the item must
- * be read.
+ * Returns an item of `target` as a late value. `target` is a late value or a dictionary. Returns
+ * `undefined` if the item must be read.
  */
 export function lateItem(target: Value, key: Value): LateValue | undefined {
   if (target instanceof LateValue) return target.child(key);
