@@ -15,6 +15,12 @@ export const partBytes = 65_536;
  */
 export const maxPartDigests = 512;
 
+/**
+ * Maximum size of the packs of a release that a reply contains, in bytes. A site reads larger packs
+ * in parts.
+ */
+export const maxInlineBytes = 16_384;
+
 /** Maximum size of a metadata file, in bytes. It ensures that the file fits into one message. */
 export const maxMetadataBytes = 61_440;
 
@@ -23,7 +29,8 @@ const strict = { additionalProperties: false };
 /** Name of a metadata file of The Update Framework. */
 export const metadataName = /^(?:[1-9]\d{0,8}\.(?:root|snapshot|targets)|timestamp)\.json$/;
 
-/** Request to read a metadata file. The reply has no `bytes` if the file does not exist. */
+/**
+ * Request to read a metadata file that the reply to an {@link updateMessage} lacks. The reply has no `bytes` if the file does not exist. */
 export const metadataMessage = defineMessage({
   name: 'bundle.metadata',
   sender: 'site',
@@ -46,28 +53,49 @@ const PackSchema = Type.Object({
 /** Compressed contents, read in parts of {@link partBytes} with GET `/packs/<id>/<index>`. */
 export type Pack = Readonly<Static<typeof PackSchema>>;
 
-/** Request for the packs with which a site can replace one bundle by another. */
-export const packMessage = defineMessage({
-  name: 'bundle.pack',
+/** Pack of at most {@link maxInlineBytes}, as a part of the reply. */
+const InlinePackSchema = Type.Object({ bytes: Bytes });
+
+export type InlinePack = Readonly<Static<typeof InlinePackSchema>>;
+
+/** Reply to an {@link updateMessage}. */
+const UpdateSchema = Type.Object({
+  /** Metadata files. See metadata-body.ts. */
+  metadata: Bytes,
+  /** Number of the stated metadata files that form the dictionary of `metadata`. */
+  known: Type.Integer({ minimum: 0, maximum: 3 }),
+  /** Whether the packs replace the stated bundle. Otherwise they have no dictionary. */
+  isDelta: Type.Boolean(),
+  manifest: Type.Union([InlinePackSchema, PackSchema]),
+  /** Pack of the new files. Absent if the former bundle contains all files. */
+  files: Type.Optional(Type.Union([InlinePackSchema, PackSchema])),
+});
+
+export type UpdateReply = Readonly<Static<typeof UpdateSchema>>;
+
+/** Packs with which a site can replace one bundle by another. */
+export type PackReply = Pick<UpdateReply, 'files' | 'isDelta' | 'manifest'>;
+
+/** Request for the metadata and the packs of a release. */
+export const updateMessage = defineMessage({
+  name: 'bundle.update',
   sender: 'site',
   class: 'order',
-  params: Type.Object({ from: Type.Optional(Sha256), to: Sha256 }, strict),
+  params: Type.Object(
+    {
+      version: Type.Integer({ minimum: 1 }),
+      /** Digest of the manifest of the bundle in use. */
+      from: Type.Optional(Bytes),
+      /** Versions of the root, the targets and the snapshot that the site has, in this order. */
+      known: Type.Array(Type.Integer({ minimum: 1 }), { maxItems: 3 }),
+    },
+    strict,
+  ),
   reply: Type.Union([
-    Type.Object({
-      /**
-       * Digest of the former manifest, whose files form the dictionary. Absent if the packs have no
-       * dictionary.
-       */
-      from: Type.Optional(Sha256),
-      manifest: PackSchema,
-      /** Pack of the new files. Absent if the former bundle contains all files. */
-      files: Type.Optional(PackSchema),
-    }),
+    UpdateSchema,
     Type.Object({ waitSeconds: Type.Integer({ minimum: 1, maximum: 3600 }) }),
   ]),
 });
-
-export type PackReply = Exclude<Static<typeof packMessage.reply>, { waitSeconds: number }>;
 
 const WantedSchema = Type.Object({
   ring: Type.String({ minLength: 1, maxLength: 64 }),

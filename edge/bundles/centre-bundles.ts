@@ -8,19 +8,20 @@ import path from 'node:path';
 import type { ExtensionHost } from '#master';
 import { EdgeError } from '../errors.ts';
 import { contactAgeOf, countKinds } from '../identity/contact-age.ts';
+import type { LinkCaller } from '../link/link.ts';
 import { progressFamily, type ReleaseProgress, releaseProgress } from '../metrics.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from '../parts.ts';
 import {
   metadataMessage,
   type PackReply,
-  packMessage,
   reportMessage,
+  updateMessage,
   wantedMessage,
 } from './bundle-messages.ts';
 import { listKeyClaims, storeKeyClaims } from './key-claims.ts';
 import { decodeManifest, encodeManifest, type Manifest } from './manifest.ts';
 import { ObjectStore } from './object-store.ts';
-import { PackCache, type StoredManifest } from './pack-cache.ts';
+import { PackCache, type Packs, type StoredManifest } from './pack-cache.ts';
 import { totalBytes } from './pack-content.ts';
 import { addPackRoutes } from './pack-routes.ts';
 import { packSource } from './pack-source.ts';
@@ -53,6 +54,8 @@ class CentreBundles {
   readonly #releases: Releases;
   /** End of each site's turn, in milliseconds since 1970. */
   readonly #turns = new Map<string, number>();
+  /** Version that each connection was notified of last. */
+  readonly #notified = new WeakMap<LinkCaller, number>();
   readonly #manifests = new Map<string, Promise<StoredManifest>>();
   #renewal: NodeJS.Timeout | undefined;
 
@@ -144,9 +147,11 @@ class CentreBundles {
       const bytes = await this.#tuf.file(name);
       return bytes === undefined ? {} : { bytes };
     });
-    links.handle(packMessage, async ({ from, to }, { site }) => {
-      if (!this.#takeTurn(site)) return { waitSeconds };
-      return this.#packsFor(from, to);
+    links.handle(updateMessage, async ({ version, from, known }, { site }) => {
+      const packs = await this.#packs.inlined(await this.#packsFor(from, version));
+      if (!isWhole(packs) && !this.#takeTurn(site)) return { waitSeconds };
+      const { body: metadata, known: used } = await this.#tuf.update(known);
+      return { metadata, known: used, ...packs };
     });
     links.handle(reportMessage, async (report, { site }) => {
       this.#turns.delete(site);
@@ -154,6 +159,8 @@ class CentreBundles {
       await this.#releases.report(site, report);
       if (this.#releases.published !== before) this.#notifySites();
       const wanted = this.#releases.wantedBy(site);
+      const caller = links.callerOf(site);
+      if (wanted !== undefined && caller !== undefined) this.#notified.set(caller, wanted.version);
       return wanted === undefined ? {} : { wanted };
     });
   }
@@ -175,13 +182,14 @@ class CentreBundles {
     return !isTaken;
   }
 
-  async #packsFor(from: string | undefined, to: string): Promise<PackReply> {
+  async #packsFor(from: Uint8Array | undefined, version: number): Promise<Packs> {
     const releases = this.#releases.list();
-    const target = releases.find(({ sha256, state }) => sha256 === to && state !== 'packed');
+    const target = releases.find((it) => it.version === version && it.state !== 'packed');
     if (target === undefined) {
-      throw new EdgeError('ERR_RELEASE', 'the centre has no release with this manifest');
+      throw new EdgeError('ERR_RELEASE', `the centre has no release ${version}`);
     }
-    const former = releases.find(({ sha256 }) => sha256 === from);
+    const digest = from && Buffer.from(from).toString('hex');
+    const former = releases.find(({ sha256 }) => sha256 === digest);
     return this.#packs.packsFor(
       former && (await this.#manifestOf(former)),
       await this.#manifestOf(target),
@@ -301,14 +309,17 @@ class CentreBundles {
     await this.#objects.keepOnly(digests);
   }
 
-  /** Notifies each connected site of the release that it must install. */
+  /** Notifies each connected site of the release that it must install, unless it knows it. */
   #notifySites(): void {
     const { sites, links } = this.#context;
     for (const site of sites.joined) {
       const caller = links.callerOf(site);
-      const wanted = caller && this.#releases.wantedBy(site);
-      if (wanted === undefined) continue;
-      caller?.call(wantedMessage, wanted, this.#host.closing).catch((err: unknown) => {
+      if (caller === undefined) continue;
+      const wanted = this.#releases.wantedBy(site);
+      if (wanted === undefined || this.#notified.get(caller) === wanted.version) continue;
+      this.#notified.set(caller, wanted.version);
+      caller.call(wantedMessage, wanted, this.#host.closing).catch((err: unknown) => {
+        this.#notified.delete(caller);
         this.#host.logger.debug({ site, err }, 'cannot notify a site of a release');
       });
     }
@@ -355,6 +366,11 @@ class CentreBundles {
       }),
     };
   }
+}
+
+/** Whether a reply contains all packs, so that the site need not read parts. */
+function isWhole({ manifest, files }: PackReply): boolean {
+  return 'bytes' in manifest && (files === undefined || 'bytes' in files);
 }
 
 /** Returns the secret from which the ids of packs are derived. The first call creates it. */

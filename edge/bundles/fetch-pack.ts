@@ -11,7 +11,7 @@ import { createZstdDecompress } from 'node:zlib';
 import { ifPresent, makeDirectory, writeFileAtomically } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { SiteLink } from '../link/link.ts';
-import { type Pack, partBytes } from './bundle-messages.ts';
+import { type InlinePack, type Pack, partBytes } from './bundle-messages.ts';
 import { decompressionOptions } from './pack-content.ts';
 
 /** Maximum number of attempts to read a part whose digest does not match. */
@@ -29,10 +29,12 @@ export class PackFetcher {
   }
 
   /**
-   * Reads the missing parts of a pack and verifies its digest.
+   * Reads the missing parts of a pack and verifies its digest. The content of an inline pack is
+   * verified by the caller, as that of each pack.
    * @throws EdgeError ERR_BUNDLE_CONTENT, ERR_SITE_LINK
    */
-  async fetch(pack: Pack, signal?: AbortSignal): Promise<void> {
+  async fetch(pack: InlinePack | Pack, signal?: AbortSignal): Promise<void> {
+    if ('bytes' in pack) return;
     const directory = this.#directoryOf(pack);
     await makeDirectory(directory, 0o700);
     const { parts } = pack;
@@ -55,16 +57,16 @@ export class PackFetcher {
    * Returns the decompressed content of a fetched pack. The caller must stop reading when the
    * stream exceeds the expected size.
    */
-  content(pack: Pack, dictionary: Buffer): Readable {
+  content(pack: InlinePack | Pack, dictionary: Buffer): Readable {
     const decompressor = createZstdDecompress(decompressionOptions(dictionary));
-    const compressed = Readable.from(this.#bytes(pack));
+    const compressed = Readable.from('bytes' in pack ? [pack.bytes] : this.#bytes(pack));
     compressed.on('error', (error) => decompressor.destroy(error));
     return compressed.pipe(decompressor);
   }
 
   /** Deletes the parts of all packs except the given ones. */
-  async keepOnly(packs: readonly Pack[]): Promise<void> {
-    const kept = new Set(packs.map(({ sha256 }) => sha256));
+  async keepOnly(packs: readonly (InlinePack | Pack)[]): Promise<void> {
+    const kept = new Set(packs.flatMap((pack) => ('bytes' in pack ? [] : pack.sha256)));
     for (const name of (await ifPresent(readdir(this.#directory))) ?? []) {
       if (!kept.has(name)) {
         await rm(path.join(this.#directory, name), { recursive: true, force: true });

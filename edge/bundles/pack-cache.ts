@@ -9,7 +9,14 @@ import { pipeline } from 'node:stream/promises';
 import { createZstdCompress } from 'node:zlib';
 import { createBoundedMap, ifPresent, makeDirectory, syncDirectory } from '#runtime';
 import { edgeLimits } from '../limits.ts';
-import { maxPartDigests, type Pack, type PackReply, partBytes } from './bundle-messages.ts';
+import {
+  type InlinePack,
+  maxInlineBytes,
+  maxPartDigests,
+  type Pack,
+  type PackReply,
+  partBytes,
+} from './bundle-messages.ts';
 import type { Manifest } from './manifest.ts';
 import type { ObjectStore } from './object-store.ts';
 import { compressionOptions, dictionaryFiles, packedFiles, totalBytes } from './pack-content.ts';
@@ -25,6 +32,15 @@ export interface StoredManifest {
   readonly sha256: string;
   readonly bytes: Buffer;
   readonly manifest: Manifest;
+}
+
+/** Packs with which a site can replace one bundle by another. */
+export interface Packs {
+  /** Whether the packs have a dictionary. */
+  readonly isDelta: boolean;
+  readonly manifest: Pack;
+  /** Pack of the new files. Absent if the former bundle contains all files. */
+  readonly files?: Pack;
 }
 
 export interface PackCacheOptions {
@@ -52,7 +68,7 @@ export class PackCache {
   /**
    * Returns the packs with which a site can replace one bundle by another. Creates missing packs.
    */
-  async packsFor(from: StoredManifest | undefined, to: StoredManifest): Promise<PackReply> {
+  async packsFor(from: StoredManifest | undefined, to: StoredManifest): Promise<Packs> {
     const files = packedFiles(from?.manifest, to.manifest);
     const former = from?.bytes ?? Buffer.alloc(0);
     const manifest = await this.#pack(this.#idOf('manifest', from, to), to.bytes.length, {
@@ -60,7 +76,7 @@ export class PackCache {
       content: () => Readable.from([to.bytes]),
     });
     return {
-      ...(from === undefined ? {} : { from: from.sha256 }),
+      isDelta: from !== undefined,
       manifest,
       ...(files.length === 0
         ? {}
@@ -71,6 +87,25 @@ export class PackCache {
             }),
           }),
     };
+  }
+
+  /**
+   * Returns the packs with their contents instead of their descriptions, as long as the contents
+   * are not larger than {@link maxInlineBytes} together.
+   */
+  async inlined({ isDelta, manifest, files }: Packs): Promise<PackReply> {
+    const isSmall = manifest.length <= maxInlineBytes;
+    const areSmall = manifest.length + (files?.length ?? 0) <= maxInlineBytes;
+    return {
+      isDelta,
+      manifest: isSmall ? await this.#inline(manifest) : manifest,
+      ...(files === undefined ? {} : { files: areSmall ? await this.#inline(files) : files }),
+    };
+  }
+
+  async #inline(pack: Pack): Promise<InlinePack | Pack> {
+    const bytes = await this.part(pack.id, 0);
+    return bytes === undefined ? pack : { bytes };
   }
 
   /** Returns a part of a pack, or `undefined` if it does not exist. */

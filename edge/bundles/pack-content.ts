@@ -18,8 +18,15 @@ const maxDictionaryBytes = 32 * 2 ** 20;
  */
 const maxWindowLog = 26;
 
-/** Maximum size of the contents that are compressed with the highest level, in bytes. */
-const bestCompressionBytes = 16 * 2 ** 20;
+/**
+ * Levels of compression by the size of the contents, in bytes. The search for distant matches costs
+ * several times the size of a small delta with many similar lines, for instance of a manifest.
+ */
+const effort = [
+  { maxBytes: 2 ** 20, level: 19, distant: 0 },
+  { maxBytes: 16 * 2 ** 20, level: 12, distant: 0 },
+  { maxBytes: Infinity, level: 6, distant: 1 },
+] as const;
 
 /**
  * Returns the files of a pack: for each digest that the former bundle lacks, the first file with
@@ -52,12 +59,13 @@ export function totalBytes(files: readonly { readonly length: number }[]): numbe
 
 /** Returns the options of the compressor of a pack. */
 export function compressionOptions(bytes: number, dictionary: Buffer): ZstdOptions {
+  const { level, distant } = effort.find(({ maxBytes }) => bytes <= maxBytes) ?? effort[2];
   const reach = Math.ceil(Math.log2(Math.max(1024, bytes + dictionary.length)));
   return {
     params: {
-      [constants.ZSTD_c_compressionLevel]: bytes <= bestCompressionBytes ? 12 : 6,
+      [constants.ZSTD_c_compressionLevel]: level,
       [constants.ZSTD_c_windowLog]: Math.min(maxWindowLog, reach),
-      [constants.ZSTD_c_enableLongDistanceMatching]: 1,
+      [constants.ZSTD_c_enableLongDistanceMatching]: distant,
     },
     pledgedSrcSize: bytes,
     ...(dictionary.length === 0 ? {} : { dictionary }),

@@ -3,6 +3,9 @@
 import type { FastifyInstance } from 'fastify';
 import type { PackCache } from './pack-cache.ts';
 
+/** Entity tag of each part. One is enough, because the content of an address never changes. */
+const tag = '"1"';
+
 /**
  * Adds `GET /packs/<id>/<index>`. The route requires no credentials, because the id of a pack is
  * secret. Any cache may store the response, because the content of a pack never changes.
@@ -12,7 +15,6 @@ export function addPackRoutes(app: FastifyInstance, packs: PackCache): void {
     '/packs/:id/:index',
     async (request, reply) => {
       const { id, index } = request.params;
-      const tag = `"${id}-${index}"`;
       const part = /^\d{1,7}$/.test(index) ? await packs.part(id, Number(index)) : undefined;
       if (part === undefined) {
         return reply.code(404).header('cache-control', 'no-store').send({ error: 'no such part' });

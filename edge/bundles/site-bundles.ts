@@ -23,16 +23,18 @@ import { BundleKeys } from './bundle-keys.ts';
 import {
   metadataMessage,
   type PackReply,
-  packMessage,
   reportMessage,
+  type UpdateReply,
+  updateMessage,
   type WantedRelease,
   wantedMessage,
 } from './bundle-messages.ts';
 import { PackFetcher } from './fetch-pack.ts';
 import { decodeManifest, type Manifest } from './manifest.ts';
+import { decodeMetadata } from './metadata-body.ts';
 import { dictionaryFiles } from './pack-content.ts';
 import type { SiteProgram } from './site-program.ts';
-import { TufClient, type VerifiedTarget } from './tuf-client.ts';
+import { type KnownMetadata, TufClient, type VerifiedTarget } from './tuf-client.ts';
 import { catalogDigest } from './with-bundle.ts';
 
 /** Delays before a release is tried again after a temporary failure, in milliseconds. */
@@ -61,6 +63,8 @@ const finalCodes: ReadonlySet<string> = new Set([
   'ERR_BUNDLE_VERSION',
 ]);
 
+const noMetadata: KnownMetadata = { versions: [], files: [] };
+
 /** Creates the part of a site that installs bundles. */
 export function siteBundles(program: SiteProgram): SitePart {
   return async (context) => {
@@ -84,8 +88,8 @@ class SiteBundles implements BundleInUse {
   #lastFailure: BundleFailure | undefined;
   #isLeaving = false;
   /**
-   * Whether the site must request a complete pack next, because files of the bundle in use may be
-   * damaged.
+   * Whether the site must request everything without a dictionary next, because the files of the
+   * bundle in use or its metadata may be damaged.
    */
   #needsWhole = false;
 
@@ -290,7 +294,14 @@ class SiteBundles implements BundleInUse {
   async #install(wanted: WantedRelease): Promise<void> {
     const former = this.#current;
     const base = this.#base;
-    const target = await this.#tuf.target(wanted.ring, wanted.version);
+    const from = this.#needsWhole ? undefined : former;
+    const known = this.#needsWhole ? noMetadata : await this.#tuf.known();
+    const update = await this.#askForUpdate(wanted, known.versions, from);
+    const given = decodeMetadata(
+      update.metadata,
+      Buffer.concat(known.files.slice(0, update.known)),
+    );
+    const target = await this.#tuf.target(wanted.ring, wanted.version, given);
     if (base !== this.#base) {
       throw new EdgeError('ERR_SITE_LINK', 'the site has changed its centre meanwhile');
     }
@@ -299,7 +310,7 @@ class SiteBundles implements BundleInUse {
     const bundle =
       installed?.sha256 === target.sha256
         ? installed
-        : await this.#fetch(number, target, this.#needsWhole ? undefined : former);
+        : await this.#fetch(number, target, update, from);
     this.#needsWhole = false;
     requireVersion(bundle.manifest);
     const [problem] = await this.#program.check(this.#bundles.pathOf(bundle.version));
@@ -310,10 +321,10 @@ class SiteBundles implements BundleInUse {
   async #fetch(
     number: number,
     target: VerifiedTarget,
+    reply: PackReply,
     former: InstalledBundle | undefined,
   ): Promise<InstalledBundle> {
-    const reply = await this.#askForPacks(target, former);
-    const from = reply.from === undefined ? undefined : former;
+    const from = reply.isDelta ? former : undefined;
     const { closing } = this.#host;
     await this.#packs.keepOnly([reply.manifest, ...(reply.files ? [reply.files] : [])]);
     await this.#packs.fetch(reply.manifest, closing);
@@ -343,16 +354,20 @@ class SiteBundles implements BundleInUse {
     return { version: number, sha256: target.sha256, manifestBytes, manifest };
   }
 
-  /** Requests packs. If it is not the turn of this site, repeats the request after a delay. */
-  async #askForPacks(
-    target: VerifiedTarget,
+  /**
+   * Requests the metadata and the packs of a release. If it is not the turn of this site, repeats
+   * the request after a delay.
+   */
+  async #askForUpdate(
+    { version: wanted }: WantedRelease,
+    known: readonly number[],
     former: InstalledBundle | undefined,
-  ): Promise<PackReply> {
-    const from = former === undefined ? {} : { from: former.sha256 };
+  ): Promise<UpdateReply> {
     const { closing } = this.#host;
+    const from = former === undefined ? {} : { from: Buffer.from(former.sha256, 'hex') };
     for (;;) {
-      const params = { ...from, to: target.sha256 };
-      const reply = await this.#context.link.call(packMessage, params, closing);
+      const params = { version: wanted, known: [...known], ...from };
+      const reply = await this.#context.link.call(updateMessage, params, closing);
       if (!('waitSeconds' in reply)) return reply;
       await sleepUntilAborted(reply.waitSeconds * 1000 * (0.5 + Math.random()), closing);
     }

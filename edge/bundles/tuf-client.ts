@@ -14,6 +14,7 @@ import type { Key } from '#store';
 import { EdgeError } from '../errors.ts';
 import { maxMetadataBytes, metadataName } from './bundle-messages.ts';
 import { bundleBounds } from './manifest.ts';
+import { knownRoles, type MetadataFiles } from './metadata-body.ts';
 import { tufRoles } from './tuf-keys.ts';
 import { type ReleaseTarget, readRoot, targetPath } from './tuf-metadata.ts';
 
@@ -45,6 +46,13 @@ export interface VerifiedTarget extends ReleaseTarget {
   readonly centre: string;
 }
 
+/** Metadata that a site has stored. */
+export interface KnownMetadata {
+  /** Versions of the root, the targets and the snapshot, in this order. Missing ones end the list. */
+  readonly versions: readonly number[];
+  readonly files: readonly Uint8Array[];
+}
+
 /** Client of the metadata repository of a centre. */
 export class TufClient {
   readonly #options: TufClientOptions;
@@ -55,15 +63,16 @@ export class TufClient {
 
   /**
    * Updates the metadata and returns the target of a release.
+   * @param given files that the centre has sent already. The client reads others from the centre
    * @throws EdgeError ERR_BUNDLE_SIGNATURE, ERR_BUNDLE_CENTRE, ERR_BUNDLE_OLD, ERR_BUNDLE_EXPIRED,
    * ERR_BUNDLE_CONTENT, ERR_SITE_NOT_JOINED, ERR_SITE_LINK
    */
-  async target(ring: string, version: number): Promise<VerifiedTarget> {
+  async target(ring: string, version: number, given?: MetadataFiles): Promise<VerifiedTarget> {
     const { directory } = this.#options;
     await makeDirectory(directory, 0o700);
     const scratch = await mkdtemp(path.join(directory, 'tuf-'));
     try {
-      return await this.#update(scratch, targetPath(ring, version), { ring, version });
+      return await this.#update(scratch, targetPath(ring, version), { ring, version }, given);
     } finally {
       await rm(scratch, { recursive: true, force: true });
     }
@@ -73,9 +82,10 @@ export class TufClient {
     scratch: string,
     target: string,
     release: Pick<ReleaseTarget, 'ring' | 'version'>,
+    given: MetadataFiles | undefined,
   ): Promise<VerifiedTarget> {
     const before = await this.#fill(scratch);
-    const fetcher = await createFetcher(this.#options.fetch);
+    const fetcher = await createFetcher((name) => this.#read(name, given));
     let found: TargetFile | undefined;
     try {
       const { Updater } = await import('tuf-js');
@@ -113,8 +123,40 @@ export class TufClient {
     return { ...release, length: found.length, sha256, centre };
   }
 
+  /** Returns the stored metadata that can be the dictionary of an update. */
+  async known(): Promise<KnownMetadata> {
+    const stored = await this.#stored();
+    const versions: number[] = [];
+    const files: Uint8Array[] = [];
+    for (const role of knownRoles) {
+      const bytes = stored.get(`${role}.json`);
+      const version = bytes && versionOf(bytes);
+      if (bytes === undefined || version === undefined) break;
+      versions.push(version);
+      files.push(bytes);
+    }
+    return { versions, files };
+  }
+
+  async #read(name: string, given: MetadataFiles | undefined): Promise<Uint8Array | undefined> {
+    const found = given?.files.get(name);
+    if (found !== undefined) return found;
+    const root = Number(/^(\d+)\.root\.json$/.exec(name)?.[1] ?? 0);
+    if (given !== undefined && root > given.root) return undefined;
+    return this.#options.fetch(name);
+  }
+
   /** Writes the stored metadata to the temporary directory. */
   async #fill(scratch: string): Promise<ReadonlyMap<string, Uint8Array>> {
+    const files = await this.#stored();
+    for (const [name, value] of files) {
+      await writeFile(path.join(scratch, name), value, { mode: 0o600 });
+    }
+    return files;
+  }
+
+  /** Returns the stored metadata. The first call after the site has joined stores its root. */
+  async #stored(): Promise<ReadonlyMap<string, Uint8Array>> {
     const { rows, joinedRoot } = this.#options;
     const joined = await joinedRoot();
     const former = (await rows.get(joinedKey))?.value;
@@ -133,9 +175,7 @@ export class TufClient {
     const files = new Map<string, Uint8Array>();
     for (const name of names) {
       const value = (await rows.get(fileKey(name)))?.value;
-      if (value === undefined) continue;
-      files.set(name, value);
-      await writeFile(path.join(scratch, name), value, { mode: 0o600 });
+      if (value !== undefined) files.set(name, value);
     }
     return files;
   }
@@ -181,6 +221,18 @@ export class TufClient {
       return new EdgeError('ERR_BUNDLE_CENTRE', problem, options);
     }
     return new EdgeError('ERR_BUNDLE_SIGNATURE', `metadata of the centre: ${text}`, options);
+  }
+}
+
+/** Returns the version in metadata, or `undefined` if they are damaged. */
+function versionOf(bytes: Uint8Array): number | undefined {
+  try {
+    const version: unknown = JSON.parse(Buffer.from(bytes).toString('utf8')).signed.version;
+    return typeof version === 'number' && Number.isSafeInteger(version) && version > 0
+      ? version
+      : undefined;
+  } catch {
+    return undefined;
   }
 }
 

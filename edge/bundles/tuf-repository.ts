@@ -6,6 +6,7 @@
 import type { SharedArea, StateOperation } from '#master';
 import { fromJson, type Key } from '#store';
 import { EdgeError } from '../errors.ts';
+import { encodeMetadata, knownNames, type MetadataFiles } from './metadata-body.ts';
 import { createSigningKey, decodeRoleKey, encodeRoleKey, type SigningKey } from './tuf-keys.ts';
 import {
   createSnapshot,
@@ -68,6 +69,47 @@ export class TufRepository {
   /** Returns the content of a metadata file, or `undefined` if it does not exist. */
   async file(name: string): Promise<Uint8Array | undefined> {
     return (await this.#rows.get(fileKey(name)))?.value;
+  }
+
+  /**
+   * Returns the metadata files that a site needs for an update, as one body.
+   * @param known versions of the root, the targets and the snapshot of the site, in this order
+   * @returns the body, and the number of the known files that form its dictionary
+   */
+  async update(
+    known: readonly number[],
+  ): Promise<{ readonly body: Uint8Array; readonly known: number }> {
+    const dictionary: Uint8Array[] = [];
+    for (const name of knownNames(known)) {
+      const bytes = await this.file(name);
+      if (bytes === undefined) break;
+      dictionary.push(bytes);
+    }
+    const files = await this.#filesSince(known);
+    const body = encodeMetadata(files, Buffer.concat(dictionary));
+    return { body, known: dictionary.length };
+  }
+
+  /** Returns the files of the current version. If another version is published meanwhile, retries. */
+  async #filesSince([
+    knownRoot = 0,
+    knownTargets,
+    knownSnapshot,
+  ]: readonly number[]): Promise<MetadataFiles> {
+    for (;;) {
+      const versions = await this.#versions();
+      const { root, targets, snapshot } = versions;
+      const names = ['timestamp.json'];
+      if (snapshot !== knownSnapshot) names.push(`${snapshot}.snapshot.json`);
+      if (targets !== knownTargets) names.push(`${targets}.targets.json`);
+      for (let next = knownRoot + 1; next <= root; next += 1) names.push(`${next}.root.json`);
+      const files = new Map<string, Uint8Array>();
+      for (const name of names) {
+        const bytes = await this.file(name);
+        if (bytes !== undefined) files.set(name, bytes);
+      }
+      if ((await this.#versions()).timestamp === versions.timestamp) return { root, files };
+    }
   }
 
   /** Returns the current root, or `undefined` if no keys were created yet. */

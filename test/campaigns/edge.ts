@@ -9,6 +9,9 @@ import { wholeSizes } from './edge/source.ts';
 /** Largest ratio of the bytes through the centre to the size of the packs. */
 const maxTraffic = 1.1;
 
+/** Maximum number of bytes of each site beyond the packs of a small delta. */
+const maxExtraBytes = 1200;
+
 const maxIdleMemory = 150 * 2 ** 20;
 const maxIdleProcessor = 0.05;
 
@@ -44,12 +47,13 @@ export async function runEdge(
   };
   const directory = await mkdtemp(path.join(tmpdir(), 'saltbridge-edge-'));
   try {
-    const { idle, delta, returned, problems } = await runEdgePlan(plan, directory, print);
+    const { idle, small, delta, returned, problems } = await runEdgePlan(plan, directory, print);
     const found = [...problems];
     const bound = (what: string, value: number, most: number): void => {
       if (value > most) found.push(`${what}: ${value.toFixed(3)}, more than ${most}`);
     };
     bound('traffic of the delta', delta.bytesOfSite / delta.packBytes, maxTraffic);
+    bound('bytes beyond a small delta', small.bytesOfSite - small.packBytes, maxExtraBytes);
     bound('memory of the idle centre', idle?.memoryBytes ?? 0, maxIdleMemory);
     bound('processor of the idle centre', idle?.cpu ?? 0, maxIdleProcessor);
     bound('seconds until all alarms', returned.alarmSeconds, maxAlarmSeconds);

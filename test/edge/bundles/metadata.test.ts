@@ -1,7 +1,10 @@
+import { zstdCompressSync } from 'node:zlib';
 import test, { type ExecutionContext } from 'ava';
+import { decodeMetadata, encodeMetadata } from '#edge/bundles/metadata-body.ts';
 import { createSigningKey } from '#edge/bundles/tuf-keys.ts';
 import { createRoot, createTimestamp } from '#edge/bundles/tuf-metadata.ts';
 import { EdgeError } from '#edge/errors.ts';
+import { packLocal } from '#minion-protocol';
 import { copyOf, createRepository, createSite, dayMs, type TestSite } from './tuf-stage.ts';
 
 async function refuses(
@@ -190,4 +193,85 @@ test('keeps the error of a lost connection', async (t) => {
     throw new EdgeError('ERR_SITE_LINK', 'connection lost');
   };
   await refuses(t, site, 1, 'ERR_SITE_LINK');
+});
+
+test('updates a site with one body, whose dictionary is the metadata that the site has', async (t) => {
+  const centre = await createRepository('one');
+  const first = await centre.publish(1);
+  const site = await createSite(t, centre);
+  const whole = await site.updateAtOnce(1);
+  t.is(whole.sha256, first.sha256);
+  t.deepEqual(whole.asked, []);
+  t.is(whole.known, 1, 'the root of the ticket');
+  await centre.publish(2);
+  const next = await site.updateAtOnce(2);
+  t.is(next.known, 3);
+  t.deepEqual(next.asked, []);
+  t.true(next.bytes < 600, `${next.bytes} bytes`);
+  const [a, b] = centre.root;
+  if (a === undefined || b === undefined) throw new Error('too few keys');
+  await centre.rotate([a, b, createSigningKey()], [a, b]);
+  for (const version of [3, 4, 5, 6, 7]) await centre.publish(version);
+  const late = await site.updateAtOnce(7);
+  t.is(late.known, 1, 'the centre has deleted the targets and the snapshot of the site');
+  t.deepEqual(late.asked, []);
+});
+
+test('reads roots one by one if they do not fit into a body', async (t) => {
+  const centre = await createRepository('one');
+  const site = await createSite(t, centre);
+  const [a, b] = centre.root;
+  if (a === undefined || b === undefined) throw new Error('too few keys');
+  for (let count = 0; count < 120; count += 1) {
+    await centre.rotate([a, b, createSigningKey()], [a, b]);
+  }
+  await centre.publish(1);
+  const { asked } = await site.updateAtOnce(1);
+  t.true(asked.length > 0 && asked.length < 60, `${asked.length} files`);
+  t.true(asked.every((name) => name.endsWith('.root.json')));
+});
+
+test('refuses a body that is altered, too large, or does not match the metadata of the site', async (t) => {
+  const centre = await createRepository('one');
+  await centre.publish(1);
+  const site = await createSite(t, centre);
+  await site.updateAtOnce(1);
+  await centre.publish(2);
+  const flip = (body: Buffer): Buffer => {
+    const last = body.length - 8;
+    body[last] = (body[last] ?? 0) ^ 1;
+    return body;
+  };
+  const bodies: readonly ((body: Buffer) => Uint8Array)[] = [
+    flip,
+    (body) => body.subarray(0, body.length / 2),
+    () => zstdCompressSync(Buffer.alloc(50_000_000)),
+    () => zstdCompressSync(packLocal('text')),
+    () => zstdCompressSync(packLocal([1, ['../root.json', Buffer.from('{}')]])),
+    () => zstdCompressSync(packLocal([1, ['1.root.json', 'text']])),
+  ];
+  for (const alter of bodies) {
+    const error = await t.throwsAsync(site.updateAtOnce(2, alter), { instanceOf: EdgeError });
+    t.is(error.code, 'ERR_BUNDLE_CONTENT');
+  }
+  const { body } = await centre.repository.update([1, 1, 1]);
+  t.throws(() => decodeMetadata(body, Buffer.from('other metadata')), {
+    code: 'ERR_BUNDLE_CONTENT',
+  });
+  await t.notThrowsAsync(site.updateAtOnce(2));
+});
+
+test('verifies the metadata of a body', async (t) => {
+  const centre = await createRepository('one');
+  await centre.publish(1);
+  const site = await createSite(t, centre);
+  const other = await createRepository('two');
+  await other.publish(1);
+  const { body } = await other.repository.update([]);
+  const forged = decodeMetadata(body, Buffer.alloc(0));
+  const files = new Map(forged.files);
+  files.delete('1.root.json');
+  const altered = (): Uint8Array => encodeMetadata({ root: 1, files }, Buffer.alloc(0));
+  const error = await t.throwsAsync(site.updateAtOnce(1, altered), { instanceOf: EdgeError });
+  t.is(error.code, 'ERR_BUNDLE_CENTRE');
 });

@@ -17,7 +17,7 @@ import {
 } from '#edge/bundles/manifest.ts';
 import { ObjectStore } from '#edge/bundles/object-store.ts';
 import { PackCache, type StoredManifest } from '#edge/bundles/pack-cache.ts';
-import { dictionaryFiles } from '#edge/bundles/pack-content.ts';
+import { compressionOptions, dictionaryFiles } from '#edge/bundles/pack-content.ts';
 import { packSource } from '#edge/bundles/pack-source.ts';
 import { EdgeError } from '#edge/errors.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -159,6 +159,42 @@ test('needs no pack of files if all contents are known', async (t) => {
   await site.install(reply, second);
   t.is(readFileSync(`${site.directory}/current/tree/y`, 'utf8'), 'same');
   t.false(existsSync(`${site.directory}/current/tree/x`));
+});
+
+test('sends small packs in the reply, and larger ones in parts', async (t) => {
+  const centre = new TestCentre(t);
+  const site = new TestSite(t, centre);
+  const first = await centre.manifest(1, { 'etc/master': policy(1) });
+  const second = await centre.manifest(2, { 'etc/master': policy(2) });
+  const whole = await centre.packs.inlined(await centre.packs.packsFor(undefined, first));
+  t.true('bytes' in whole.manifest && whole.files !== undefined && 'sha256' in whole.files);
+  await site.install(whole, first);
+  t.true(site.gets.length > 0);
+  const delta = await centre.packs.inlined(await centre.packs.packsFor(first, second));
+  site.gets.length = 0;
+  await site.install(delta, second);
+  t.deepEqual(site.gets, []);
+  t.is(readFileSync(`${site.directory}/current/etc/master`, 'utf8'), policy(2));
+  const third = await centre.manifest(3, { 'etc/master': policy(3) });
+  const next = await centre.packs.inlined(await centre.packs.packsFor(second, third));
+  const damaged = { ...next, files: { bytes: randomBytes(500) } };
+  await refuses(t, site.install(damaged, third), 'ERR_BUNDLE_CONTENT');
+  t.is(await site.bundles.currentVersion(), 2);
+});
+
+test('a change of a few of many files costs little more than their digests', (t) => {
+  const manifestOfVersion = (version: number): Buffer =>
+    storedManifest(
+      manifestOf(
+        Array.from({ length: 1000 }, (_, index) => ({
+          path: `tree/srv/salt/files/directory-${index % 16}/file-${index}.conf`,
+          sha256: digestOf(Buffer.from(`${index} ${index % 50 === 0 ? version : 0}`)),
+        })),
+      ),
+    ).bytes;
+  const [first, second] = [manifestOfVersion(1), manifestOfVersion(2)];
+  const delta = zstdCompressSync(second, compressionOptions(second.length, first));
+  t.true(delta.length < 20 * 32 * 1.6, `${delta.length} bytes`);
 });
 
 test('transfers no part twice when the connection is cut', async (t) => {

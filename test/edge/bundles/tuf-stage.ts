@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import type { ExecutionContext } from 'ava';
+import { decodeMetadata } from '#edge/bundles/metadata-body.ts';
 import { TufClient } from '#edge/bundles/tuf-client.ts';
 import { createSigningKey, type SigningKey } from '#edge/bundles/tuf-keys.ts';
 import { createRoot, type ReleaseTarget, signTargets } from '#edge/bundles/tuf-metadata.ts';
@@ -113,6 +114,18 @@ export interface TestSite {
   readonly clock: Clock;
   served: Served;
   update(version: number): Promise<{ readonly sha256: string }>;
+  /** Updates as a site does: with one body from the centre. */
+  updateAtOnce(version: number, alter?: (body: Buffer) => Uint8Array): Promise<UpdateAtOnce>;
+}
+
+export interface UpdateAtOnce {
+  readonly sha256: string;
+  /** Number of the files of the site that were the dictionary. */
+  readonly known: number;
+  /** Size of the body, in bytes. */
+  readonly bytes: number;
+  /** Files that the client has read one by one. */
+  readonly asked: readonly string[];
 }
 
 export async function createSite(
@@ -122,16 +135,29 @@ export async function createSite(
 ): Promise<TestSite> {
   const root = await centre.repository.root();
   const rows = memoryRows(clock);
+  const asked: string[] = [];
   const site: TestSite = {
     clock,
     served: (name) => centre.repository.file(name),
     update: (version) => client.target('all', version),
+    updateAtOnce: async (version, alter = (it) => it) => {
+      const stored = await client.known();
+      const { body, known } = await centre.repository.update(stored.versions);
+      const dictionary = Buffer.concat(stored.files.slice(0, known));
+      const before = asked.length;
+      const given = decodeMetadata(alter(Buffer.from(body)), dictionary);
+      const { sha256 } = await client.target('all', version, given);
+      return { sha256, known, bytes: body.length, asked: asked.slice(before) };
+    },
   };
   const client = new TufClient({
     rows,
     directory: temporaryDirectory(t),
     joinedRoot: async () => root,
-    fetch: (name) => site.served(name),
+    fetch: (name) => {
+      asked.push(name);
+      return site.served(name);
+    },
     now: () => clock.now,
   });
   return site;
