@@ -124,7 +124,7 @@ export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceR
   }
   const minions = minionsOfSpace(registration);
   if (new Set(minions).size < minions.length)
-    throw formError('roles: a minion can have only one role');
+    throw formError('roles: a minion must not be in more than one role');
   const keys = writtenKeys(roles).size;
   if (keys > keysPerStack) {
     const text = `the space declares ${keys} values, more than keys_per_stack (${keysPerStack})`;

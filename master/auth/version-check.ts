@@ -169,7 +169,7 @@ export class VersionCheck {
       const fields = { minion: id, remote: address, version, required, provenAt };
       log.warn(
         fields,
-        'request rejected: its protocol version is below the minimum, or below an earlier version of this minion',
+        'request rejected: its protocol version is lower than the minimum, or lower than an earlier version of this minion',
       );
     }
   }

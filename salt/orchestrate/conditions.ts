@@ -30,7 +30,7 @@ export function outcomeOfConditions(
 ): Outcome | undefined {
   for (const name of notServed) {
     if (args.has(name))
-      throw new SlsError(`${name} is not supported: this master runs no shell commands`);
+      throw new SlsError(`${name} is not supported: this master runs no commands`);
   }
   const onlyIf = args.get('onlyif');
   const unless = args.get('unless');
@@ -72,9 +72,7 @@ function truthOf(
   functions: ConditionFunctions,
 ): boolean | undefined {
   if (typeof condition === 'string') {
-    throw new SlsError(
-      `${kind} with a shell command is not supported: this master runs no shell commands`,
-    );
+    throw new SlsError(`${kind} with a command is not supported: this master runs no commands`);
   }
   if (!isPillarMap(condition) || !condition.has('fun')) return undefined;
   return isTrue(partOf(callOf(condition, functions), condition.get('get_return')));
