@@ -372,7 +372,7 @@ export class SettledJobs {
   }
 }
 
-/** Updates of a job that the caller has received from any master. Used to skip duplicates. */
+/** Updates that the caller has received for one job, from any master. Used to skip duplicates. */
 class SeenUpdates {
   readonly #names = new Set<string>();
   /** Job id. `undefined` until an update contains it. */

@@ -14,7 +14,7 @@ type Api = typeof import('@opentelemetry/api');
  */
 const registry = Symbol.for('opentelemetry.js.api.1');
 
-/** Maximum number of minions of one run with their own span. */
+/** Maximum number of minions with their own span, for each run. */
 const maxReturns = 1_000;
 
 /**

@@ -141,8 +141,8 @@ function partEnd(text: string, start: number): number {
 }
 
 /**
- * Returns the number of values in a value that can be written in one step, or `undefined` for a
- * larger one.
+ * Counts the values in a small value. Returns `undefined` if the value is too large to be written
+ * in one step.
  */
 function valuesOfSmall(value: unknown): number | undefined {
   if (value === null || (typeof value !== 'object' && typeof value !== 'string')) return 1;

@@ -268,7 +268,7 @@ function addRun(bridge: Command, context: CommandContext): void {
     .option('-p, --params <json>', 'parameters, as a JSON object', parseParameters)
     .option(
       '--key <key>',
-      'idempotency key; a second call with the same key starts no run and returns the first one',
+      'idempotency key; a second call with the same key returns the run of the first call',
     )
     .option(
       '--project <name>',

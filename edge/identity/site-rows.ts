@@ -50,7 +50,7 @@ const Position = Type.Object({
   sequence: Type.Integer({ minimum: 0 }),
   /** Time of the last applied entry, in milliseconds since 1970 by the clock of the site. */
   ms: Type.Number(),
-  /** Number of entries that the site dropped because its log was full. */
+  /** Number of entries that the site dropped because the log of the site was full. */
   dropped: Type.Integer({ minimum: 0 }),
   /** Number of entries that the centre refused. */
   refused: Type.Integer({ minimum: 0 }),

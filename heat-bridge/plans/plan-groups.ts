@@ -14,8 +14,8 @@ import type { GroupDefinition, PlanDefinition } from './plan-definition.ts';
 export type Groups = Readonly<Record<string, readonly string[]>>;
 
 /**
- * Groups of a run, and the names of groups from which minions were removed because of the caller's
- * rights.
+ * Groups of a run. `narrowed` names the groups that exclude some minions, because the caller has no
+ * rights on these minions.
  */
 interface ResolvedGroups {
   readonly groups: Groups;

@@ -118,7 +118,10 @@ export interface PlanHandle {
   readonly id: string;
   readonly plan: string;
   readonly groups: Groups;
-  /** Names of groups from which minions were removed because of the caller's rights. */
+  /**
+   * Names of the groups that exclude some minions, because the caller has no rights on these
+   * minions.
+   */
   readonly narrowed: readonly string[];
   /** Whether the run already existed under the idempotency key. */
   readonly isRepeated: boolean;

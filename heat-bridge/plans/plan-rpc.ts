@@ -37,7 +37,10 @@ export interface PlanStarted {
   readonly type: 'begun';
   readonly id: string;
   readonly groups: Groups;
-  /** Names of groups from which minions were removed because of the caller's rights. */
+  /**
+   * Names of the groups that exclude some minions, because the caller has no rights on these
+   * minions.
+   */
   readonly narrowed: readonly string[];
   readonly isRepeated: boolean;
 }

@@ -10,7 +10,8 @@ export interface PlanRunOptions {
   readonly plan: string;
   readonly groups: Groups;
   /**
-   * Names of groups from which minions were removed because of the caller's rights. Default: none.
+   * Names of the groups that exclude some minions, because the caller has no rights on these
+   * minions. Default: none.
    */
   readonly narrowed?: readonly string[] | undefined;
   /** Name of the caller. */

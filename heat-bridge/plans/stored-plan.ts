@@ -17,8 +17,8 @@ const row = defineRow({
     digest: Type.String(),
     groups: Type.Unsafe<Groups>(Type.Object({})),
     /**
-     * Names of groups from which minions were removed because of the caller's rights. Absent if
-     * there are none.
+     * Names of the groups that exclude some minions, because the caller has no rights on these
+     * minions. Absent if there are none.
      */
     narrowed: Type.Optional(Texts),
     /** Start, in milliseconds since 1970. */

@@ -6,7 +6,8 @@ import type { KeyStore } from './key-store.ts';
 import type { Seal } from './session-keys.ts';
 
 /**
- * Key file of the master that was moved because the cluster has a different key, with its new path.
+ * Key file of the master, and its new path. The file was moved because the cluster has a different
+ * key.
  */
 interface ReplacedKey {
   readonly file: string;

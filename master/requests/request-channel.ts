@@ -167,8 +167,8 @@ export class RequestChannel {
   }
 
   /**
-   * Records that the minion is active. If its protocol version is higher than before, stores it as
-   * the new minimum for this minion.
+   * Marks the minion as active. If the protocol version of the request is higher than before,
+   * stores this version as the new minimum for the minion.
    */
   #meet({ minionId, isProven, version }: VerifiedRequest, peer: Peer): undefined | Promise<void> {
     if (!isProven || minionId === undefined) return undefined;

@@ -15,7 +15,7 @@ import { permittedFields } from './limited-fields.ts';
 import { isOwnJid, jidSkewMs } from './own-jobs.ts';
 import { hasFullRights, type UserApiDeps, type UserSession } from './user-session.ts';
 
-/** Name that audit records of users with full rights contain instead of a rule. */
+/** Name in place of a rule, in audit records about users with full rights. */
 const unlimitedRule = 'unlimited';
 /** Name that audit records contain instead of a rule if no rule was evaluated. */
 const defaultRule = 'default-deny';

@@ -25,7 +25,8 @@ interface LiveListsOptions {
   readonly roots: readonly string[];
   readonly walk: Omit<WalkOptions, 'onDirectory'>;
   /**
-   * Interval between checks of the directories for changes that no watch reports, in milliseconds.
+   * Interval at which the directories are checked, in milliseconds. The checks find changes that no
+   * watch reports.
    */
   readonly checkMs: number;
   readonly log: Logger;

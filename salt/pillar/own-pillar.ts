@@ -118,7 +118,7 @@ export class OwnPillar implements PillarSource {
     return this.#sources.parsed;
   }
 
-  /** Number of pillars compiled since the start, without cache hits. */
+  /** Number of pillars compiled since the start. Cache hits are not counted. */
   get made(): number {
     return this.#made;
   }

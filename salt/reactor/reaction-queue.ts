@@ -124,7 +124,7 @@ const endedKey = (jid: string): Key => ['reactions', 'ended', jid];
 export interface QueueConditions {
   /**
    * Identity of the run: the minion, its request, and the position among the runs of this request.
-   * A run with an identity that is already stored is not stored again.
+   * If a run with this identity is already stored, nothing is stored.
    */
   readonly mark:
     | { readonly minion: string; readonly request: string; readonly place: string }

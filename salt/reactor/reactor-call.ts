@@ -52,7 +52,8 @@ const kindNames: ReadonlySet<PlainData> = new Set(['tgt_type', 'expr_form']);
 /** Keyword arguments that contain a function name or a compound target. */
 const plainNames: ReadonlySet<PlainData> = new Set(['fun', 'function', 'func', 'expr']);
 /**
- * Index of the positional argument that contains a function name or a compound target, by runner.
+ * For some runners, the index of the positional argument that contains a function name or a
+ * compound target.
  */
 const plainPlaces: ReadonlyMap<string, number> = new Map([
   ['salt.cmd', 0],

@@ -8,7 +8,7 @@ import type { MasterConfig } from '#config';
 import { codeOf, makeDirectorySync } from '#runtime';
 import { ProcessError } from './errors.ts';
 
-/** Account as which the process runs. */
+/** Account under which the process runs. */
 export interface Account {
   readonly name: string;
   readonly uid: number;
