@@ -84,7 +84,7 @@ export { type ReactorEntry, readReactorEntries } from './reactor-entries.ts';
 export { expandGlob, yamlLines } from './read-files.ts';
 export type { RelayOptions } from './relay-options.ts';
 export { resolveMasterConfig } from './resolve.ts';
-export { saltValues, valuesForMinions } from './salt-values.ts';
+export { isWithheldOption, saltValues, valuesForMinions } from './salt-values.ts';
 export {
   type ClockTime,
   readSchedule,

@@ -39,6 +39,40 @@ export function valuesForMinions(config: SaltOptions, leftOut: readonly string[]
   return selected(config, leftOut, ({ isForMinions = false }) => isForMinions);
 }
 
+/**
+ * Options that Salt's configuration lacks unless a file sets them [salt/config/__init__.py
+ * DEFAULT_MASTER_OPTS].
+ */
+const withoutDefault: ReadonlySet<string> = new Set([
+  'autoreject_file',
+  'autosign_file',
+  'autosign_grains_dir',
+  'autosign_timeout',
+  'color',
+  'fileserver_list_cache_time',
+  'mine_get',
+  'output',
+  'peer_run',
+  'presence_events',
+  'rest_cherrypy',
+  'rest_timeout',
+  'transport_opts',
+]);
+
+const withheldNames: ReadonlySet<string> = new Set(
+  rows
+    .filter(([, { name, isForMinions = false }]) => !isForMinions && !withoutDefault.has(name))
+    .map(([, { name }]) => name),
+);
+
+/**
+ * Whether templates in Salt can read an option that {@link valuesForMinions} omits. Such an option
+ * hides a grain or pillar value of the same name.
+ */
+export function isWithheldOption(name: string): boolean {
+  return withheldNames.has(name);
+}
+
 function selected(
   config: SaltOptions,
   leftOut: readonly string[],

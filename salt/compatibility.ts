@@ -73,6 +73,8 @@ const differences: Readonly<Record<CallKind, Readonly<Record<string, string>>>> 
       'after links are resolved, paths outside the root are rejected; text up to 16 MiB',
   },
   function: {
+    'config.get':
+      'options that minions may not read are refused; options that saltbridge does not support are not read',
     'config.option': "without wildcard and without Salt's defaults for modules",
     'cp.get_file_str': 'only files below salt://',
     'match.*': aboutMinion,
@@ -110,7 +112,7 @@ export function templateCompatibility(): TemplateCompatibility {
  */
 function templateFunctionNames(): readonly string[] {
   const grains = new TracedGrains({}, new GrainReads());
-  const setting = { pillar: new Map(), raisesOnMissing: false, opts: {} };
+  const setting = { pillar: new Map(), raisesOnMissing: false, masterOptions: {} };
   const noFiles = new PillarSources({
     backend: servedFiles(new FileServer([])),
     trimBlocks: false,

@@ -13,5 +13,11 @@ export { printedText } from './python/repr.ts';
 export { splitLines } from './python/text.ts';
 export { Dict, Float, isText, textOf, type Value } from './python/values.ts';
 export { resolveTag } from './python/yaml-scalar.ts';
-export { ChangedArgument, type RenderOptions, renderJinja, type SaltFunction } from './render.ts';
+export {
+  ChangedArguments,
+  plainResult,
+  type RenderOptions,
+  renderJinja,
+  type SaltFunction,
+} from './render.ts';
 export { parseYaml, type TextMarks } from './yaml.ts';

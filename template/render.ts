@@ -5,7 +5,7 @@ import { makeGlobals } from './jinja/globals.ts';
 import type { NameLookup } from './jinja/rendering.ts';
 import { Rendering, type TemplateLoader, tplNames, type ValuePrinter } from './jinja/rendering.ts';
 import { asTemplateError, parseTemplate, type Template } from './jinja/template.ts';
-import { type PlainData, toPlain, toPython } from './python/convert.ts';
+import { type Origins, type PlainData, toPlain, toPython } from './python/convert.ts';
 import { PythonException, UnsupportedFeature } from './python/exceptions.ts';
 import { BuiltinFunction } from './python/functions.ts';
 import type { TemplateLimits } from './python/limits.ts';
@@ -24,20 +24,48 @@ export type SaltFunction = (
 /** Options with the functions of a template. */
 type FunctionOptions = Pick<RenderOptions, 'functions' | 'insteadOf'>;
 
-/**
- * Result of a function that, as in Salt, changes the dict in its first argument and returns this
- * dict. The function only adds and replaces entries.
- */
-export class ChangedArgument {
-  /** Name of the argument. */
-  readonly name: string;
-  /** Entries of the dict after the change. */
-  readonly data: ReadonlyMap<PlainData, PlainData>;
+/** A dict of plain data. */
+type PlainDict = ReadonlyMap<PlainData, PlainData>;
 
-  constructor(name: string, data: ReadonlyMap<PlainData, PlainData>) {
-    this.name = name;
+/** A change of a dict that a template passed to a function. */
+interface DictChange {
+  /** The dict as the function received it, or a dict that contains dicts of the template. */
+  readonly dict: PlainDict;
+  /** Entries that are added or replaced. */
+  readonly entries: PlainDict;
+  /** Whether dicts are changed instead of replaced if both have a dict under a key. */
+  readonly isDeep: boolean;
+}
+
+/** Result of a function that, as in Salt, changes dicts in its arguments. */
+export class ChangedArguments {
+  /** Result for callers other than templates. */
+  readonly data: PlainData;
+  readonly changes: readonly DictChange[];
+  /** Result for templates. A dict that the template passed to the function keeps its identity. */
+  readonly returned: PlainData;
+
+  constructor(data: PlainData, changes: readonly DictChange[], returned: PlainData = data) {
     this.data = data;
+    this.changes = changes;
+    this.returned = returned;
   }
+
+  /** Merges `entries` into a dict, and returns this dict. */
+  static merging(dict: PlainDict, entries: PlainDict): ChangedArguments {
+    return new ChangedArguments(entries, [{ dict, entries, isDeep: true }], dict);
+  }
+
+  /** Sets entries of a dict, and returns this dict. */
+  static setting(dict: PlainDict, entries: PlainDict): ChangedArguments {
+    const data = new Map([...dict, ...entries]);
+    return new ChangedArguments(data, [{ dict, entries, isDeep: false }], dict);
+  }
+}
+
+/** Returns the result of a {@link SaltFunction} as plain data, for callers other than templates. */
+export function plainResult(result: unknown): PlainData {
+  return result instanceof ChangedArguments ? result.data : toPlain(toPython(result));
 }
 
 /** Value of `salt` in a template. It contains only the given functions. */
@@ -77,12 +105,13 @@ class SaltFunctions implements PyObject {
       return isFunctionName(name) ? notServed(name, this.#insteadOf(name)) : undefined;
     }
     return new BuiltinFunction(name, ({ positional, named }) => {
-      const args = positional.map((value) => toPlain(value));
-      const kwargs = Object.fromEntries(Array.from(named, ([key, value]) => [key, toPlain(value)]));
-      const result = call(run, args, kwargs);
-      if (!(result instanceof ChangedArgument)) return toPython(result);
-      const changed = positional[0] ?? named.get(result.name);
-      return changed instanceof Dict ? merged(changed, result.data) : toPython(result.data);
+      const origins: Origins = new Map();
+      const plain = (value: Value): PlainData => toPlain(value, undefined, origins);
+      const kwargs = Object.fromEntries(Array.from(named, ([key, value]) => [key, plain(value)]));
+      const result = call(run, positional.map(plain), kwargs);
+      if (!(result instanceof ChangedArguments)) return toPython(result, undefined, origins);
+      for (const change of result.changes) apply(change, origins);
+      return toPython(result.returned, undefined, origins);
     });
   }
 
@@ -91,15 +120,27 @@ class SaltFunctions implements PyObject {
   }
 }
 
-/** Changes a dict so that it has these entries. Dicts in it are changed in the same way. */
-function merged(dict: Dict, data: ReadonlyMap<PlainData, PlainData>): Dict {
-  for (const [name, item] of data) {
+/** Applies a change to the dict of the template. */
+function apply({ dict, entries, isDeep }: DictChange, origins: Origins): void {
+  const target = toPython(dict, undefined, origins);
+  if (!(target instanceof Dict)) return;
+  origins.set(dict, target);
+  setEntries(target, entries, { origins, isDeep });
+}
+
+/** Sets entries of a dict. If `isDeep`, dicts in it that have another version are changed too. */
+function setEntries(
+  dict: Dict,
+  entries: PlainDict,
+  { origins, isDeep }: { readonly origins: Origins; readonly isDeep: boolean },
+): void {
+  for (const [name, item] of entries) {
     const key = toPython(name);
     const before = dict.get(key);
-    const isMap = item instanceof Map;
-    dict.set(key, isMap && before instanceof Dict ? merged(before, item) : toPython(item));
+    const isMerged = isDeep && item instanceof Map && !origins.has(item);
+    if (isMerged && before instanceof Dict) setEntries(before, item, { origins, isDeep });
+    else dict.set(key, toPython(item, undefined, origins));
   }
-  return dict;
 }
 
 function isFunctionName(name: string): boolean {

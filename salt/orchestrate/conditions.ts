@@ -1,7 +1,7 @@
 /** Evaluates `onlyif` and `unless`, except for commands [salt/state.py _run_check]. */
 
 import { traverseFacts, type WireMap } from '#minion-protocol';
-import { type PlainData, type SaltFunction, toPlain, toPython } from '#template';
+import { type PlainData, plainResult, type SaltFunction } from '#template';
 import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import { fromWire, textOf, toWire } from '../render/pillar-wire.ts';
 import { isTrue, SlsError } from './state-function.ts';
@@ -87,7 +87,7 @@ function callOf(condition: PillarMap, functions: ConditionFunctions): PlainData 
     listOf(condition.get('args') ?? []),
     Object.fromEntries(given.map(([key, one]) => [textOf(key), one])),
   );
-  return toPlain(toPython(value));
+  return plainResult(value);
 }
 
 const ownKeys: ReadonlySet<PlainData> = new Set(['fun', 'args', 'get_return']);

@@ -1,7 +1,7 @@
 /** Implements `module.run`: functions of templates as states [salt/states/module.py]. */
 
 import type { WireMap } from '#minion-protocol';
-import { type PlainData, toPlain, toPython } from '#template';
+import { type PlainData, plainResult } from '#template';
 import type { NamedData } from '../render/asked-functions.ts';
 import { isList, isPillarMap } from '../render/pillar-data.ts';
 import { textOf, toWire } from '../render/pillar-wire.ts';
@@ -101,7 +101,7 @@ async function tryCall(
   { fun, args, kwargs }: ModuleCall,
 ): Promise<{ readonly value: PlainData; readonly problem: string | undefined }> {
   try {
-    const value = toPlain(toPython(await functions.get(fun)?.(args, kwargs)));
+    const value = plainResult(await functions.get(fun)?.(args, kwargs));
     return { value, problem: undefined };
   } catch (error) {
     if (!(error instanceof Error)) throw error;

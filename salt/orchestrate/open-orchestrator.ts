@@ -5,6 +5,7 @@ import type { LiveConfig } from '#config';
 import type { MasterContext } from '#master';
 import type { FileServer } from '../file-trees/file-server.ts';
 import { servedFiles } from '../file-trees/served-files.ts';
+import { masterOptionsOf } from '../render/master-options.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
 import { PillarSources } from '../render/pillar-sources.ts';
 import { ParsedFileCache, Renderer, renderMs } from '../render/renderer.ts';
@@ -59,6 +60,7 @@ export function openOrchestrator({
       mergeLists: fixed.pillarMergeLists,
       files: sources,
       nodegroups: config.current.nodegroups,
+      masterOptions: masterOptionsOf(config),
       renderer: fixed.renderer,
       limits: { steps: fixed.limits.pillarSteps, milliseconds: renderMs },
       rendering,

@@ -1,7 +1,7 @@
 /** Implements `salt.function`: runs a function on minions [salt/states/saltmod.py]. */
 
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { toPlain, toPython } from '#template';
+import { plainResult } from '#template';
 import { isList } from '../render/pillar-data.ts';
 import { fromWire, textOf, toWire } from '../render/pillar-wire.ts';
 import { insteadOfFunction } from '../render/unserved-functions.ts';
@@ -60,7 +60,7 @@ function judgeOf({ given }: StateCall, functions: MasterFunctions): Judge | unde
       `fail_function ${fun} is not served on the master: ${insteadOfFunction(fun)}; see docs/orchestration.md`,
     );
   }
-  return async (value) => isTrue(toPlain(toPython(await judge([fromWire(value)], {}))));
+  return async (value) => isTrue(plainResult(await judge([fromWire(value)], {})));
 }
 
 async function rejectedBy(

@@ -45,7 +45,11 @@ export type PillarConfig = Pick<
   | 'pkiDir'
   | 'stateDir'
   | 'cachedir'
-> & { readonly limits: Pick<MasterConfig['limits'], 'pillarSteps'> };
+> & {
+  readonly limits: Pick<MasterConfig['limits'], 'pillarSteps'>;
+  /** Options of the master that templates may read. Default: none. */
+  readonly masterOptions?: WireMap;
+};
 
 /** Dependencies of the pillar. */
 export interface PillarDeps {
@@ -176,11 +180,11 @@ export class OwnPillar implements PillarSource {
   }
 
   /**
-   * Replaces the nodegroups that top files can name. Cached pillars that were compiled with the
-   * previous nodegroups are not used any more.
+   * Replaces options that a reload can change. Cached pillars that were compiled with the previous
+   * options are not used any more.
    */
-  useNodegroups(nodegroups: PillarConfig['nodegroups']): void {
-    this.#config = { ...this.#config, nodegroups };
+  configure(changes: Pick<PillarConfig, 'nodegroups' | 'masterOptions'>): void {
+    this.#config = { ...this.#config, ...changes };
     this.#rulesMark = markOfRules(this.#config);
   }
 
@@ -343,6 +347,7 @@ function rulesOf(config: PillarConfig): PillarRules {
     trimBlocks: config.jinjaTrimBlocks,
     lstripBlocks: config.jinjaLstripBlocks,
     nodegroups: config.nodegroups,
+    masterOptions: config.masterOptions ?? {},
     limits: { steps: config.limits.pillarSteps, milliseconds: renderMs },
   };
 }

@@ -16,6 +16,7 @@ import type { GitMirrors } from '../file-trees/git-mirrors.ts';
 import { hiddenDirectories } from '../file-trees/open-file-roots.ts';
 import { openRoots } from '../file-trees/roots.ts';
 import type { TemplateMaster } from '../render/master-functions.ts';
+import { masterOptionsOf } from '../render/master-options.ts';
 import type { CompiledPillar, PillarSource } from '../render/pillar-source.ts';
 import { PillarSources } from '../render/pillar-sources.ts';
 import { ParsedFileCache, Renderer } from '../render/renderer.ts';
@@ -128,7 +129,7 @@ async function openGitEntry(
     includes: fixed.gitPillarIncludes,
     pillarenv: fixed.pillarenv,
     openPillar: (backend, env) => {
-      const options = { ...fixed, ...config.current, limits: fixed.limits };
+      const options = { ...fixed, ...reloadedOptions(config), limits: fixed.limits };
       const pillar = new OwnPillar(
         { ...options, pillarRoots: { [env]: ['git'] } },
         new PillarSources({
@@ -138,7 +139,7 @@ async function openGitEntry(
         }),
         { ...surroundings, isKept },
       );
-      config.onChange((current) => pillar.useNodegroups(current.nodegroups));
+      config.onChange(() => pillar.configure(reloadedOptions(config)));
       return pillar;
     },
   });
@@ -147,6 +148,12 @@ async function openGitEntry(
   });
   context.closers.add(unsubscribe, (it) => it());
   return layers;
+}
+
+/** Returns the options of pillar that a reload can change. */
+function reloadedOptions(config: LiveConfig): Pick<PillarConfig, 'nodegroups' | 'masterOptions'> {
+  const masterOptions = masterOptionsOf(config);
+  return { nodegroups: config.current.nodegroups, masterOptions };
 }
 
 /** Opens the pillar files of a master with a cache that persists across restarts. */
@@ -164,13 +171,12 @@ async function openLastingPillar(
   }
   const kept = { store, seal, hasKey };
   const persistent = minionDataCache ? await PersistentPillarCache.open(kept) : undefined;
-  const { nodegroups } = config.current;
   const pillar = await openPillar(
-    { ...config.fixed, nodegroups },
+    { ...config.fixed, ...reloadedOptions(config) },
     { ...surroundings, persistent, shared: minionDataCache ? kept : undefined, isKept: hasKey },
   );
-  config.onChange(async (current) => {
-    pillar.useNodegroups(current.nodegroups);
+  config.onChange(async () => {
+    pillar.configure(reloadedOptions(config));
     if (config.fixed.site !== null) await pillar.refresh();
   });
   const unsubscribe = keys.onChange(({ id }) => {

@@ -15,6 +15,7 @@ import type {
 } from '#master';
 import type { FileServer } from '../file-trees/file-server.ts';
 import { hiddenDirectories } from '../file-trees/open-file-roots.ts';
+import { masterOptionsOf } from '../render/master-options.ts';
 import { Renderer, renderMs } from '../render/renderer.ts';
 import { type CompiledReaction, compileReactions } from './compile-reactions.ts';
 import { followOwnEvents } from './own-events.ts';
@@ -184,11 +185,12 @@ export interface ReactorSlsDeps {
 type ReactorSls = (reference: string) => Planner;
 
 export async function createReactorSls({
-  config: { fixed: config },
+  config: live,
   context,
   fileServer,
   functions,
 }: ReactorSlsDeps): Promise<ReactorSls> {
+  const { fixed: config } = live;
   const { now, closers } = context;
   const rendering = closers.add(new Renderer(), (it) => it.close());
   const whitespace = {
@@ -202,6 +204,7 @@ export async function createReactorSls({
   });
   const rules = {
     masterId: config.id,
+    masterOptions: masterOptionsOf(live),
     renderer: config.renderer,
     ...whitespace,
     limits: { steps: config.limits.pillarSteps, milliseconds: renderMs },

@@ -2,6 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import type { ReactionEvent } from '#master';
+import type { WireMap } from '#minion-protocol';
 import type { PlainData, TemplateLimits } from '#template';
 import { EventText } from '../render/event-text.ts';
 import { isEmpty } from '../render/pillar-data.ts';
@@ -15,6 +16,8 @@ import type { ReactorFiles } from './reactor-files.ts';
 export interface ReactorRules {
   /** `id` of the master. */
   readonly masterId: string;
+  /** Options of the master that `config.get` returns, by their names in Salt. */
+  readonly masterOptions: WireMap;
   /** Default renderer: the option `renderer`. */
   readonly renderer: string;
   readonly trimBlocks: boolean;
@@ -76,7 +79,7 @@ function render(
   { tag, body, sender }: Pick<ReactionEvent, 'tag' | 'body' | 'sender'>,
   { rules, by, secret }: Material,
 ): Promise<Rendered> {
-  const { trimBlocks, lstripBlocks, limits } = rules;
+  const { trimBlocks, lstripBlocks, limits, masterOptions } = rules;
   const grains = { id: rules.masterId };
   return by.rendering.render(
     file,
@@ -87,7 +90,7 @@ function render(
       secret,
       grains,
       opts: { ...grains, file_client: 'local' },
-      ...{ trimBlocks, lstripBlocks, limits },
+      ...{ trimBlocks, lstripBlocks, limits, masterOptions },
     },
     importsOf(by),
     undefined,

@@ -6,8 +6,7 @@ import { minionWork, WorkBudget } from '#runtime';
 import type { PlainData, SaltFunction } from '#template';
 import { isGiven, map, takes } from './function-arguments.ts';
 import type { TracedGrains } from './grains.ts';
-import { mergeDeep } from './merge-pillar.ts';
-import { isPillarMap } from './pillar-data.ts';
+import { mergedInto } from './template-functions.ts';
 
 /** The minion with which targets are compared, and the nodegroups that targets may name. */
 export interface MatchWorld {
@@ -50,8 +49,7 @@ function lookups(
       const found = [...table].find(([tgt]) => isMeant(kind, tgt, id));
       if (found === undefined) return table.get(given.default ?? 'default') ?? null;
       const [, value] = found;
-      if (!isPillarMap(merge)) return value;
-      return value === null ? merge : mergeDeep(map(value, 'the value'), merge, lists === true);
+      return mergedInto(value, merge, lists === true);
     },
   );
   return {

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { MergeStrategy } from '#config';
 import type { FactMap, WireMap } from '#minion-protocol';
 import { Float, type PlainData } from '#template';
-import { isPillarMap, type PillarMap } from './pillar-data.ts';
+import { isList, isPillarMap, type PillarMap } from './pillar-data.ts';
 import { fromWire, toWirePillar } from './pillar-wire.ts';
 
 /** Options of {@link mergePillar}. */
@@ -43,6 +43,17 @@ export function mergeDeep(lower: PillarMap, upper: PillarMap, mergeLists: boolea
   const merged = new Map(lower);
   for (const [key, value] of upper) merged.set(key, mergeValue(merged.get(key), value, mergeLists));
   return merged;
+}
+
+/** Returns a copy that shares no list or map with the data. */
+export function copyDeep(data: PlainData): PlainData {
+  if (isPillarMap(data)) return copyMap(data);
+  return isList(data) ? data.map(copyDeep) : data;
+}
+
+/** Returns a copy of a map that shares no list or map with it. */
+export function copyMap(data: PillarMap): PillarMap {
+  return new Map(Array.from(data, ([key, value]) => [key, copyDeep(value)]));
 }
 
 function mergeValue(

@@ -152,6 +152,8 @@ export interface PillarRules extends MergeOptions {
   readonly trimBlocks: boolean;
   readonly lstripBlocks: boolean;
   readonly nodegroups: Nodegroups;
+  /** Options of the master that `config.get` returns, by their names in Salt. */
+  readonly masterOptions: WireMap;
   readonly limits: Partial<TemplateLimits>;
 }
 

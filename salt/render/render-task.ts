@@ -18,6 +18,8 @@ interface TemplateTask extends TemplateWhitespace {
   readonly grains: WireMap;
   /** Value of `opts` in templates. */
   readonly opts: Readonly<Record<string, unknown>>;
+  /** Options of the master that `config.get` returns, by their names in Salt. */
+  readonly masterOptions: WireMap;
 }
 
 /** A pillar file to render. */

@@ -92,10 +92,10 @@ function renderPillar(
  * to a minion.
  */
 function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles): Rendered {
-  const { tag, data, grains, opts } = task;
+  const { tag, data, grains, opts, masterOptions } = task;
   const { secret } = task;
   const printer = printerOf({ secret, words: [tag, data], marksWords: true }, file, known);
-  const setting = { pillar: new Map(), raisesOnMissing: false, opts };
+  const setting = { pillar: new Map(), raisesOnMissing: false, masterOptions };
   const text = renderJinja(file.template(), {
     ...optionsOf(file, task, known),
     functions: saltFunctions({ grains: new TracedGrains(grains, new GrainReads()), setting }),

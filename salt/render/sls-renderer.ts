@@ -39,6 +39,7 @@ export type SlsRendering = Pick<
   | 'mergeLists'
   | 'raisesOnMissing'
   | 'nodegroups'
+  | 'masterOptions'
   | 'renderer'
   | 'trimBlocks'
   | 'lstripBlocks'
@@ -135,7 +136,7 @@ export class SlsRenderer {
 
   async #renderTemplate(file: SourceFile, as: RenderedAs, late?: LateRules): Promise<Rendered> {
     const { id, grains, opts, pillar, raisesOnMissing, nodegroups, ...setting } = this.#setting;
-    const { mergeLists } = setting;
+    const { mergeLists, masterOptions } = setting;
     const functions = this.#askedFunctions(as);
     const answers = new Map<string, Answer>();
     const { trimBlocks, lstripBlocks, limits, now, rendering, foreign } = setting;
@@ -143,7 +144,7 @@ export class SlsRenderer {
     const task: PillarTask = {
       kind: 'pillar',
       ...as,
-      ...{ id, grains, opts, pillar, raisesOnMissing, mergeLists, nodegroups },
+      ...{ id, grains, opts, pillar, raisesOnMissing, mergeLists, nodegroups, masterOptions },
       ...{ asked: Object.keys(functions), answers },
       ...{ trimBlocks, lstripBlocks, limits },
       now: now(),

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
-import { mergeStrategies } from '#config';
-import { pythonStr, traverseFacts, type WireValue } from '#minion-protocol';
+import { isWithheldOption, mergeStrategies } from '#config';
+import { pythonStr, traverseFacts, type WireMap, type WireValue } from '#minion-protocol';
 import { minionWork, WorkBudget } from '#runtime';
-import { ChangedArgument, type LateValue, type PlainData, type SaltFunction } from '#template';
+import { ChangedArguments, type LateValue, type PlainData, type SaltFunction } from '#template';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { isInNetwork, parseInterface, parseNetwork } from '#template/python/ip-address.ts';
 import { isGiven, map, takes, text, textOr } from './function-arguments.ts';
 import type { TracedGrains } from './grains.ts';
-import { mergeDeep, mergePillar } from './merge-pillar.ts';
+import { copyDeep, copyMap, mergeDeep, mergePillar } from './merge-pillar.ts';
 import { directoryOf, joinPaths, normalPath } from './paths.ts';
 import { isEmpty, isPillarMap, type PillarMap } from './pillar-data.ts';
 import { fromWire, toWire } from './pillar-wire.ts';
@@ -20,7 +20,8 @@ export interface FunctionWorld {
     readonly raisesOnMissing: boolean;
     /** `pillar_merge_lists`: whether lists are merged. Default: false. */
     readonly mergeLists?: boolean;
-    readonly opts: Readonly<Record<string, unknown>>;
+    /** Options of the master that `config.get` returns, by their names in Salt. */
+    readonly masterOptions: WireMap;
   };
 }
 
@@ -35,13 +36,14 @@ export function saltFunctions({
     const [first = '', ...rest] = path.split(delimiter);
     return rest.reduce<LateValue | undefined>((late, key) => late?.child(key), grains.late(first));
   };
-  const option = (path: readonly string[]): unknown => {
-    const value = optionAt(setting.opts, path);
-    const [name = ''] = path;
-    if (value === undefined || (name !== 'id' && name !== 'minion_id')) return value;
-    const late = path.length === 1 ? grains.late('id') : undefined;
-    if (late === undefined) grains.note('id');
-    return late ?? value;
+  const option = ([first = '', ...rest]: readonly string[]): WireValue | undefined => {
+    if (isWithheldOption(first)) {
+      throw new TypeError(
+        `the option ${first} of the master is not available to templates; see docs/pillar.md`,
+      );
+    }
+    const { masterOptions: all } = setting;
+    return traverseFacts(Object.hasOwn(all, first) ? all[first] : undefined, rest);
   };
   const getGrain = takes(
     ['key', 'default', 'delimiter'],
@@ -91,7 +93,7 @@ export function saltFunctions({
         ];
         for (const [flag, read] of sources) {
           const value = omitted[flag] === true ? undefined : read();
-          if (value !== undefined && value !== null) return value;
+          if (value !== undefined) return value;
         }
         return other;
       },
@@ -116,13 +118,6 @@ export function saltFunctions({
     ...digests,
     ...others,
   };
-}
-
-/** Returns the value of an option at a path of names, or `undefined`. */
-function optionAt(options: unknown, [first = '', ...rest]: readonly string[]): unknown {
-  const isMap = typeof options === 'object' && options !== null && Object.hasOwn(options, first);
-  const value: unknown = isMap ? Reflect.get(options, first) : undefined;
-  return rest.length === 0 ? value : optionAt(value, rest);
 }
 
 /** Function that returns the value at a path, or `undefined`. */
@@ -190,32 +185,55 @@ function mergedOver(
   found: WireValue | undefined,
   mergeLists: boolean,
 ): PlainData | WireValue {
-  if (found === undefined) return other;
+  if (found === undefined) return copyDeep(other);
   const value = fromWire(found);
-  if (isPillarMap(other) && isPillarMap(value)) return mergeDeep(other, value, mergeLists);
+  if (isPillarMap(other) && isPillarMap(value)) return mergeDeep(copyMap(other), value, mergeLists);
   if (!Array.isArray(other) || !Array.isArray(value)) return found;
-  const joined = mergeDeep(new Map([['', other]]), new Map([['', value]]), true);
+  const joined = mergeDeep(new Map([['', copyDeep(other)]]), new Map([['', value]]), true);
   return joined.get('') ?? [];
 }
 
+/** Functions that merge dicts [salt/modules/{defaults,slsutil}.py]. */
 const mergers: Readonly<Record<string, SaltFunction>> = {
   'defaults.merge': takes(
-    ['dest', 'upd', 'merge_lists', 'in_place', 'convert_none'],
-    ({ dest, upd, merge_lists: lists, in_place: isInPlace, convert_none: convertsNone }) => {
-      const given = (value: PlainData | undefined): PlainData | undefined =>
-        value === null && convertsNone !== false ? new Map() : value;
-      const [lower, upper] = [map(given(dest), 'dest'), map(given(upd), 'upd')];
-      const result = mergeDeep(lower, upper, lists === true);
-      return isInPlace === false ? result : new ChangedArgument('dest', result);
+    ['dest', 'src', 'merge_lists', 'in_place', 'convert_none'],
+    ({ dest = null, src = null, merge_lists: lists, in_place: isInPlace, convert_none: none }) => {
+      const convertsNone = none !== false;
+      if (dest === null && convertsNone && isInPlace !== false) {
+        throw new TypeError("Can't perform in-place merge into NoneType");
+      }
+      const [lower, upper] = [dictOf(dest, 'dest', convertsNone), dictOf(src, 'src', convertsNone)];
+      return isInPlace === false
+        ? mergeDeep(copyMap(lower), upper, lists === true)
+        : ChangedArguments.merging(lower, mergeDeep(lower, upper, lists === true));
+    },
+  ),
+  'defaults.deepcopy': takes(['source'], ({ source = null }) => copyDeep(source)),
+  'defaults.update': takes(
+    ['dest', 'defaults', 'merge_lists', 'in_place', 'convert_none'],
+    ({ dest = null, defaults = null, merge_lists: lists, in_place: place, convert_none: none }) => {
+      const isInPlace = place !== false;
+      const convertsNone = none !== false;
+      if (dest === null && isInPlace) {
+        throw new TypeError("Can't perform in-place update into NoneType");
+      }
+      const nodes = dictOf(dest, 'dest', convertsNone);
+      const lower = dictOf(defaults, 'defaults', convertsNone);
+      const entries = Array.from(isInPlace ? nodes : copyMap(nodes), ([name, values]) => {
+        const upper = dictOf(values, `the value of ${pythonText(name)}`, convertsNone);
+        return [name, mergeDeep(copyMap(lower), upper, lists !== false)] as const;
+      });
+      const updated = new Map<PlainData, PlainData>(entries);
+      return isInPlace ? ChangedArguments.setting(nodes, updated) : updated;
     },
   ),
   'slsutil.update': takes(
     ['dest', 'upd', 'recursive_update', 'merge_lists'],
     ({ dest, upd, recursive_update: isDeep, merge_lists: lists }) => {
       const [lower, upper] = [map(dest, 'dest'), map(upd, 'upd')];
-      const result =
-        isDeep === false ? new Map([...lower, ...upper]) : mergeDeep(lower, upper, lists === true);
-      return new ChangedArgument('dest', result);
+      return isDeep === false
+        ? ChangedArguments.setting(lower, upper)
+        : ChangedArguments.merging(lower, mergeDeep(lower, upper, lists === true));
     },
   ),
   'slsutil.merge': takes(
@@ -223,10 +241,21 @@ const mergers: Readonly<Record<string, SaltFunction>> = {
     ({ obj_a: lower, obj_b: upper, strategy: name, merge_lists: lists }) => {
       const strategy = mergeStrategies.find((known) => known === (name ?? 'smart')) ?? 'recurse';
       const options = { strategy, mergeLists: lists === true };
-      return mergePillar(map(lower, 'obj_a'), map(upper, 'obj_b'), options);
+      const [first, second] = [map(lower, 'obj_a'), map(upper, 'obj_b')];
+      if (strategy === 'list') return mergePillar(first, second, options);
+      const merged = mergePillar(copyMap(first), second, options);
+      if (strategy !== 'overwrite') return merged;
+      // Salt replaces the common entries of the first dict before it copies this dict.
+      const entries = new Map([...second].filter(([key]) => first.has(key)));
+      return new ChangedArguments(merged, [{ dict: first, entries, isDeep: false }]);
     },
   ),
 };
+
+/** Returns an argument that is a dict. If `convertsNone`, `None` is an empty dict. */
+function dictOf(value: PlainData, name: string, convertsNone: boolean): PillarMap {
+  return value === null && convertsNone ? new Map() : map(value, name);
+}
 
 const digests: Readonly<Record<string, SaltFunction>> = {
   'hashutil.md5_digest': digest('md5'),
@@ -277,20 +306,36 @@ interface Filter {
   readonly base: PlainData | undefined;
 }
 
-/** Implements `filter_by` [salt/utils/data.py filter_by]. */
+/**
+ * Implements `filter_by` [salt/utils/data.py filter_by]. As in Salt, `merge` changes the value in
+ * the table.
+ */
 function filterBy(
   table: PillarMap,
   value: WireValue | undefined,
   { merge, other = 'default', base }: Filter,
-): PlainData {
+): PlainData | ChangedArguments {
   const values = Array.isArray(value) ? value : value === undefined ? [] : [value];
   let found: PlainData = chosen(table, values) ?? table.get(other) ?? null;
-  const lowest = base === undefined || base === null ? undefined : table.get(base);
+  const lowest = base === undefined || isEmpty(base) ? undefined : table.get(base);
   if (found === null) found = lowest ?? null;
-  else if (isPillarMap(lowest)) found = mergeDeep(lowest, map(found, 'the value found'), false);
+  else if (isPillarMap(lowest)) {
+    found = mergeDeep(copyMap(lowest), map(found, 'the value found'), false);
+  }
+  return mergedInto(found, merge, false);
+}
+
+/** Merges an argument into a value of a table, and returns this value. */
+export function mergedInto(
+  found: PlainData,
+  merge: PlainData | undefined,
+  mergeLists: boolean,
+): PlainData | ChangedArguments {
   if (merge === undefined || isEmpty(merge)) return found;
   const upper = map(merge, 'merge');
-  return found === null ? upper : mergeDeep(map(found, 'the value found'), upper, false);
+  if (found === null) return upper;
+  const lower = map(found, 'the value found');
+  return ChangedArguments.merging(lower, mergeDeep(lower, copyMap(upper), mergeLists));
 }
 
 function chosen(table: PillarMap, values: readonly WireValue[]): PlainData | undefined {

@@ -3,6 +3,7 @@
 import { type ExtensionHost, masterServices, type OpenExtension, version } from '#master';
 import { servedFiles } from '../file-trees/served-files.ts';
 import { insteadOfRunner } from '../not-served.ts';
+import { masterOptionsOf } from '../render/master-options.ts';
 import { PillarSources } from '../render/pillar-sources.ts';
 import { Renderer } from '../render/renderer.ts';
 import { fileServerKey, mineKey, pillarSourceKey } from '../services.ts';
@@ -64,6 +65,7 @@ export async function openRunners(host: ExtensionHost): Promise<OpenExtension> {
       ...testRunner(),
       ...saltCmdRunner({
         masterId: config.fixed.id,
+        masterOptions: () => masterOptionsOf(config),
         pillar: host.find(pillarSourceKey),
         files: fileServer && new PillarSources({ backend: servedFiles(fileServer), ...whitespace }),
       }),

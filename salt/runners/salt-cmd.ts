@@ -1,7 +1,8 @@
 /** The runner `salt.cmd`: calls template functions on the master [salt/runners/salt.py]. */
 
 import { MasterError } from '#master';
-import { type PlainData, toPlain, toPython } from '#template';
+import type { WireMap } from '#minion-protocol';
+import { type PlainData, plainResult } from '#template';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { required, text } from '../functions/parameters.ts';
 import type { AskedFunctions } from '../render/asked-functions.ts';
@@ -19,12 +20,19 @@ import { insteadOfFunction } from '../render/unserved-functions.ts';
 export interface SaltCmdDeps {
   /** `id` of the master. It is the only grain in these calls. */
   readonly masterId: string;
+  /** Returns the options of the master that `config.get` returns. */
+  readonly masterOptions: () => WireMap;
   readonly pillar: PillarSource | undefined;
   /** Files of `file_roots`. */
   readonly files: PillarSources | undefined;
 }
 
-export function saltCmdRunner({ masterId: id, pillar: source, files }: SaltCmdDeps): FunctionTable {
+export function saltCmdRunner({
+  masterId: id,
+  masterOptions,
+  pillar: source,
+  files,
+}: SaltCmdDeps): FunctionTable {
   const pillarOf = async (): Promise<PlainData> => {
     const request = { id, grains: { id }, saltenv: undefined, pillarenv: undefined };
     return fromWire((await source?.provide(request))?.pillar ?? {});
@@ -39,7 +47,7 @@ export function saltCmdRunner({ masterId: id, pillar: source, files }: SaltCmdDe
       call: async ({ fun }, _context, { with_pillar: isWithPillar, ...more }, rest) => {
         const own = isWithPillar === true ? await pillarOf() : new Map();
         const pillar = isPillarMap(own) ? own : new Map();
-        const setting = { pillar, raisesOnMissing: false, opts: { id, file_client: 'local' } };
+        const setting = { pillar, raisesOnMissing: false, masterOptions: masterOptions() };
         const asked: AskedFunctions = files === undefined ? {} : fileFunctions(files, 'base');
         const functions = new Map(
           Object.entries({
@@ -56,7 +64,7 @@ export function saltCmdRunner({ masterId: id, pillar: source, files }: SaltCmdDe
         }
         const named = Object.entries(more).map(([name, value]) => [name, fromWire(value)]);
         const value = await found(rest.map(fromWire), Object.fromEntries(named));
-        return toWire(toPlain(toPython(value)));
+        return toWire(plainResult(value));
       },
     }),
   };

@@ -18,13 +18,21 @@ import {
   type Value,
 } from './values.ts';
 
+/** Values from which lists and maps of plain data were made. */
+export type Origins = Map<object, Value>;
+
 /**
  * Converts JavaScript data to values. Whole numbers become `int`, other numbers `float`, and
  * objects and maps `dict`. Python values are returned unchanged.
+ * @param origins - values to return for the lists and maps that were made from these values
  * @throws PythonException TypeError for functions and other unsupported types; LimitExceeded for
  * cyclic data or too much data
  */
-export function toPython(data: unknown, walk: RecursionGuard = new RecursionGuard()): Value {
+export function toPython(
+  data: unknown,
+  walk: RecursionGuard = new RecursionGuard(),
+  origins?: Origins,
+): Value {
   switch (typeof data) {
     case 'string':
     case 'boolean':
@@ -36,7 +44,7 @@ export function toPython(data: unknown, walk: RecursionGuard = new RecursionGuar
     case 'undefined':
       return null;
     case 'object':
-      return data === null ? null : fromObject(data, walk);
+      return data === null ? null : (origins?.get(data) ?? fromObject(data, walk, origins));
     default:
       throw typeError(
         `a value of the JavaScript type ${typeof data} cannot be passed to a template`,
@@ -44,17 +52,16 @@ export function toPython(data: unknown, walk: RecursionGuard = new RecursionGuar
   }
 }
 
-function fromObject(data: object, walk: RecursionGuard): Value {
+function fromObject(data: object, walk: RecursionGuard, origins: Origins | undefined): Value {
   if (isPythonObject(data)) return data;
+  const convert = (item: unknown): Value => toPython(item, walk, origins);
   return walk.into(data, () => {
     walk.take(1);
-    if (Array.isArray(data)) return data.map((item) => toPython(item, walk));
+    if (Array.isArray(data)) return data.map(convert);
     if (data instanceof Uint8Array) return new Bytes(data);
-    if (data instanceof Set) return new PySet(Array.from(data, (item) => toPython(item, walk)));
+    if (data instanceof Set) return new PySet(Array.from(data, convert));
     const entries = data instanceof Map ? [...data] : Object.entries(data);
-    return new Dict(
-      entries.map(([key, value]) => [toPython(key, walk), toPython(value, walk)] as const),
-    );
+    return new Dict(entries.map(([key, value]) => [convert(key), convert(value)] as const));
   });
 }
 
@@ -88,23 +95,38 @@ export type PlainData =
 /**
  * Converts values to plain data. A float without a fraction remains a {@link Float}, so that 2.0
  * does not become 2.
+ * @param origins - receives the values from which lists and maps are made
  * @throws PythonException TypeError for values that are not data, UndefinedError; LimitExceeded
  */
-export function toPlain(value: Value, walk: RecursionGuard = new RecursionGuard()): PlainData {
+export function toPlain(
+  value: Value,
+  walk: RecursionGuard = new RecursionGuard(),
+  origins?: Origins,
+): PlainData {
   if (typeof value !== 'object' || value === null) return value;
   if (value instanceof Float) return Number.isInteger(value.value) ? value : value.value;
   if (value instanceof Markup) return value.text;
   if (value instanceof Bytes) return value.bytes;
   if (value instanceof Undefined) throw value.error();
+  const convert = (item: Value): PlainData => toPlain(item, walk, origins);
   return walk.into(value, () => {
-    const all = (items: readonly Value[]): PlainData[] => items.map((item) => toPlain(item, walk));
-    if (Array.isArray(value)) return all(value);
-    if (value instanceof Tuple) return all(value.items);
-    if (value instanceof PySet) return all(value.values());
-    if (value instanceof Dict) {
-      return new Map(Array.from(value.entries(), ([k, v]) => [toPlain(k, walk), toPlain(v, walk)]));
-    }
-    const name = isPyObject(value) ? value.typeName : typeName(value);
-    throw typeError(`a value of type '${name}' cannot be converted to plain data`);
+    const data = containerOf(value, convert);
+    origins?.set(data, value);
+    return data;
   });
+}
+
+/** @throws PythonException TypeError for values that are not data */
+function containerOf(
+  value: Exclude<Value & object, Float | Markup | Bytes | Undefined>,
+  convert: (item: Value) => PlainData,
+): PlainData & object {
+  if (Array.isArray(value)) return value.map(convert);
+  if (value instanceof Tuple) return value.items.map(convert);
+  if (value instanceof PySet) return value.values().map(convert);
+  if (value instanceof Dict) {
+    return new Map(Array.from(value.entries(), ([k, v]) => [convert(k), convert(v)]));
+  }
+  const name = isPyObject(value) ? value.typeName : typeName(value);
+  throw typeError(`a value of type '${name}' cannot be converted to plain data`);
 }

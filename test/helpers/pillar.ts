@@ -42,6 +42,7 @@ export async function openTree(
   const config: PillarConfig = {
     ...resolveMasterConfig({ rootDir: directory }),
     stateDir: path.join(directory, 'state'),
+    masterOptions: { id: 'master1' },
     ...options,
     pillarRoots,
   };
@@ -53,7 +54,7 @@ export async function openTree(
   t.teardown(() => pillar.close());
   const configure = (changes: Partial<PillarConfig>): void => {
     Object.assign(config, changes);
-    pillar.useNodegroups(config.nodegroups);
+    pillar.configure(config);
   };
   return {
     pillar,

@@ -41,6 +41,7 @@ test('a rendering for one minion does not wait for those of another', async (t) 
         kind: 'pillar',
         ...{ saltenv: 'base', sls: 'slow', defaults: new Map(), id: owner, grains: {}, opts: {} },
         ...{ pillar: new Map(), raisesOnMissing: false, mergeLists: false, nodegroups: {} },
+        masterOptions: {},
         ...{ asked: [], answers: new Map(), trimBlocks: false, lstripBlocks: false },
         ...{ limits: {}, now: 0, foreign: undefined },
       },

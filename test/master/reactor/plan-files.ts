@@ -46,7 +46,13 @@ export async function planFiles(
   });
   const rendering = new Renderer();
   t.teardown(() => rendering.close());
-  const rules = { masterId: 'master1', renderer: 'jinja|yaml', limits: { steps }, ...whitespace };
+  const rules = {
+    masterId: 'master1',
+    masterOptions: { id: 'master1' },
+    renderer: 'jinja|yaml',
+    limits: { steps },
+    ...whitespace,
+  };
   return {
     directory,
     plan: async (reference, event) =>

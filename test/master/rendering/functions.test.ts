@@ -38,6 +38,7 @@ async function start(t: ExecutionContext, config: Partial<MasterOptions> = {}): 
       pillarRoots: { base: [below('pillar')], dev: [below('pdev')] },
       fileRoots: { base: [below('salt')] },
       pillarSafeRenderError: false,
+      id: 'master1',
       ...config,
     },
   });
@@ -75,7 +76,15 @@ const asInSalt: readonly (readonly [expression: string, value: unknown])[] = [
   ["salt['slsutil.renderer'](string='a {{ name }}', name='w', default_renderer='jinja')", 'a w'],
   ["salt['cp.list_states']()", []],
   ["salt['cp.list_master_dirs']()", ['d']],
-  ["salt['config.option']('id')", 'm1'],
+  ["salt['config.option']('id')", 'master1'],
+  ["salt['config.option']('id', omit_opts=True)", 'm1'],
+  ["salt['config.get']('id')", 'master1'],
+  ["salt['config.get']('id', omit_opts=True)", 'm1'],
+  ["salt['config.get']('minion_id')", ''],
+  ["salt['config.get']('renderer')", 'jinja|yaml'],
+  ["salt['config.get']('file_client')", 'local'],
+  ["salt['config.get']('pillarenv', 'd')", null],
+  ["salt['config.get']('keep_jobs_seconds:x', 'd')", 'd'],
   ["salt['config.option']('x:y', 'd')", 'd'],
   ["salt['config.option']('nope')", ''],
   ["salt['status.time']('%Y') | length", 4],
@@ -140,6 +149,92 @@ const changing: readonly (readonly [template: string, result: string])[] = [
     "{% set b = a.n %}{% do salt.defaults.merge(a, {'n': {'z': 3}}) %}{{ b }}",
     "{'k': [1], 'z': 3}",
   ],
+  [
+    "{% set t = {'m*': {'x': 1}} %}{% set f = salt['grains.filter_by'](t, 'id', merge=a) %}{% do f.update({'o': 1}) %}{{ t }}",
+    "{'m*': {'x': 1, 'n': {'k': [1]}, 'o': 1}}",
+  ],
+  [
+    "{% set t = {'m*': {'n': {'z': 0}}} %}{% do salt['grains.filter_by'](t, 'id', merge=a) %}{% do t['m*'].n.update({'o': 1}) %}{{ a }}{{ t }}",
+    "{'x': 1, 'n': {'k': [1]}}{'m*': {'n': {'z': 0, 'k': [1], 'o': 1}, 'x': 1}}",
+  ],
+  [
+    "{% set t = {'m*': {'x': 1}, 'b': {'n': {'z': 0}}} %}{% set f = salt['grains.filter_by'](t, 'id', base='b', merge=a) %}{{ t }}{{ f }}",
+    "{'m*': {'x': 1}, 'b': {'n': {'z': 0}}}{'n': {'z': 0, 'k': [1]}, 'x': 1}",
+  ],
+  [
+    "{% set t = {'m*': {'n': {'q': 0}}, 'b': {'y': 1}} %}{% set f = salt['grains.filter_by'](t, 'id', base='b', merge=a) %}{{ t }}{{ f }}",
+    "{'m*': {'n': {'q': 0, 'k': [1]}}, 'b': {'y': 1}}{'y': 1, 'n': {'q': 0, 'k': [1]}, 'x': 1}",
+  ],
+  [
+    "{% set t = {'m*': none} %}{% do salt['grains.filter_by'](t, 'id', merge=a).update({'o': 1}) %}{{ a }}",
+    "{'x': 1, 'n': {'k': [1]}, 'o': 1}",
+  ],
+  [
+    "{% set t = {'m*': a} %}{% do salt['grains.filter_by'](t, 'id').update({'o': 1}) %}{{ a }}",
+    "{'x': 1, 'n': {'k': [1]}, 'o': 1}",
+  ],
+  [
+    "{% set t = {'default': a} %}{% do salt['pillar.filter_by'](t, 'p', merge={'n': {'o': 1}}) %}{{ a }}",
+    "{'x': 1, 'n': {'k': [1], 'o': 1}}",
+  ],
+  [
+    "{% set t = {'m1': a} %}{% do salt['match.filter_by'](t, minion_id='m1', merge={'n': {'o': 1}}) %}{{ a }}",
+    "{'x': 1, 'n': {'k': [1], 'o': 1}}",
+  ],
+  [
+    "{% do salt['pillar.get']('p', a).update({'o': 1}) %}{{ a }}",
+    "{'x': 1, 'n': {'k': [1]}, 'o': 1}",
+  ],
+  [
+    "{% do salt['pillar.get']('p', a, merge=True).n.update({'o': 1}) %}{{ a }}",
+    "{'x': 1, 'n': {'k': [1]}}",
+  ],
+  [
+    "{% do salt['grains.get']('p', a).update({'o': 1}) %}{% do salt['config.get']('p', a).n.update({'o': 1}) %}{{ a }}",
+    "{'x': 1, 'n': {'k': [1], 'o': 1}, 'o': 1}",
+  ],
+  [
+    "{% set u = {'k': {'z': 1}} %}{% do salt['defaults.merge'](a, u) %}{% do a.k.update({'o': 1}) %}{{ u }}",
+    "{'k': {'z': 1, 'o': 1}}",
+  ],
+  [
+    "{% set d = salt['defaults.merge'](a, {}, in_place=False) %}{% do d.n.update({'o': 1}) %}{{ a }}",
+    "{'x': 1, 'n': {'k': [1]}}",
+  ],
+  [
+    "{% set d = salt['slsutil.merge'](a, {'y': 1}) %}{% do d.n.update({'o': 1}) %}{{ a }}",
+    "{'x': 1, 'n': {'k': [1]}}",
+  ],
+  [
+    "{% set d = salt['slsutil.merge'](a, {'x': 5, 'y': 1}, strategy='overwrite') %}{% do d.n.update({'o': 1}) %}{{ a }}{{ d }}",
+    "{'x': 5, 'n': {'k': [1]}}{'x': 5, 'n': {'k': [1], 'o': 1}, 'y': 1}",
+  ],
+  [
+    "{% set d = salt['slsutil.merge'](a, {'x': 5, 'y': 1}, strategy='list') %}{% do d.n.update({'o': 1}) %}{{ a }}{{ d }}",
+    "{'x': 1, 'n': {'k': [1], 'o': 1}}{'x': [1, 5], 'n': {'k': [1], 'o': 1}}",
+  ],
+  [
+    "{% do salt['slsutil.update'](a, {'n': {'y': 2}}, recursive_update=False) %}{{ a }}",
+    "{'x': 1, 'n': {'y': 2}}",
+  ],
+  [
+    "{% set d = salt['defaults.deepcopy'](a) %}{% do d.n.update({'o': 1}) %}{{ a }}{{ d }}",
+    "{'x': 1, 'n': {'k': [1]}}{'x': 1, 'n': {'k': [1], 'o': 1}}",
+  ],
+  [
+    "{% set g = {'h1': {'x': 2}, 'h2': {'n': {'k': [2]}}} %}{% set h = g.h1 %}{% do salt['defaults.update'](g, a) %}{{ g }}{{ h }}{{ a }}",
+    "{'h1': {'x': 2, 'n': {'k': [1]}}, 'h2': {'x': 1, 'n': {'k': [1, 2]}}}{'x': 2}{'x': 1, 'n': {'k': [1]}}",
+  ],
+  [
+    "{% set g = {'h1': {'x': 2}} %}{{ salt['defaults.update'](g, a, in_place=False) }}{{ g }}",
+    "{'h1': {'x': 2, 'n': {'k': [1]}}}{'h1': {'x': 2}}",
+  ],
+  ["{% do salt['defaults.merge'](a, src={'y': 2}) %}{{ a }}", "{'x': 1, 'n': {'k': [1]}, 'y': 2}"],
+  [
+    "{% set l = (1, 2) %}{{ salt['test.echo'](l) }}{% do salt['test.echo'](a).update({'o': 1}) %}{{ a }}",
+    "(1, 2){'x': 1, 'n': {'k': [1]}, 'o': 1}",
+  ],
+  ["{{ salt['defaults.merge'](none, {'y': 2}, in_place=False) }}", "{'y': 2}"],
 ];
 
 test('a function that merges changes the dict of the template as in Salt', async (t) => {
@@ -190,6 +285,10 @@ const refused: readonly (readonly [expression: string, reason: RegExp])[] = [
   ["salt['saltutil.cmd']('*', 'cmd.run', ['id'])", /saltutil.cmd is not served/],
   ["salt['network.ip_in_subnet']('x', '10.0.0.0/8')", /does not appear to be an IPv4 or IPv6/],
   ["salt['pillar.keys']('a')", /Pillar key not found: a/],
+  ["salt['defaults.merge'](none, {})", /Can't perform in-place merge into NoneType/],
+  ["salt['defaults.update'](none, {})", /Can't perform in-place update into NoneType/],
+  ["salt['config.get']('user', 'd') | default('x')", /option user of the master is not available/],
+  ["salt['config.option']('ext_pillar')", /option ext_pillar of the master is not available/],
 ];
 
 test('a function that acts outside the master is refused by name, with an alternative', async (t) => {

@@ -40,6 +40,7 @@ const pillarTask: PillarTask = {
   limits: { steps: 50_000 },
   grains: { id: 'web1', os: 'Debian', tags: ['a', 'b'], big: 2 ** 40, load: new Float(2) },
   opts: { id: 'web1', saltenv: undefined },
+  masterOptions: { id: 'master1' },
   ...whitespace,
 };
 
@@ -51,6 +52,7 @@ const reactionTask: ReactionTask = {
   limits: { steps: 50_000 },
   grains: { id: 'master1' },
   opts: { id: 'master1' },
+  masterOptions: { id: 'master1' },
   ...whitespace,
 };
 

@@ -226,6 +226,8 @@ test('salt.cmd calls functions of templates, and refuses others by name', async 
   const call = { fun: 'salt.cmd', arg: ['test.arg', 1, 'x'], kwarg: { a: 2 } };
   t.deepEqual((await master.runners.run(call)).return, { args: [1, 'x'], kwargs: { a: 2 } });
   t.is(await run(master, 'salt.cmd', 'grains.get', 'id'), 'north_master');
+  t.is(await run(master, 'salt.cmd', 'config.get', 'id'), 'north_master');
+  t.deepEqual(await run(master, 'salt.cmd', 'defaults.merge', { a: 1 }, { b: 2 }), { a: 1, b: 2 });
   const refused = await master.runners.run({ fun: 'salt.cmd', arg: ['cmd.run', 'id'] });
   t.false(refused.success);
   t.regex(String(refused.return), /cmd\.run is not served on the master: .*cannot run commands/);
