@@ -76,9 +76,9 @@ export const envelopeLimits: PayloadLimits = {
 };
 
 /**
- * Whether Salt accepts the value as a minion id: non-empty text without `/`, `\` and NUL, and
- * neither `.` nor `..` [WIRE 5.3]. Control characters and ids over 255 bytes of UTF-8, the maximum
- * length of a file name, are also rejected.
+ * Whether Salt accepts the value as a minion id. An id is not empty, contains no `/`, `\` or NUL,
+ * and is not `.` or `..` [WIRE 5.3]. Also rejects control characters, and ids of more than 255
+ * bytes in UTF-8, because this is the maximum length of a file name.
  */
 export function isValidMinionId(id: unknown): id is string {
   if (typeof id !== 'string' || id === '' || id === '.' || id === '..') return false;

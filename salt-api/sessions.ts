@@ -68,7 +68,7 @@ export function hasTokenForm(text: string): boolean {
   return tokenForm.test(text);
 }
 
-/** Returns the digest of a session's token, under which the session is stored. */
+/** Returns the digest of a session's token. The session is stored under this digest. */
 export function digestOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }

@@ -145,7 +145,8 @@ export class DeploymentRecords {
   }
 
   /**
-   * Deletes the finished records of a server that Heat no longer lists, after the retention time.
+   * Deletes finished records of a server after the retention time, if Heat no longer lists their
+   * deployments.
    */
   async keepOnly(stack: string, server: string, ids: ReadonlySet<string>): Promise<void> {
     const gone = this.of(stack, server).filter(

@@ -1,4 +1,4 @@
-/** Delivers signals to heat-api with `POST`, and sets the status of deployments there. */
+/** Delivers signals to heat-api with `POST`, and sets the status of deployments in Heat. */
 
 import { hash } from 'node:crypto';
 import Type from 'typebox';
