@@ -1,7 +1,7 @@
 /** Functions for waiting with a time limit and a clear error message. */
 
 /** So long that only what hangs takes longer, also on a machine with much else to do. */
-const defaultMs = 30_000;
+const defaultMs = 120_000;
 
 /**
  * Resolves with the value of `promise`. Rejects with an error that names `what` after `ms`

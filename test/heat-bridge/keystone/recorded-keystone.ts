@@ -109,5 +109,5 @@ function send(
 
 /** Returns the section `saltbridge: bridge: keystone:` for this server. */
 export function keystoneSection(url: string, password: string = servicePassword): object {
-  return { url, username: 'admin', password, project: 'admin', timeout: 2 };
+  return { url, username: 'admin', password, project: 'admin', timeout: 60 };
 }

@@ -79,7 +79,7 @@ async function serve(
 }
 
 function git(limits: Partial<GitLimits>): GitLimits {
-  return { ...defaultsOf(gitLimits), protocols: ['file'], ...limits };
+  return { ...defaultsOf(gitLimits), protocols: ['file'], timeout: 240, ...limits };
 }
 
 function remote(
