@@ -34,9 +34,8 @@ import { renderTemplate } from './render-template.ts';
 import type { SourceFile, SourceText } from './source-file.ts';
 
 /**
- * Maximum duration of a rendering, in milliseconds. It limits work that the step limit does not
- * measure, such as regular expressions on long texts. No valid file needs nearly this long, so
- * renderings do not fail on a busy machine.
+ * Maximum CPU time of a rendering, in milliseconds. It limits work that the step limit does not
+ * measure, such as regular expressions on long texts.
  */
 export const renderMs = 1000;
 
@@ -75,7 +74,7 @@ const maxImports = 500;
 
 export interface RendererOptions
   extends Omit<ConstructorParameters<typeof WorkerPool>[1], 'script'> {
-  /** Maximum duration of a rendering on the main thread, in milliseconds. Default: 20. */
+  /** Maximum CPU time of a rendering on the main thread, in milliseconds. Default: 20. */
   readonly inlineMs?: number;
 }
 
