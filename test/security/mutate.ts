@@ -77,7 +77,8 @@ class Copy {
   }
 
   #run(arguments_: readonly string[]): Promise<string> {
-    const options = { cwd: this.#directory, maxBuffer: 64 * 1024 * 1024 };
+    const env = { ...process.env, TEST_WAIT_MS: '30000' };
+    const options = { cwd: this.#directory, maxBuffer: 64 * 1024 * 1024, env };
     return new Promise((resolve) => {
       execFile(process.execPath, [...arguments_], options, (_error, stdout) => resolve(stdout));
     });
