@@ -2,7 +2,7 @@
 
 import { sign } from 'node:crypto';
 import type { SitesOptions } from '#config';
-import type { ExtensionHost, OpenExtension } from '#master';
+import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { centreBundles } from './bundles/centre-bundles.ts';
 import { combined, startAll } from './combined-parts.ts';
 import { EdgeError } from './errors.ts';
@@ -75,6 +75,13 @@ export async function openCentre(
     sign: (bytes) => sign(null, bytes, key),
   };
   handleSignals(context, claims);
+  host.provide(masterServices.sites, {
+    joinedSites: () => sites.overview(),
+    siteDetails: async (name) => {
+      const site = await sites.find(name);
+      return site && { ...site, minions: await facts.summaryOf(name) };
+    },
+  });
   const opened: CentrePartContribution[] = [];
   for (const open of parts) opened.push(await open(context));
   const trustRoot = async (): Promise<Uint8Array | undefined> =>

@@ -21,6 +21,7 @@ export { openCentre } from './centre-extension.ts';
 export { edgeErrors } from './errors.ts';
 export type { InputsOfSites } from './facts/centre-inputs.ts';
 export { type JoinOptions, type JoinReceipt, joinSite } from './identity/join.ts';
+export type { SiteDetails } from './identity/site-methods.ts';
 export type { IssuedTicket, SiteInfo } from './identity/site-registry.ts';
 export type { OrderInfo, OrderReport, SiteOrderInfo } from './orders/centre-orders.ts';
 export type { OrderWork } from './orders/order.ts';

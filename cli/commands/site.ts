@@ -1,7 +1,7 @@
 /** `saltbridge site`: sites of a centre. */
 
 import type { Command } from 'commander';
-import type { IssuedTicket, SiteInfo } from '#edge';
+import type { IssuedTicket, SiteDetails, SiteInfo } from '#edge';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { type CommonOptions, parseCount, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
@@ -78,7 +78,7 @@ function addShow(site: Command, context: CommandContext): void {
     .argument('<name>', 'name of the site');
   withCommonOptions(show).action(async (name: string, { configDir, json }: CommonOptions) => {
     const client = await context.openExtension(configDir, 'site');
-    const found = await client.call<SiteInfo>('show', { name });
+    const found = await client.call<SiteDetails>('show', { name });
     if (json) return printJson(context.stdout, found);
     await printLine(context.stdout, formatDetails(found));
   });
@@ -97,14 +97,25 @@ function addRevoke(site: Command, context: CommandContext): void {
   });
 }
 
-function formatSite({ name, state, isConnected, lastContactAt, version }: SiteInfo): string {
+function formatSite(site: SiteInfo): string {
+  const { name, state, isConnected, lastContactAt, version, release } = site;
   const contact = isConnected ? 'connected' : `last contact ${formatTime(lastContactAt)}`;
-  const words = [name, state, ...(state === 'joined' ? [contact, version ?? ''] : [])];
-  return escapeName(words.join(' ').trimEnd());
+  const words = [
+    ...[contact, ...(version === undefined ? [] : [version])],
+    ...(release === undefined ? [] : [formatRelease(release)]),
+  ];
+  return escapeName([name, state, ...(state === 'joined' ? words : [])].join(' '));
+}
+
+function formatRelease({ version, progress }: NonNullable<SiteInfo['release']>): string {
+  const name = version === 0 ? 'no release' : `release ${version}`;
+  return progress === undefined || progress === 'current' ? name : `${name} (${progress})`;
 }
 
 /** Returns a site as text. Each attribute has its own line. */
-function formatDetails(site: SiteInfo): string {
+function formatDetails(site: SiteDetails): string {
+  const { release, minions, waitingOrders } = site;
+  const contact = `as of ${formatTime(site.lastContactAt)}`;
   const rows: readonly (readonly [string, string | undefined])[] = [
     ['site', site.name],
     ['state', site.state],
@@ -116,15 +127,25 @@ function formatDetails(site: SiteInfo): string {
     ],
     ['connected', site.isConnected ? 'yes' : 'no'],
     ['contact', formatTime(site.lastContactAt)],
-    ['address', site.address],
-    ['version', site.version],
+    ['address', site.address && `${site.address}, ${contact}`],
+    ['version', site.version && `${site.version}, ${contact}`],
     [
       'clock',
-      site.clockDifferenceMs === undefined ? undefined : `${site.clockDifferenceMs} ms ahead`,
+      site.clockDifferenceMs === undefined
+        ? undefined
+        : `${site.clockDifferenceMs} ms ahead, ${contact}`,
     ],
+    ['release', release && `${formatRelease(release)}, as of ${formatTime(release.at)}`],
+    ['refused', release?.failed && formatFailure(release.failed)],
+    [
+      'minions',
+      `${minions.present} present, ${minions.absent} absent, as of ${formatTime(minions.latestAt)}`,
+    ],
+    ['orders', `${waitingOrders} wait for the site`],
     ...Object.entries(site.log).map(([name, position]) => {
-      const { sequence, dropped, refused } = position;
-      return [name, `${sequence} entries, ${dropped} dropped, ${refused} refused`] as const;
+      const { sequence, ms, dropped, refused } = position;
+      const counts = `${sequence} entries, ${dropped} dropped, ${refused} refused`;
+      return [name, `${counts}, as of ${formatTime(ms)}`] as const;
     }),
   ];
   return rows
@@ -132,6 +153,10 @@ function formatDetails(site: SiteInfo): string {
       text === undefined ? [] : [`${name.padEnd(10)}${escapeName(text)}`],
     )
     .join('\n');
+}
+
+function formatFailure(failed: { version: number; code: string; message: string }): string {
+  return `release ${failed.version}: ${failed.code} ${failed.message}`;
 }
 
 function formatTime(ms: number | undefined): string {

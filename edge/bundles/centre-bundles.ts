@@ -87,6 +87,14 @@ class CentreBundles {
       },
       () => notify(),
     );
+    sites.complete({
+      releaseOf: (site) => {
+        const report = releases.reportOf(site);
+        if (report === undefined) return undefined;
+        const { version, at, failed } = report;
+        return { version, at, failed, progress: releases.progressOf(site) };
+      },
+    });
     const bundles = new CentreBundles(context, releases, await packSecret(host));
     notify = () => bundles.#notifySites();
     bundles.#handleMessages();

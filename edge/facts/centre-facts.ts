@@ -5,7 +5,7 @@
 
 import Type from 'typebox';
 import type { SitesOptions } from '#config';
-import type { ExtensionHost, StateOperation } from '#master';
+import type { ExtensionHost, SiteDetails, StateOperation } from '#master';
 import { isWireMap, packLocal, type WireMap } from '#minion-protocol';
 import { Bytes, defineRow } from '#store';
 import { EdgeError } from '../errors.ts';
@@ -44,6 +44,8 @@ export interface SiteMinion {
   readonly receivedAt: number;
 }
 
+type MinionSummary = SiteDetails['minions'];
+
 export interface CentreFactsOptions {
   readonly host: Pick<ExtensionHost, 'now' | 'shared'>;
   readonly options: Pick<SitesOptions, 'factAheadSeconds'>;
@@ -66,6 +68,21 @@ export class CentreFacts {
   async of(minion: string): Promise<SiteMinion | undefined> {
     const entry = await this.#options.host.shared.get(keyOf(minion));
     return entry && readFact(minion, entry.value);
+  }
+
+  /** Counts the minions of a site, and returns the times of their oldest and latest facts. */
+  async summaryOf(site: string): Promise<MinionSummary> {
+    const counts = { present: 0, absent: 0 };
+    const times: number[] = [];
+    for (const minion of this.#options.claims.minionsOf(site)) {
+      const entry = await this.#options.host.shared.get(keyOf(minion));
+      if (entry === undefined) continue;
+      const { present, ms } = factRow.decode(entry);
+      counts[present ? 'present' : 'absent'] += 1;
+      times.push(ms);
+    }
+    times.sort((a, b) => a - b);
+    return { ...counts, oldestAt: times[0], latestAt: times.at(-1) };
   }
 
   /** Returns the facts of the minions of a site, or of all sites. */

@@ -6,7 +6,7 @@ import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, type RpcTable } from '#master';
 import type { CentreFacts } from '../facts/centre-facts.ts';
 import type { CentreInputs } from '../facts/centre-inputs.ts';
-import type { SiteRegistry } from './site-registry.ts';
+import type { SiteInfo, SiteRegistry } from './site-registry.ts';
 
 const strict = { additionalProperties: false };
 const Name = Type.String({ minLength: 1, maxLength: 63 });
@@ -14,6 +14,11 @@ const Selected = Type.Object({ name: Name }, strict);
 
 /** Default validity of a ticket, in seconds. */
 const ticketSeconds = 86_400;
+
+/** Site with a summary of its minions. */
+export interface SiteDetails extends SiteInfo {
+  readonly minions: Awaited<ReturnType<CentreFacts['summaryOf']>>;
+}
 
 export interface SiteMethodOptions {
   readonly host: Pick<ExtensionHost, 'config' | 'reloadable'>;
@@ -55,7 +60,10 @@ export function siteMethods({
     }),
     show: extensionMethod({
       parameters: Selected,
-      call: (_api, { name }) => sites.show(name),
+      call: async (_api, { name }): Promise<SiteDetails> => ({
+        ...(await sites.show(name)),
+        minions: await facts.summaryOf(name),
+      }),
     }),
     minions: extensionMethod({
       parameters: Type.Object({ name: Type.Optional(Name) }, strict),

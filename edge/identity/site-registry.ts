@@ -4,10 +4,11 @@
 
 import { createHash, type KeyObject, randomBytes } from 'node:crypto';
 import { siteName } from '#config';
-import type { ExtensionHost, StateOperation } from '#master';
+import type { ExtensionHost, JoinedSite, ReportedRelease, StateOperation } from '#master';
 import { StoreError, writeInParts } from '#store';
 import { EdgeError } from '../errors.ts';
 import { type LogClass, logClasses } from '../log/log.ts';
+import { contactAgeOf } from './contact-age.ts';
 import { isSignedBy } from './ed25519.ts';
 import { joinPurpose } from './join-message.ts';
 import {
@@ -39,6 +40,9 @@ export interface SiteInfo {
   readonly clockDifferenceMs: number | undefined;
   /** Position up to which the centre has received the site's log, by class. */
   readonly log: Readonly<Partial<Record<LogClass, LogPosition>>>;
+  readonly release: ReportedRelease | undefined;
+  /** Number of orders that the site has not received yet. */
+  readonly waitingOrders: number;
 }
 
 /** New ticket. */
@@ -63,6 +67,13 @@ export interface SiteConnection {
   readonly lastContactAt: number;
 }
 
+/** Functions of other parts that complete {@link SiteInfo}. */
+export interface SiteFigures {
+  connectionOf(name: string): SiteConnection | undefined;
+  releaseOf(name: string): ReportedRelease | undefined;
+  waitingOrdersOf(name: string): number;
+}
+
 const sites = ['centre', 'site'] as const;
 const contacts = ['centre', 'contact'] as const;
 const maxAttempts = 16;
@@ -72,7 +83,11 @@ export class SiteRegistry {
   readonly #key: KeyObject;
   readonly #onRevoked: ((name: string) => void)[] = [];
   readonly #onChanged: ((name: string) => void)[] = [];
-  #connectionOf: (name: string) => SiteConnection | undefined = () => undefined;
+  #figures: SiteFigures = {
+    connectionOf: () => undefined,
+    releaseOf: () => undefined,
+    waitingOrdersOf: () => 0,
+  };
   readonly #joined = new Set<string>();
   readonly #contacts = new Map<string, SiteContact>();
   /** The names in `#joined`, sorted. `undefined`: must be sorted again. */
@@ -103,9 +118,9 @@ export class SiteRegistry {
     return registry;
   }
 
-  /** Sets the function that returns the connection of a site. */
-  set connectionOf(connectionOf: (name: string) => SiteConnection | undefined) {
-    this.#connectionOf = connectionOf;
+  /** Adds functions that complete the state of a site. */
+  complete(figures: Partial<SiteFigures>): void {
+    this.#figures = { ...this.#figures, ...figures };
   }
 
   /** Calls the listener after a site was revoked or its key was replaced. */
@@ -220,9 +235,15 @@ export class SiteRegistry {
    * @throws EdgeError ERR_SITE_UNKNOWN
    */
   async show(name: string): Promise<SiteInfo> {
+    const found = await this.find(name);
+    if (found === undefined) throw unknown(name);
+    return found;
+  }
+
+  /** Returns a site, or `undefined` if it does not exist. */
+  async find(name: string): Promise<SiteInfo | undefined> {
     const site = await this.#read(name);
-    if (site === undefined) throw unknown(name);
-    return this.#infoOf(site);
+    return site && this.#infoOf(site);
   }
 
   /** Returns all sites, by name. */
@@ -245,7 +266,24 @@ export class SiteRegistry {
    * minutes old if the site is connected to another member of the cluster.
    */
   lastContactAt(name: string): number | undefined {
-    return this.#connectionOf(name)?.lastContactAt ?? this.#contacts.get(name)?.at;
+    return this.#figures.connectionOf(name)?.lastContactAt ?? this.#contacts.get(name)?.at;
+  }
+
+  /** Returns the states of all joined sites from memory, by name. */
+  overview(): readonly JoinedSite[] {
+    const now = this.#host.now();
+    const { connectionOf, releaseOf } = this.#figures;
+    return this.joined.map((name) => {
+      const lastContactAt = this.lastContactAt(name);
+      return {
+        name,
+        isConnected: connectionOf(name) !== undefined,
+        lastContactAt,
+        contactAge: contactAgeOf(lastContactAt, now),
+        version: this.#contacts.get(name)?.version,
+        release: releaseOf(name),
+      };
+    });
   }
 
   /** Stores the last contact of sites, by name. */
@@ -266,19 +304,21 @@ export class SiteRegistry {
       const position = await shared.get(['centre', 'position', name, each]);
       if (position !== undefined) log[each] = positionRow.decode(position);
     }
-    const connection = this.#connectionOf(name);
+    const { connectionOf, releaseOf, waitingOrdersOf } = this.#figures;
     return {
       name,
       state,
       fingerprint: key && createHash('sha256').update(key).digest('hex'),
       joinedAt,
       ticketExpiresAt: ticket?.usedBy === undefined ? ticket?.expiresAt : undefined,
-      isConnected: connection !== undefined,
+      isConnected: connectionOf(name) !== undefined,
       lastContactAt: this.lastContactAt(name),
       version: contact?.version,
       address: contact?.address,
       clockDifferenceMs: contact?.clockDifferenceMs,
       log,
+      release: releaseOf(name),
+      waitingOrders: waitingOrdersOf(name),
     };
   }
 

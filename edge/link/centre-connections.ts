@@ -83,7 +83,7 @@ export class CentreConnections implements CentreLinks {
     this.#refused = new TokenBuckets(edgeLimits.refusedHandshakes);
     this.#sweeper = setInterval(() => this.#sweep(), sweepMs).unref();
     this.#noter = setInterval(() => this.#noteContacts(this.#connections), noteMs).unref();
-    options.sites.connectionOf = (name) => this.#connections.get(name);
+    options.sites.complete({ connectionOf: (name) => this.#connections.get(name) });
     options.sites.onRevoked((name) => this.end(name));
   }
 

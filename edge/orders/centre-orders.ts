@@ -96,6 +96,11 @@ export class CentreOrders {
     return [...this.#queued.values()].reduce((sum, { size }) => sum + size, 0);
   }
 
+  /** Number of orders that a site has not received yet. */
+  waitingFor(site: string): number {
+    return this.#queued.get(site)?.size ?? 0;
+  }
+
   async start(): Promise<void> {
     await this.#host.shared.follow(['order-queue'], (change) => {
       const [, site = '', id = ''] = change.type === 'put' ? change.entry.key : change.key;

@@ -8,6 +8,7 @@ import { orderMethods } from './order-methods.ts';
 /** Opens the orders of a centre. */
 export function openCentreOrders(context: CentreContext): CentrePartContribution {
   const orders = new CentreOrders(context);
+  context.sites.complete({ waitingOrdersOf: (site) => orders.waitingFor(site) });
   context.links.onConnected((site, caller) => orders.giveAll(site, caller));
   context.ingest.on('order', {
     operations: (entry) => orders.operationsOf(entry),

@@ -93,6 +93,7 @@ export type {
   PillarProvider,
   PillarRequest,
 } from './pillar.ts';
+export type { JoinedSite, ReportedRelease, SiteDetails, SiteDirectory } from './sites.ts';
 export type { TopsProvider } from './tops.ts';
 export type {
   ExplainRequest,

@@ -7,6 +7,7 @@ import type {
   NamedCommands,
   PillarApi,
   ReactionsApi,
+  SiteDirectory,
   TopsProvider,
 } from '../api/index.ts';
 import type { Audit } from '../audit/index.ts';
@@ -60,4 +61,6 @@ export const masterServices = {
   pillar: defineService<PillarApi>('pillar'),
   /** Reactions part of the master's interface. An extension provides this service. */
   reactions: defineService<ReactionsApi>('reactions'),
+  /** Sites of this centre. An extension provides this service. */
+  sites: defineService<SiteDirectory>('sites'),
 };

@@ -1,7 +1,15 @@
 /** Collects the data of the status page that the user may read. */
 
 import type { Explanation } from '#acl';
-import type { Denial, KeyInfo, MasterApi, MasterStatus, UserApi } from '#master';
+import type {
+  Denial,
+  JoinedSite,
+  KeyInfo,
+  MasterApi,
+  MasterStatus,
+  SiteDirectory,
+  UserApi,
+} from '#master';
 import type { ServedMaster } from '../context.ts';
 import type { MinionSince, RateSeries, StatusHistory } from './status-history.ts';
 
@@ -20,6 +28,8 @@ export interface Overview {
   readonly bridge?: Readonly<Record<string, number>>;
   /** Pending keys. Requires the right to `key.list_all`. */
   readonly pending?: PendingKeys;
+  /** Joined sites, if this master is a centre. Requires full rights. */
+  readonly sites?: readonly JoinedSite[];
   /** Denied signals whose tags the user may read. */
   readonly denials: readonly Denial[];
 }
@@ -44,6 +54,8 @@ export async function overviewOf(
     user.permits('runner', 'jobs.active'),
     user.permits('wheel', 'key.list_all'),
   ]);
+  const { sites } = views;
+  const seesSites = sites !== undefined && (await user.describeMaster()).hasFullRights;
   const status = await views.status.get();
   const bridge = status.extensions?.bridge;
   return {
@@ -54,6 +66,7 @@ export async function overviewOf(
     ...(seesJobs ? { jobs: await master.jobs.active() } : {}),
     ...(seesJobs && bridge !== undefined ? { bridge } : {}),
     ...(seesKeys ? { pending: await pendingKeys(views, user) } : {}),
+    ...(seesSites ? { sites: await sites.get() } : {}),
     denials: await readableDenials(master, user),
   };
 }
@@ -157,10 +170,17 @@ export interface SharedViews {
   readonly minions: CachedValue<readonly MinionSince[]>;
   /** Pending keys. */
   readonly pending: CachedValue<readonly KeyInfo[]>;
+  /** Joined sites. `undefined` if this master is not a centre. */
+  readonly sites: CachedValue<readonly JoinedSite[]> | undefined;
 }
 
-export function createSharedViews(master: ServedMaster, history: StatusHistory): SharedViews {
+export function createSharedViews(
+  master: ServedMaster,
+  history: StatusHistory,
+  sites?: SiteDirectory,
+): SharedViews {
   return {
+    sites: sites && new CachedValue(async () => sites.joinedSites(), freshMs),
     history,
     status: new CachedValue(() => master.status(), freshMs),
     minions: new CachedValue(() => history.minions(), freshMs),

@@ -1,10 +1,11 @@
 /** The pages: status, log-in, and the explanation of a denied signal. */
 
 import type { Explanation } from '#acl';
-import type { Denial } from '#master';
+import type { Denial, SiteDetails } from '#master';
 import { type Html, html } from './html.ts';
 import type { Overview } from './overview.ts';
 import { type PageLinks, renderSections } from './sections.ts';
+import { siteContent } from './sites.ts';
 
 /**
  * Returns the status page with everything that the user may read.
@@ -74,6 +75,11 @@ export function explanationPage(
 <p>${decision.effect === 'allow' ? 'The signal would now be permitted' : 'The signal would now be denied'} by <code>${decision.rule}</code>: ${decision.reason}</p>
 ${decision.effect === 'allow' ? undefined : rules}</main>`,
   );
+}
+
+/** Returns the page about one site of this centre. */
+export function sitePage(base: string, site: SiteDetails): Html {
+  return renderDocument(base, `Site ${site.name}`, siteContent(site, base));
 }
 
 function renderDocument(base: string, title: string, body: Html): Html {

@@ -3,7 +3,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { literalGlob } from '#acl';
-import { AuthenticationError, type Login } from '#master';
+import { AuthenticationError, type Login, masterServices } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import { linkSignals } from '#runtime';
 import {
@@ -25,7 +25,7 @@ import { isCrossSite, sessionCookie } from '../session-token.ts';
 import { icon, script, style } from './assets.ts';
 import type { Html } from './html.ts';
 import { createSharedViews, explainDenial, overviewOf } from './overview.ts';
-import { explanationPage, loginPage, statusPage } from './pages.ts';
+import { explanationPage, loginPage, sitePage, statusPage } from './pages.ts';
 import {
   assetSchema,
   decideSchema,
@@ -34,6 +34,7 @@ import {
   pageLogoutSchema,
   pageSchema,
   sectionsSchema,
+  siteSchema,
 } from './schemas.ts';
 import { streamSections } from './section-stream.ts';
 import { StatusHistory } from './status-history.ts';
@@ -77,7 +78,8 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
   const base = `${options.rootPrefix}/status`;
   const history = new StatusHistory(master);
   history.start(closing);
-  const views = createSharedViews(master, history);
+  const sites = options.extensionHost?.find(masterServices.sites);
+  const views = createSharedViews(master, history, sites);
   const show: RouteHandlerMethod = async (request, reply) => {
     const caller = await tryCaller(context, request);
     if (caller === undefined) return sendPage(reply, loginPage(base, options.eauths));
@@ -97,6 +99,19 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
         const found = await explainDenial(master, user, minion, tag);
         if (found === undefined) throw new SaltApiError('ERR_HTTP_UNKNOWN', 'denial not found');
         return sendPage(reply, explanationPage(base, found));
+      },
+    },
+  });
+  addRoute(app, '/status/site', {
+    GET: {
+      schema: siteSchema,
+      handle: async (request, reply) => {
+        const { user } = await requireSession(context, request);
+        const name = queryOf(request.url).get('name') ?? '';
+        await user.requireFullRights('site.show');
+        const site = await sites?.siteDetails(name);
+        if (site === undefined) throw new SaltApiError('ERR_HTTP_UNKNOWN', 'site not found');
+        return sendPage(reply, sitePage(base, site));
       },
     },
   });

@@ -30,6 +30,14 @@ export const explainSchema: FastifySchema = describeRoute({
   answerTypes: ['text/html'],
 });
 
+export const siteSchema: FastifySchema = describeRoute({
+  summary: 'HTML page about a site of this centre; requires full rights',
+  access: 'session',
+  query: { name: htmlText },
+  answer: htmlText,
+  answerTypes: ['text/html'],
+});
+
 export const sectionsSchema: FastifySchema = describeRoute({
   summary: 'Server-sent events with the sections of the status page that have changed',
   access: 'session',

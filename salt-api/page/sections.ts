@@ -4,7 +4,9 @@ import { createHash } from 'node:crypto';
 import type { Denial, KeyInfo, MasterApi } from '#master';
 import { type Html, html } from './html.ts';
 import { memoizeByObject, type Overview } from './overview.ts';
+import { sitesSection } from './sites.ts';
 import type { MinionSince } from './status-history.ts';
+import { timeElement } from './time-element.ts';
 
 type JobProgress = Awaited<ReturnType<MasterApi['jobs']['active']>>[number];
 
@@ -49,7 +51,7 @@ const maxListed = 200;
 
 /** Returns the sections by id, in the order of the page. */
 export function renderSections(overview: Overview, places: PageLinks): ReadonlyMap<string, Html> {
-  const { minions, jobs, bridge, pending, denials, rates } = overview;
+  const { minions, jobs, bridge, pending, denials, rates, sites } = overview;
   const found = new Map<string, Html>([
     ['master', masterSection(overview)],
     [
@@ -60,6 +62,7 @@ export function renderSections(overview: Overview, places: PageLinks): ReadonlyM
   if (pending !== undefined) found.set('keys', keysSection(pending, places));
   if (jobs !== undefined) found.set('jobs', jobsSection(jobs));
   if (bridge !== undefined) found.set('bridge', bridgeSection(bridge));
+  if (sites !== undefined) found.set('sites', sitesSection(sites, places.base));
   if (minions !== undefined) found.set('minions', minionsSection(minions));
   found.set('denials', denialsSection(denials, places));
   return found;
@@ -188,10 +191,4 @@ function denialsSection(denials: readonly Denial[], { base }: PageLinks): Html {
   const table = html`<div class="wide"><table><thead><tr><th scope="col">Minion</th><th scope="col">Tag</th><th scope="col">Times</th><th scope="col">Last</th><th scope="col">Why</th></tr></thead>
 <tbody>${rows}</tbody></table></div>`;
   return html`<h2>Denied signals (${denials.length})</h2>${denials.length === 0 ? html`<p>None.</p>` : table}`;
-}
-
-/** Returns a time in UTC. The script of the page converts it to the reader's local time. */
-function timeElement(at: number): Html {
-  const text = new Date(at).toISOString();
-  return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')} UTC</time>`;
 }

@@ -2642,4 +2642,9 @@ export const catalogue: readonly Threat[] = [
       'edge/consistency.test.ts: EDGE-C11 and EDGE-C12: the authority ends with valid_offline, with any clock and any restarts',
     ],
   },
+  {
+    id: 'H-497',
+    threat: 'a user without full rights reads the state of sites on the status page',
+    tests: ['edge/status-page.test.ts: only users with full rights see sites, as with site list'],
+  },
 ];

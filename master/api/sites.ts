@@ -1,0 +1,70 @@
+/** Sites of a centre, for the status page. The extension `site-centre` provides the service. */
+
+/** Release of a site, as the site reported it last. */
+export interface ReportedRelease {
+  /** Version in use. 0: none. */
+  readonly version: number;
+  /** Time of the report, in milliseconds since 1970. */
+  readonly at: number;
+  /**
+   * State with respect to the release that was published last: `current`, `refused`, `behind` or
+   * `waiting`. `undefined` if no release has been published.
+   */
+  readonly progress: string | undefined;
+  /** Release that the site refused last. */
+  readonly failed?:
+    | { readonly version: number; readonly code: string; readonly message: string }
+    | undefined;
+}
+
+/** Site that has joined the centre. */
+export interface JoinedSite {
+  readonly name: string;
+  readonly isConnected: boolean;
+  /** Time of the last message, in milliseconds since 1970. */
+  readonly lastContactAt: number | undefined;
+  /** Age of the last contact: `recent`, `hour`, `day`, `week`, `older` or `never`. */
+  readonly contactAge: string;
+  /** Version of saltbridge at the last connection. */
+  readonly version: string | undefined;
+  readonly release: ReportedRelease | undefined;
+}
+
+/** Site with all that the centre knows about it. */
+export interface SiteDetails extends Omit<JoinedSite, 'contactAge'> {
+  /** `invited`, `joined` or `revoked`. */
+  readonly state: string;
+  readonly joinedAt: number | undefined;
+  readonly address: string | undefined;
+  /** Clock of the site minus clock of the centre at the last connection, in milliseconds. */
+  readonly clockDifferenceMs: number | undefined;
+  /** Received entries of the log by class, and the time of the last one by the clock of the site. */
+  readonly log: Readonly<
+    Record<
+      string,
+      {
+        readonly sequence: number;
+        readonly ms: number;
+        readonly dropped: number;
+        readonly refused: number;
+      }
+    >
+  >;
+  /** Minions of the site by presence, and the times of the oldest and the latest facts. */
+  readonly minions: {
+    readonly present: number;
+    readonly absent: number;
+    readonly oldestAt: number | undefined;
+    readonly latestAt: number | undefined;
+  };
+  /** Number of orders that the site has not received yet. */
+  readonly waitingOrders: number;
+}
+
+/** Sites of a centre. Callers must check rights. */
+export interface SiteDirectory {
+  /** Returns all joined sites, by name. */
+  joinedSites(): readonly JoinedSite[];
+  /** Returns a site, or `undefined` if it does not exist. */
+  siteDetails(name: string): Promise<SiteDetails | undefined>;
+}
