@@ -357,7 +357,7 @@ test('a run with too many states or bytes is refused', (t) => {
   const large = Object.fromEntries(
     Array.from({ length: 5 }, (_, at) => [`/f${at}`, { content: 'x'.repeat(1_000_000) }]),
   );
-  isRefused(t, config({ files: large }), /together exceed \d+ bytes/);
+  isRefused(t, config({ files: large }), /more than \d+ bytes in total/);
 });
 
 test('the files of a run share one limit of bytes and of tags', (t) => {
@@ -371,7 +371,7 @@ test('the files of a run share one limit of bytes and of tags', (t) => {
   const depth = (levels: number, text: string): string =>
     `${'{{#a}}'.repeat(levels)}${text}${'{{/a}}'.repeat(levels)}`;
   // A file renders 2,000 bytes 1,000 times, or 12,221 tags without output.
-  isRefused(t, files(3, depth(3, 'x'.repeat(2_000))), /: content: .* exceed 4194304 bytes/);
+  isRefused(t, files(3, depth(3, 'x'.repeat(2_000))), /: content: .* more than 4194304 bytes/);
   isRefused(t, files(9, depth(4, '')), /: content: .* render more than 100000 tags/);
 });
 
@@ -401,7 +401,7 @@ test('a service watches each state once, and its watches count as bytes of the r
   const watched = one.at(-1)?.args.watch;
   t.is(Array.isArray(watched) ? watched.length : 0, names.length);
   const services = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`s${at}`, often]));
-  isRefused(t, config({ files, services: { systemd: services } }), /together exceed \d+ bytes/);
+  isRefused(t, config({ files, services: { systemd: services } }), /more than \d+ bytes in total/);
 });
 
 test('labels of states count as bytes of the run', (t) => {
@@ -412,7 +412,7 @@ test('labels of states count as bytes of the run', (t) => {
   isRefused(
     t,
     { configSets: { default: [name] }, [name]: { commands } },
-    /together exceed \d+ bytes/,
+    /more than \d+ bytes in total/,
   );
 });
 
