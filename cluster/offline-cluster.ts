@@ -1,6 +1,6 @@
 /**
- * Creates, joins and leaves clusters, and begins the log of a cluster again. The master must not be
- * running.
+ * Creates, joins and leaves clusters, and creates a new log for a cluster whose log was lost. The
+ * master must not be running.
  */
 
 import { createHash, randomBytes } from 'node:crypto';

@@ -22,7 +22,9 @@ interface UnplannedPattern extends Listening {
  */
 export interface SignalPlan {
   readonly rules: readonly PlannedRule[];
-  /** Patterns for tags that minions or the master emit without a rule. */
+  /**
+   * Patterns whose tags need no rule: the master emits them itself, or every minion may emit them.
+   */
   readonly needless: readonly Listening[];
   /** Patterns that match more tags than their proposed rule permits. */
   readonly narrowed: readonly UnplannedPattern[];
@@ -42,7 +44,7 @@ const lifecycleTags: ReadonlySet<string> = new Set(['minion_start', 'minion_ping
 const stateResults = 'salt/state_result/';
 const maxTagLength = 512;
 
-/** Example of each kind of tag that the master or a minion emits without a rule. */
+/** An example of each kind of tag that needs no rule. */
 const ownTags: readonly string[] = [
   'salt/auth',
   'salt/key',
@@ -131,14 +133,14 @@ function grant(pattern: string, begin: string): Verdict {
     : { kind: 'grant', tag: pattern };
 }
 
-/** Whether a pattern also matches tags that are emitted without a rule. */
+/** Whether a pattern also matches tags that need no rule. */
 function reachesOwn(pattern: string): boolean {
   return ownTags.some(compileGlob(pattern));
 }
 
 /**
- * Whether a tag is emitted without a rule.
- * @param begin the tag, or the beginning that all matching tags have
+ * Whether a tag needs no rule: the master emits it itself, or every minion may emit it.
+ * @param begin the tag, or the literal prefix of a pattern
  */
 function isOwn(begin: string, isLiteral: boolean): boolean {
   if (isLiteral) return lifecycleTags.has(begin) || isReservedTag(begin);

@@ -71,7 +71,7 @@ export const edgeLimits = defineLimits('edge', {
     code: 'ERR_SITE_MESSAGE',
   },
   describedPacks: {
-    unit: 'packs of releases with digests in memory',
+    unit: 'packs of releases whose digests are in memory',
     owner: 'none',
     total: 256,
     effect: 'The digests of the least recently used pack are computed again.',

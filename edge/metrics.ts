@@ -76,7 +76,7 @@ export function centreFamilies({
       {
         type: 'gauge',
         name: 'sites_by_contact',
-        help: 'Joined sites by the time since their last contact: recent (at most 10 minutes), hour, day, week (at most that long), older, never.',
+        help: 'Joined sites by the time since their last contact: recent (at most 10 minutes), hour, day, week (at most one hour, day or week), older, never.',
         label: 'contact',
       },
       contacts,

@@ -63,8 +63,8 @@ async function receive(
 }
 
 /**
- * Counts the bytes of request bodies for the client's address, until the request is answered or the
- * connection ends.
+ * Returns a function that counts bytes of a request body toward the budget of the client's address.
+ * When the response closes, the bytes no longer count.
  */
 function holderOf(
   { anonymousBodyBudget: openBodies, connections }: ApiContext,

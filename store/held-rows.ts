@@ -203,14 +203,14 @@ export class HeldRows {
     return [{ op: 'put', key: this.#key(id), value, ifRevision }];
   }
 
-  /** Returns a condition that makes a write fail if another process performs the work. */
+  /** Returns a condition that makes a write fail if the work is assigned to another process. */
   condition(id: string): RowOperation[] {
     return [{ op: 'require', key: this.#key(id), ifRevision: this.#ownRevision(id) }];
   }
 
   /**
-   * Returns the operation that deletes the row. The write fails if another process performs the
-   * work.
+   * Returns the operation that deletes the row. The write fails if the work is assigned to another
+   * process.
    */
   end(id: string): RowOperation[] {
     return [{ op: 'delete', key: this.#key(id), ifRevision: this.#ownRevision(id) }];

@@ -57,11 +57,11 @@ export interface YamlOptions {
   readonly maxNodes?: number;
   /** Maximum nesting depth. Default: 100. */
   readonly maxDepth?: number;
-  /** Marks of late values in the text. Default: the text has none. */
+  /** Prefixes of the marks in the text. Default: the text has no marks. */
   readonly marks?: TextMarks | undefined;
 }
 
-/** Beginnings of the marks that stand for late values in a text. */
+/** Prefixes of the marks in a text. Each mark is the place of a late value. See python/late.ts. */
 export interface TextMarks {
   readonly text: string;
   /**

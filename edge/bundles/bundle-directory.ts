@@ -47,7 +47,7 @@ const SwitchSchema = Type.Object({
   minions: Type.Array(Type.String()),
 });
 
-/** Switch to another version, before the check of the new bundle has confirmed the switch. */
+/** Switch to another version that has not been confirmed by the check of the new bundle yet. */
 export type PendingSwitch = Readonly<Static<typeof SwitchSchema>>;
 
 const FailureSchema = Type.Object({
@@ -406,7 +406,7 @@ export async function readContent(
       if (piece === undefined) break;
       pieces.push(piece);
       missing -= piece.length;
-      if (missing < 0) throw refuse('the manifest is longer than the metadata state');
+      if (missing < 0) throw refuse('the manifest is longer than the metadata permit');
     }
   } finally {
     stream.destroy();

@@ -10,15 +10,12 @@ import { bundleBounds, Sha256 } from './manifest.ts';
 export const partBytes = 65_536;
 
 /**
- * Maximum number of parts of a pack whose digests are sent. A larger pack is sent without the
- * digests of its parts.
+ * Maximum number of digests in the description of a pack. If a pack has more parts, its description
+ * contains no digests of parts.
  */
 export const maxPartDigests = 512;
 
-/**
- * Maximum size of the packs of a release that a reply contains, in bytes. A site reads larger packs
- * in parts.
- */
+/** Maximum total size of the packs in a reply, in bytes. A site reads larger packs in parts. */
 export const maxInlineBytes = 16_384;
 
 /** Maximum size of a metadata file, in bytes. It ensures that the file fits into one message. */
@@ -30,7 +27,9 @@ const strict = { additionalProperties: false };
 export const metadataName = /^(?:[1-9]\d{0,8}\.(?:root|snapshot|targets)|timestamp)\.json$/;
 
 /**
- * Request to read a metadata file that the reply to an {@link updateMessage} lacks. The reply has no `bytes` if the file does not exist. */
+ * Reads a metadata file that the reply to an {@link updateMessage} did not contain. The reply has
+ * no `bytes` if the file does not exist.
+ */
 export const metadataMessage = defineMessage({
   name: 'bundle.metadata',
   sender: 'site',
@@ -62,9 +61,12 @@ export type InlinePack = Readonly<Static<typeof InlinePackSchema>>;
 const UpdateSchema = Type.Object({
   /** Metadata files. See metadata-body.ts. */
   metadata: Bytes,
-  /** Number of the stated metadata files that form the dictionary of `metadata`. */
+  /** Number of files in the request's `known` that form the dictionary of `metadata`. */
   known: Type.Integer({ minimum: 0, maximum: 3 }),
-  /** Whether the packs replace the stated bundle. Otherwise they have no dictionary. */
+  /**
+   * Whether the dictionary of the packs consists of files of the bundle `from`. Otherwise the packs
+   * have no dictionary.
+   */
   isDelta: Type.Boolean(),
   manifest: Type.Union([InlinePackSchema, PackSchema]),
   /** Pack of the new files. Absent if the former bundle contains all files. */

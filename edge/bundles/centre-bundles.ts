@@ -262,8 +262,8 @@ class CentreBundles {
   }
 
   /**
-   * Returns a target for each ring of the release. Also returns a target for each ring of another
-   * release: the latest one that all rings have installed.
+   * Returns a target for each ring of the release, and for each ring of the latest release that all
+   * rings have installed.
    */
   #targetsOf(release: Release): readonly ReleaseTarget[] {
     const { proven } = this.#releases;
@@ -317,7 +317,10 @@ class CentreBundles {
     await this.#objects.keepOnly(digests);
   }
 
-  /** Notifies each connected site of the release that it must install, unless it knows it. */
+  /**
+   * Notifies each connected site of the release that it must install. Skips sites that were already
+   * notified of this release.
+   */
   #notifySites(): void {
     const { sites, links } = this.#context;
     for (const site of sites.joined) {

@@ -29,8 +29,8 @@ export class PackFetcher {
   }
 
   /**
-   * Reads the missing parts of a pack and verifies its digest. The content of an inline pack is
-   * verified by the caller, as that of each pack.
+   * Reads the missing parts of a pack and verifies the digest of the pack. Does nothing for an
+   * inline pack. The caller must verify the decompressed content of every pack.
    * @throws EdgeError ERR_BUNDLE_CONTENT, ERR_SITE_LINK
    */
   async fetch(pack: InlinePack | Pack, signal?: AbortSignal): Promise<void> {

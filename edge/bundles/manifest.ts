@@ -42,8 +42,8 @@ const ManifestSchema = Type.Object(
     /** Milliseconds since 1970. */
     createdAt: Type.Integer({ minimum: 0 }),
     /**
-     * Maximum time without contact to the centre, in seconds. Later, orders and credentials of the
-     * centre are invalid.
+     * Maximum time without contact to the centre, in seconds. After this time, orders and
+     * credentials of the centre are invalid.
      */
     validOfflineSeconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 31_536_000 })),
     /** Lowest version of saltbridge that can install the bundle. */
@@ -62,8 +62,8 @@ export type Manifest = Readonly<Omit<Static<typeof ManifestSchema>, 'files'>> & 
 const check = compileSchema(ManifestSchema);
 
 /**
- * Names at the top of a bundle. `tree` contains directories of the centre below their absolute
- * paths.
+ * Names at the top of a bundle. `tree` contains directories of the centre. Their paths below `tree`
+ * are their absolute paths at the centre.
  */
 const topNames: ReadonlySet<string> = new Set(['etc', 'tree', 'keys', ordersFile]);
 
@@ -81,7 +81,10 @@ export function requireInnerPath(path: string): void {
     Buffer.byteLength(path) <= bundleBounds.pathBytes;
   if (isInner) return;
   const shown = JSON.stringify(path.slice(0, 200));
-  throw new EdgeError('ERR_BUNDLE_PATH', `the bundle contains the path ${shown}`);
+  throw new EdgeError(
+    'ERR_BUNDLE_PATH',
+    `the bundle contains a file with an invalid path: ${shown}`,
+  );
 }
 
 /** Encodes a manifest. */

@@ -36,8 +36,8 @@ export function knownNames(known: readonly number[]): readonly string[] {
 }
 
 /**
- * Encodes files. Omits files that exceed the maximum size of a body together with the files before
- * them.
+ * Encodes files, in order. Stops before the first file with which the body would exceed its maximum
+ * size.
  */
 export function encodeMetadata({ root, files }: MetadataFiles, dictionary: Uint8Array): Buffer {
   const rows: WireValue[] = [];

@@ -90,8 +90,8 @@ export class PackCache {
   }
 
   /**
-   * Returns the packs with their contents instead of their descriptions, as long as the contents
-   * are not larger than {@link maxInlineBytes} together.
+   * Replaces the descriptions of small packs by their contents. The total size of the contents is
+   * at most {@link maxInlineBytes}; the manifest takes precedence over the files.
    */
   async inlined({ isDelta, manifest, files }: Packs): Promise<PackReply> {
     const isSmall = manifest.length <= maxInlineBytes;

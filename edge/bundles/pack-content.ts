@@ -19,8 +19,9 @@ const maxDictionaryBytes = 32 * 2 ** 20;
 const maxWindowLog = 26;
 
 /**
- * Levels of compression by the size of the contents, in bytes. The search for distant matches costs
- * several times the size of a small delta with many similar lines, for instance of a manifest.
+ * Levels of compression by the size of the contents, in bytes. Small contents are compressed
+ * without the search for distant matches. The search would make a small delta with many similar
+ * lines, such as the delta of a manifest, several times larger.
  */
 const effort = [
   { maxBytes: 2 ** 20, level: 19, distant: 0 },

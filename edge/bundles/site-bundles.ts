@@ -88,8 +88,8 @@ class SiteBundles implements BundleInUse {
   #lastFailure: BundleFailure | undefined;
   #isLeaving = false;
   /**
-   * Whether the site must request everything without a dictionary next, because the files of the
-   * bundle in use or its metadata may be damaged.
+   * Whether the next request must ask for metadata and packs without dictionaries, because the
+   * stored metadata or the files of the bundle in use may be damaged.
    */
   #needsWhole = false;
 
@@ -185,8 +185,8 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Restarts the master. Does not return a promise, because the restart closes this part and would
-   * wait for it.
+   * Starts a restart of the master. Does not return a promise: the restart closes this part, so
+   * this part must not wait for the restart.
    */
   #restart(): void {
     this.#isLeaving = true;
@@ -213,7 +213,7 @@ class SiteBundles implements BundleInUse {
         if (wanted !== undefined) this.#want(wanted);
       })
       .catch((err: unknown) =>
-        this.#host.logger.info({ err }, 'cannot report the bundle in use to the centre'),
+        this.#host.logger.info({ err }, 'cannot report to the centre which bundle is in use'),
       );
   }
 
@@ -250,7 +250,7 @@ class SiteBundles implements BundleInUse {
     this.#report();
   }
 
-  /** Installs the wanted release, until the site uses it or the connection is lost. */
+  /** Tries to install the wanted release until the site uses it or the connection is lost. */
   async #work(): Promise<void> {
     for (let attempt = 0; !this.#isLeaving; attempt++) {
       const base = this.#base;

@@ -21,7 +21,7 @@ import { type ReleaseTarget, readRoot, targetPath } from './tuf-metadata.ts';
 const baseUrl = 'link://centre/metadata';
 
 const fileKey = (name: string): Key => ['bundle', 'tuf', name];
-/** Row with a digest. When the site joined, it received the root metadata with this digest. */
+/** Row with the SHA-256 digest of the root metadata that the site received when it joined. */
 const joinedKey: Key = ['bundle', 'tuf', 'joined'];
 
 const names: readonly string[] = tufRoles.map((role) => `${role}.json`);
@@ -48,7 +48,10 @@ export interface VerifiedTarget extends ReleaseTarget {
 
 /** Metadata that a site has stored. */
 export interface KnownMetadata {
-  /** Versions of the root, the targets and the snapshot, in this order. Missing ones end the list. */
+  /**
+   * Versions of the root, the targets and the snapshot, in this order. The list ends before the
+   * first of these that is missing or damaged.
+   */
   readonly versions: readonly number[];
   readonly files: readonly Uint8Array[];
 }

@@ -195,8 +195,7 @@ export interface VerifiedRoot extends RootContent {
 }
 
 /**
- * Verifies that metadata have enough signatures. A root lists the keys for the role of the
- * metadata.
+ * Verifies that metadata are signed by enough of the keys that the root lists for their role.
  * @throws EdgeError ERR_BUNDLE_SIGNATURE
  */
 export function verify(

@@ -1,12 +1,15 @@
-/** Ages of the last contact with a site. Metrics, the command line and the status page use them. */
+/**
+ * Classes of sites by the time since their last contact. Metrics, the command line and the status
+ * page use these classes.
+ */
 
 const minute = 60_000;
 const hour = 60 * minute;
 const day = 24 * hour;
 
 /**
- * Names of the ages, each with its upper bound in milliseconds. The first age also contains the
- * sites that are connected to another member of a cluster.
+ * Maximum time since the last contact for each class, in milliseconds. The first class also
+ * contains the sites that are connected to another member of a cluster.
  */
 const bounds = {
   recent: 10 * minute,
@@ -16,10 +19,10 @@ const bounds = {
   older: Infinity,
 } as const;
 
-/** Name of an age. `never`: the site has never connected. */
+/** Name of a class. `never`: the site has never connected. */
 export type ContactAge = keyof typeof bounds | 'never';
 
-/** Names of the ages, the most recent first. */
+/** Names of the classes, the most recent first. */
 export const contactAges: readonly ContactAge[] = [
   'recent',
   'hour',
@@ -30,7 +33,7 @@ export const contactAges: readonly ContactAge[] = [
 ];
 
 /**
- * Returns the age of the last contact.
+ * Returns the class of a site.
  * @param lastContactAt time of the last contact, in milliseconds since 1970
  */
 export function contactAgeOf(lastContactAt: number | undefined, now: number): ContactAge {
@@ -39,7 +42,7 @@ export function contactAgeOf(lastContactAt: number | undefined, now: number): Co
   return contactAges.find((age) => age !== 'never' && passed <= bounds[age]) ?? 'older';
 }
 
-/** Returns the number of items of each kind. The result has all kinds. */
+/** Counts the items of each kind. Kinds without items have the count 0. */
 export function countKinds<K extends string>(
   kinds: readonly K[],
   items: Iterable<K>,

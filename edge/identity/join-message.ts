@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import Type, { type Static } from 'typebox';
 import { compileSchema } from '#runtime';
 
-/** Purpose of a site's signature of its ticket. */
+/** Purpose of the signature with which a site signs its ticket. */
 export const joinPurpose = 'saltbridge site join 1';
 
 /** Purpose of the signature with which the centre signs its reply. */

@@ -34,7 +34,7 @@ const Rehomed = Type.Object(
     /** CA of the certificate of the centre, PEM. Absent: the option `ca` of the site. */
     ca: Type.Optional(Type.String()),
     behindProxy: Type.Boolean(),
-    /** Option `centre` of the site when it changed its centre. */
+    /** Value of the option `centre` at the time when the site changed its centre. */
     replaced: Type.String(),
   },
   strict,

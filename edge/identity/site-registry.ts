@@ -152,7 +152,7 @@ export class SiteRegistry {
   /**
    * Stores the key of a site that presents a valid ticket. The proof shows that the site has the
    * private key. The site may repeat the same request.
-   * @param proof the ticket's signature by the site
+   * @param proof signature of the ticket, made with the private key of the site
    * @returns the name of the site
    * @throws EdgeError ERR_SITE_TICKET
    */

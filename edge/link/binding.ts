@@ -11,6 +11,7 @@ export function bindingOf(socket: Duplex): Buffer {
   if (socket instanceof TLSSocket) {
     return socket.exportKeyingMaterial(32, exporterLabel, Buffer.alloc(0));
   }
-  const text = 'the connection does not use TLS here; set behind_proxy at the site';
+  const text =
+    'the connection arrived without TLS; if a proxy ends TLS, set behind_proxy at the site';
   throw new EdgeError('ERR_SITE_MESSAGE', text);
 }

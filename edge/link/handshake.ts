@@ -34,7 +34,10 @@ export const maxHandshakeBytes = 1024;
 /** Size of a random number, in bytes. */
 export const nonceBytes = 32;
 
-/** Label of the keying material of TLS that signatures contain [RFC 5705]. */
+/**
+ * Label with which both sides export keying material from the TLS connection [RFC 5705]. The
+ * signatures cover this material.
+ */
 export const exporterLabel = 'EXPORTER-saltbridge-site-link';
 
 const centrePurpose = 'saltbridge link centre 1';

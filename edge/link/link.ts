@@ -78,7 +78,7 @@ export interface LinkState {
 export interface SiteLink extends LinkCaller {
   readonly state: LinkState;
   /**
-   * Registers the handler for one kind of the centre's requests. Call this method before `start`.
+   * Registers the handler for one kind of request from the centre. Call this method before `start`.
    */
   handle<P extends TSchema, R extends TSchema>(
     message: LinkMessage<P, R>,
@@ -99,7 +99,8 @@ export interface SiteLink extends LinkCaller {
 /** Connections of a centre to its sites. */
 export interface CentreLinks {
   /**
-   * Registers the handler for one kind of sites' requests. Call this method before sites connect.
+   * Registers the handler for one kind of request from sites. Call this method before sites
+   * connect.
    */
   handle<P extends TSchema, R extends TSchema>(
     message: LinkMessage<P, R>,

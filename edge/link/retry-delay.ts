@@ -2,7 +2,9 @@
 
 import { EdgeError } from '../errors.ts';
 
-/** Longest delay before the first attempt, in milliseconds. It doubles with each failure. */
+/**
+ * Longest delay before the first attempt, in milliseconds. Each failure doubles the longest delay.
+ */
 const firstMs = 500;
 
 const longestMs = 120_000;
@@ -13,10 +15,13 @@ const longestMs = 120_000;
  */
 const longestUnreachedMs = 10_000;
 
-/** Number of failures after which the delay does not grow if the centre accepts the site. */
+/**
+ * Number of failures after which the delay stops growing, if the centre accepted the site before
+ * the connection failed.
+ */
 const mostFailuresIfAccepted = 3;
 
-/** Errors of connections that no centre has answered. */
+/** Error codes of connection attempts that did not reach a centre. */
 const unreachedCodes: ReadonlySet<unknown> = new Set([
   'EAI_AGAIN',
   'ECONNREFUSED',
@@ -32,7 +37,7 @@ export class RetryDelay {
   #failures = 0;
   #longestMs = longestMs;
 
-  /** The last connection was stable: the delay begins again. */
+  /** Resets the delay. Called when a connection was stable. */
   reset(): void {
     this.#failures = 0;
     this.#longestMs = longestMs;

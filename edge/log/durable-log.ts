@@ -86,7 +86,7 @@ const rowOverhead = 64;
 const maxValueBytes = 524_288;
 
 /**
- * Maximum size of a field in an entry that is too large, in bytes. Larger fields are replaced by a
+ * Maximum size of a field, in bytes. If an entry is too large, its larger fields are replaced by a
  * text.
  */
 const maxTrimmedField = 1024;

@@ -143,7 +143,7 @@ export class Ingest implements LogIngest {
     if (isBulk && (turn === undefined || turn.slot.isWaiting)) {
       throw new EdgeError(
         'ERR_SITE_LINK',
-        'returns and facts refused: this site does not have its turn; request it first',
+        'returns and facts refused: it is not the turn of this site; request the turn first',
       );
     }
     const items = decodeBatch(bytes);

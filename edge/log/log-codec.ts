@@ -60,7 +60,7 @@ export function decodeBatch(bytes: Uint8Array): readonly SentItem[] {
     throw malformed('its content cannot be decoded within the limits', cause);
   }
   if (!Array.isArray(rows) || rows.length === 0 || rows.length > maxBatchEntries) {
-    throw malformed('the number of its entries is not permitted');
+    throw malformed('it has no entries, or too many');
   }
   const items = rows.map(itemOf);
   for (const [index, item] of items.entries()) {

@@ -9,8 +9,8 @@ import type { EdgePart, SiteContext } from '../parts.ts';
 import type { NewLogEntry, SiteLog } from './log.ts';
 
 /**
- * Maximum number of events that wait for this reader of the event bus. If more events wait, the bus
- * disconnects the reader.
+ * Maximum number of unread events on the event bus. If more events wait for this reader, the bus
+ * disconnects it.
  */
 const unreadEvents = 100_000;
 

@@ -15,8 +15,9 @@ import { type ApprovedPlan, parseApprovedPlans } from './approved-plan-file.ts';
 import type { CentreClock } from './centre-clock.ts';
 
 /**
- * Interval at which the site stores its last contact with the centre, in milliseconds. A restart
- * without the centre then does not end approved plans.
+ * Interval at which the site stores its last contact with the centre, in milliseconds. If the site
+ * restarts while the centre is unreachable, approved plans then remain valid until `valid_offline`
+ * ends.
  */
 const saveIntervalMs = 5000;
 
@@ -99,7 +100,7 @@ export class ApprovedPlans {
       if (stopped.aborted) return;
       this.#host.logger.error(
         { err: error, match },
-        'cannot read events; an approved plan no longer runs at its signal',
+        'cannot read events; signals no longer start an approved plan',
       );
     });
   }

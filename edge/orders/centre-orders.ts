@@ -425,7 +425,7 @@ export class CentreOrders {
   }
 }
 
-/** Right to issue orders: the name that rules with the action `command` use for it. */
+/** Name of the right to issue orders, in rules with the action `command`. */
 const orderRight = 'site.order';
 
 function tryParseResult(text: string): OrderResult | undefined {

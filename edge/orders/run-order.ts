@@ -41,7 +41,7 @@ export async function checkOrderRights(host: ExtensionHost, order: Order): Promi
   }
 }
 
-/** Name of the right to enrol machines, in rules of the action `command`. */
+/** Name of the right to enrol machines, in rules with the action `command`. */
 const enrolRight = 'bridge.enroll.create';
 
 function denied(reason: string): EdgeError {

@@ -93,7 +93,7 @@ class SiteOrders {
     await this.#host.state.write([{ op: 'put', key, value, ifRevision: 0 }]);
     this.#host.logger.info(
       { order: order.id, kind: order.work.kind, by: order.by.name },
-      'order of the centre accepted',
+      'accepted an order from the centre',
     );
     this.#run(order, row);
     return { state: 'accepted' };

@@ -30,7 +30,7 @@ export class UpdateStreams {
   /**
    * Starts or finds a run, and sends its updates. The limit of streams is checked before the run
    * starts.
-   * @param token - token toward whose limit of streams this stream counts
+   * @param token - token of the caller. Each token has a maximum number of open streams
    * @param begin - starts or finds the run
    * @param first - returns the first line of the stream
    * @throws BridgeError ERR_COMMAND_BUSY, and errors of `begin`

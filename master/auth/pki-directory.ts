@@ -38,7 +38,9 @@ export interface KeyFiles {
    */
   readAll(place: KeyState): Map<string, KeyFile> | Promise<Map<string, KeyFile>>;
   read(place: KeyState, id: string): Promise<KeyFile | undefined>;
-  /** Stores a key. This and the following changes are durable when their promises resolve. */
+  /**
+   * Stores a key. When the promise of `write`, `move` or `remove` resolves, the change is on disk.
+   */
   write(place: KeyState, id: string, pem: string): Promise<void>;
   move(from: KeyState, to: KeyState, id: string): Promise<void>;
   remove(place: KeyState, id: string): Promise<void>;

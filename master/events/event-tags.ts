@@ -14,7 +14,10 @@ export const tags = {
     `salt/job/${jid}/sub/${minionId}/error/${fun}`,
   presencePresent: 'salt/presence/present',
   presenceChange: 'salt/presence/change',
-  /** Event of a minion that no rule permits. The tag is published once per burst of such events. */
+  /**
+   * A minion sent an event that no rule permits. The tag is published once per burst of such
+   * events.
+   */
   signalDenied: (minionId: string): string => `saltbridge/denied/${minionId}`,
   /** A reaction was not executed. */
   reaction: (kind: 'dropped' | 'denied'): string => `saltbridge/reaction/${kind}`,

@@ -61,7 +61,9 @@ export class TracedGrains implements FactSource {
   readonly #reads: GrainReads;
   readonly #marks: PrintedMarks | undefined;
 
-  /** @param marks - marks of the rendering. Default: no grain is late */
+  /**
+   * @param marks - marks of the rendering. Without marks, grains are never returned as late values
+   */
   constructor(grains: WireMap, reads: GrainReads, marks?: PrintedMarks) {
     this.#grains = grains;
     this.#facts = factsOf(grains);

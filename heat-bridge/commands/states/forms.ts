@@ -52,7 +52,10 @@ function isPlainPath(given: string): boolean {
 /** Returns the target of a link, which may be relative. */
 export function requireLinkTarget(given: string, place: string): string {
   if (given !== '' && given.length <= maxPath && !controlForm.test(given)) return given;
-  throw configError(place, 'must be the target of a symbolic link: a path without line breaks');
+  throw configError(
+    place,
+    'must be a path without line breaks, to which the symbolic link will point',
+  );
 }
 
 /**
