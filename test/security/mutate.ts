@@ -38,6 +38,8 @@ interface Outcome {
    * Titles of failed tests, each followed by AVA's report. Tests that ran out of time are included.
    */
   readonly failed: readonly string[];
+  /** Titles of skipped tests. Each names the program that this machine lacks. */
+  readonly skipped: readonly string[];
 }
 
 /** A copy of the repository in which files can be changed and restored. */
@@ -68,7 +70,10 @@ class Copy {
   /** Runs the named tests of a file in the current state of the copy. */
   async test(file: string, titles: readonly string[]): Promise<Outcome> {
     const program = path.join(root, 'node_modules', 'ava', 'entrypoints', 'cli.mjs');
-    const named = titles.map((title) => `--match=${patternOf(title)}`);
+    // The title of a skipped test also says what the test needs.
+    const named = titles
+      .flatMap((title) => [title, `${title} (needs \${program})`])
+      .map((title) => `--match=${patternOf(title)}`);
     return readReport(await this.#run([program, '--no-worker-threads', ...named, file]));
   }
 
@@ -109,26 +114,47 @@ function readReport(report: string): Outcome {
   return {
     passed: behind(/^ {2}✔ /).map((title) => title.replace(/ \((\d[\d.]*(ms|s|m) ?)+\)$/, '')),
     failed: behind(/^ {2}(✘ \[fail\]:|◌) /),
+    skipped: behind(/^ {2}- \[skip\] /),
   };
 }
 
-/** Returns what is wrong with an outcome. Empty if the tests noticed the mutation. */
-function problemsOf({ red }: Mutation, { passed, failed }: Outcome): string[] {
+/** Judges the tests of a mutation. They must have failed. */
+function judgeSpoiled({ red }: Mutation, { passed, failed, skipped }: Outcome): Findings {
   const unnoticed = red.filter(
     (written) =>
       passed.some((title) => isTitle(written, title)) ||
       !failed.some((line) => isTitle(`${written}\${message}`, line)),
   );
-  return unnoticed.map((title) => `not red: ${title}`);
+  return findingsOf('not red', unnoticed, skipped);
+}
+
+/** Separates titles of skipped tests from other titles. */
+function findingsOf(
+  problem: string,
+  titles: readonly string[],
+  skipped: readonly string[],
+): Findings {
+  const isSkipped = (title: string): boolean =>
+    skipped.some((line) => isTitle(`${title} (needs \${program})`, line));
+  const others = titles.filter((title) => !isSkipped(title));
+  return {
+    problems: others.map((title) => `${problem}: ${title}`),
+    skipped: titles.filter(isSkipped),
+  };
 }
 
 /** A task that runs in a copy. */
 type Task = (copy: Copy) => Promise<Report>;
 
-interface Report {
-  readonly what: string;
+interface Findings {
   /** Problems that were found. Empty if the result is as expected. */
   readonly problems: readonly string[];
+  /** Titles of tests that this machine cannot run. */
+  readonly skipped: readonly string[];
+}
+
+interface Report extends Findings {
+  readonly what: string;
 }
 
 /**
@@ -138,46 +164,48 @@ interface Report {
 function unspoiled(file: string, mutations: readonly Mutation[]): Task {
   const titles = [...new Set(mutations.flatMap(({ red }) => red))];
   return async (copy) => {
-    const { passed, failed } = await copy.test(file, titles);
+    const { passed, failed, skipped } = await copy.test(file, titles);
     const missing = titles.filter((written) => !passed.some((title) => isTitle(written, title)));
-    const problems = [...failed, ...missing.map((title) => `did not pass: ${title}`)];
-    return { what: `${''.padEnd(14)} ${file} without any mutation`, problems };
+    const findings = findingsOf('did not pass', missing, skipped);
+    const what = `${''.padEnd(14)} ${file} without any mutation`;
+    return { what, ...findings, problems: [...failed, ...findings.problems] };
   };
 }
 
 function spoiled(mutation: Mutation): Task {
   return async (copy) => {
     const { name, rows, what } = mutation;
-    const problems = await problemsIn(copy, mutation);
-    return { what: `${rows.join(' ').padEnd(14)} ${what} (${name})`, problems };
+    const findings = await findingsIn(copy, mutation);
+    return { what: `${rows.join(' ').padEnd(14)} ${what} (${name})`, ...findings };
   };
 }
 
 /**
- * Returns the problems of a mutation. If its patch cannot be applied, this is reported as a problem
+ * Returns the findings of a mutation. If its patch cannot be applied, this is reported as a problem
  * and the other mutations still run.
  */
-async function problemsIn(copy: Copy, mutation: Mutation): Promise<readonly string[]> {
+async function findingsIn(copy: Copy, mutation: Mutation): Promise<Findings> {
   try {
-    return problemsOf(mutation, await copy.with(mutation));
+    return judgeSpoiled(mutation, await copy.with(mutation));
   } catch (error) {
-    return [error instanceof Error ? error.message : String(error)];
+    const problem = error instanceof Error ? error.message : String(error);
+    return { problems: [problem], skipped: [] };
   }
 }
 
-/**
- * Runs tasks in a copy until the queue is empty.
- * @returns the number of tasks with problems
- */
-async function work(copy: Copy, queue: Task[]): Promise<number> {
-  let failures = 0;
+/** Runs tasks in a copy until the queue is empty, and returns their reports. */
+async function work(copy: Copy, queue: Task[]): Promise<readonly Report[]> {
+  const reports: Report[] = [];
   for (let task = queue.shift(); task !== undefined; task = queue.shift()) {
-    const { what, problems } = await task(copy);
-    print(`${problems.length === 0 ? 'ok    ' : 'FAILED'}  ${what}`);
+    const report = await task(copy);
+    const { what, problems, skipped } = report;
+    const result = skipped.length === 0 ? 'ok    ' : 'skip  ';
+    print(`${problems.length === 0 ? result : 'FAILED'}  ${what}`);
+    for (const title of skipped) print(`        skipped: ${title}`);
     for (const problem of problems) print(`        ${problem}`);
-    if (problems.length > 0) failures += 1;
+    reports.push(report);
   }
-  return failures;
+  return reports;
 }
 
 function print(line: string): void {
@@ -200,10 +228,11 @@ try {
     ),
     ...mutations.map(spoiled),
   ];
-  const failures = await Promise.all(copies.map((copy) => work(copy, queue)));
-  const total = failures.reduce((sum, count) => sum + count, 0);
-  print(`${mutations.length} protections taken out, ${total} problems`);
-  process.exitCode = total === 0 && mutations.length > 0 ? 0 : 1;
+  const reports = (await Promise.all(copies.map((copy) => work(copy, queue)))).flat();
+  const failures = reports.filter(({ problems }) => problems.length > 0).length;
+  const skips = reports.filter(({ skipped }) => skipped.length > 0).length;
+  print(`${mutations.length} protections taken out, ${failures} problems, ${skips} skipped`);
+  process.exitCode = failures === 0 && mutations.length > 0 ? 0 : 1;
 } finally {
   for (const copy of copies) copy.remove();
 }
