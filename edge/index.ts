@@ -20,6 +20,7 @@ export { currentBundle, revertBundle, withBundle } from './bundles/with-bundle.t
 export { openCentre } from './centre-extension.ts';
 export { edgeErrors } from './errors.ts';
 export type { InputsOfSites } from './facts/centre-inputs.ts';
+export { describeBasis } from './facts/facts-target.ts';
 export { type JoinOptions, type JoinReceipt, joinSite } from './identity/join.ts';
 export type { SiteDetails } from './identity/site-methods.ts';
 export type { IssuedTicket, SiteInfo } from './identity/site-registry.ts';

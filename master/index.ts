@@ -189,6 +189,7 @@ export {
   SlowPatternRunner,
   SlowPatterns,
   separateKeywords,
+  TargetResolver,
 } from './jobs/index.ts';
 export {
   type BareMasterOptions,

@@ -13,9 +13,14 @@ interface OrderOptions extends CommonOptions {
   /** Validity in seconds. */
   readonly valid?: number;
   readonly wait?: boolean;
+  /** Compound target over the facts that the sites have reported. */
+  readonly facts?: string;
 }
 
-type TargetOptions = OrderOptions & { readonly target: string; readonly targetType?: string };
+interface TargetOptions extends OrderOptions {
+  readonly target: string;
+  readonly targetType?: string;
+}
 
 /** Adds the subcommands for orders. */
 export function addOrders(site: Command, context: CommandContext): void {
@@ -44,11 +49,15 @@ function withTargetOptions(command: Command): Command {
         'minions at each site: a glob on ids, unless -T is given',
         '*',
       )
-      .option('-T, --target-type <type>', 'target type, as in Salt: list, compound, …'),
+      .option('-T, --target-type <type>', 'target type, as in Salt: list, compound, …')
+      .option(
+        '--facts <target>',
+        'select minions by a compound target over the facts that the centre has; excludes -t',
+      ),
   );
 }
 
-const sitesArgument = 'names of sites and globs on them, separated by commas';
+const sitesArgument = 'names of sites, globs on them, and rings (ring:NAME), separated by commas';
 
 function addJob(order: Command, context: CommandContext): void {
   const job = order
@@ -159,13 +168,18 @@ async function issue(
   options: OrderOptions,
   context: CommandContext,
 ): Promise<void> {
-  const { configDir, valid, wait, json } = options;
+  const { configDir, valid, wait, json, facts } = options;
   const client = await context.openExtension(configDir, 'site');
   const order = await client.call<OrderInfo>('order', {
     sites: sites.split(',').map((name) => name.trim()),
     work,
     ...(valid === undefined ? {} : { validSeconds: valid }),
+    ...(facts === undefined ? {} : { facts }),
   });
+  if (order.basis !== undefined && !json) {
+    const { describeBasis } = await import('#edge');
+    await printLine(context.stderr, escapeName(describeBasis(order.basis)));
+  }
   if (wait) return tail(order.id, options, context);
   if (json) return printJson(context.stdout, order);
   await printLine(context.stdout, order.id);

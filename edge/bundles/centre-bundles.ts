@@ -88,6 +88,7 @@ class CentreBundles {
       () => notify(),
     );
     sites.complete({
+      sitesOfRing: (ring) => releases.sitesOfRing(ring),
       releaseOf: (site) => {
         const report = releases.reportOf(site);
         if (report === undefined) return undefined;

@@ -293,6 +293,19 @@ export class Releases {
     return { ring: proven.rings.at(-1) ?? '', version: proven.version };
   }
 
+  /**
+   * Returns the joined sites of a ring, or `undefined` if the ring does not exist. A ring in percent
+   * has the sites that it has for the release that was published last.
+   */
+  sitesOfRing(name: string): readonly string[] | undefined {
+    const { rings } = this.#options;
+    const members = Object.hasOwn(rings, name) ? rings[name] : undefined;
+    if (members === undefined) return undefined;
+    const sites = this.#options.sites();
+    const found = assignRings(this.published?.version ?? 0, [members], sites);
+    return sites.filter((site) => found.has(site));
+  }
+
   /** Returns the state of a site, or `undefined` if no release has been published. */
   progressOf(site: string): SiteProgress | undefined {
     const { published } = this;

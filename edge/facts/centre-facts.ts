@@ -46,6 +46,18 @@ export interface SiteMinion {
 
 type MinionSummary = SiteDetails['minions'];
 
+/** Facts of a minion. Their grains are decoded when they are needed. */
+export interface PackedSiteMinion extends Pick<SiteMinion, 'isPresent' | 'site'> {
+  /** Time of the facts, in milliseconds since 1970. */
+  readonly ms: number;
+  /** Whether the site has sent grains of the minion. */
+  readonly hasGrains: boolean;
+  readonly grains: () => WireMap;
+}
+
+/** Size of packed grains without any grain, in bytes. */
+const emptyBytes: number = packLocal({}).length;
+
 export interface CentreFactsOptions {
   readonly host: Pick<ExtensionHost, 'now' | 'shared'>;
   readonly options: Pick<SitesOptions, 'factAheadSeconds'>;
@@ -91,6 +103,25 @@ export class CentreFacts {
     for await (const { key, value } of this.#options.host.shared.list(['centre', 'fact'])) {
       const fact = readFact(key.at(-1) ?? '', value);
       if (site === undefined || fact.site === site) found.push(fact);
+    }
+    return found;
+  }
+
+  /** Returns the facts of the minions of these sites, by id. Their grains are not decoded yet. */
+  async ofSites(sites: readonly string[]): Promise<ReadonlyMap<string, PackedSiteMinion>> {
+    const wanted = new Set(sites);
+    const found = new Map<string, PackedSiteMinion>();
+    for await (const entry of this.#options.host.shared.list(['centre', 'fact'])) {
+      const { site, ms, present, grains } = factRow.decode(entry);
+      if (!wanted.has(site)) continue;
+      const copy = Uint8Array.from(grains);
+      found.set(entry.key.at(-1) ?? '', {
+        site,
+        ms,
+        isPresent: present,
+        hasGrains: copy.length > emptyBytes,
+        grains: () => decodeValue(copy),
+      });
     }
     return found;
   }

@@ -4,13 +4,7 @@ import { type ExtensionHost, type Jobs, masterServices } from '#master';
 import { packLocal, type WireMap } from '#minion-protocol';
 import type { SiteLog } from '../log/log.ts';
 import type { EdgePart, SiteContext } from '../parts.ts';
-
-/** Grains that a site sends to the centre. Targets of orders can use them. */
-const summarised = [
-  ...['os', 'os_family', 'osrelease', 'osfinger', 'oscodename', 'kernel', 'kernelrelease'],
-  ...['cpuarch', 'osarch', 'num_cpus', 'mem_total', 'virtual', 'saltversion', 'host', 'fqdn'],
-  ...['ipv4', 'roles', 'environment', 'site'],
-];
+import { reportedGrains } from './reported-grains.ts';
 
 /** Maximum size of a grain, in bytes. */
 const maxGrainBytes = 1024;
@@ -86,7 +80,7 @@ class SiteFacts {
   #grainsOf(minion: string): WireMap {
     const { grains } = this.#jobs.facts.of(minion);
     const summary: WireMap = {};
-    for (const name of summarised) {
+    for (const name of reportedGrains) {
       const value = grains?.get(name);
       if (value !== undefined && packLocal(value).length <= maxGrainBytes) summary[name] = value;
     }

@@ -72,6 +72,8 @@ export interface SiteFigures {
   connectionOf(name: string): SiteConnection | undefined;
   releaseOf(name: string): ReportedRelease | undefined;
   waitingOrdersOf(name: string): number;
+  /** Returns the sites of a ring, or `undefined` if the ring does not exist. */
+  sitesOfRing(ring: string): readonly string[] | undefined;
 }
 
 const sites = ['centre', 'site'] as const;
@@ -87,6 +89,7 @@ export class SiteRegistry {
     connectionOf: () => undefined,
     releaseOf: () => undefined,
     waitingOrdersOf: () => 0,
+    sitesOfRing: () => undefined,
   };
   readonly #joined = new Set<string>();
   readonly #contacts = new Map<string, SiteContact>();
@@ -267,6 +270,17 @@ export class SiteRegistry {
    */
   lastContactAt(name: string): number | undefined {
     return this.#figures.connectionOf(name)?.lastContactAt ?? this.#contacts.get(name)?.at;
+  }
+
+  /**
+   * Returns the sites of a ring.
+   * @throws EdgeError ERR_SITE_UNKNOWN
+   */
+  membersOfRing(ring: string): readonly string[] {
+    const found = this.#figures.sitesOfRing(ring);
+    const problem = found === undefined ? 'unknown ring' : 'the ring has no joined site';
+    if (found !== undefined && found.length > 0) return found;
+    throw new EdgeError('ERR_SITE_UNKNOWN', `${ring}: ${problem}; see saltbridge: sites: rings`);
   }
 
   /** Returns the states of all joined sites from memory, by name. */

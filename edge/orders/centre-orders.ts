@@ -9,11 +9,12 @@ import { compileSchema, LimitExceeded } from '#runtime';
 import { writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
+import { type FactsBasis, resolveFacts } from '../facts/facts-target.ts';
 import { edgeLimits } from '../limits.ts';
 import type { LinkCaller } from '../link/link.ts';
 import type { LogEntry } from '../log/log.ts';
 import type { CentreContext } from '../parts.ts';
-import { type Order, type OrderWork, writeOrder } from './order.ts';
+import { maxTargets, type Order, type OrderWork, writeOrder } from './order.ts';
 import { giveOrder } from './order-messages.ts';
 import {
   noResults,
@@ -30,9 +31,14 @@ import {
 
 /** Request to issue an order. */
 export interface OrderRequest {
-  /** Names of sites, and globs on them. */
+  /** Names of sites, globs on them, and rings: `ring:<name>`. */
   readonly sites: readonly string[];
   readonly work: OrderWork;
+  /**
+   * Compound target over the facts that the sites have reported. The order names the matching
+   * minions. Only for jobs and commands with the target `*`.
+   */
+  readonly facts?: string | undefined;
   /** Validity in seconds. */
   readonly validSeconds: number;
   /** User who issues the order. `undefined`: the operator at the local socket. */
@@ -71,6 +77,9 @@ const pruneIntervalMs = 3_600_000;
 
 /** Name of the caller in orders that are issued over the local socket. */
 const operator = 'operator';
+
+/** Beginning of the name of a ring in the sites of an order. Names of sites have no `:`. */
+const ringPrefix = 'ring:';
 
 const resultCheck = compileSchema(OrderResultSchema);
 
@@ -138,9 +147,11 @@ export class CentreOrders {
    * @throws EdgeError ERR_SITE_UNKNOWN, ERR_ORDER_INVALID; AuthorizationError ERR_DENIED;
    * LimitExceeded
    */
-  async issue({ sites: wanted, work, validSeconds, by }: OrderRequest): Promise<OrderInfo> {
-    const sites = this.#sitesOf(wanted);
-    for (const site of sites) this.#requireRight(by, site, work);
+  async issue({ sites: wanted, work, validSeconds, by, facts }: OrderRequest): Promise<OrderInfo> {
+    const named = this.#sitesOf(wanted);
+    // Check the rights first, so that the facts of other sites cannot influence the result.
+    for (const site of named) this.#requireRight(by, site, work);
+    const { sites, workOf, basis } = await this.#select(named, work, facts);
     this.#requirePlaces(sites);
     const id = await this.#host.freshJid();
     const issuedAt = this.#host.now();
@@ -149,10 +160,12 @@ export class CentreOrders {
       work,
       issuedAt,
       validUntil: issuedAt + validSeconds * 1000,
+      ...(basis === undefined ? {} : { basis }),
     };
     const issuer = { name: row.by, groups: [...(by?.groups ?? [])] };
     const queued = sites.flatMap((site) => {
-      const order: Order = { id, site, by: issuer, work, issuedAt, validUntil: row.validUntil };
+      const { validUntil } = row;
+      const order: Order = { id, site, by: issuer, work: workOf(site), issuedAt, validUntil };
       return this.#queueOperations(order, writeOrder(order, this.#context.sign));
     });
     await writeInParts(this.#host.shared, [
@@ -323,10 +336,47 @@ export class CentreOrders {
     if (ids?.size === 0) this.#queued.delete(site);
   }
 
-  /** @throws EdgeError ERR_SITE_UNKNOWN for a name or glob that matches no site */
+  /**
+   * Selects the sites and their minions by a target over facts.
+   * @throws EdgeError ERR_ORDER_INVALID; MasterError ERR_BAD_TGT; WorkLimitExceeded
+   */
+  async #select(
+    named: readonly string[],
+    work: OrderWork,
+    target: string | undefined,
+  ): Promise<{
+    readonly sites: readonly string[];
+    readonly workOf: (site: string) => OrderWork;
+    readonly basis?: FactsBasis;
+  }> {
+    if (target === undefined) return { sites: named, workOf: () => work };
+    if (work.kind === 'plan' || work.kind === 'enrol' || work.tgt !== '*') {
+      const problem = 'only a job or command with the target * can have a target over facts';
+      throw new EdgeError('ERR_ORDER_INVALID', problem);
+    }
+    const minions = await this.#context.facts.ofSites(named);
+    const { nodegroups } = this.#host.reloadable();
+    const { bySite, basis } = await resolveFacts({ target, sites: named, minions, nodegroups });
+    for (const [site, { length }] of [...bySite].filter(([, ids]) => ids.length > maxTargets)) {
+      const problem = `${length} minions of ${site} match, more than ${maxTargets}`;
+      throw new EdgeError(
+        'ERR_ORDER_INVALID',
+        `facts target: ${problem}; use a target at the sites (-T compound)`,
+      );
+    }
+    const workOf = (site: string): OrderWork => {
+      return { ...work, tgt: [...(bySite.get(site) ?? [])], tgtType: 'list' };
+    };
+    return { sites: [...bySite.keys()].sort(), workOf, basis };
+  }
+
+  /** @throws EdgeError ERR_SITE_UNKNOWN for a name, glob or ring that matches no site */
   #sitesOf(wanted: readonly string[]): readonly string[] {
     const { joined } = this.#context.sites;
     const found = wanted.map((pattern) => {
+      if (pattern.startsWith(ringPrefix)) {
+        return this.#context.sites.membersOfRing(pattern.slice(ringPrefix.length));
+      }
       const matches = compileGlob(pattern);
       const names = joined.filter((name) => matches(name));
       if (names.length > 0) return names;

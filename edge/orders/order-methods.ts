@@ -30,6 +30,7 @@ export function orderMethods(orders: CentreOrders, host: ExtensionHost): RpcTabl
         {
           sites: Type.Array(Name, { minItems: 1, maxItems: 1000 }),
           work: OrderWorkSchema,
+          facts: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })),
           validSeconds: Type.Optional(Type.Integer({ minimum: 1, maximum: maxSeconds })),
           token: Token,
         },

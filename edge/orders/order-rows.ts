@@ -2,6 +2,7 @@
 
 import Type, { type Static } from 'typebox';
 import { defineRow, jsonField, type RowOf, Texts } from '#store';
+import { FactsBasisSchema } from '../facts/facts-target.ts';
 import { OrderWorkSchema } from './order.ts';
 
 const Time = Type.Integer({ minimum: 0 });
@@ -63,8 +64,10 @@ export const orderRow = defineRow({
     work: OrderWorkSchema,
     issuedAt: Time,
     validUntil: Time,
+    /** Facts that have selected the minions. Only for orders with a target over facts. */
+    basis: Type.Optional(FactsBasisSchema),
   }),
-  packed: { work: jsonField },
+  packed: { work: jsonField, basis: jsonField },
 });
 export type OrderRow = RowOf<typeof orderRow>;
 

@@ -19,11 +19,14 @@ const prefix = 'saltbridge-order-1';
  */
 export const maxOrderLength = 60_000;
 
+/** Maximum number of ids in a target of an order. */
+export const maxTargets = 1000;
+
 const strict = { additionalProperties: false };
 const Name = Type.String({ minLength: 1, maxLength: 255 });
 const Target = Type.Union([
   Type.String({ minLength: 1, maxLength: 4096 }),
-  Type.Array(Name, { maxItems: 1000 }),
+  Type.Array(Name, { maxItems: maxTargets }),
 ]);
 const Values = Type.Unsafe<Readonly<Record<string, WireValue>>>(Type.Object({}));
 const Parameters = Type.Unsafe<Readonly<Record<string, JsonValue>>>(Type.Object({}));

@@ -19,4 +19,4 @@ export { ReturnProcessor, type ReturnRedaction } from './returns.ts';
 export { type BoundFunction, callOf } from './rule-call.ts';
 export { type RunDeps, runJob } from './run-job.ts';
 export { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
-export { everyone, type TargetResolver } from './targets.ts';
+export { everyone, TargetResolver } from './targets.ts';

@@ -158,6 +158,18 @@ export class TargetResolver {
   }
 
   /**
+   * Resolves a target to the minions that certainly match, with the conditions of users with
+   * limited rights. An invalid target is an error.
+   * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
+   */
+  async resolveExact(request: TargetRequest): Promise<AddressedMinions> {
+    const budget = new WorkBudget(userWork);
+    const compiled = await this.#compileExact(request, everyone, budget);
+    if (compiled.problem !== undefined) throw badTarget(compiled.problem);
+    return this.#within(compiled, request, everyone, this.#options.factsOf, budget);
+  }
+
+  /**
    * Resolves a target of a job that sends secrets. The target must use neither grains nor pillar
    * that depends on grains, so that a minion cannot match it with false claims.
    * @throws MasterError ERR_BAD_TGT, also if the target uses a grain; WorkLimitExceeded

@@ -2639,6 +2639,8 @@ export const catalogue: readonly Threat[] = [
       siteOrders("users need a rule at the centre, and are refused in the policy's own words"),
       siteOrders("a site refuses what its policy does not permit, in the policy's own words"),
       siteOrders('an order of another centre, for another site, or altered, is refused'),
+      'edge/facts-target.test.ts: a user without a right for a site learns nothing about its facts',
+      'edge/facts-target.test.ts: facts that sites do not report, and targets that are invalid or too expensive, are refused',
       'edge/consistency.test.ts: EDGE-C11 and EDGE-C12: the authority ends with valid_offline, with any clock and any restarts',
     ],
   },
