@@ -320,8 +320,9 @@ export function isForOwnGuests(
 }
 
 /**
- * Whether a subject may refer to a minion by a rule that allows: `within` names the minion, or the
- * rule has no `within`. For a project, a rule without `within` applies to its own guests only.
+ * Whether an `allow` rule lets its subject refer to a minion. The minion must match `within`, if
+ * the rule has it. Without `within`, a rule of a project covers only the project's own guests, and
+ * any other rule covers all minions.
  */
 export function mayReferTo(rule: CompiledRule, request: GuestRequest, id: string): boolean {
   const { among, isOwnGuest } = rule.resource;

@@ -60,9 +60,9 @@ function toText({ source }: GrantPattern): TextPattern {
 }
 
 /**
- * Converts an expression for a function name to a pattern. A plain name becomes a literal. As an
- * expression, its dot would match any character, but no other function has a name that differs only
- * in this character.
+ * Converts an expression for a function name to a pattern. A plain name such as `test.ping` becomes
+ * a literal, so its dot no longer matches any character. This has no effect, because no two
+ * functions have names that differ only in this character.
  */
 function toFunction(pattern: GrantPattern): TextPattern {
   return /^\w+\.\w+$/.test(pattern.source) ? pattern.source : toText(pattern);

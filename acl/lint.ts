@@ -1,4 +1,4 @@
-/** Finds rules of a policy that have no effect or an unexpected one. */
+/** Finds rules without effect, and rules with an unexpected effect, in a policy. */
 
 import { type CompiledRule, showsPillar, textsOf } from './compile-rule.ts';
 import type { Policy } from './policy.ts';

@@ -16,7 +16,7 @@ function isMalformed(tag: string): boolean {
   return tag === '' || tag.length > maxTagLength || forbiddenCharacters.test(tag);
 }
 
-/** Limits on signals that are checked before all rules. */
+/** Limits on signals. They are checked before all rules. */
 export const signalGuards: readonly BuiltInRule<'signal'>[] = [
   {
     name: 'well-formed-tag',

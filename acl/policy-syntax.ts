@@ -12,16 +12,16 @@ export type TextTest = (text: string) => boolean;
  */
 export interface MinionTest {
   /**
-   * Whether the target certainly matches, without relying on the minion's own claims. Used by rules
-   * that allow.
+   * Whether the target certainly matches, without relying on the minion's own claims. Used by
+   * `allow` rules.
    */
   readonly isEntitled: (id: string) => boolean;
   /**
    * Whether the target certainly matches if the minion's own claims are true. Used for conditions
-   * that narrow a rule that allows.
+   * that narrow `allow` rules.
    */
   readonly claims: (id: string) => boolean;
-  /** Whether the target may match. Used by rules that deny. */
+  /** Whether the target may match. Used by `deny` rules. */
   readonly mayMean: (id: string) => boolean;
   /**
    * Whether part of the target selects minions only by grains. A rule with this target grants

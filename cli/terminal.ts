@@ -56,7 +56,7 @@ export async function printJson(stream: OutputStream, answer: object): Promise<v
   await printLine(stream, escapeJson(writeJson(answer, 2)));
 }
 
-/** Line on a terminal that shows progress. Writes nothing if the output is not a terminal. */
+/** Progress line on a terminal. Writes nothing if the output is not a terminal. */
 export class Progress {
   readonly #stream: OutputStream;
   #isShown = false;

@@ -60,7 +60,7 @@ export interface OfflineClusterOptions {
   readonly connect?: (isFounding: boolean) => Promise<TransactionLog>;
   readonly now?: () => number;
   /**
-   * Time to wait for reports of running members before the log is begun again, in milliseconds.
+   * Time to wait for reports of running members before a new log is created, in milliseconds.
    * Default: 2,500.
    */
   readonly quietMs?: number;

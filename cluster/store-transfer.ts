@@ -163,7 +163,10 @@ async function writeExport(config: MasterConfig, staging: string, at: number): P
   return manifest;
 }
 
-/** Whether a name in a state directory is part of the store, or is only useful on this host. */
+/**
+ * Whether the file with this name in a state directory is not copied, because it is part of the
+ * store or only useful on this host.
+ */
 function isOfThisPlace({ cluster, stateDir, pkiDir }: MasterConfig, name: string): boolean {
   const file = path.join(stateDir, name);
   const secretFile = cluster === null ? undefined : clusterPlaceOf(cluster, stateDir).secretFile;
@@ -275,8 +278,8 @@ interface PlaceContext {
   readonly manifest: Manifest;
   readonly options: OfflineClusterOptions;
   /**
-   * Functions that undo the steps completed so far. Empty when the log has been begun, because the
-   * import cannot be undone after that.
+   * Functions that undo the steps completed so far. Empty once the log of the cluster has been
+   * created, because the import can then no longer be undone.
    */
   readonly undo: (() => Promise<void>)[];
   readonly at: number;

@@ -13,7 +13,7 @@ import { isSettings, type Setting, type Settings } from './settings.ts';
 /** Maximum number of expressions that one warning lists. */
 const maxNamed = 5;
 
-/** Returns a warning for each pattern of minion ids that has fewer rights than in Salt. */
+/** Returns a warning for each entry of these options that permits less than in Salt. */
 export function warnOfNarrowed(
   { peer, peerRun, mineGet }: Pick<MasterConfig, 'peer' | 'peerRun' | 'mineGet'>,
   settings: Settings,

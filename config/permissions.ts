@@ -54,8 +54,7 @@ function readPermissions(value: unknown, mapKey: GrantSyntax['mapKey']): Permiss
 }
 
 /**
- * Returns an error for each expression of an entry that cannot be read, or an error for the whole
- * entry.
+ * Returns an error for each unreadable expression in an entry, or one error for the whole entry.
  */
 function explainEntry(
   id: string,

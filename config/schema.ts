@@ -22,7 +22,7 @@ import {
   settingsOf,
 } from './settings.ts';
 
-/** Keywords of a schema that JSON Schema does not have. */
+/** Keywords of our schemas that are not part of JSON Schema. */
 export type Keywords = {
   /** Unit of a number. */
   readonly unit?: string;

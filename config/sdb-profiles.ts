@@ -103,8 +103,8 @@ export function readSdbProfiles(
 }
 
 /**
- * Returns a warning for each setting of a profile that has no effect. Returns `undefined` if the
- * option is not a profile.
+ * Returns a warning for each setting without effect in a profile. Returns `undefined` if the option
+ * is not a profile.
  */
 export function warnOfSdbProfile(
   name: string,

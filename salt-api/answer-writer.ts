@@ -25,7 +25,8 @@ export class AnswerWriter {
 
   /**
    * Writes a value in the requested format.
-   * @param owner - user or address for which the limit of worker threads counts this response
+   * @param owner - user or address that gets the response. The number of worker threads is limited
+   * for each owner
    * @throws SaltApiError ERR_HTTP_BUSY, ERR_HTTP_FORMAT
    */
   async write(owner: string, { type }: Format, value: WireValue): Promise<readonly Uint8Array[]> {

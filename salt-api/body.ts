@@ -44,7 +44,8 @@ export class BodyReader {
 
   /**
    * Parses a body.
-   * @param owner - user or address for which the limit of worker threads counts this body
+   * @param owner - user or address that sent the body. The number of worker threads is limited for
+   * each owner
    * @param isCommand - whether the form fields `arg` and `kwarg` contain arguments of a function
    * @throws SaltApiError ERR_HTTP_FORMAT, ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
@@ -71,7 +72,8 @@ export class BodyReader {
 
   /**
    * Parses arguments as typed on a command line.
-   * @param owner - user or address for which the limit of worker threads counts these texts
+   * @param owner - user or address that sent the texts. The number of worker threads is limited for
+   * each owner
    * @throws SaltApiError ERR_HTTP_BODY, ERR_HTTP_BUSY
    */
   readWords(owner: string, words: readonly string[]): Promise<FunctionArguments> {

@@ -40,8 +40,8 @@ const handshakeBurst = 4;
 const maxHandshakeDelayMs = 5000;
 
 /**
- * Maximum declared size of a body, in bytes, that is counted as a whole when the request begins.
- * Larger bodies are counted while they arrive.
+ * Declared size up to which a body is counted in full when the request begins, in bytes. Larger
+ * bodies are counted while they arrive.
  */
 const smallBody = 65_536;
 /**

@@ -230,7 +230,7 @@ export class HeldRows {
   /**
    * Performs a write with the condition {@link condition} or {@link end}. Repeats the write if the
    * row has changed but still names this process, for example after a cancel request.
-   * @throws StoreError ERR_REVISION once another process performs the work
+   * @throws StoreError ERR_REVISION once the work is assigned to another process
    */
   async whileOwn(id: string, write: () => Promise<void>): Promise<void> {
     for (;;) {

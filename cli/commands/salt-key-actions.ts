@@ -146,8 +146,8 @@ export class SaltKeyActions {
   }
 
   /**
-   * Changes the chosen keys. As in Salt, the result contains an id once for each state that the id
-   * has afterwards.
+   * Changes the chosen keys. If an id has keys in several states afterwards, the result contains
+   * the id once for each of these states, as in Salt.
    */
   async #apply(operation: KeyOperation, chosen: readonly ListedKey[]): Promise<string[]> {
     const changed: ListedKey[] = [];

@@ -2,7 +2,9 @@ import type { StreamStep, WriteStep } from '#store';
 
 /** Point in the history of a store. It is equal for two stores with the same content. */
 export interface HistoryMark {
-  /** Identifier of the log. If the log is begun again, it gets a new identifier. */
+  /**
+   * Identifier of the log. If a new log replaces a lost log, the new log has another identifier.
+   */
   readonly log: string;
   readonly position: number;
   /** Running hash over all entries and their changes, in hexadecimal. */

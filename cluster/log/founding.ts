@@ -7,7 +7,10 @@ import { digestOf, readViewState, type ViewState, writeViewState } from './view.
 
 /** Options of {@link foundLog}. */
 export interface FoundingOptions {
-  /** Directory of the store that becomes the initial content. Default: an empty store. */
+  /**
+   * Directory of a store, whose content becomes the initial content of the cluster. Default: an
+   * empty store.
+   */
   readonly directory?: string;
   /** The log to begin. This function does not close it. */
   readonly log: TransactionLog;

@@ -68,8 +68,8 @@ export interface AppliedEntry {
 
 const sweepIntervalMs = 1000;
 /**
- * Maximum number of applied entries of a session beyond a missing one. If there are more, the
- * missing entry is ignored when it arrives later.
+ * Maximum number of entries of a session that are applied while an earlier entry of the session is
+ * missing. Above this number, the missing entry is ignored if it still arrives.
  */
 const maxBeyond = 256;
 /** Maximum number of cached hashes. One hash is cached per position. */

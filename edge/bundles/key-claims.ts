@@ -34,7 +34,7 @@ const claimRow = defineRow({
   }),
 });
 
-/** Key of a minion that a site has accepted. */
+/** Minion key that a site has accepted. */
 export type KeyClaim = RowOf<typeof claimRow>;
 
 const prefix = ['bundle', 'claim'];

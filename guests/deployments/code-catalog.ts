@@ -38,7 +38,7 @@ export interface CodeDefinition {
    * Directories in which the groups `hiera` and `json-file` may write files. Default: unrestricted.
    */
   readonly paths?: readonly string[];
-  /** Options of the config that the operator sets. */
+  /** Options of the config, set by the operator. */
   readonly options?: Readonly<Record<string, unknown>>;
   /**
    * SHA-256 hashes of the permitted configs, in hex. For a config that is a map, `codeDigest`

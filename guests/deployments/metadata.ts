@@ -65,8 +65,9 @@ const maxIo = 256;
 const maxHandles = 64;
 const maxConfigLength = 262_144;
 /**
- * Maximum nesting of the metadata, in levels. The addition covers the levels around the config of a
- * component, and one more level, which shows that a config is nested too deeply.
+ * Maximum nesting of the metadata, in levels. The eight additional levels contain the levels around
+ * the config of a component, and one level by which a config that is nested too deeply is
+ * recognised.
  */
 const maxMetadataDepth = maxConfigDepth + 8;
 

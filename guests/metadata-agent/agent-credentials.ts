@@ -23,7 +23,7 @@ export interface IdentifiedInstance extends AgentInstance {
   readonly agent: string;
 }
 
-/** Fields of a request that are signed. */
+/** Signed fields of a request. */
 export interface AgentRequest {
   readonly method: string;
   /** Path with its query. */

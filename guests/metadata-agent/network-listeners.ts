@@ -11,8 +11,8 @@ import { BridgeError } from '#heat-bridge';
 /** Network in which an agent listens for instances. */
 export interface AgentNetwork {
   /**
-   * Ids of the networks. Several ids are networks of one router. No address occurs twice in these
-   * networks.
+   * Ids of the networks: one network, or several networks of one router. No address occurs twice in
+   * these networks.
    */
   readonly networks: readonly string[];
   /**

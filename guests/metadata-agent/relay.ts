@@ -24,9 +24,9 @@ import {
 interface RelayedPort {
   /** Path of the Unix socket to which proxies connect with a PROXY header. Default: none. */
   readonly socket?: string | undefined;
-  /** Port in the networks in which the relay itself listens. */
+  /** Port on which the relay itself listens in networks. */
   readonly guestPort?: number;
-  /** Port of the master that accepts relays. */
+  /** Master port that accepts relays. */
   readonly port: number;
 }
 

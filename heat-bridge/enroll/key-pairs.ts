@@ -28,7 +28,8 @@ export class KeyPairs {
 
   /**
    * Returns a key pair.
-   * @param owner - project, toward whose limit the generation counts
+   * @param owner - project that needs the key pair. The rate of generation is limited for each
+   * project
    * @throws LimitExceeded
    */
   async take(owner: string): Promise<KeyPairText> {

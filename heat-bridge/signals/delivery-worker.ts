@@ -70,8 +70,8 @@ interface HandleQueue {
    */
   readonly resting: Map<string, number>;
   /**
-   * Present while no queued signal may be sent, because all their ids are in {@link resting}.
-   * Aborting it ends this wait early.
+   * Present while no queued signal may be sent, because the ids of all queued signals are in {@link
+   * resting}. Aborting it ends this wait early.
    */
   restOver: AbortController | undefined;
 }

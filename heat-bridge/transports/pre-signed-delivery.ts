@@ -76,9 +76,9 @@ const unreadSignalEtag = hash('md5', 'in progress');
 /**
  * Writes a signal as an object that Heat reads. Each `PUT` replaces the object, and Heat could miss
  * a signal that is replaced. Therefore the next signal waits until Heat has read the previous one,
- * which the etag in the response to `HEAD` shows. If an object stays unread for longer, it belongs
- * to a `SwiftSignal`, or to a condition that has not started. It may then be replaced, because
- * Swift stores every version.
+ * which the etag in the response to `HEAD` shows. If an object stays unread for {@link untakenMs},
+ * it belongs to a `SwiftSignal`, or to a condition that has not started. It may then be replaced,
+ * because Swift stores every version.
  */
 export async function putSignalObject(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
   const { destination, ask } = delivery;

@@ -48,7 +48,7 @@ export interface RunRequest extends PublishRequest {
   readonly gatherJobTimeoutSeconds?: number;
   /**
    * Time during which the master asks silent minions repeatedly before it stops waiting, in
-   * seconds. Default: 0. The master then asks once, as Salt does.
+   * seconds. With 0, the master asks once, as Salt does. Default: 0.
    */
   readonly patienceSeconds?: number;
   /**

@@ -294,7 +294,7 @@ export interface EventsApi {
   subscribe(request?: EventsRequest, signal?: AbortSignal): Promise<AsyncIterable<MasterEvent>>;
   /** Publishes an event without waiting for subscribers. */
   fire(tag: string, data: WireMap): Promise<void>;
-  /** Returns the latest events of minions that the policy rejected. */
+  /** Returns the latest events that minions sent and the policy rejected. */
   denials(): Promise<readonly Denial[]>;
 }
 

@@ -85,8 +85,8 @@ export class DropConnectionError extends Error {
 export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
 
 /**
- * Returns the owner to whose limits a request counts: the minion, or the address of the sender if
- * the id is not proven. An unproven id may belong to another minion.
+ * Returns the owner of a request. Limits are counted for each owner. The owner is the minion, or
+ * the address of the sender if the id is not proven. An unproven id may belong to another minion.
  */
 export function requestOwner({
   isProven,

@@ -385,8 +385,8 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a minion with unknown facts may match. Like Salt, it excludes minions that a `not`
-   * condition excludes, unless the facts of all minions are unknown.
+   * Whether a minion with unknown facts may match. As in Salt, a minion that a `not` condition
+   * excludes does not match, unless the facts of all minions are unknown.
    */
   #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
     return !this.#options.isDataCached || compiled.isPossible(candidate);

@@ -33,7 +33,9 @@ interface CutExpression {
   readonly first: string;
   /** The parts after the first one. */
   readonly parts: readonly string[];
-  /** The rest of the condition from each of these parts on. */
+  /**
+   * For each of {@link parts}, the text from the start of this part to the end of the condition.
+   */
   readonly rests: readonly string[];
 }
 

@@ -52,14 +52,14 @@ export class ObjectReader {
     return { id, type, size: Number(size) };
   }
 
-  /** Reads the bytes of the object whose header was read last. */
+  /** Reads the bytes of the current object, whose header was read last. */
   async bytes({ size }: ObjectHeader): Promise<Buffer> {
     const parts: Buffer[] = [];
     for await (const part of this.#content(size)) parts.push(part);
     return Buffer.concat(parts);
   }
 
-  /** Writes the bytes of the object whose header was read last to a new file. */
+  /** Writes the bytes of the current object, whose header was read last, to a new file. */
   async toFile({ size }: ObjectHeader, file: string): Promise<void> {
     const handle = await open(file, 'wx', 0o600);
     try {

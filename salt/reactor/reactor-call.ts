@@ -25,7 +25,7 @@ import type { Chunk } from './reactor-chunks.ts';
  */
 export type Takes = (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
 
-/** Error for a call of a reactor file that must not be made. */
+/** Error for a reactor file with a call that must not be made. */
 export class CallRefused extends Error {
   readonly reason: PlanObstacle;
 
