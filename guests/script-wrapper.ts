@@ -4,8 +4,9 @@
  */
 
 import { randomBytes } from 'node:crypto';
+import type { ParameterValue } from '#heat-bridge';
 import { quoteForShell } from '#heat-bridge';
-import { type JsonValue, writeJson } from '#runtime';
+import { writeJson } from '#runtime';
 
 /** Form of the names of outputs. Each name is part of a file name. */
 const outputName = /^[^/\p{Cc}]{1,128}$/u;
@@ -15,7 +16,7 @@ const maxOutputBytes = 950_000;
 /** Program to run in a shell of the minion. */
 export interface WrappedProgram {
   /** Variables for its environment. */
-  readonly variables: Readonly<Record<string, JsonValue>>;
+  readonly variables: Readonly<Record<string, ParameterValue>>;
   /**
    * Files to write to a temporary directory, by name. They are executable, and only their owner can
    * read them.

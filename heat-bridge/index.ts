@@ -38,6 +38,7 @@ export { jsonDigest } from './commands/idempotency-keys.ts';
 export {
   compileParameters,
   type Parameters,
+  type ParameterValue,
 } from './commands/parameters.ts';
 export * as states from './commands/states/index.ts';
 export { findTextProblem } from './commands/text-checks.ts';

@@ -47,6 +47,7 @@ export {
   packLocal,
   packWire,
   plainNumber,
+  plainNumbers,
   unpackLocal,
   unpackWire,
   WireDateTime,

@@ -73,6 +73,24 @@ export function plainNumber<T>(value: T): Exclude<T, Float> | number {
   return value instanceof Float ? value.value : (value as Exclude<T, Float>); // no Float, see above
 }
 
+/**
+ * Returns a copy of data in which each `Float` is a number. Returns data without a `Float`
+ * unchanged.
+ */
+export function plainNumbers(data: unknown): unknown {
+  if (typeof data !== 'object' || data === null) return data;
+  if (data instanceof Float) return data.value;
+  if (Array.isArray(data)) {
+    const items = data.map(plainNumbers);
+    return items.every((item, index) => item === data[index]) ? data : items;
+  }
+  if (!isPlainObject(data)) return data;
+  const before = Object.entries(data);
+  const entries = before.map(([name, item]) => [name, plainNumbers(item)] as const);
+  if (entries.every(([, item], index) => item === before[index]?.[1])) return data;
+  return Object.assign(Object.create(null), Object.fromEntries(entries));
+}
+
 /** Whether a value is a map with only text keys. */
 export function isWireMap(value: WireValue | undefined): value is WireMap {
   return (

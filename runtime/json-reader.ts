@@ -53,7 +53,7 @@ const sliceCharacters = maxReadingStep.values / 2;
  * Reads JSON in one step.
  * @throws JsonError
  */
-export function readJson(text: string, options: JsonOptions = {}): JsonOf<never> {
+export function readJson<T = never>(text: string, options: JsonOptions<T> = {}): JsonOf<T> {
   return new JsonChecker(options).read(text);
 }
 

@@ -7,7 +7,6 @@ import type { WireMap, WireValue } from '#minion-protocol';
 import {
   JsonError,
   type JsonOf,
-  type JsonValue,
   type ReadingStep,
   readJsonInSteps,
   StepScheduler,
@@ -62,12 +61,11 @@ export class BodyReader {
   }
 
   /**
-   * Parses a body that must be JSON. Floats without a fraction become numbers.
+   * Parses a body that must be JSON. A float without a fraction becomes a `Float`.
    * @throws SaltApiError ERR_HTTP_BODY
    */
-  async readJson(bytes: BodyBytes): Promise<JsonValue> {
-    const text = await this.#decode(bytes);
-    return this.#asCallers('JSON', () => this.#jsonOf(text));
+  async readJson(bytes: BodyBytes): Promise<JsonOf<Float>> {
+    return this.#json(await this.#decode(bytes));
   }
 
   /**

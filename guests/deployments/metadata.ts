@@ -2,9 +2,16 @@
 
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
-import { isPlainMap, parseResultDestination, type ResultDestination } from '#heat-bridge';
-import { compileSchema, type JsonValue, tryParseJson } from '#runtime';
-import { cutNesting, isNestedDeeper, maxConfigDepth } from '../config-json.ts';
+import {
+  isPlainMap,
+  type ParameterValue,
+  parseResultDestination,
+  type ResultDestination,
+} from '#heat-bridge';
+import { compileSchema } from '#runtime';
+import { jsonNumber } from '#template/python/json.ts';
+import { Float } from '#template/python/values.ts';
+import { cutNesting, isNestedDeeper, maxConfigDepth, tryParseExactJson } from '../config-json.ts';
 
 const deploymentActions = ['CREATE', 'UPDATE', 'DELETE', 'SUSPEND', 'RESUME'] as const;
 export type DeploymentAction = (typeof deploymentActions)[number];
@@ -21,7 +28,7 @@ export interface Deployment {
   readonly config: string | Readonly<Record<string, unknown>>;
   readonly action: DeploymentAction;
   /** Inputs that the author of the template declared. Inputs that Heat adds are not included. */
-  readonly inputs: Readonly<Record<string, JsonValue>>;
+  readonly inputs: Readonly<Record<string, ParameterValue>>;
   /** Names of the outputs that Heat accepts. */
   readonly outputs: readonly string[];
   /** Options of the config. */
@@ -169,7 +176,7 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
     return { ...common, problem: 'its input deploy_action is not a known action' };
   const tool = resolveComponent(entry.group ?? '', entry.config, action);
   if ('problem' in tool) return { ...common, ...tool };
-  const inputs: Record<string, JsonValue> = Object.create(null);
+  const inputs: Record<string, ParameterValue> = Object.create(null);
   for (const input of all.values()) {
     if (isHeatInput(input.name) || input.value === undefined || input.value === null) continue;
     const value = typedInput(input.type ?? 'String', input.value);
@@ -288,13 +295,13 @@ export function boundedConfig(
  * Converts an input to its declared type. Heat does not validate the types of inputs, so numbers
  * may be strings.
  */
-function typedInput(type: string, value: unknown): JsonValue | undefined {
-  const json = value as JsonValue; // parsed from JSON
+function typedInput(type: string, value: unknown): ParameterValue | undefined {
+  const json = value as ParameterValue; // parsed from JSON
   switch (type) {
     case 'Number': {
-      if (typeof value === 'number') return value;
+      if (typeof value === 'number' || value instanceof Float) return value;
       const isNumber = typeof value === 'string' && /^-?\d+(?:\.\d+)?$/.test(value.trim());
-      return isNumber ? Number(value) : undefined;
+      return isNumber ? jsonNumber(value.trim()) : undefined;
     }
     case 'Boolean':
       if (typeof value === 'boolean') return value;
@@ -302,9 +309,10 @@ function typedInput(type: string, value: unknown): JsonValue | undefined {
     case 'CommaDelimitedList':
       return typeof value === 'string' ? value.split(',').map((it) => it.trim()) : json;
     case 'Json':
-      return typeof value === 'string' ? tryParseJson(value) : json;
+      // Parsed from JSON.
+      return typeof value === 'string' ? (tryParseExactJson(value) as ParameterValue) : json;
     default:
       // Heat's agents convert values in the same way.
-      return typeof value === 'object' ? json : String(value);
+      return typeof value === 'object' && !(value instanceof Float) ? json : String(value);
   }
 }

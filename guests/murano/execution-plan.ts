@@ -5,8 +5,7 @@
  */
 
 import { isPlainMap } from '#heat-bridge';
-import { tryParseJson } from '#runtime';
-import { isNestedDeeper } from '../config-json.ts';
+import { isNestedDeeper, tryParseExactJson } from '../config-json.ts';
 
 /** Error codes of results [murano-agent common/messaging]. */
 export const errorCodes = { failure: 1, malformed: 2, version: 9, script: 100 } as const;
@@ -75,7 +74,7 @@ export function readExecutionPlan(
   text: string,
   messageId: string | undefined,
 ): { readonly id: string; readonly given: JsonMap } | undefined {
-  const given = tryParseJson(text);
+  const given = tryParseExactJson(text);
   const named = isPlainMap(given) ? (given.ID ?? messageId) : messageId;
   const id = typeof named === 'string' && named !== '' && named.length <= 255 ? named : undefined;
   return id === undefined ? undefined : { id, given: isPlainMap(given) ? given : {} };

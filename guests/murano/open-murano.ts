@@ -14,6 +14,7 @@ import {
 } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
 import { Budget, KeyedMutex } from '#runtime';
+import { Float } from '#template/python/values.ts';
 import { guestLimits } from '../limits.ts';
 import {
   type ExecutionPlan,
@@ -261,7 +262,8 @@ function parametersOf(
  */
 function textOfValue(parameter: string, value: Parameters[string]): string {
   if (typeof value === 'boolean') return value ? 'True' : 'False';
-  if (typeof value === 'string' || typeof value === 'number') return String(value);
+  const isText = typeof value === 'string' || typeof value === 'number' || value instanceof Float;
+  if (isText) return String(value);
   const problem = `Parameters: ${parameter} must be text, a number or a boolean to be part of text`;
   throw new ExecutionPlanError(errorCodes.malformed, problem);
 }

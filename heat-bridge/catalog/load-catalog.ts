@@ -7,6 +7,7 @@ import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { placeOf, yamlLines } from '#config';
 import { parseYaml } from '#master';
+import { plainNumbers } from '#minion-protocol';
 import type { ValuePath } from '#runtime';
 import { Catalog } from '../commands/command-catalog.ts';
 import {
@@ -119,7 +120,7 @@ export async function loadCatalog(
     if (written.length === 0) continue;
     const kind = await load();
     const check = (one: { readonly name: string }): void => kind.check(one, catalog);
-    const parse: typeof kind.parse = (name, value) => kind.parse(name, value);
+    const parse: typeof kind.parse = (name, value) => kind.parse(name, plainNumbers(value));
     entries.set(key, parseEntries(written, findings, parse, check, isReported));
   }
   const order = new Map(files.map((file, index) => [file, index]));
@@ -223,7 +224,7 @@ async function readCatalogFile(file: string): Promise<CatalogFile> {
   if (bytes.length > maxFileBytes)
     throw new BridgeError('ERR_CATALOG', 'the catalog file is too large');
   const text = bytes.toString('utf8');
-  const value: unknown = parseYaml(text) ?? {};
+  const value: unknown = parseYaml(text, { keepsFloats: true }) ?? {};
   if (!isPlainMap(value)) {
     throw new BridgeError('ERR_CATALOG', 'must be a map from names to commands');
   }

@@ -4,9 +4,8 @@
  */
 
 import type { WireMap, WireValue } from '#minion-protocol';
-import type { JsonValue } from '#runtime';
 import type { ArgumentSource } from './command-definition.ts';
-import type { Parameters } from './parameters.ts';
+import type { Parameters, ParameterValue } from './parameters.ts';
 
 /** Sources of the values of arguments, by keyword. */
 export type ArgumentSources = Readonly<Record<string, ArgumentSource>>;
@@ -18,7 +17,7 @@ export const secretsKeyword = 'saltbridge_secrets';
  * Returns the value of a parameter, or `undefined` if it was not given. Ignores inherited
  * properties such as `toString`.
  */
-export function givenParameter(parameters: Parameters, name: string): JsonValue | undefined {
+export function givenParameter(parameters: Parameters, name: string): ParameterValue | undefined {
   if (!Object.hasOwn(parameters, name)) return undefined;
   return parameters[name];
 }
@@ -45,6 +44,6 @@ function argumentOf(source: ArgumentSource, parameters: Parameters): WireValue |
   return 'value' in source ? toWire(source.value) : argumentValues(source.map, parameters);
 }
 
-function toWire(value: JsonValue | undefined): WireValue | undefined {
+function toWire(value: ParameterValue | undefined): WireValue | undefined {
   return value as WireValue | undefined; // every JSON value is a wire value
 }

@@ -2,8 +2,9 @@
 
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
-import type { WireValue } from '#minion-protocol';
+import { plainNumbers, type WireValue } from '#minion-protocol';
 import { compileSchema, type JsonValue, schemaMistakes } from '#runtime';
+import { Float } from '#template/python/values.ts';
 import { type BridgeError, CatalogError } from '../errors.ts';
 
 /** JSON Schema; docs/policy.md lists the supported keywords. */
@@ -148,14 +149,26 @@ export function parseCommandDefinition(name: string, value: unknown): CommandDef
   if (!catalogNameForm.test(name) || name.length > 128) {
     throw catalogError(name, '', 'invalid name; use a name such as mysql.create-user');
   }
-  refuseForm(name, value, { body: compiledBody, schema: CommandBody });
-  const { arguments: given, ...rest } = compiledBody.Parse(value);
-  if (given === undefined) return { ...rest, name };
-  const sources = Object.entries(given).map(([keyword, source]) => [
-    keyword,
-    parseArgumentSource(name, `arguments.${keyword}`, source, 0),
-  ]);
-  return { ...rest, name, arguments: Object.fromEntries(sources) };
+  const plain = plainNumbers(value);
+  refuseForm(name, plain, { body: compiledBody, schema: CommandBody });
+  const { arguments: given, ...rest } = compiledBody.Parse(plain);
+  // Values of arguments and defaults of parameters keep floats without a fraction.
+  const parameters = exactMember(value, 'parameters');
+  const definition = { ...rest, ...(parameters === undefined ? {} : { parameters }), name };
+  if (given === undefined) return definition;
+  const sources = Object.entries(exactMember(value, 'arguments') ?? given).map(
+    ([keyword, source]) => [keyword, parseArgumentSource(name, `arguments.${keyword}`, source, 0)],
+  );
+  return { ...definition, arguments: Object.fromEntries(sources) };
+}
+
+/** Returns a map in a definition with its floats, or `undefined` if there is no map. */
+export function exactMember(
+  definition: unknown,
+  field: string,
+): Readonly<Record<string, unknown>> | undefined {
+  const member = isPlainMap(definition) ? definition[field] : undefined;
+  return isPlainMap(member) ? member : undefined;
 }
 
 /**
@@ -283,7 +296,8 @@ export interface MinionCall {
 
 /** Whether a value is a JSON object. */
 export function isPlainMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isMap && !(value instanceof Float);
 }
 
 /** Returns the error of an invalid definition. */

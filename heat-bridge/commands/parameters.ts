@@ -4,15 +4,27 @@
  */
 
 import { compileJsonSchema, PolicyError } from '#acl';
-import { compileSearchPattern } from '#minion-protocol';
-import { type JsonValue, nearestName } from '#runtime';
+import { compileSearchPattern, plainNumbers } from '#minion-protocol';
+import { nearestName } from '#runtime';
+import { Float } from '#template/python/values.ts';
 import { BridgeError, CatalogError } from '../errors.ts';
 import { catalogError, isPlainMap, type JsonSchema, keywordForm } from './command-definition.ts';
 import { schemaOfMember, withoutAnnotations } from './text-annotations.ts';
 import type { TextProblem } from './text-checks.ts';
 
+/** Value of a parameter: JSON, in which a float without a fraction is a `Float`. */
+export type ParameterValue =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | Float
+  | readonly ParameterValue[]
+  | { readonly [name: string]: ParameterValue };
+
 /** Parameters of a command, by name. */
-export type Parameters = Readonly<Record<string, JsonValue>>;
+export type Parameters = Readonly<Record<string, ParameterValue>>;
 
 /** Compiled schema of parameters. */
 export interface CompiledParameters {
@@ -46,7 +58,8 @@ export function compileParameters(
       const parameters = isPlainMap(values) ? withDefaults(values, schema) : values;
       const problem = problemOf(parameters) ?? more?.(parameters);
       if (problem !== undefined) throw parameterError(name, problem, schema);
-      return parameters as Parameters; // the schema describes JSON only
+      // The schema describes JSON only.
+      return withIntegers(parameters as Parameters, schema) as Parameters;
     },
   };
 }
@@ -61,13 +74,34 @@ export function compileSchema(
   schema: JsonSchema,
 ): ReturnType<typeof compileJsonSchema> {
   try {
-    const plain = withoutAnnotations(schema);
+    const plain = withoutAnnotations(plainNumbers(schema));
     return compileJsonSchema(plain, compileSearchPattern);
   } catch (cause) {
     if (!(cause instanceof PolicyError)) throw cause;
     const mistake = { path: [field, ...cause.path], problem: cause.problem };
     throw new CatalogError(name, [mistake], { cause });
   }
+}
+
+/**
+ * Replaces a `Float` by a number where the schema describes an integer. In JSON Schema, 1.0 is an
+ * integer.
+ */
+function withIntegers(value: ParameterValue, schema: unknown): ParameterValue {
+  if (value instanceof Float) {
+    return isPlainMap(schema) && schema.type === 'integer' ? value.value : value;
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  if (plainNumbers(value) === value) return value;
+  if (Array.isArray(value)) {
+    return value.map((item, index) => withIntegers(item, schemaOfMember(schema, index)));
+  }
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]) => [
+      name,
+      withIntegers(item, schemaOfMember(schema, name)),
+    ]),
+  );
 }
 
 function closeSchema(name: string, schema: JsonSchema, nameForm: RegExp): JsonSchema {

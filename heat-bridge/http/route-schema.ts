@@ -2,7 +2,9 @@
 
 import type { FastifySchema } from 'fastify';
 import Type, { type Static, type TSchema, type TUnsafe } from 'typebox';
+import { plainNumbers } from '#minion-protocol';
 import { nearestName, type RouteOperation, routeSchema } from '#runtime';
+import { isPlainMap } from '../commands/command-definition.ts';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 
 /** Returns the schema of a read-only list. */
@@ -37,16 +39,17 @@ interface CompiledSchema<T> {
 }
 
 /**
- * Parses a value by its schema.
+ * Parses a value by its schema. Floats without a fraction become numbers.
  * @param whole - name for the whole value in messages
  * @throws BridgeError with this code; its message contains no values
  */
 export function parseForm<T>(
   form: CompiledSchema<T>,
-  value: unknown,
+  given: unknown,
   code: BridgeErrorCode,
   whole = 'the body',
 ): T {
+  const value = plainNumbers(given);
   const [first] = form.Errors(value);
   if (first === undefined) return form.Parse(value);
   const field = first.instancePath.slice(1).replaceAll('/', '.') || whole;
@@ -55,12 +58,20 @@ export function parseForm<T>(
 }
 
 /**
- * Parses the body of a request for a run.
+ * Parses the body of a request for a run. Floats without a fraction become numbers, except in the
+ * field `params`.
  * @throws BridgeError ERR_COMMAND_PARAMETERS; its message contains no values
  */
 export function parseBody<T>(form: CompiledSchema<T> & { Type(): TSchema }, body: unknown): T {
-  const [first] = form.Errors(body);
-  if (first === undefined) return form.Parse(body);
+  const plain = plainNumbers(body);
+  const [first] = form.Errors(plain);
+  if (first === undefined) {
+    const parsed = form.Parse(plain);
+    // The schema of the command validates the parameters.
+    return isPlainMap(body) && Object.hasOwn(body, 'params')
+      ? { ...parsed, params: body.params }
+      : parsed;
+  }
   // TypeBox reports an unknown field as a mismatch with the schema `false`. The message must not
   // repeat the field's name, which the caller chose.
   const isUnknown = first.keyword === 'boolean';

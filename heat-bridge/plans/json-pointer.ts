@@ -1,7 +1,7 @@
 /** JSON pointers [RFC 6901] to values in results, and to their schemas. */
 
-import type { JsonValue } from '#runtime';
 import { isPlainMap } from '../commands/command-definition.ts';
+import type { ParameterValue } from '../commands/parameters.ts';
 import { schemaOfMember } from '../commands/text-annotations.ts';
 
 const pointerForm = /^(?:\/(?:[^~/]|~[01])*)*$/;
@@ -26,12 +26,12 @@ export function isDescribedBySchema(schema: unknown, [key, ...rest]: readonly st
 
 /** Returns the value at a path, or `undefined` if there is none. */
 export function valueAtPointer(
-  value: JsonValue | undefined,
+  value: ParameterValue | undefined,
   [key, ...rest]: readonly string[],
-): JsonValue | undefined {
+): ParameterValue | undefined {
   if (key === undefined || value === undefined) return value;
   if (Array.isArray(value))
     return valueAtPointer(arrayIndexForm.test(key) ? value[Number(key)] : undefined, rest);
   if (!isPlainMap(value) || !Object.hasOwn(value, key)) return undefined;
-  return valueAtPointer(value[key] as JsonValue, rest); // a member of JSON
+  return valueAtPointer(value[key] as ParameterValue, rest); // a member of JSON
 }

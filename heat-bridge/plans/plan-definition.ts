@@ -2,11 +2,13 @@
 
 import type { Static, TSchema } from 'typebox';
 import Type from 'typebox';
+import { plainNumbers } from '#minion-protocol';
 import type { JsonValue } from '#runtime';
 import { compileSchema } from '#runtime';
 import {
   catalogError,
   catalogNameForm,
+  exactMember,
   isPlainMap,
   type JsonSchema,
   refuseForm,
@@ -151,17 +153,31 @@ export function parsePlanDefinition(name: string, value: unknown): PlanDefinitio
   if (!catalogNameForm.test(name) || name.length > 128) {
     throw catalogError(name, '', 'invalid name; use a name such as mysql.create-cluster');
   }
-  refuseForm(name, value, { body: compiledPlanBody, schema: PlanBody });
-  const { steps, ...rest } = compiledPlanBody.Parse(value);
-  const read = Object.entries(steps).map(([key, { params, undo, ...step }]) => [
-    key,
-    {
-      ...step,
-      ...parseStepSources(name, `steps.${key}.params`, params),
-      ...(undo === undefined ? {} : { undo: parseUndo(name, `steps.${key}.undo`, undo) }),
-    },
-  ]);
-  return { ...rest, name, steps: Object.fromEntries(read) };
+  const plain = plainNumbers(value);
+  refuseForm(name, plain, { body: compiledPlanBody, schema: PlanBody });
+  const { steps, ...rest } = compiledPlanBody.Parse(plain);
+  // Values in steps and defaults of parameters keep floats without a fraction.
+  const exact = exactMember(value, 'steps');
+  const read = Object.entries(steps).map(([key, { params, undo, ...step }]) => {
+    const own = exactMember(exact, key);
+    return [
+      key,
+      {
+        ...step,
+        ...parseStepSources(name, `steps.${key}.params`, exactMember(own, 'params') ?? params),
+        ...(undo === undefined
+          ? {}
+          : { undo: parseUndo(name, `steps.${key}.undo`, undo, exactMember(own, 'undo')) }),
+      },
+    ];
+  });
+  const parameters = exactMember(value, 'parameters');
+  return {
+    ...rest,
+    ...(parameters === undefined ? {} : { parameters }),
+    name,
+    steps: Object.fromEntries(read),
+  };
 }
 
 /** Names of a step's fields in programs, by their names in files. */
@@ -193,8 +209,10 @@ function parseUndo(
   name: string,
   field: string,
   { params, ...undo }: Static<typeof Undo>,
+  exact: unknown,
 ): Static<typeof Undo> {
-  return { ...undo, ...parseStepSources(name, `${field}.params`, params) };
+  const sources = exactMember(exact, 'params') ?? params;
+  return { ...undo, ...parseStepSources(name, `${field}.params`, sources) };
 }
 
 function parseStepSources(

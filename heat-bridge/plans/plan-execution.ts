@@ -1,7 +1,7 @@
 /** Executes a plan: runs its steps, and undoes them if the plan fails. */
 
 import { toJson } from '#master';
-import type { JsonValue } from '#runtime';
+import type { ParameterValue } from '../commands/parameters.ts';
 import type { CompiledPlan, CompiledStep } from './plan-catalog.ts';
 import type { PlanOutcome, StepOutcome } from './plan-request.ts';
 import type { PlanRun } from './plan-run.ts';
@@ -214,10 +214,10 @@ export class PlanExecution {
 
   /** Returns the values that steps on a single minion have returned so far, by step. */
   get #returned(): StepCall['returned'] {
-    const found = new Map<string, JsonValue>();
+    const found = new Map<string, ParameterValue>();
     for (const [name, { results }] of this.#outcomes) {
       const value = results.length === 1 ? results[0]?.return : undefined;
-      if (value !== undefined) found.set(name, toJson(value, 'number'));
+      if (value !== undefined) found.set(name, toJson(value, 'exact'));
     }
     return found;
   }

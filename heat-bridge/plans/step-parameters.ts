@@ -3,16 +3,15 @@
  * steps.
  */
 
-import type { JsonValue } from '#runtime';
 import { givenParameter } from '../commands/argument-mapping.ts';
-import type { Parameters } from '../commands/parameters.ts';
+import type { Parameters, ParameterValue } from '../commands/parameters.ts';
 import { parseJsonPointer, valueAtPointer } from './json-pointer.ts';
 import type { StepSource, StepSources } from './plan-definition.ts';
 
 /**
  * Values that steps have returned, by step. Only steps that run on a single minion have an entry.
  */
-export type StepReturns = ReadonlyMap<string, JsonValue>;
+export type StepReturns = ReadonlyMap<string, ParameterValue>;
 
 /** Source that refers to a value in the return of an earlier step. */
 export type StepReference = Extract<StepSource, { readonly step: string }>;
@@ -48,7 +47,7 @@ function valueOfSource(
   source: StepSource,
   parameters: Parameters,
   returned: StepReturns,
-): JsonValue | undefined {
+): ParameterValue | undefined {
   if ('parameter' in source) return givenParameter(parameters, source.parameter);
   if ('value' in source) return source.value;
   if ('map' in source) return stepParameters(source.map, parameters, returned);

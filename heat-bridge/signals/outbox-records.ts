@@ -1,7 +1,8 @@
 /** Formats of the stored rows of the outbox, and of dead letters. */
 
 import Type from 'typebox';
-import { parseJson, writeJson } from '#runtime';
+import { parseExactJson } from '#master';
+import { writeJson } from '#runtime';
 import { Bytes, defineRow, type Entry, fromJson, type RowOf } from '#store';
 import type { Signal } from './signal.ts';
 
@@ -82,7 +83,7 @@ function unversioned(bytes: Uint8Array): unknown {
   const end = row.indexOf('\n');
   if (end !== -1)
     return { ...Object(fromJson(row.subarray(0, end))), signal: row.subarray(end + 1) };
-  const { signal, ...head } = Object(parseJson(row.toString('utf8')));
+  const { signal, ...head } = Object(parseExactJson(row.toString('utf8')));
   return { ...head, signal: packSignal(signal) };
 }
 
@@ -95,7 +96,7 @@ export function unpackSignal<R extends { readonly signal: Uint8Array }>({
   ...row
 }: R): Omit<R, 'signal'> & { readonly signal: Signal } {
   const text = Buffer.from(signal).toString('utf8');
-  return { ...row, signal: parseJson(text) as unknown as Signal }; // validated by parseSignal when it was accepted
+  return { ...row, signal: parseExactJson(text) as Signal }; // validated by parseSignal when it was accepted
 }
 
 /** Encodes a record for the outbox. */

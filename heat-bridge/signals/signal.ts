@@ -3,8 +3,9 @@
  * id of its signal.
  */
 
-import { isWireMap, plainNumber, type WireValue } from '#minion-protocol';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
+import { Float } from '#template/python/values.ts';
 
 /** Value that JSON can represent. */
 type Json =
@@ -13,6 +14,7 @@ type Json =
   | number
   | bigint
   | string
+  | Float
   | readonly Json[]
   | { readonly [name: string]: Json };
 
@@ -115,8 +117,8 @@ function truncateReason(reason: string): string {
 function tryToJson(value: WireValue): Json | undefined {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'bigint') return value;
-  const number = plainNumber(value);
-  if (typeof number === 'number') return Number.isFinite(number) ? number : undefined;
+  if (value instanceof Float) return Number.isFinite(value.value) ? value : undefined;
+  if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
   if (Array.isArray(value)) {
     const items = value.map(tryToJson);
     return items.every((item) => item !== undefined) ? items : undefined;

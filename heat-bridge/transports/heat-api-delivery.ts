@@ -2,8 +2,8 @@
 
 import { hash } from 'node:crypto';
 import Type from 'typebox';
-import type { HttpResult } from '#runtime';
-import { compileSchema } from '#runtime';
+import { parseExactJson } from '#master';
+import { compileSchema, type HttpResult, writeJson } from '#runtime';
 import { type Credentials, logInToKeystone } from '../openstack/log-in.ts';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
 import { publicServiceUrl } from '../openstack/service-catalog.ts';
@@ -175,11 +175,11 @@ export async function setDeploymentStatus({
 }
 
 function statusBody(body: string): string {
-  const { saltbridge_deployment: _id, ...values } = JSON.parse(body);
+  const { saltbridge_deployment: _id, ...values } = Object(parseExactJson(body));
   const isFailed = values.deploy_status_code !== 0;
   const status = isFailed ? 'FAILED' : 'COMPLETE';
   const reason = isFailed
     ? `deploy_status_code : ${values.deploy_status_code}`
     : 'Outputs received';
-  return JSON.stringify({ status, status_reason: reason, output_values: values });
+  return writeJson({ status, status_reason: reason, output_values: values });
 }

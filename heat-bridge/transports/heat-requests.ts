@@ -1,6 +1,7 @@
 /** Creates requests to Heat and Zaqar, and parses their JSON responses. */
 
-import { type HttpResult, type OutgoingRequest, tryParseJson, writeJson } from '#runtime';
+import { parseExactJson } from '#master';
+import { type HttpResult, type OutgoingRequest, writeJson } from '#runtime';
 import { errorTextOf } from '../openstack/service-answer.ts';
 import type { Delivery } from './transport.ts';
 
@@ -31,7 +32,7 @@ export function limitOf({ maxBytes }: AnswerLimit): { readonly maxAnswerBytes: n
 }
 
 /**
- * Parses the JSON of a response with the status 200. Returns `undefined` for the status 204.
+ * Parses the JSON of a response with the status 200. Floats without a fraction are `Float`. Returns `undefined` for the status 204.
  * Otherwise returns the reason why there is no JSON.
  */
 export function jsonOf(
@@ -44,10 +45,11 @@ export function jsonOf(
   if (Buffer.byteLength(result.body) > maxBytes) {
     return { ok: false, reason: `the response exceeds ${maxBytes} bytes` };
   }
-  const body = tryParseJson(result.body);
-  return body === undefined
-    ? { ok: false, reason: 'the response is not JSON' }
-    : { ok: true, body };
+  try {
+    return { ok: true, body: parseExactJson(result.body) };
+  } catch {
+    return { ok: false, reason: 'the response is not JSON' };
+  }
 }
 
 /** URL-encodes each segment of a path. */

@@ -4,6 +4,7 @@
  */
 
 import Type from 'typebox';
+import { parseExactJson } from '#master';
 import { compileSchema } from '#runtime';
 import type { Credentials } from '../openstack/log-in.ts';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
@@ -562,7 +563,11 @@ function loginOf(input: HeatInput): (Credentials & { readonly regionName?: strin
 
 /** Converts the result of a deployment to a signal, like `cfn-signal`. */
 function handleSignalOf(body: string): Parameters<ResultDelivery<unknown>['signalHandle']>[1] {
-  const { deploy_status_code: code, deploy_stdout: data, deploy_stderr: reason } = JSON.parse(body);
+  const {
+    deploy_status_code: code,
+    deploy_stdout: data,
+    deploy_stderr: reason,
+  } = Object(parseExactJson(body));
   if (code === 0) return { status: 'SUCCESS', reason: 'Configuration Complete', data };
   return { status: 'FAILURE', reason, data };
 }

@@ -154,10 +154,10 @@ type MarkedValue = Uint8Array | Float | WireDateTime | WireExtension | Map<WireV
 const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 
 /**
- * Form of a float without a fraction in JSON: the number `1.0`, the mark `{"$float": "1.0"}`, or a
- * number of JavaScript.
+ * Form of a float without a fraction in JSON: the number `1.0`, the mark `{"$float": "1.0"}`, or
+ * the `Float` itself.
  */
-type FloatForm = 'mark' | 'number' | 'raw';
+type FloatForm = 'exact' | 'mark' | 'raw';
 
 /**
  * Converts a value to marked JSON: a map with a key such as `$bytes` represents a type that JSON
@@ -186,8 +186,8 @@ export function toJson(value: WireValue | object, floats: FloatForm = 'raw'): Js
 
 function floatToJson(value: Float, form: FloatForm): JsonValue {
   if (form === 'mark') return { $float: String(value) };
-  // `JSON.stringify` writes the object as the number.
-  return form === 'number' ? value.value : (rawNumber(String(value)) as JsonValue);
+  // `JSON.stringify` writes both objects as the number.
+  return (form === 'exact' ? value : rawNumber(String(value))) as unknown as JsonValue;
 }
 
 /** Returns the text of {@link toJson}. */
