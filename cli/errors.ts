@@ -25,7 +25,7 @@ export const commandErrors: Readonly<
 > = {
   ERR_COMPOUND: {
     meaning: 'The number of argument lists does not match the number of functions.',
-    action: 'Put the separator, a comma, once between the arguments of each two functions.',
+    action: 'Put one comma between the arguments of one function and the arguments of the next.',
   },
   ERR_FILE_EXISTS: {
     meaning: 'A key file with this name already exists.',

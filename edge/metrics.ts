@@ -107,7 +107,7 @@ export const releaseProgress = ['current', 'refused', 'behind', 'away', 'waiting
 
 export type ReleaseProgress = (typeof releaseProgress)[number];
 
-/** Returns the metric of the sites by their state with respect to the published release. */
+/** Returns the metric that counts sites by their state in the release that was published last. */
 export function progressFamily(counts: Readonly<Record<string, number>>): MetricFamily {
   return familyOf(
     {

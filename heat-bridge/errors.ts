@@ -76,7 +76,7 @@ export const bridgeErrors = {
   ERR_PLAN_GROUPS: {
     meaning: 'The minions given to a plan do not match its groups.',
     action:
-      'Give each group in the message accepted minions, each minion in one group only; `saltbridge bridge show` describes the groups.',
+      'For each group in the message, name minions with accepted keys; no minion may be in two groups; `saltbridge bridge show` describes the groups.',
     status: 400,
   },
   ERR_PLAN_UNKNOWN: {

@@ -350,7 +350,7 @@ class CentreBundles {
     }
   }
 
-  /** Counts the joined sites by their state with respect to the published release. */
+  /** Counts the joined sites by their state in the published release. */
   #progressCounts(): Readonly<Record<string, number>> {
     const { sites } = this.#context;
     const now = this.#host.now();

@@ -63,9 +63,9 @@ function releaseKey(version: number): string[] {
 }
 
 /**
- * States of a site with respect to the release that was published last. `current`: the site uses
- * it. `refused`: the site has refused it. `behind`: the site must install it or an earlier release.
- * `waiting`: the turn of the ring has not come, or the release is held or has stopped.
+ * States of a site in the release that was published last. `current`: the site uses it. `refused`:
+ * the site has refused it. `behind`: the site must install it or an earlier release. `waiting`: the
+ * turn of the ring has not come, or the release is held or has stopped.
  */
 export type SiteProgress = 'current' | 'refused' | 'behind' | 'waiting';
 

@@ -187,7 +187,7 @@ class StepCompiler {
     if (returns === undefined || !isDescribedBySchema(returns, keys)) {
       throw this.#refuse(
         place,
-        `path must exist in the schema that the field returns of the command ${command} contains`,
+        `path must exist in the schema of the field "returns" of the command ${command}`,
       );
     }
   }

@@ -379,7 +379,9 @@ export function parseDestination(given: unknown): Destination {
     const destination = handle?.parse(form);
     if (destination !== undefined) return destination;
   }
-  throw destinationError(`the form of the handle is unknown; supported are ${handleForms}`);
+  throw destinationError(
+    `the form of the handle is unknown; the supported forms are ${handleForms}`,
+  );
 }
 
 /**

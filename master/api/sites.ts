@@ -7,7 +7,7 @@ export interface ReportedRelease {
   /** Time of the report, in milliseconds since 1970. */
   readonly at: number;
   /**
-   * State with respect to the release that was published last: `current`, `refused`, `behind` or
+   * State of the site in the release that was published last: `current`, `refused`, `behind` or
    * `waiting`. `undefined` if no release has been published.
    */
   readonly progress: string | undefined;

@@ -49,7 +49,8 @@ export function createLdapBackend(options: EauthOptions): LoginBackend {
 }
 
 /**
- * Account with its name in the directory's spelling, because directories ignore the case of names.
+ * Account, with its name as the directory spells it. Directories ignore the case of names, so the
+ * user may have typed it differently.
  */
 interface FoundUser {
   readonly dn: string;

@@ -179,8 +179,8 @@ export function isBelow(directory: string, file: string): boolean {
 }
 
 /**
- * Path of the served files of a site's bundle below the state directory. The state directory is
- * hidden otherwise.
+ * Path of the files of a site's bundle, relative to the state directory. These files are served.
+ * All other files in the state directory are hidden.
  */
 const bundleTree = /^\/site\/bundles\/\d+\/tree(?:\/|$)/;
 

@@ -49,7 +49,7 @@ function isPlainPath(given: string): boolean {
   return !given.endsWith('/') && path.posix.normalize(given) === given;
 }
 
-/** Returns the target of a link, which may be relative. */
+/** Returns the target of a symbolic link. The target may be a relative path. */
 export function requireLinkTarget(given: string, place: string): string {
   if (given !== '' && given.length <= maxPath && !controlForm.test(given)) return given;
   throw configError(

@@ -77,12 +77,12 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   [
     'a result that the schema does not describe',
     steps({ follow: withFile({ step: 'status', path: '/fil' }) }),
-    /schema that the field returns of the command db\.status contains/,
+    /schema of the field "returns" of the command db\.status/,
   ],
   [
     'a result of a command without returns',
     steps({ follow: withFile({ step: 'grant', path: '' }) }),
-    /schema that the field returns of the command db\.grant contains/,
+    /schema of the field "returns" of the command db\.grant/,
   ],
   [
     'an invalid JSON pointer',
