@@ -76,6 +76,12 @@ export const edgeLimits = defineLimits('edge', {
     total: 256,
     effect: 'The digests of the least recently used pack are computed again.',
   },
+  metadataBodies: {
+    unit: 'compressed metadata of releases in memory',
+    owner: 'none',
+    total: 64,
+    effect: 'The metadata of the least recently used versions are compressed again.',
+  },
   sendingSites: {
     unit: 'sites that send returns and facts at a time',
     owner: 'none',

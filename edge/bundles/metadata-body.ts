@@ -14,7 +14,8 @@ const maxBodyBytes = 4 * maxMetadataBytes;
 
 const maxElements = 1024;
 
-const compressionLevel = 19;
+/** Size up to which the highest useful compression takes less than a millisecond, in bytes. */
+const smallBodyBytes = 16_384;
 
 /** Roles of the files that form the dictionary, in order. */
 export const knownRoles = ['root', 'targets', 'snapshot'] as const;
@@ -47,9 +48,10 @@ export function encodeMetadata({ root, files }: MetadataFiles, dictionary: Uint8
     if (bytes > maxBodyBytes - 16) break;
     rows.push([name, content]);
   }
-  return zstdCompressSync(packLocal([root, ...rows]), {
+  const body = packLocal([root, ...rows]);
+  return zstdCompressSync(body, {
     params: {
-      [constants.ZSTD_c_compressionLevel]: compressionLevel,
+      [constants.ZSTD_c_compressionLevel]: body.length <= smallBodyBytes ? 19 : 3,
       [constants.ZSTD_c_checksumFlag]: 1,
     },
     ...(dictionary.length === 0 ? {} : { dictionary }),

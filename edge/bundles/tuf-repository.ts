@@ -4,8 +4,10 @@
  */
 
 import type { SharedArea, StateOperation } from '#master';
+import { createBoundedMap } from '#runtime';
 import { fromJson, type Key } from '#store';
 import { EdgeError } from '../errors.ts';
+import { edgeLimits } from '../limits.ts';
 import { encodeMetadata, knownNames, type MetadataFiles } from './metadata-body.ts';
 import { createSigningKey, decodeRoleKey, encodeRoleKey, type SigningKey } from './tuf-keys.ts';
 import {
@@ -60,6 +62,8 @@ interface OnlineSigners {
 export class TufRepository {
   readonly #rows: SharedArea;
   readonly #now: () => number;
+  /** Bodies of updates by the version of the timestamp and the known versions. */
+  readonly #bodies = createBoundedMap<string, Buffer>(edgeLimits.metadataBodies);
 
   constructor({ rows, now }: { readonly rows: SharedArea; readonly now: () => number }) {
     this.#rows = rows;
@@ -85,17 +89,23 @@ export class TufRepository {
       if (bytes === undefined) break;
       dictionary.push(bytes);
     }
-    const files = await this.#filesSince(known);
-    const body = encodeMetadata(files, Buffer.concat(dictionary));
-    return { body, known: dictionary.length };
+    // Versions that the centre lacks are not known to it: it sends its own files instead.
+    const used = known.slice(0, dictionary.length);
+    const { timestamp } = await this.#versions();
+    const key = [timestamp, ...used].join(' ');
+    let body = this.#bodies.get(key);
+    if (body === undefined) {
+      const files = await this.#filesSince(used);
+      body = encodeMetadata(files, Buffer.concat(dictionary));
+      if (files.timestamp === timestamp) this.#bodies.set(key, body);
+    }
+    return { body, known: used.length };
   }
 
   /** Returns the files of the current version. If another version is published meanwhile, retries. */
-  async #filesSince([
-    knownRoot = 0,
-    knownTargets,
-    knownSnapshot,
-  ]: readonly number[]): Promise<MetadataFiles> {
+  async #filesSince([knownRoot = 0, knownTargets, knownSnapshot]: readonly number[]): Promise<
+    MetadataFiles & Pick<Versions, 'timestamp'>
+  > {
     for (;;) {
       const versions = await this.#versions();
       const { root, targets, snapshot } = versions;
@@ -108,7 +118,8 @@ export class TufRepository {
         const bytes = await this.file(name);
         if (bytes !== undefined) files.set(name, bytes);
       }
-      if ((await this.#versions()).timestamp === versions.timestamp) return { root, files };
+      const { timestamp } = versions;
+      if ((await this.#versions()).timestamp === timestamp) return { root, files, timestamp };
     }
   }
 

@@ -275,3 +275,18 @@ test('verifies the metadata of a body', async (t) => {
   const error = await t.throwsAsync(site.updateAtOnce(1, altered), { instanceOf: EdgeError });
   t.is(error.code, 'ERR_BUNDLE_CENTRE');
 });
+
+test('equal updates are compressed once, until the next publication', async (t) => {
+  const { repository, publish } = await createRepository('one');
+  await publish(1);
+  const first = await repository.update([1, 7, 7]);
+  t.is(first.known, 1, 'a version that the centre lacks is no dictionary');
+  const root = (await repository.file('1.root.json')) ?? Buffer.alloc(0);
+  t.deepEqual(
+    [...decodeMetadata(first.body, root).files.keys()],
+    ['timestamp.json', '1.snapshot.json', '1.targets.json'],
+  );
+  t.is((await repository.update([1, 9, 9])).body, first.body);
+  await publish(2);
+  t.not((await repository.update([1, 7, 7])).body, first.body);
+});
