@@ -12,8 +12,8 @@ import { Float } from '#template/python/values.ts';
 export const maxConfigDepth = 64;
 
 /**
- * Parses a config that is JSON text. A float without a fraction is a `Float`. Returns `undefined` if it is not JSON or is nested too
- * deeply.
+ * Parses a config that is JSON text. Floats without a fraction become `Float`. Returns `undefined`
+ * if it is not JSON or is nested too deeply.
  */
 export function readConfigJson(text: string): JsonOf<Float> | undefined {
   try {

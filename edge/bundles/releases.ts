@@ -294,8 +294,8 @@ export class Releases {
   }
 
   /**
-   * Returns the joined sites of a ring, or `undefined` if the ring does not exist. A ring in percent
-   * has the sites that it has for the release that was published last.
+   * Returns the joined sites of a ring, or `undefined` if the ring does not exist. For a ring in
+   * percent, returns its sites in the release that was published last.
    */
   sitesOfRing(name: string): readonly string[] | undefined {
     const { rings } = this.#options;

@@ -55,7 +55,7 @@ export interface PackedSiteMinion extends Pick<SiteMinion, 'isPresent' | 'site'>
   readonly grains: () => WireMap;
 }
 
-/** Size of packed grains without any grain, in bytes. */
+/** Size of an empty map of grains in packed form, in bytes. */
 const emptyBytes: number = packLocal({}).length;
 
 export interface CentreFactsOptions {

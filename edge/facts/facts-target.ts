@@ -10,19 +10,21 @@ import { EdgeError } from '../errors.ts';
 import type { PackedSiteMinion } from './centre-facts.ts';
 import { reportedGrains } from './reported-grains.ts';
 
-/** Maximum number of names in each list of a basis. */
+/** Maximum number of names in each list of a {@link FactsBasis}. */
 const maxListed = 100;
 
 const Count = Type.Integer({ minimum: 0 });
 const Time = Type.Integer({ minimum: 0 });
 
-/** Number of names, and the first of them. */
+/** Number of names, and the first {@link maxListed} names. */
 const Names = Type.Object({ count: Count, names: Type.Array(Type.String()) });
 
 /** Schema of {@link FactsBasis}. Times are in milliseconds since 1970, by the clocks of the sites. */
 export const FactsBasisSchema = Type.Object({
   target: Type.String(),
-  /** Number of minions of the named sites, whose facts were compared with the target. */
+  /**
+   * Number of minions whose facts were compared with the target: all minions of the named sites.
+   */
   examined: Count,
   /** Times of the oldest and of the latest of these facts. */
   oldestAt: Time,
@@ -40,7 +42,7 @@ export const FactsBasisSchema = Type.Object({
   sitesWithoutMatch: Names,
 });
 
-/** Facts on which the targets of an order rest, and their age. */
+/** Facts that selected the targets of an order, with the age of these facts. */
 export type FactsBasis = Readonly<Static<typeof FactsBasisSchema>>;
 
 export interface FactsTargetOptions {
@@ -92,7 +94,7 @@ export async function resolveFacts(options: FactsTargetOptions): Promise<Resolve
   throw new EdgeError('ERR_ORDER_INVALID', `no minion matches: ${describeBasis(basis)}`);
 }
 
-/** Returns the age and the extent of the facts as text. */
+/** Describes the facts as text: their number and their age. */
 export function describeBasis(basis: FactsBasis): string {
   const { examined, matched, absent, unknown, missing, sitesWithoutMatch } = basis;
   const at = (ms: number): string => new Date(ms).toISOString();

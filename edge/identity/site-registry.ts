@@ -67,7 +67,7 @@ export interface SiteConnection {
   readonly lastContactAt: number;
 }
 
-/** Functions of other parts that complete {@link SiteInfo}. */
+/** Functions with which other parts add their values to {@link SiteInfo}. */
 export interface SiteFigures {
   connectionOf(name: string): SiteConnection | undefined;
   releaseOf(name: string): ReportedRelease | undefined;
@@ -121,7 +121,7 @@ export class SiteRegistry {
     return registry;
   }
 
-  /** Adds functions that complete the state of a site. */
+  /** Registers functions that add values to the state of a site. */
   complete(figures: Partial<SiteFigures>): void {
     this.#figures = { ...this.#figures, ...figures };
   }

@@ -78,7 +78,9 @@ const pruneIntervalMs = 3_600_000;
 /** Name of the caller in orders that are issued over the local socket. */
 const operator = 'operator';
 
-/** Beginning of the name of a ring in the sites of an order. Names of sites have no `:`. */
+/**
+ * Prefix that marks the name of a ring in an order's list of sites. Names of sites contain no `:`.
+ */
 const ringPrefix = 'ring:';
 
 const resultCheck = compileSchema(OrderResultSchema);

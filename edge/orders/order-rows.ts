@@ -64,7 +64,7 @@ export const orderRow = defineRow({
     work: OrderWorkSchema,
     issuedAt: Time,
     validUntil: Time,
-    /** Facts that have selected the minions. Only for orders with a target over facts. */
+    /** Facts that selected the minions. Only for orders with the option `--facts`. */
     basis: Type.Optional(FactsBasisSchema),
   }),
   packed: { work: jsonField, basis: jsonField },

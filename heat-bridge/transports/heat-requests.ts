@@ -32,8 +32,8 @@ export function limitOf({ maxBytes }: AnswerLimit): { readonly maxAnswerBytes: n
 }
 
 /**
- * Parses the JSON of a response with the status 200. Floats without a fraction are `Float`. Returns `undefined` for the status 204.
- * Otherwise returns the reason why there is no JSON.
+ * Parses the JSON of a response with the status 200. Floats without a fraction become `Float`.
+ * Returns `undefined` for the status 204. Otherwise returns the reason why there is no JSON.
  */
 export function jsonOf(
   result: HttpResult,

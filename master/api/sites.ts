@@ -30,7 +30,7 @@ export interface JoinedSite {
   readonly release: ReportedRelease | undefined;
 }
 
-/** Site with all that the centre knows about it. */
+/** Complete state of a site, as the centre knows it. */
 export interface SiteDetails extends Omit<JoinedSite, 'contactAge'> {
   /** `invited`, `joined` or `revoked`. */
   readonly state: string;

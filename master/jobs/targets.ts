@@ -158,8 +158,8 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves a target to the minions that certainly match, with the conditions of users with
-   * limited rights. An invalid target is an error.
+   * Resolves a target to the minions that certainly match. Evaluates the target as for a user with
+   * limited rights. Rejects an invalid target.
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
   async resolveExact(request: TargetRequest): Promise<AddressedMinions> {

@@ -8,7 +8,7 @@ import { timeElement } from './time-element.ts';
 /** Maximum number of sites in a table. */
 const maxListed = 200;
 
-/** Texts for the ages of the last contact, in the order of the page. */
+/** Descriptions of the time since the last contact, by class, in the order of the page. */
 const ageTexts: ReadonlyMap<string, string> = new Map([
   ['recent', 'at most 10 minutes'],
   ['hour', 'at most an hour'],
@@ -18,7 +18,10 @@ const ageTexts: ReadonlyMap<string, string> = new Map([
   ['never', 'never connected'],
 ]);
 
-/** Order of the ages in the table of sites: sites without contact for the longest time first. */
+/**
+ * Order of sites in the table: the sites that have been without contact for the longest time come
+ * first.
+ */
 const oldestFirst: readonly string[] = [...ageTexts.keys()].reverse();
 
 /**
@@ -120,7 +123,7 @@ function countBy<T>(items: readonly T[], kindOf: (item: T) => string): ReadonlyM
   return counts;
 }
 
-/** Returns the numbers of items by kind as text. The most frequent kinds are first. */
+/** Returns the number of items of each kind as text. The most frequent kinds come first. */
 function countTexts<T>(items: readonly T[], kindOf: (item: T) => string): string {
   const sorted = [...countBy(items, kindOf)].sort((a, b) => b[1] - a[1]);
   return sorted
