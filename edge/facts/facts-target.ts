@@ -69,11 +69,7 @@ export interface ResolvedFacts {
 export async function resolveFacts(options: FactsTargetOptions): Promise<ResolvedFacts> {
   const { target, sites, minions } = options;
   const found = await matchingOf(options);
-  const bySite = new Map<string, string[]>();
-  for (const id of found.minions) {
-    const site = minions.get(id)?.site ?? '';
-    bySite.set(site, [...(bySite.get(site) ?? []), id]);
-  }
+  const bySite = Map.groupBy(found.minions, (id) => minions.get(id)?.site ?? '');
   const all = [...minions.values()];
   const matched = found.minions.flatMap((id) => minions.get(id) ?? []);
   const unknown = [...minions].filter(([, it]) => !it.hasGrains).map(([id]) => id);
