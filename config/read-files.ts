@@ -20,6 +20,7 @@ import { Float } from '#template/python/values.ts';
 import { correctLastBlock, pythonTags } from '#template/python/yaml-nodes.ts';
 import { ConfigError, type ConfigWarning, type OptionOrigin, typeError } from './config-error.ts';
 import { withoutCredentials } from './credentials.ts';
+import { parsedOnce } from './parsed-texts.ts';
 import { mergeSettings, overrideSettings, type Setting, type Settings } from './settings.ts';
 import { describeYamlProblem, markPosition } from './yaml-problem.ts';
 
@@ -152,7 +153,7 @@ class FileReader {
       throw new ConfigError('ERR_CONFIG_READ', origin, 'the file cannot be read', { cause });
     }
     this.files.push(file);
-    return parseConfigFile(text, file);
+    return parsedOnce(text, file, parseConfigFile);
   }
 }
 

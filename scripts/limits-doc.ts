@@ -3,6 +3,7 @@
 import { policyLimits } from '#acl/limits.ts';
 import { clientLimits } from '#client/limits.ts';
 import { clusterLimits } from '#cluster/limits.ts';
+import { configLimits } from '#config/limits.ts';
 import { edgeLimits } from '#edge/limits.ts';
 import { guestLimits } from '#guests/limits.ts';
 import { bridgeLimits } from '#heat-bridge/limits.ts';
@@ -27,6 +28,7 @@ export const limitTables: Readonly<Record<string, LimitTable>> = {
   'acl/limits.ts': policyLimits,
   'client/limits.ts': clientLimits,
   'cluster/limits.ts': clusterLimits,
+  'config/limits.ts': configLimits,
   'edge/limits.ts': edgeLimits,
   'guests/limits.ts': guestLimits,
   'heat-bridge/limits.ts': bridgeLimits,

@@ -2,6 +2,7 @@
 
 import { subscribe } from 'node:diagnostics_channel';
 import { Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface ProcessFigures {
   /** Processor time since the start, in milliseconds. */
@@ -37,11 +38,18 @@ function socketOf(message: unknown): Socket | undefined {
   return message.socket instanceof Socket ? message.socket : undefined;
 }
 
+/**
+ * Number and interval of the garbage collections before the resident memory is measured. Node.js
+ * returns freed memory to the system some seconds after it has collected it.
+ */
+const collections = 4;
+const collectionMs = 4000;
+
 /** Returns the resident memory after garbage collection, in bytes. */
 export async function residentMemory(): Promise<number> {
-  for (let turn = 0; turn < 5; turn += 1) {
+  for (let turn = 0; turn < collections; turn += 1) {
     globalThis.gc?.();
-    await new Promise(setImmediate);
+    await sleep(collectionMs);
   }
   return process.memoryUsage.rss();
 }

@@ -166,11 +166,13 @@ class Run {
     const keys = await initKeys(this.#centre);
     await this.#startSites();
     const idle = empty === undefined ? undefined : await this.#measureIdle(empty);
+    await this.#printMemoryOfSites('without a release');
     const whole = await this.#release('first release', keys);
     this.#source.change('second', 'insert');
     const small = await this.#release('delta of inserted lines', keys);
     this.#source.change('third', 'replace');
     const delta = await this.#release('delta of replaced files', keys);
+    await this.#printMemoryOfSites('with a release');
     const pillars = await this.#compilePillars();
     await this.#forEachHost((host) => host.ask('facts', undefined));
     await this.#untilEmpty('the facts of all nodes are at the centre');
@@ -231,6 +233,13 @@ class Run {
     const cpu = (after.cpuMs - before.cpuMs) / (after.atMs - before.atMs);
     this.#print(`idle centre: ${mib(memoryBytes)} above an empty one, ${percent(cpu)} of a core`);
     return { memoryBytes, cpu };
+  }
+
+  async #printMemoryOfSites(when: string): Promise<void> {
+    if (this.#plan.idleMs === 0) return;
+    const memory = await this.#forEachHost((host) => host.ask('memory', undefined));
+    const bytes = memory.reduce((sum, it) => sum + it, 0);
+    this.#print(`sites ${when}: ${mib(bytes)} in all processes`);
   }
 
   /** Publishes the source, and waits until all sites use it. */

@@ -9,6 +9,7 @@ import { layMasterKey } from '../../helpers/rsa-keys.ts';
 import { type AbsencePlan, type AbsenceReport, type Fire, spendAbsence } from './absence.ts';
 import { serveParent } from './child.ts';
 import { compilePillars, grainsOf, layNodeKeys, nodesOf } from './nodes.ts';
+import { residentMemory } from './process-figures.ts';
 
 /** Site to start. */
 export interface SiteSettings {
@@ -153,6 +154,7 @@ const functions = {
       status: () => statusOf(found),
     });
   },
+  memory: () => residentMemory(),
   close: async () => {
     await Promise.all([...sites.values()].map(({ server }) => server.close()));
     sites.clear();
