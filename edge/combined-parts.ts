@@ -14,9 +14,12 @@ export function combined(parts: readonly EdgePart[]): Combined {
   const files = onlyOne(parts.flatMap((part) => part.files ?? []));
   const intake = onlyOne(parts.flatMap((part) => part.intake ?? []));
   const pillar = onlyOne(parts.flatMap((part) => part.pillar ?? []));
+  const returnRows: EdgePart['returnRows'] = (jid, result) =>
+    parts.flatMap((part) => part.returnRows?.(jid, result) ?? []);
   return {
     rpc,
     metrics,
+    ...(parts.some((part) => part.returnRows !== undefined) ? { returnRows } : {}),
     ...(files === undefined ? {} : { files }),
     ...(intake === undefined ? {} : { intake }),
     ...(pillar === undefined ? {} : { pillar }),

@@ -17,7 +17,7 @@ import type { LogIngest, SiteLog } from './log/log.ts';
 export interface EdgePart
   extends Pick<
     OpenExtension,
-    'close' | 'files' | 'intake' | 'metrics' | 'pillar' | 'rpc' | 'start'
+    'close' | 'files' | 'intake' | 'metrics' | 'pillar' | 'returnRows' | 'rpc' | 'start'
   > {}
 
 /** Services of the extension `site` for its parts. */

@@ -120,6 +120,7 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
   provide(masterServices.contributions, collection);
   provide(masterServices.tokenHolders, { hold: users.holdToken });
   await extensions.open({ config, context, auth, audit, events, jobs, users, services });
+  jobs.cache.returnRows = collection.returnRows;
 
   const signIn = createSignIn({ config, context, auth, events, jobs, advice: extensions.advice });
   const environments = services.find(masterServices.fileEnvironments, master);

@@ -68,11 +68,17 @@ interface PendingEntry {
   readonly class: LogClass;
   readonly kind: string;
   readonly value: Uint8Array;
+}
+
+/** Entries and operations that are written in one transaction. */
+interface PendingWrite {
+  readonly entries: readonly PendingEntry[];
+  readonly operations: readonly StateOperation[];
   resolve(): void;
   reject(error: unknown): void;
 }
 
-/** Maximum number and size of the entries of one write. */
+/** Maximum number of calls of `append`, and maximum size of their entries, in one write. */
 const maxWriteEntries = 256;
 const maxWriteBytes = 262_144;
 
@@ -105,7 +111,7 @@ export class DurableLog implements SiteLog {
   readonly #state: StateArea;
   readonly #maxBytes: number;
   readonly #heads: Readonly<Record<LogClass, Head>>;
-  readonly #pending: PendingEntry[] = [];
+  readonly #pending: PendingWrite[] = [];
   readonly #mutex = new Mutex();
   #isFlushing = false;
   /** Function that is called after entries were appended. */
@@ -168,10 +174,17 @@ export class DurableLog implements SiteLog {
     return entries > 0 || hasMarker;
   }
 
-  append({ class: name, kind, value: given }: NewLogEntry): Promise<void> {
-    const value = packBounded(given);
+  append(entry: NewLogEntry): Promise<void> {
+    return this.appendTogether([entry], []);
+  }
+
+  appendTogether(
+    given: readonly NewLogEntry[],
+    operations: readonly StateOperation[],
+  ): Promise<void> {
+    const entries = given.map((it) => ({ ...it, value: packBounded(it.value) }));
     return new Promise((resolve, reject) => {
-      this.#pending.push({ class: name, kind, value, resolve, reject });
+      this.#pending.push({ entries, operations, resolve, reject });
       if (this.#isFlushing) return;
       this.#isFlushing = true;
       // `append` rejects if its entry was not written, so ignore errors here.
@@ -258,21 +271,21 @@ export class DurableLog implements SiteLog {
     this.#isFlushing = false;
   }
 
-  #takePending(): readonly PendingEntry[] {
+  #takePending(): readonly PendingWrite[] {
     let count = 0;
     let bytes = 0;
-    for (const { value } of this.#pending) {
-      bytes += value.length;
+    for (const { entries } of this.#pending) {
+      bytes += entries.reduce((sum, { value }) => sum + value.length, 0);
       if (count > 0 && (count === maxWriteEntries || bytes > maxWriteBytes)) break;
       count += 1;
     }
     return this.#pending.splice(0, count);
   }
 
-  async #write(batch: readonly PendingEntry[]): Promise<void> {
-    const operations: StateOperation[] = [];
+  async #write(batch: readonly PendingWrite[]): Promise<void> {
+    const operations: StateOperation[] = batch.flatMap((it) => it.operations);
     const changed = new Map<LogClass, Head>();
-    for (const { class: name, kind, value } of batch) {
+    for (const { class: name, kind, value } of batch.flatMap((it) => it.entries)) {
       const head = changed.get(name) ?? { ...this.#heads[name] };
       changed.set(name, head);
       const { ms, count } = this.clock.next();

@@ -37,6 +37,11 @@ export interface LogEntry extends NewLogEntry {
 export interface SiteLog {
   /** Appends an entry. Resolves when it is on disk. */
   append(entry: NewLogEntry): Promise<void>;
+  /** Appends entries and executes operations in one transaction. Resolves when it is on disk. */
+  appendTogether(
+    entries: readonly NewLogEntry[],
+    operations: readonly StateOperation[],
+  ): Promise<void>;
   /** Figures about the waiting entries, by class. */
   readonly waiting: Readonly<Record<LogClass, WaitingEntries>>;
 }

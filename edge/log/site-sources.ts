@@ -1,8 +1,14 @@
 /** Appends returns, events, alarms and audit records of a site to its log. */
 
 import type { SiteOptions } from '#config';
-import { type ExtensionHost, type MasterEvent, masterServices } from '#master';
-import type { WireMap, WireValue } from '#minion-protocol';
+import {
+  type ExtensionHost,
+  type JobReturn,
+  type MasterEvent,
+  masterServices,
+  type StateOperation,
+} from '#master';
+import { formatEventStamp, type WireMap, type WireValue } from '#minion-protocol';
 import { codeOf } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { EdgePart, SiteContext } from '../parts.ts';
@@ -22,8 +28,29 @@ const returnTag = /^salt\/job\/(\d+)\/ret\/(.+)$/;
  */
 export function openSources({ host, options, log }: SiteContext): EdgePart {
   const sources = new Sources(host, options, log);
-  return { start: () => sources.start(), close: () => sources.close() };
+  return {
+    // In a cluster, the members share their jobs, but not the log.
+    returnRows:
+      host.shared.cluster !== undefined
+        ? () => []
+        : (jid, result) => [{ op: 'put', key: unloggedKey(jid, result), value: nothing }],
+    start: () => sources.start(),
+    close: () => sources.close(),
+  };
 }
+
+/**
+ * Row of a stored return that the log of the site lacks. The master writes it in the transaction
+ * with the return, and the log deletes it in the transaction with the entry.
+ */
+function unloggedKey(jid: string, { minion, resource }: Returner): readonly string[] {
+  return [...unlogged, jid, minion, ...(resource === undefined ? [] : [resource])];
+}
+
+type Returner = Pick<JobReturn, 'minion' | 'resource'>;
+
+const unlogged = ['log', 'unlogged'];
+const nothing = new Uint8Array(0);
 
 class Sources {
   readonly #host: ExtensionHost;
@@ -32,6 +59,8 @@ class Sources {
   readonly #isWanted: (tag: string) => boolean;
   readonly #stopped = new AbortController();
   readonly #audited = new Set<Promise<void>>();
+  /** Tags of the returns that were appended from the store. Their events are ignored. */
+  readonly #recovered = new Set<string>();
   #running: Promise<void> | undefined;
 
   constructor(host: ExtensionHost, { alarms, events }: SiteOptions, log: SiteLog) {
@@ -46,7 +75,7 @@ class Sources {
     this.#host.use(masterServices.audit).onAppend((entry) => {
       const { who, ...rest } = entry;
       const value = plain({ ...rest, who: { ...who }, time: this.#host.now() });
-      const written = this.#append([{ class: 'return', kind: 'audit', value }]);
+      const written = this.#append([{ class: 'return', kind: 'audit', value }], []);
       this.#audited.add(written);
       void written.finally(() => this.#audited.delete(written));
     });
@@ -69,8 +98,11 @@ class Sources {
       try {
         const accepts = (tag: string): boolean =>
           returnTag.test(tag) || this.#isAlarm(tag) || this.#isWanted(tag);
-        for await (const batch of bus.batches({ accepts, capacity: unreadEvents, signal })) {
-          await this.#append(batch.flatMap((event) => this.#entriesOf(event)));
+        // Subscribe first, so that each return has an event or a row.
+        const batches = bus.batches({ accepts, capacity: unreadEvents, signal });
+        await this.#recover();
+        for await (const batch of batches) {
+          await Promise.all(batch.map((event) => this.#appendEvent(event)));
         }
         return;
       } catch (error) {
@@ -82,12 +114,45 @@ class Sources {
           return;
         }
         const value = { tag: 'saltbridge/edge/events-lost', data: { time: this.#host.now() } };
-        await this.#append([{ class: 'alarm', kind: 'event', value }]);
+        await this.#append([{ class: 'alarm', kind: 'event', value }], []);
       }
     }
   }
 
-  #entriesOf({ tag, data }: MasterEvent): readonly NewLogEntry[] {
+  /**
+   * Appends the stored returns that the log lacks, because the process ended or events were lost
+   * before the log read them.
+   */
+  async #recover(): Promise<void> {
+    this.#recovered.clear();
+    const { cache } = this.#host.use(masterServices.jobs);
+    const keys: (readonly string[])[] = [];
+    for await (const { key } of this.#host.state.list(unlogged)) keys.push(key);
+    for (const key of keys) {
+      const [jid = '', minion = '', resource] = key.slice(unlogged.length);
+      const returner = resource === undefined ? { minion } : { minion, resource };
+      const tag = `salt/job/${jid}/ret/${resource ?? minion}`;
+      const result = await cache.storedReturn(jid, returner);
+      // The job was stored for too short a time if its return has expired.
+      const entries = result === undefined ? [] : this.#entriesOf({ tag, data: dataOf(result) });
+      this.#recovered.add(tag);
+      await this.#append(entries, [{ op: 'delete', key }]);
+    }
+  }
+
+  async #appendEvent(event: MasterEvent): Promise<void> {
+    const { tag, data } = event;
+    const [, jid] = returnTag.exec(tag) ?? [];
+    if (jid === undefined) return this.#append(this.#entriesOf(event), []);
+    if (this.#recovered.delete(tag)) return;
+    const { id, resource_id: resource } = data;
+    const minion = typeof id === 'string' ? id : '';
+    const isOwn = typeof resource !== 'string' || resource === minion;
+    const key = unloggedKey(jid, isOwn ? { minion } : { minion, resource });
+    await this.#append(this.#entriesOf(event), [{ op: 'delete', key }]);
+  }
+
+  #entriesOf({ tag, data }: Pick<MasterEvent, 'data' | 'tag'>): readonly NewLogEntry[] {
     const event = { tag, data };
     if (this.#isAlarm(tag)) {
       const alarm = { class: 'alarm', kind: 'event', value: event } as const;
@@ -98,13 +163,30 @@ class Sources {
     return [{ class: 'return', kind: 'event', value: event }];
   }
 
-  async #append(entries: readonly NewLogEntry[]): Promise<void> {
+  async #append(
+    entries: readonly NewLogEntry[],
+    operations: readonly StateOperation[],
+  ): Promise<void> {
     try {
-      await Promise.all(entries.map((entry) => this.#log.append(entry)));
+      await this.#log.appendTogether(entries, operations);
     } catch (error) {
       this.#host.logger.error({ err: error }, 'cannot store entries in the log of the site');
     }
   }
+}
+
+/** Returns the data of the event of a stored return, as far as the log contains them. */
+function dataOf({ minion, resource, receivedAt, ...result }: JobReturn): WireMap {
+  const { fun, retcode, success } = result;
+  return {
+    id: minion,
+    ...(resource === undefined ? {} : { resource_id: resource }),
+    fun: typeof fun === 'string' ? fun : [...fun],
+    retcode,
+    success,
+    return: result.return,
+    _stamp: formatEventStamp(new Date(receivedAt)),
+  };
 }
 
 function returnsOf(tag: string, data: WireMap): readonly NewLogEntry[] {

@@ -10,13 +10,14 @@ import {
   type TopsProvider,
 } from '../api/index.ts';
 import type { InsteadOf, MasterFunction } from '../functions/index.ts';
-import type { ReturnRedaction } from '../jobs/index.ts';
+import type { ReturnRedaction, ReturnRows } from '../jobs/index.ts';
 import type { RequestType, RequestTypes, SignalIntake } from '../requests/index.ts';
 import { rpcMethods } from '../rpc/index.ts';
 import type { OpenExtension } from './extension.ts';
 import type { HttpRoutes } from './http-routes.ts';
 import type { Contributions } from './master-services.ts';
 import { conflict } from './services.ts';
+import { operationOfArea } from './state-area.ts';
 
 /** Name of the master in error messages about extensions that use one of the master's names. */
 const master = 'the master';
@@ -30,6 +31,7 @@ export class Collection implements Contributions {
   readonly insteadOf: InsteadOf[] = [];
   readonly intakes: SignalIntake[] = [];
   readonly redactions: ReturnRedaction[] = [];
+  readonly returnRows: ReturnRows[] = [];
   readonly pillars: ExtPillar[] = [];
   readonly files: FileServerBackend[] = [];
   readonly routes: HttpRoutes[] = [];
@@ -74,6 +76,12 @@ export class Collection implements Contributions {
     if (open.insteadOf !== undefined) this.insteadOf.push(open.insteadOf);
     if (open.intake !== undefined) this.intakes.push(open.intake);
     if (open.redactReturn !== undefined) this.redactions.push(open.redactReturn);
+    if (open.returnRows !== undefined) {
+      const rows = open.returnRows.bind(open);
+      this.returnRows.push((jid, result) =>
+        rows(jid, result).map((it) => operationOfArea(it, namespace)),
+      );
+    }
     if (open.pillar !== undefined) this.pillars.push(open.pillar);
     if (open.files !== undefined) this.files.push(open.files);
   }

@@ -12,6 +12,7 @@ import type {
   AddressedMinions,
   ExtPillar,
   FileServerBackend,
+  JobReturn,
   JobUpdate,
   MasterApi,
   MetricFamily,
@@ -30,7 +31,7 @@ import type { RequestTypes, SignalIntake } from '../requests/index.ts';
 import type { TargetBounds } from '../users/index.ts';
 import type { HttpRoutes } from './http-routes.ts';
 import type { ServiceKey } from './services.ts';
-import type { SharedArea, StateArea } from './state-area.ts';
+import type { SharedArea, StateArea, StateOperation } from './state-area.ts';
 
 /** Extension that is opened and closed with a master. */
 export interface MasterExtension {
@@ -196,6 +197,12 @@ export interface OpenExtension {
    * Function that removes secrets from a minion's return before the return is stored and published.
    */
   readonly redactReturn?: ReturnRedaction;
+  /**
+   * Returns rows of {@link ExtensionHost.shared} that the master writes in the transaction with a
+   * return.
+   * @internal
+   */
+  returnRows?(jid: string, result: JobReturn): readonly StateOperation[];
   /** Pillar data for minions. It overrides data from pillar files and from earlier extensions. */
   readonly pillar?: ExtPillar;
   /** File backend for minions. The file server queries it after the configured backends. */

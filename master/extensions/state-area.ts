@@ -89,6 +89,11 @@ interface AreaCluster
 const areaOf = (name: string): Key => ['state', name];
 const streamsOf = (name: string): string => `state/${name}/`;
 
+/** Converts an operation on a shared area to an operation on the store of the master. */
+export function operationOfArea(operation: StateOperation, name: string): Operation {
+  return operationBelow(operation, areaOf(name), streamsOf(name));
+}
+
 /** Opens the part of the store that belongs to an extension. */
 export function openStateArea(store: Store, seal: Seal, name: string): StateArea {
   const { get, list, write } = storeBelow(store, areaOf(name), streamsOf(name));
@@ -132,8 +137,7 @@ export function openSharedArea(
           return duties.isHeld;
         },
         onHeld: (listener) => duties.onHeld(listener),
-        writeHeld: (operations) =>
-          duties.write(operations.map((it) => operationBelow(it, prefix, streamsOf(name)))),
+        writeHeld: (operations) => duties.write(operations.map((it) => operationOfArea(it, name))),
         send: (kind, value) => cluster.send(`${name} ${kind}`, value),
         onMessage: (kind, listener) => cluster.onMessage(`${name} ${kind}`, listener),
         derive: (purpose) => cluster.derive(`state ${name} ${purpose}`),

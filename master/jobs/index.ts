@@ -8,7 +8,7 @@ export {
   requireFewKeywords,
   separateKeywords,
 } from './job-arguments.ts';
-export type { JobCache } from './job-cache.ts';
+export type { JobCache, ReturnRows } from './job-cache.ts';
 export { isFailureCode, returnerOf, returnRow } from './job-return.ts';
 export { createJobs, type Jobs } from './jobs.ts';
 export type { JobsOfMembers } from './jobs-of-members.ts';

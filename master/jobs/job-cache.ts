@@ -9,8 +9,10 @@ import type { PublicationId } from './publication-log.ts';
 
 const jobKey = (jid: string): Key => ['jobs', jid];
 const markKey = (minionId: string, mark: string): Key => ['self-made', minionId, mark];
-const returnKey = (jid: string, { minion, resource }: JobReturn): Key =>
-  resource === undefined ? ['returns', jid, minion] : ['returns', jid, minion, resource];
+const returnKey = (
+  jid: string,
+  { minion, resource }: Pick<JobReturn, 'minion' | 'resource'>,
+): Key => (resource === undefined ? ['returns', jid, minion] : ['returns', jid, minion, resource]);
 
 /** Maximum number of jobs in memory. Other jobs are read from the store when they are needed. */
 const maxRemembered = 2_000;
@@ -28,6 +30,9 @@ export interface AddedJob {
 }
 
 type PutOperation = Extract<Operation, { op: 'put' }>;
+
+/** Returns operations that are written in the transaction with a return. */
+export type ReturnRows = (jid: string, result: JobReturn) => readonly Operation[];
 
 /** Maximum number of unfinished jobs that a listing returns. */
 const maxUnderWay = 100;
@@ -60,6 +65,8 @@ export interface JobCacheOptions {
 export class JobCache {
   /** Bytes of jobs that users store. */
   readonly stored: JobBytes = new JobBytes();
+  /** Functions of extensions that add rows to each stored return. Set before requests arrive. */
+  returnRows: readonly ReturnRows[] = [];
   readonly #options: JobCacheOptions;
   #keepMs: number;
   readonly #mutex = new KeyedMutex();
@@ -217,11 +224,12 @@ export class JobCache {
   async addReturn(jid: string, result: JobReturn, by?: AuditRequester): Promise<boolean> {
     const put = this.#putReturn(jid, result);
     this.stored.note(by, put.value.length);
-    if (!this.#options.isShared) return this.#writeOnce([put]);
+    const operations = [put, ...this.#rowsOf(jid, result)];
+    if (!this.#options.isShared) return this.#writeOnce(operations);
     const name = takingName(jid, result.minion);
     this.#taking.add(name);
     try {
-      const isFirst = await this.#writeOnce([put]);
+      const isFirst = await this.#writeOnce(operations);
       if (!isFirst) await this.#answerByKept(jid, result);
       return isFirst;
     } finally {
@@ -253,6 +261,7 @@ export class JobCache {
     return this.#writeOnce([
       this.#putRecord(record),
       this.#putReturn(record.jid, result),
+      ...this.#rowsOf(record.jid, result),
       ...this.#putMark(result.minion, mark),
     ]);
   }
@@ -300,6 +309,15 @@ export class JobCache {
     return found.reverse().slice(0, maxUnderWay);
   }
 
+  /** Returns the stored return of a minion or resource, or `undefined`. */
+  async storedReturn(
+    jid: string,
+    from: Pick<JobReturn, 'minion' | 'resource'>,
+  ): Promise<JobReturn | undefined> {
+    const entry = await this.#options.store.get(returnKey(jid, from));
+    return entry === undefined ? undefined : returnRow.decode(entry);
+  }
+
   /** Yields the stored returns of a job. */
   async *returns(jid: string): AsyncIterableIterator<JobReturn> {
     for await (const entry of this.#options.store.list(['returns', jid]))
@@ -325,6 +343,10 @@ export class JobCache {
     const key = returnKey(jid, result);
     const value = returnRow.encode(result);
     return { op: 'put', key, value, expiresAt: this.#expiry(), ifRevision: 0 };
+  }
+
+  #rowsOf(jid: string, result: JobReturn): readonly Operation[] {
+    return this.returnRows.flatMap((rows) => rows(jid, result));
   }
 
   #putMark(minionId: string, mark: string | undefined): Operation[] {

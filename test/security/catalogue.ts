@@ -2552,8 +2552,11 @@ export const catalogue: readonly Threat[] = [
   },
   {
     id: 'H-486',
-    threat: 'the log of a site fills the disk, or loses alarms before facts',
+    threat:
+      'the log of a site fills the disk, loses alarms before facts, or loses returns in a crash',
     tests: [
+      'edge/lost-returns.long.test.ts: a return that was stored before a crash is in the log of the site after the next start',
+      'edge/lost-returns.long.test.ts: the log has each stored return once after ten crashes',
       siteLog('a full log drops the oldest entries of the last class, and a marker states them'),
       siteLog('alarms are dropped only if nothing else is left'),
     ],

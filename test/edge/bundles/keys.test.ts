@@ -18,6 +18,9 @@ test('a key that a site accepts is a claim at the centre, and the bundle decides
     append: async (entry) => {
       entries.push(entry);
     },
+    appendTogether: async (given) => {
+      entries.push(...given);
+    },
     waiting: { alarm: none, signal: none, return: none, fact: none },
   };
   let opened: { host: ExtensionHost; keys: BundleKeys } | undefined;
