@@ -592,7 +592,6 @@ export const notYet: readonly AdviceGroup[] = [
       gpg_cache_backend: 'disk',
       gpg_cache_ttl: 86400,
       gpg_decrypt_must_succeed: true,
-      on_demand_ext_pillar: ['libvirt', 'virtkey'],
     },
   },
 ];

@@ -235,6 +235,11 @@ function readEntry(module: string, options: unknown): ExtPillarEntry | undefined
   return read && { module: 'minion_http', ...read };
 }
 
+/** Reads a map from modules to their options. The result contains `undefined` for invalid options. */
+export function readExtPillar(external: unknown): readonly (ExtPillarEntry | undefined)[] {
+  return readItem(external);
+}
+
 /**
  * Converts the options of a module to settings. A plain text is the directory, as in Salt's
  * modules.

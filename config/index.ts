@@ -23,6 +23,7 @@ export {
   type ExtPillarEntry,
   type GitPillarEntry,
   pillarAddressProblem,
+  readExtPillar,
   type UnservedPillarEntry,
   unservedExtPillars,
   unservedReason,

@@ -480,6 +480,17 @@ export const saltOptions = {
       migration: 'Only the modules `git`, `minion_files` and `minion_http` are supported.',
     },
   ),
+  onDemandExtPillar: option(
+    'on_demand_ext_pillar',
+    textList(),
+    ['libvirt', 'virtkey'],
+    'Modules of `ext_pillar` that templates may name in `pillar.ext`.',
+    {
+      extension: 'pillar',
+      migration:
+        'Only `minion_files` and `minion_http` are supported, and only in templates of the master. Sources that a minion names are refused.',
+    },
+  ),
   extPillarFirst: option(
     'ext_pillar_first',
     flag(),

@@ -79,6 +79,8 @@ const differences: Readonly<Record<CallKind, Readonly<Record<string, string>>>> 
     'cp.get_file_str': 'only files below salt://',
     'match.*': aboutMinion,
     'mine.get': 'returns values of the mine; in Salt, the result is always empty on a master',
+    'pillar.ext':
+      'only the modules minion_files and minion_http, if on_demand_ext_pillar lists them; others are refused, and Salt omits them',
     'pillar.file_exists': 'only in pillar; paths outside the roots are rejected',
     'saltutil.cmd': 'only in orchestrations; without batch and ssh',
     'saltutil.runner': closedRunners,
@@ -132,7 +134,7 @@ function templateFunctionNames(): readonly string[] {
     pillarCalls({ runRunner: unreachable, log: () => {} }),
   ];
   const names = tables.flatMap((table) => Object.keys(table));
-  const others = [...orchestrationCalls, 'pillar.file_exists', 'slsutil.renderer'];
+  const others = [...orchestrationCalls, 'pillar.ext', 'pillar.file_exists', 'slsutil.renderer'];
   return [...new Set([...names, ...others])].sort();
 }
 

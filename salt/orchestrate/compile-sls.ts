@@ -104,7 +104,8 @@ export async function openSetting(
   return {
     setting: {
       ...rules(),
-      ...{ id, grains, opts, pillar, asked },
+      ...{ id, grains, opts, pillar },
+      asked: { ...source.onDemand?.({ id, grains, saltenv }, 'orchestration'), ...asked },
       ...(isTrusted ? {} : foreignWords(given)),
     },
     errors: isList(errors) ? errors.map(textOf) : [],

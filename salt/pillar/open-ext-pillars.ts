@@ -54,7 +54,8 @@ function refusal({ name }: UnservedPillarEntry): ExtPillarLayer {
   };
 }
 
-async function openEntry(
+/** Opens a source that is not a git repository. */
+export async function openEntry(
   entry: Exclude<ExtPillarEntry, GitPillarEntry | UnservedPillarEntry>,
   reader: TextReader,
 ): Promise<ExtPillar> {

@@ -8,7 +8,12 @@ import { packLocal, type WireMap } from '#minion-protocol';
 import type { AskedFunctions } from '../render/asked-functions.ts';
 import { isGiven, takes, text } from '../render/function-arguments.ts';
 import type { PillarMap } from '../render/pillar-data.ts';
-import type { CompiledPillar, PillarAnswer, PillarSource } from '../render/pillar-source.ts';
+import type {
+  CompiledPillar,
+  OnDemandPillar,
+  PillarAnswer,
+  PillarSource,
+} from '../render/pillar-source.ts';
 import type { PillarRules, PillarSetting, PillarSources } from '../render/pillar-sources.ts';
 import { toWirePillar } from '../render/pillar-wire.ts';
 import { type CacheDependencies, Reads } from '../render/reads.ts';
@@ -72,6 +77,8 @@ export interface PillarDeps {
   readonly files?: PillarSources | undefined;
   /** Template functions that the master executes. Default: none. */
   readonly asked?: AskedFunctions;
+  /** Functions that compile a pillar with additional sources. Default: none. */
+  readonly onDemand?: OnDemandPillar;
   /** Returns whether pillars of this id are cached. Default: the pillars of all ids are. */
   readonly isKept?: (id: string) => boolean;
 }
@@ -286,16 +293,21 @@ export class OwnPillar implements PillarSource {
     const config = this.#config;
     const pillarenv = asked ?? config.pillarenv ?? undefined;
     const envs = environments(config.pillarRoots, pillarenv ?? saltenv ?? 'base');
-    const { files, asked: functions = {}, now } = this.#surroundings;
+    const { files, asked: functions = {}, onDemand, now } = this.#surroundings;
+    const trusted = this.#trusted(id, grains);
     return {
       ...rulesOf(config),
       id,
-      grains: this.#trusted(id, grains),
+      grains: trusted,
       saltenv,
       pillarenv,
       ...envs,
       files,
-      asked: { ...functions, ...this.#ownFunctions(envs.rooted) },
+      asked: {
+        ...functions,
+        ...this.#ownFunctions(envs.rooted),
+        ...onDemand?.({ id, grains: trusted, saltenv }, 'pillar'),
+      },
       opts: { id, minion_id: id, saltenv, pillarenv, file_client: 'local' },
       rendering: this.#rendering,
       data: this.#data,

@@ -28,7 +28,7 @@ const readingRunners: ReadonlySet<string> = new Set([
  * Functions whose results minions can influence, including the minion for which the pillar is
  * compiled.
  */
-const claims: readonly string[] = ['mine.get', 'saltutil.runner'];
+const claims: readonly string[] = ['mine.get', 'pillar.ext', 'saltutil.runner'];
 
 export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions {
   return masterFunctions({

@@ -23,6 +23,7 @@ import { ParsedFileCache, Renderer } from '../render/renderer.ts';
 import { withMasterOptions } from './compile-pillar.ts';
 import { type ExtPillarLayer, withAddedPillar, withExtPillar } from './ext-pillar.ts';
 import { openGitPillar } from './git-pillar.ts';
+import { onDemandPillar } from './on-demand-pillar.ts';
 import { openExtPillars } from './open-ext-pillars.ts';
 import { OwnPillar, type PillarConfig, type PillarDeps } from './own-pillar.ts';
 import { PersistentPillarCache } from './pillar-cache.ts';
@@ -83,13 +84,22 @@ export async function openPillarSource(
   const { config, context } = deps;
   const log = context.log.child({ component: 'pillar' });
   const rendering = context.closers.add(new Renderer(), (it) => it.close());
+  const reader = new ParsedFileCache(rendering);
+  const { fixed } = config;
+  const { pillarSourceMergingStrategy: strategy, pillarMergeLists: mergeLists } = fixed;
+  const merge = { strategy, mergeLists, log };
+  const onDemand = onDemandPillar({
+    ...{ masterId: fixed.id, allowed: fixed.onDemandExtPillar, reader, merge },
+    source: () => source,
+  });
   const { jinjaTrimBlocks: trimBlocks, jinjaLstripBlocks: lstripBlocks } = config.fixed;
   const surroundings: PillarDeps = {
     ...{ log, now: context.now, rendering },
     onRendered: () => {
       context.meter.pillarRenderings += 1;
     },
-    onProvided: (source) => context.meter.pillars.add(source),
+    onProvided: (kind) => context.meter.pillars.add(kind),
+    onDemand,
     files: deps.files && new PillarSources({ backend: deps.files, trimBlocks, lstripBlocks }),
     asked: pillarCalls({
       runRunner: deps.runRunner,
@@ -98,10 +108,6 @@ export async function openPillarSource(
   };
   const base =
     pillar === undefined ? await openLastingPillar(deps, surroundings) : fromProvider(pillar);
-  const { fixed } = config;
-  const { pillarSourceMergingStrategy: strategy, pillarMergeLists: mergeLists } = fixed;
-  const merge = { strategy, mergeLists, log };
-  const reader = new ParsedFileCache(rendering);
   const configured = withExtPillar(base, {
     ...merge,
     sources: await openExtPillars(fixed.extPillar, {
@@ -112,7 +118,8 @@ export async function openPillarSource(
     areFirst: fixed.extPillarFirst,
   });
   const whole = withAddedPillar(configured, { ...merge, sources: extPillar, added });
-  return fixed.pillarOpts ? withMasterOptions(whole, config) : whole;
+  const source = fixed.pillarOpts ? withMasterOptions(whole, config) : whole;
+  return { ...source, onDemand };
 }
 
 /** Opens the pillar of a `git` entry of `ext_pillar`. It is cached only in memory. */

@@ -2,6 +2,7 @@
 
 import type { PillarInputs, PillarRequest } from '#master';
 import type { FactMap } from '#minion-protocol';
+import type { AskedFunctions } from './asked-functions.ts';
 import type { PillarMap } from './pillar-data.ts';
 import type { SourceFile } from './source-file.ts';
 
@@ -24,9 +25,17 @@ export interface PillarSource {
   provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
   /** Compiles a pillar file by file for inspection. Absent if a program provides the pillar. */
   compile?(request: PillarRequest, lower?: PillarMap): Promise<CompiledPillar>;
+  /** Functions of templates that compile a pillar with additional sources. Absent in parts. */
+  readonly onDemand?: OnDemandPillar;
   /** Returns the inputs of compiled pillars. Absent if a program provides the pillar. */
   inputs?(): Promise<PillarInputs>;
 }
+
+/** Returns functions that compile a pillar with sources that a template names. */
+export type OnDemandPillar = (
+  request: Pick<PillarRequest, 'grains' | 'id' | 'saltenv'>,
+  place: 'orchestration' | 'pillar',
+) => AskedFunctions;
 
 /** Result of compiling a pillar. */
 export interface CompiledPillar {

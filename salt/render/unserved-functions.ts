@@ -28,7 +28,8 @@ const reasons: Readonly<Record<string, string>> = {
   'mine.update': 'it acts on minions; use the runner mine.update',
   mysql: secrets,
   network: addresses,
-  'pillar.ext': 'configure sources in ext_pillar, see docs/pillar.md',
+  'pillar.ext':
+    'use it in a template of pillar or of an orchestration, or configure sources in ext_pillar, see docs/pillar.md',
   pkg: onMinion,
   postgres: secrets,
   publish: 'use saltutil.cmd in an orchestration, or the mine',

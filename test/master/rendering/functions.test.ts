@@ -29,9 +29,13 @@ interface Started {
   readonly evaluate: (expression: string) => Promise<unknown>;
 }
 
-async function start(t: ExecutionContext, config: Partial<MasterOptions> = {}): Promise<Started> {
+async function start(
+  t: ExecutionContext,
+  config: Partial<MasterOptions> = {},
+  files: FileTree = {},
+): Promise<Started> {
   const directory = temporaryDirectory(t);
-  layOut(directory, tree);
+  layOut(directory, { ...tree, ...files });
   const below = (name: string): string => path.join(directory, name);
   const { master } = await startVectorMaster(t, {
     config: {
@@ -306,4 +310,52 @@ test('the results of runners give no rights', async (t) => {
   };
   t.true(await explained("salt['saltutil.runner']('test.arg', ['x'])"));
   t.false(await explained("salt['cp.get_file_str']('salt://f.txt')"));
+});
+
+const onDemand: FileTree = {
+  'pillar/top.sls': "base:\n  'm*': [b]\n  'master1*': [c]\n  'm1': [t]\n",
+  'pillar/b.sls': 'b: 1\n',
+  'pillar/c.sls': 'c: {{ grains.id }} {{ opts.id }}\n',
+};
+
+test('pillar.ext compiles the pillar of the master with a source that the template names', async (t) => {
+  const sources = temporaryDirectory(t);
+  writeFileSync(path.join(sources, 'master1.json'), '{"e": 1.0, "b": 2}');
+  const { evaluate } = await start(
+    t,
+    { onDemandExtPillar: ['minion_files', 'cmd_yaml'] },
+    onDemand,
+  );
+  const named = `{'minion_files': '${sources}'}`;
+  const base = { b: 1, c: 'm1 master1' };
+  t.deepEqual(await evaluate(`salt['pillar.ext'](${named})`), { ...base, b: 2, e: 1 });
+  t.deepEqual(
+    await evaluate(`salt['pillar.ext']("{minion_files: ${sources}}", pillar={'b': 9, 'o': 1})`),
+    { ...base, b: 9, e: 1, o: 1 },
+  );
+  t.deepEqual(await evaluate("salt['pillar.ext']({})"), base);
+  const problems: readonly (readonly [call: string, reason: RegExp])[] = [
+    [
+      "{'git': []}",
+      /may not use git: the option on_demand_ext_pillar lists minion_files, cmd_yaml/,
+    ],
+    ["{'cmd_yaml': 'id'}", /ext_pillar cmd_yaml is not supported/],
+    ["{'minion_files': {'directory': 5}}", /options of a module are invalid/],
+    ["['a']", /external must be a dictionary/],
+  ];
+  for (const [external, reason] of problems) {
+    t.regex(String(await evaluate(`salt['pillar.ext'](${external})`)), reason, external);
+  }
+});
+
+test('pillar.ext fails in the pillar that it compiles, instead of calling itself', async (t) => {
+  const { evaluate } = await start(t, { onDemandExtPillar: ['minion_files'] });
+  const found = await evaluate("salt['pillar.ext']({})");
+  t.regex(JSON.stringify(found), /cannot be called in the pillar that it compiles/);
+});
+
+test('the data of pillar.ext give no rights', async (t) => {
+  const { master, evaluate } = await start(t, {}, onDemand);
+  await evaluate("salt['pillar.ext']({})");
+  t.true((await master.pillar.explain({ minion: 'm1', key: 'r' })).followsFromGrains);
 });

@@ -1,0 +1,90 @@
+/** The template function `pillar.ext`: compiles a pillar with additional sources. */
+
+import { readExtPillar, unservedReason } from '#config';
+import { type ExtPillar, MasterError } from '#master';
+import type { WireMap } from '#minion-protocol';
+import { type PlainData, parseYaml } from '#template';
+import { isGiven, map, takes } from '../render/function-arguments.ts';
+import { type MergeOptions, mergeOverride, mergePillar } from '../render/merge-pillar.ts';
+import { isEmpty, isPillarMap } from '../render/pillar-data.ts';
+import type { OnDemandPillar, PillarSource } from '../render/pillar-source.ts';
+import { fromWire, textOf, toWire, toWirePillar } from '../render/pillar-wire.ts';
+import { openEntry } from './open-ext-pillars.ts';
+import type { TextReader } from './pillar-text.ts';
+
+export interface OnDemandDeps {
+  /** `id` of the master. As in Salt, the function compiles the pillar of this id. */
+  readonly masterId: string;
+  /** Option `on_demand_ext_pillar`: modules that templates may name. */
+  readonly allowed: readonly string[];
+  readonly reader: TextReader;
+  readonly merge: MergeOptions;
+  /** Returns the pillar of the master with its configured sources. */
+  readonly source: () => PillarSource;
+}
+
+export function onDemandPillar(deps: OnDemandDeps): OnDemandPillar {
+  const { masterId, merge } = deps;
+  return ({ id, grains, saltenv }, place) => ({
+    'pillar.ext': takes(['external', 'pillar'], async ({ external = null, pillar: override }) => {
+      if (place === 'pillar' && id === masterId) {
+        throw new TypeError('pillar.ext cannot be called in the pillar that it compiles');
+      }
+      const sources = await openSources(external, deps);
+      const request = { id: masterId, grains, saltenv, pillarenv: undefined };
+      const answer = await deps.source().provide(request);
+      let pillar = fromWire(answer.pillar);
+      for (const source of sources) {
+        const data = fromWire((await source.provide(request)) ?? {});
+        if (isPillarMap(pillar) && isPillarMap(data)) pillar = mergePillar(pillar, data, merge);
+      }
+      if (!isGiven(override)) return pillar;
+      const names = Array.from(map(override, 'pillar'), ([name, value]) => [
+        textOf(name),
+        toWire(value),
+      ]);
+      const words: WireMap = Object.fromEntries(names);
+      return fromWire(mergeOverride(toWirePillar(map(pillar, 'pillar')), words, merge));
+    }),
+  });
+}
+
+/** @throws TypeError for a module that may not be named, MasterError for invalid options */
+async function openSources(
+  external: PlainData,
+  { allowed, reader }: Pick<OnDemandDeps, 'allowed' | 'reader'>,
+): Promise<readonly ExtPillar[]> {
+  const given = typeof external === 'string' ? parseYaml(external, { name: 'external' }) : external;
+  if (isEmpty(given)) return [];
+  for (const name of map(given, 'external').keys()) {
+    if (!allowed.includes(textOf(name))) {
+      throw new TypeError(
+        `pillar.ext may not use ${textOf(name)}: the option on_demand_ext_pillar lists ${allowed.join(', ')}`,
+      );
+    }
+  }
+  const entries = readExtPillar(fromMaps(given));
+  return Promise.all(
+    entries.map(async (entry) => {
+      if (entry === undefined)
+        throw new TypeError('pillar.ext: the options of a module are invalid');
+      if (entry.module === 'git') {
+        throw new TypeError('pillar.ext does not support git: list the remote in ext_pillar');
+      }
+      if (entry.module === 'unserved') {
+        throw new MasterError(
+          'ERR_NOT_SERVED',
+          `ext_pillar ${entry.name} ${unservedReason(entry.name)}`,
+        );
+      }
+      return openEntry(entry, reader);
+    }),
+  );
+}
+
+/** Replaces maps by objects, as in the options of a program. */
+function fromMaps(data: PlainData): unknown {
+  if (Array.isArray(data)) return data.map(fromMaps);
+  if (!isPillarMap(data)) return data;
+  return Object.fromEntries(Array.from(data, ([name, value]) => [textOf(name), fromMaps(value)]));
+}
