@@ -45,12 +45,14 @@ export const siteOptions = section(
       description:
         'Whether a proxy ends the TLS connection before the centre. The link is then not bound to the TLS connection.',
     }),
-    validOfflineSeconds: integer(60, 31_536_000, {
-      default: 86_400,
-      fileName: 'valid_offline',
-      unit: 'seconds',
-      description: 'Time without the centre after which the site starts no more approved plans.',
-    }),
+    validOfflineSeconds: optional(
+      integer(60, 31_536_000, {
+        fileName: 'valid_offline',
+        unit: 'seconds',
+        description:
+          'Time without the centre after which the site starts no more approved plans and orders. It can only shorten the time that the release states. Default: the time of the release, or 86400.',
+      }),
+    ),
     logBytes: bytes(mebibyte, 2 ** 40, {
       default: 1024 * mebibyte,
       description: 'Maximum size of the entries that wait for the centre.',
@@ -111,6 +113,13 @@ export const sitesOptions = section(
         description: 'Lowest version of saltbridge that installs a release.',
       }),
     ),
+    validOfflineSeconds: integer(60, 31_536_000, {
+      default: 86_400,
+      fileName: 'valid_offline',
+      unit: 'seconds',
+      description:
+        'Time without this centre after which a site starts no more approved plans and orders. Each release contains it.',
+    }),
     parallelSites: integer(1, 100_000, {
       default: 32,
       description: 'Number of sites that send their log or fetch a release at a time.',

@@ -6,6 +6,7 @@ import type { KeyRenewal } from './identity/key-renewal.ts';
 import type { LinkState } from './link/link.ts';
 import type { SiteConnection } from './link/site-connection.ts';
 import type { LogClass, WaitingEntries } from './log/log.ts';
+import { validOfflineOf } from './orders/valid-offline.ts';
 import type { SiteContext } from './parts.ts';
 
 /** State of a site, as its own RPC methods return it. */
@@ -17,6 +18,8 @@ export interface SiteStatus extends LinkState {
   readonly problem: string | undefined;
   /** Latest time that the centre has signed, in milliseconds since 1970. */
   readonly timeFloor: number;
+  /** Time without the centre after which its orders are invalid, in seconds. */
+  readonly validOfflineSeconds: number;
   readonly log: Readonly<Record<LogClass, WaitingEntries>>;
 }
 
@@ -41,6 +44,7 @@ export function siteStatusMethods({ context, link, renewal }: SiteStatusOptions)
         ...link.state,
         problem: link.problem,
         timeFloor: context.timeFloor(),
+        validOfflineSeconds: validOfflineOf(context),
         log: log.waiting,
       }),
     }),

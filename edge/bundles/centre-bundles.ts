@@ -220,7 +220,7 @@ class CentreBundles {
 
   async #propose(contentOf: number | undefined): Promise<ProposedRelease> {
     const { centre, keys } = await this.#tuf.requireRoot();
-    const { requireVersion: requires } = this.#context.options;
+    const { requireVersion: requires, validOfflineSeconds } = this.#context.options;
     const { files, warnings } =
       contentOf === undefined ? await this.#packSource() : await this.#formerContent(contentOf);
     const version = this.#releases.nextVersion;
@@ -229,6 +229,7 @@ class CentreBundles {
       centre,
       version,
       createdAt: this.#host.now(),
+      validOfflineSeconds,
       ...(requires === undefined ? {} : { requires }),
       files,
     };

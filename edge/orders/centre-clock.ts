@@ -4,7 +4,6 @@
  */
 
 import Type from 'typebox';
-import type { SiteOptions } from '#config';
 import type { ExtensionHost } from '#master';
 import { defineRow } from '#store';
 import type { SiteLink } from '../link/link.ts';
@@ -24,7 +23,8 @@ const key = ['order-clock'];
 export interface CentreClockContext {
   readonly host: Pick<ExtensionHost, 'now' | 'state'>;
   readonly link: Pick<SiteLink, 'state'>;
-  readonly options: Pick<SiteOptions, 'validOfflineSeconds'>;
+  /** Returns the time without the centre after which its orders are invalid, in seconds. */
+  readonly validOfflineSeconds: () => number;
   /** Greatest time that the centre has signed, in milliseconds since 1970. */
   readonly timeFloor: () => number;
 }
@@ -80,7 +80,12 @@ export class CentreClock {
    */
   get isValid(): boolean {
     const away = this.awayMs;
-    return away !== undefined && away < this.#context.options.validOfflineSeconds * 1000;
+    return away !== undefined && away < this.#context.validOfflineSeconds() * 1000;
+  }
+
+  /** Time without the centre after which its orders are invalid, in seconds. */
+  get validOfflineSeconds(): number {
+    return this.#context.validOfflineSeconds();
   }
 
   /** Stores the last contact, so that a restart without the centre does not extend the validity. */

@@ -98,6 +98,8 @@ export const receivedOrderRow = defineRow({
     text: Type.String(),
     /** Whether the log of the site contains the result. */
     isReported: Type.Boolean(),
+    /** Whether the order has started to run. It then runs to its end, also after a restart. */
+    isStarted: Type.Optional(Type.Boolean()),
     /** Job id. Only for orders whose `kind` is `job`. */
     jid: Type.Optional(Type.String()),
     validUntil: Time,

@@ -51,9 +51,15 @@ function denied(reason: string): EdgeError {
 /**
  * Runs an order until it ends. After a restart, another call with the same order continues the run.
  * @param jid id of the job, used only if the `kind` of the order is `job`
+ * @param maxTicketSeconds maximum lifetime of the ticket of an enrolment, in seconds
  * @throws the errors of the master and of the bridge
  */
-export function runOrder(host: ExtensionHost, order: Order, jid: string): Promise<OrderOutcome> {
+export function runOrder(
+  host: ExtensionHost,
+  order: Order,
+  jid: string,
+  maxTicketSeconds: number,
+): Promise<OrderOutcome> {
   const { work } = order;
   switch (work.kind) {
     case 'job':
@@ -63,7 +69,7 @@ export function runOrder(host: ExtensionHost, order: Order, jid: string): Promis
     case 'plan':
       return runPlan(host, order, work);
     case 'enrol':
-      return enrol(host, work);
+      return enrol(host, work, maxTicketSeconds);
   }
 }
 
@@ -148,15 +154,20 @@ async function runPlan(
   return { result: counts.result(jids, status === 'succeeded' ? undefined : reason) };
 }
 
-async function enrol(host: ExtensionHost, work: Work<'enrol'>): Promise<OrderOutcome> {
-  const { minion: id, project, instance, lifetimeSeconds } = work;
-  const { api } = host.use(bridgeServices.enrolment);
+async function enrol(
+  host: ExtensionHost,
+  work: Work<'enrol'>,
+  maxTicketSeconds: number,
+): Promise<OrderOutcome> {
+  const { minion: id, project, instance } = work;
+  const { api, ticketLifetimeMs } = host.use(bridgeServices.enrolment);
+  const { lifetimeSeconds = Math.ceil(ticketLifetimeMs / 1000) } = work;
   const { ticket } = await api.create({
     id,
     project,
     format: 'none',
     ...(instance === undefined ? {} : { instance }),
-    ...(lifetimeSeconds === undefined ? {} : { lifetimeSeconds }),
+    lifetimeSeconds: Math.min(lifetimeSeconds, maxTicketSeconds),
   });
   return { result: { ...noResults, state: 'done', succeeded: 1 }, ticket };
 }

@@ -14,6 +14,7 @@ import { type Order, readOrder } from './order.ts';
 import { giveOrder } from './order-messages.ts';
 import { noResults, type ReceivedOrderRow, receivedOrderRow } from './order-rows.ts';
 import { checkOrderRights, type OrderOutcome, runOrder } from './run-order.ts';
+import { validOfflineOf } from './valid-offline.ts';
 
 /** Storage time of an order after its validity has ended, in milliseconds: a week. */
 const retentionMs = 7 * 86_400_000;
@@ -23,7 +24,10 @@ const pruneIntervalMs = 3_600_000;
 
 /** Opens the orders of a site. */
 export async function openSiteOrders(context: SiteContext): Promise<EdgePart> {
-  const clock = await CentreClock.open(context);
+  const clock = await CentreClock.open({
+    ...context,
+    validOfflineSeconds: () => validOfflineOf(context),
+  });
   const orders = new SiteOrders(context, clock);
   const plans = new ApprovedPlans(context, clock);
   context.link.handle(giveOrder, ({ order }) => orders.receive(order));
@@ -137,6 +141,16 @@ class SiteOrders {
   async #runOnce(order: Order, row: ReceivedOrderRow): Promise<void> {
     const slot = await this.#enter(order);
     try {
+      if (this.#host.closing.aborted) return;
+      if (row.isStarted !== true) {
+        const reason = this.#reasonToExpire(order);
+        if (reason !== undefined) {
+          return await this.#report(order, row, {
+            result: { ...noResults, state: 'expired', reason },
+          });
+        }
+        await this.#store(order, { ...row, isStarted: true });
+      }
       const outcome = await this.#outcomeOf(order, row.jid ?? '');
       // A closing master ends its jobs early. The order continues when the master starts again.
       if (this.#host.closing.aborted) return;
@@ -148,7 +162,7 @@ class SiteOrders {
 
   async #outcomeOf(order: Order, jid: string): Promise<OrderOutcome> {
     try {
-      return await runOrder(this.#host, order, jid);
+      return await runOrder(this.#host, order, jid, this.#clock.validOfflineSeconds);
     } catch (error) {
       const isDenied = error instanceof Error && 'code' in error && isDenial(error.code);
       const state = isDenied ? 'refused' : 'failed';
@@ -164,12 +178,22 @@ class SiteOrders {
     const { result, ticket } = outcome;
     const value = { id: order.id, result: JSON.stringify(result), ...(ticket && { ticket }) };
     await this.#context.log.append({ class: 'signal', kind: 'order', value });
-    const key = ['order', order.id];
-    const reported = receivedOrderRow.encode({ ...row, isReported: true });
-    await this.#host.state.write([{ op: 'put', key, value: reported }]);
+    await this.#store(order, { ...row, isReported: true });
     this.#ended += 1;
     const { state, succeeded, failed, silent } = result;
     this.#host.logger.info({ order: order.id, state, succeeded, failed, silent }, 'order ended');
+  }
+
+  async #store({ id }: Order, row: ReceivedOrderRow): Promise<void> {
+    const value = receivedOrderRow.encode(row);
+    await this.#host.state.write([{ op: 'put', key: ['order', id], value }]);
+  }
+
+  /** Returns why an order that has not started must not start, or `undefined`. */
+  #reasonToExpire({ validUntil }: Order): string | undefined {
+    if (this.#clock.now >= validUntil) return 'its validity ended before it started';
+    if (this.#clock.isValid) return undefined;
+    return 'the site was without its centre for longer than valid_offline';
   }
 
   #enter(order: Order): Promise<{ leave(): void }> {

@@ -30,6 +30,8 @@ type ReleaseListener = TransitionParts['onRelease'];
 export interface EnrolmentModule {
   readonly api: EnrollApi;
   readonly enrolments: KnownEnrolments;
+  /** Usual lifetime of a ticket, in milliseconds. */
+  readonly ticketLifetimeMs: number;
   /** Returns the project of a minion: the project of the enrolment that accepted its key. */
   readonly projectOf: (minion: string) => string | undefined;
   /**
@@ -143,6 +145,7 @@ export async function openEnrolment(
   return {
     api,
     enrolments: repository,
+    ticketLifetimeMs: options.ticketLifetimeMs,
     machines,
     machineRoutes,
     isByTicket: options.masters.length > 0,

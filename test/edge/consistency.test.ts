@@ -156,7 +156,7 @@ test('EDGE-C11 and EDGE-C12: the authority ends with valid_offline, with any clo
               return link.isConnected ? { ...link, lastContactAt: siteNow() } : link;
             },
           },
-          options: { validOfflineSeconds },
+          validOfflineSeconds: () => validOfflineSeconds,
           timeFloor: () => 0,
         };
         let clock = await CentreClock.open(context);

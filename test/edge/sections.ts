@@ -13,7 +13,6 @@ export function siteSection(
 ): SiteSection {
   return {
     behindProxy: false,
-    validOfflineSeconds: 86_400,
     logBytes: 2 ** 30,
     uploadBytesPerSecond: 0,
     events: [],
@@ -28,6 +27,7 @@ export function sitesSection(given: Partial<SitesSection> = {}): SitesSection {
     rings: { all: 100 },
     stopAtFailures: 1,
     parallelSites: 32,
+    validOfflineSeconds: 86_400,
     factAheadSeconds: 300,
     ...given,
   };

@@ -2644,6 +2644,8 @@ export const catalogue: readonly Threat[] = [
       siteOrders('an order of another centre, for another site, or altered, is refused'),
       'edge/facts-target.test.ts: a user without a right for a site learns nothing about its facts',
       'edge/facts-target.test.ts: facts that sites do not report, and targets that are invalid or too expensive, are refused',
+      'edge/valid-offline.test.ts: a site that was away for longer than valid_offline does not start an order',
+      'edge/valid-offline.test.ts: a release states valid_offline, and a site can only shorten it',
       'edge/consistency.test.ts: EDGE-C11 and EDGE-C12: the authority ends with valid_offline, with any clock and any restarts',
     ],
   },

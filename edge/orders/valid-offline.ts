@@ -1,0 +1,31 @@
+/** Time without the centre after which its orders are invalid. */
+
+import type { SiteOptions } from '#config';
+import type { ExtensionHost } from '#master';
+import { bundleInUse } from '../bundles/site-bundles.ts';
+
+/** Default of the time without the centre, in seconds: a day. */
+const usualSeconds = 86_400;
+
+/**
+ * Returns the time without the centre after which its orders are invalid, in seconds. The option of
+ * the site can only shorten the time that the bundle states.
+ */
+export function validOffline(
+  { validOfflineSeconds = Infinity }: Pick<SiteOptions, 'validOfflineSeconds'>,
+  ofBundle: number = usualSeconds,
+): number {
+  return Math.min(validOfflineSeconds, ofBundle);
+}
+
+/** Returns the time of {@link validOffline} for the bundle in use. */
+export function validOfflineOf({
+  host,
+  options,
+}: {
+  readonly host: Pick<ExtensionHost, 'use'>;
+  readonly options: SiteOptions;
+}): number {
+  const bundle = host.use(bundleInUse).current();
+  return validOffline(options, bundle?.manifest.validOfflineSeconds);
+}
