@@ -42,6 +42,9 @@ const kinds: readonly string[] = [
   'wrapper',
 ];
 
+/** Directories of the file server that are not named after the kind. */
+const directories: ReadonlyMap<string, string> = new Map([['proxymodules', 'proxy']]);
+
 /** Names of functions that are not `sync_` followed by the kind. */
 const functionNames: ReadonlyMap<string, string> = new Map([
   ['tokens', 'sync_eauth_tokens'],
@@ -105,8 +108,9 @@ async function moduleFiles(
   kind: string,
   saltenvs: readonly string[],
 ): Promise<string[]> {
+  const directory = `_${directories.get(kind) ?? kind}/`;
   const lists = await Promise.all(saltenvs.map((saltenv) => fileServer.lists(saltenv)));
   return lists
     .flatMap(({ files }) => files)
-    .filter((file) => file.startsWith(`_${kind}/`) && /\.(pyx?|so|zip)$/.test(file));
+    .filter((file) => file.startsWith(directory) && /\.(pyx?|so|zip)$/.test(file));
 }

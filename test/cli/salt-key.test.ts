@@ -95,6 +95,43 @@ test('no other way to accept keys accepts such a file', async (t) => {
   t.deepEqual(await statesOf(master), ['badkey pending', 'db1 accepted', 'web1 accepted']);
 });
 
+/** Contents of pending files that are no public keys, by a name for the minion. */
+const noKeys: Readonly<Record<string, string>> = {
+  empty: '',
+  private: pem('minion').privatePem,
+  openssh: 'ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQ web1',
+  truncated: pem('minion').publicPem.slice(0, 200),
+  certificate: '-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n',
+};
+
+test('a private key and other files that are no public keys are not accepted', async (t) => {
+  const publicPem = pem('minion').publicPem;
+  const { master } = await startVectorMaster(t, {
+    keys: [
+      ...Object.entries(noKeys).map(([id, text]) => ({
+        directory: 'minions_pre' as const,
+        id,
+        publicPem: text,
+      })),
+      { directory: 'minions_rejected', id: 'again', publicPem: 'no key' },
+      { directory: 'minions_pre', id: 'web1', publicPem },
+    ],
+  });
+  const openKeys = async () => ({ keys: master.keys, close: async () => {} });
+  const { code, stderr } = await runCli(
+    ['salt-key', '-y', '-A', '--include-all', '--include-rejected'],
+    { openKeys },
+  );
+  t.is(code, 0);
+  for (const id of [...Object.keys(noKeys), 'again']) {
+    t.true(stderr.includes(`Unable to accept invalid key for ${id}.\n`), `${id}: ${stderr}`);
+  }
+  t.deepEqual(
+    (await master.keys.list()).filter(({ state }) => state === 'accepted').map(({ id }) => id),
+    ['web1'],
+  );
+});
+
 test('salt-key --eauth lists and shows keys through wheel functions', async (t) => {
   const { saltKey, saltKeyOfFred, calls } = await startWithBadKey(t);
   for (const argv of [

@@ -285,6 +285,64 @@ test('modules for the master are refused by name, and no copy is reported', asyn
   t.deepEqual(await run(master, 'saltutil.sync_grains'), []);
 });
 
+/** Functions of the runner, with the directories whose files Salt copies [salt/runners/saltutil.py]. */
+const synchronised = {
+  sync_cache: '_cache',
+  sync_clouds: '_clouds',
+  sync_eauth_tokens: '_tokens',
+  sync_engines: '_engines',
+  sync_executors: '_executors',
+  sync_fileserver: '_fileserver',
+  sync_grains: '_grains',
+  sync_modules: '_modules',
+  sync_output: '_output',
+  sync_pillar: '_pillar',
+  sync_proxymodules: '_proxy',
+  sync_queues: '_queues',
+  sync_renderers: '_renderers',
+  sync_returners: '_returners',
+  sync_roster: '_roster',
+  sync_runners: '_runners',
+  sync_sdb: '_sdb',
+  sync_serializers: '_serializers',
+  sync_states: '_states',
+  sync_thorium: '_thorium',
+  sync_tops: '_tops',
+  sync_utils: '_utils',
+  sync_wheel: '_wheel',
+  sync_wrapper: '_wrapper',
+};
+
+test('every function that copies modules in Salt is refused if there is a file to copy', async (t) => {
+  for (const [name, place] of Object.entries(synchronised)) {
+    const directory = temporaryDirectory(t);
+    layOut(directory, { [`${place}/own.py`]: '', [`${place}.txt`]: '' });
+    const { master } = await startVectorMaster(t, { config: { fileRoots: { base: [directory] } } });
+    for (const fun of [`saltutil.${name}`, 'saltutil.sync_all']) {
+      const { success, return: value } = await master.runners.run({ fun });
+      t.false(success, `${fun} ${place}`);
+      t.true(String(value).includes(`${place}/own.py`), `${fun} ${place}: ${value}`);
+    }
+    await master.close();
+  }
+});
+
+test('a step of an orchestration that copies modules fails', async (t) => {
+  const directory = temporaryDirectory(t);
+  layOut(directory, {
+    '_modules/site.py': '',
+    'sync.sls': 'sync:\n  salt.runner:\n    - name: saltutil.sync_modules\n',
+  });
+  const { master } = await startVectorMaster(t, { config: { fileRoots: { base: [directory] } } });
+  const { success, return: value } = await master.runners.run({
+    fun: 'state.orchestrate',
+    arg: ['sync'],
+  });
+  t.false(success);
+  t.regex(JSON.stringify(value), /"result":false/);
+  t.regex(JSON.stringify(value), /_modules\/site\.py/);
+});
+
 test('file_roots.write writes only below a root', async (t) => {
   const directory = temporaryDirectory(t);
   layOut(directory, { 'root/a.sls': 'old', 'other/b.sls': 'kept', 'root/pki/key': '' });
