@@ -56,7 +56,8 @@ const closedRunners = 'in pillar, only read-only runners; if the runner fails, t
  */
 const differences: Readonly<Record<CallKind, Readonly<Record<string, string>>>> = {
   runner: {
-    'jobs.master': 'lists only runners of this process',
+    'jobs.master':
+      'lists only runners of this process, with itself as in Salt 3008; up to Salt 3007, the list is empty for runners of salt-run',
     'manage.versions':
       'compares minions with releases 3000 to 3008; `Master` is the version of saltbridge',
     'salt.cmd': 'calls only functions that templates may call; the only grain is id',
@@ -85,6 +86,7 @@ const differences: Readonly<Record<CallKind, Readonly<Record<string, string>>>> 
     'saltutil.cmd': 'only in orchestrations; without batch and ssh',
     'saltutil.runner': closedRunners,
     'saltutil.wheel': 'only in orchestrations',
+    'test.sleep': 'only in orchestrations; an hour at most',
     'slsutil.renderer': 'only files below salt://; only the renderers jinja, yaml and json',
   },
   filter: {},

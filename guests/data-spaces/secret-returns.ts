@@ -40,7 +40,21 @@ interface SecretKeys {
 
 type Redaction = (load: ReturnLoad, keys: SecretKeys) => ReturnLoad;
 
+/** Functions that return parts of the pillar [salt/modules/{pillar,config}.py]. */
+const pillarFunctions = [
+  'config.get',
+  'config.option',
+  'pillar.data',
+  'pillar.ext',
+  'pillar.fetch',
+  'pillar.get',
+  'pillar.item',
+  'pillar.items',
+  'pillar.raw',
+] as const;
+
 const redactions: Readonly<Record<string, Redaction>> = {
+  ...Object.fromEntries(pillarFunctions.map((fun) => [fun, redactPillar])),
   'saltbridge_data.get': redactValue,
   'saltbridge_data.put': redactArguments,
   'saltbridge_data.put_attributes': redactArguments,
@@ -68,6 +82,44 @@ const redactions: Readonly<Record<string, Redaction>> = {
       : { ...load, return: { ...load.return, value: redacted } };
   },
 };
+
+/**
+ * Redacts secret attributes in a part of the pillar: below `attributes`, or as the value at a path
+ * that ends with the name of the attribute.
+ */
+function redactPillar(load: ReturnLoad, { isSecret, reads }: SecretKeys): ReturnLoad {
+  const names = Object.keys(reads).filter((name) => isSecret(reads[name] ?? ''));
+  if (names.length === 0) return load;
+  const paths = argumentsOf(load).filter((it) => typeof it === 'string');
+  const isValue = paths.some((path) => isSecretPath(path, names));
+  const isAttributes = paths.some((path) => path.endsWith(attributesKey));
+  const whole = isValue && !isWireMap(load.return);
+  const left = whole ? redacted : withoutAttributes(load.return ?? null, names, isAttributes);
+  return { ...load, return: left };
+}
+
+/** Key of the pillar below `saltbridge:data` that contains the attributes. */
+const attributesKey = 'attributes';
+
+function isSecretPath(path: string, names: readonly string[]): boolean {
+  return path.includes(attributesKey) && names.some((name) => path.endsWith(name));
+}
+
+function withoutAttributes(
+  value: WireValue,
+  names: readonly string[],
+  isAttributes: boolean,
+): WireValue {
+  const change = (item: WireValue, name: string): WireValue =>
+    isSecretPath(name, names) || (isAttributes && names.includes(name))
+      ? redacted
+      : withoutAttributes(item, names, name.endsWith(attributesKey));
+  // A pillar with keys other than text is a `Map`.
+  if (value instanceof Map) {
+    return new Map(Array.from(value, ([key, item]) => [key, change(item, String(key))]));
+  }
+  return isWireMap(value) ? mapValues(value, change) : value;
+}
 
 /** Redacts the result of a call if an argument names the key of a secret value. */
 function redactValue(load: ReturnLoad, { isSecret }: SecretKeys): ReturnLoad {

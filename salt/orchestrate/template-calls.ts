@@ -1,18 +1,22 @@
 /** Template functions of orchestrations that act on the master and on minions. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type RunRequest, returnerOf } from '#master';
 import { plainNumber, type WireMap } from '#minion-protocol';
 import type { PlainData } from '#template';
 import type { AskedFunctions } from '../render/asked-functions.ts';
-import { isGiven, takesMore, text, textOr } from '../render/function-arguments.ts';
+import { isGiven, takes, takesMore, text, textOr } from '../render/function-arguments.ts';
 import { argumentsOf, keywordsOf, masterFunctions, wireOf } from '../render/master-functions.ts';
 import { fromWire, textOf } from '../render/pillar-wire.ts';
 import { type OrchestrationContext, requester } from './orchestration-context.ts';
 import { runRunner, runWheel } from './salt-runner.ts';
 
 /** Names of functions that only orchestrations have. */
-export const orchestrationCalls = ['saltutil.cmd', 'saltutil.wheel'] as const;
+export const orchestrationCalls = ['saltutil.cmd', 'saltutil.wheel', 'test.sleep'] as const;
+
+/** Maximum duration of `test.sleep`, in seconds. */
+const maxSleepSeconds = 3600;
 
 /** Returns the functions of one orchestration. They act with the rights of its caller. */
 export function templateCalls(context: OrchestrationContext, log: Logger): AskedFunctions {
@@ -29,6 +33,13 @@ export function templateCalls(context: OrchestrationContext, log: Logger): Asked
       const tag = `salt/wheel/${jid}`;
       return fromWire({ tag, data: { ...result, jid, tag, user: context.user } });
     },
+    'test.sleep': takes(['length'], async ({ length = null }) => {
+      const seconds = Math.trunc(Number(plainNumber(length)));
+      if (Number.isNaN(seconds)) throw new TypeError('length must be a number of seconds');
+      const bounded = Math.min(Math.max(seconds, 0), maxSleepSeconds);
+      await sleep(bounded * 1000, undefined, { signal: context.signal });
+      return true;
+    }),
     'saltutil.cmd': takesMore(
       ['tgt', 'fun', 'arg', 'timeout', 'tgt_type', 'ret', 'kwarg', 'subset'],
       async (given, more) => {

@@ -2,7 +2,7 @@
 import test from 'ava';
 import type { Membership } from '#guests/data-spaces/data-spaces.ts';
 import { redactReturn } from '#guests/data-spaces/secret-returns.ts';
-import type { WireValue } from '#minion-protocol';
+import type { WireMap, WireValue } from '#minion-protocol';
 
 const roles = {
   db: { writes: { password: { secret: true }, port: {} } },
@@ -60,6 +60,40 @@ test('attributes that are not secret remain', (t) => {
     'mysql:password': '(secret)',
     'mysql:port': '3306',
   });
+});
+
+const attributes = { 'mysql:password': 'x', 'mysql:port': '3306' };
+const open = { 'mysql:password': '(secret)', 'mysql:port': '3306' };
+const pillarOf = (given: object): WireMap => ({
+  own: { attributes: 'text', 'mysql:password': 'own' },
+  saltbridge: { driver: 'saltbridge_data', data: { role: 'app', attributes: { ...given } } },
+});
+
+for (const [fun, args, value, left] of [
+  ['pillar.items', [], pillarOf(attributes), pillarOf(open)],
+  ['pillar.raw', [], pillarOf(attributes), pillarOf(open)],
+  ['pillar.get', ['saltbridge:data:attributes'], attributes, open],
+  ['pillar.get', ['key=saltbridge:data'], { attributes }, { attributes: open }],
+  ['pillar.get', ['saltbridge/data/attributes/mysql:password', 'delimiter=/'], 'x', '(secret)'],
+  ['pillar.get', ['saltbridge/data/attributes/mysql:port', 'delimiter=/'], '3306', '3306'],
+  [
+    'pillar.item',
+    ['saltbridge:data:attributes'],
+    { 'saltbridge:data:attributes': attributes },
+    { 'saltbridge:data:attributes': open },
+  ],
+  ['config.get', ['saltbridge:data:attributes'], attributes, open],
+  ['pillar.get', ['own'], { 'mysql:password': 'own' }, { 'mysql:password': 'own' }],
+] as const) {
+  test(`secret attributes in the pillar are removed from ${fun} ${args.join(' ')}`, (t) => {
+    t.deepEqual(redacted('app', fun, args, value).value, left);
+  });
+}
+
+test('secret attributes are removed from a pillar with a key that is no text', (t) => {
+  const whole = (given: object): WireValue =>
+    new Map<WireValue, WireValue>(Object.entries(pillarOf(given))).set(5, 'five');
+  t.deepEqual(redacted('app', 'pillar.items', [], whole(attributes)).value, whole(open));
 });
 
 test('arguments that write a secret value are removed', (t) => {

@@ -134,3 +134,18 @@ none: {salt.function: [{name: site.empty}, {tgt: 'm*'}, {fail_function: mine.own
   t.is(states.none?.result, false);
   t.regex(String(states.none?.comment), /fail_function mine\.own is not served on the master/);
 });
+
+test('module.run of test.sleep runs in parallel with others, and refuses a length that is no number', async (t) => {
+  const states = await orchestrate(
+    t,
+    `
+one: {module.run: [{name: test.sleep}, {length: '1'}, {parallel: true}]}
+two: {module.run: [{name: test.sleep}, {length: 0}, {parallel: true}]}
+three: {module.run: [{name: test.sleep}, {length: x}]}
+`,
+  );
+  t.like(states.one, { result: true, changes: { ret: true } });
+  t.like(states.two, { result: true, changes: { ret: true } });
+  t.like(states.three, { result: false });
+  t.regex(String(states.three?.comment), /length must be a number of seconds/);
+});
