@@ -106,7 +106,7 @@ export {
   textsOf,
 } from './settings.ts';
 export { planSignals, type SignalPlan } from './signal-plan.ts';
-export { type SiteOptions, type SitesOptions, siteName } from './site-options.ts';
+export { centreUrl, type SiteOptions, type SitesOptions, siteName } from './site-options.ts';
 export { type LoadedTenants, loadSaltConfig, loadTenants, type SaltConfig } from './tenants.ts';
 export type { SslOptions, TransportName } from './transport-options.ts';
 export { findUnserved, type UnservedOption } from './unserved-options.ts';

@@ -21,8 +21,11 @@ import {
 /** Form of the name of a site: part of a host name, so that it can begin the ids of its jobs. */
 export const siteName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
+/** Form of the address of a centre. Without TLS, the address must be on the loopback interface. */
+export const centreUrl = /^(https:\/\/|http:\/\/(127\.0\.0\.1|\[::1\]|localhost)(:|\/|$))[^\s]*$/;
+
 const centreAddress = textWhere(
-  (value) => /^(https:\/\/|http:\/\/(127\.0\.0\.1|\[::1\]|localhost)(:|\/|$))[^\s]*$/.test(value),
+  (value) => centreUrl.test(value),
   'an https:// address, or http:// on the loopback interface',
   { description: "Address of the centre's HTTP API." },
 );

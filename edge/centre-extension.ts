@@ -24,6 +24,8 @@ import { Ingest } from './log/ingest.ts';
 import { centreFamilies } from './metrics.ts';
 import { openCentreOrders } from './orders/open-centre-orders.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from './parts.ts';
+import { CentreRehoming } from './rehoming/centre-rehoming.ts';
+import { rehomingMethods } from './rehoming/rehoming-methods.ts';
 
 /** Parts of a centre, in the order in which they are opened. */
 const parts: readonly CentrePart[] = [openEntries, openCentreOrders, centreBundles];
@@ -52,7 +54,7 @@ export async function openCentre(
   const claims = await MinionClaims.open(host);
   const releaseIfRevoked = async (name: string): Promise<void> => {
     const { state } = await sites.show(name);
-    if (state !== 'revoked') return;
+    if (state !== 'revoked' && state !== 'rehomed') return;
     facts.forget(await claims.release(name));
     await inputs.forget(name);
   };
@@ -86,8 +88,18 @@ export async function openCentre(
   for (const open of parts) opened.push(await open(context));
   const trustRoot = async (): Promise<Uint8Array | undefined> =>
     opened.find((it) => it.trustRoot !== undefined)?.trustRoot?.();
+  const rehoming = await CentreRehoming.open({ ...context, trustRoot });
+  sites.onArrived(({ name, from }) => {
+    const what = `${name} from ${from?.centre}`;
+    const who = { kind: 'service', name: `site ${name}` } as const;
+    host.audit.append({ who, action: 'site.arrive', what, outcome: 'done' });
+    host.fire('arrived', { site: name, from: from?.centre ?? '' });
+  });
   const own: CentrePartContribution = {
-    rpc: siteMethods({ host, sites, facts, inputs, trustRoot }),
+    rpc: {
+      ...siteMethods({ host, sites, facts, inputs, trustRoot }),
+      ...rehomingMethods(rehoming),
+    },
     metrics: () => {
       const now = host.now();
       const ages = sites.joined.map((name) => contactAgeOf(sites.lastContactAt(name), now));

@@ -40,6 +40,31 @@ export const edgeErrors = {
     meaning: 'The files or rows of a site are damaged.',
     action: 'Join the site again with a new ticket.',
   },
+  ERR_REHOME_STATEMENT: {
+    meaning: 'A statement about the next centre of sites is malformed or was altered.',
+    action: 'Copy the whole output of `saltbridge site rehome sign`.',
+  },
+  ERR_REHOME_KEYS: {
+    meaning: 'Too few root keys of the present centre signed the statement.',
+    action:
+      'Add signatures with `saltbridge site rehome cosign`, or sign with the present root keys.',
+  },
+  ERR_REHOME_CENTRE: {
+    meaning: 'The statement or the list of sites is from another centre.',
+    action: 'Pass the statement of the centre to which the site belongs.',
+  },
+  ERR_REHOME_SITE: {
+    meaning: 'The statement does not name this site.',
+    action: 'Sign a statement that names the site.',
+  },
+  ERR_REHOME_EXPIRED: {
+    meaning: 'The statement has expired, or its time of issue is in the future.',
+    action: 'Sign a new statement; check the clocks.',
+  },
+  ERR_REHOME_OLD: {
+    meaning: 'The site has already accepted a later statement.',
+    action: 'Pass the latest statement, or sign a new one.',
+  },
   ERR_BUNDLE_SIGNATURE: {
     meaning: 'The metadata of a bundle are altered, or signed by too few keys.',
     action: 'Publish the release again, and sign it with the keys of the roles.',

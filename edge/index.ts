@@ -26,5 +26,21 @@ export type { SiteDetails } from './identity/site-methods.ts';
 export type { IssuedTicket, SiteInfo } from './identity/site-registry.ts';
 export type { OrderInfo, OrderReport, SiteOrderInfo } from './orders/centre-orders.ts';
 export type { OrderWork } from './orders/order.ts';
+export type { StatementInfo } from './rehoming/centre-rehoming.ts';
+export {
+  type ImportedSite,
+  maxImportedSites,
+  parseSiteList,
+  type SiteList,
+} from './rehoming/site-list.ts';
+export {
+  cosignStatement,
+  maxStatementDays,
+  type NextCentre,
+  parseNextCentre,
+  readStatement,
+  type Statement,
+  writeStatement,
+} from './rehoming/statement.ts';
 export { openSite } from './site-extension.ts';
 export type { SiteStatus } from './site-methods.ts';

@@ -31,6 +31,18 @@ export interface SiteContext {
   /** Returns the identity of this site, or `undefined` if it has not joined. */
   identity(): SiteIdentity | undefined;
   /**
+   * Replaces the identity of this site by the result of a function.
+   * @throws EdgeError ERR_SITE_NOT_JOINED
+   */
+  changeIdentity(change: (identity: SiteIdentity) => SiteIdentity): Promise<SiteIdentity>;
+  /**
+   * Registers a function that appends the present state of this site to the log. It is called after
+   * a change to another centre, which does not know earlier entries.
+   */
+  onAnnounce(listener: () => Promise<void>): void;
+  /** Calls the functions of {@link onAnnounce}. */
+  announce(): Promise<void>;
+  /**
    * Returns the latest time that the centre has signed, in milliseconds since 1970. The current
    * time cannot be earlier.
    */

@@ -18,6 +18,7 @@ import { openSources } from './log/site-sources.ts';
 import { siteFamilies } from './metrics.ts';
 import { openSiteOrders } from './orders/site-orders.ts';
 import type { EdgePart, SiteContext, SitePart } from './parts.ts';
+import { openSiteRehoming } from './rehoming/site-rehoming.ts';
 import { siteStatusMethods } from './site-methods.ts';
 
 /** Parts of a site, in the order in which they are opened. */
@@ -28,6 +29,7 @@ const parts = (program: SiteProgram): readonly SitePart[] => [
   openInputsReport,
   siteBundles(program),
   openSiteOrders,
+  openSiteRehoming,
 ];
 
 /** Opens a site. It connects to its centre when the master has started. */
@@ -69,6 +71,7 @@ export async function openSite(
     closing,
   });
   const renewal = new KeyRenewal({ file, link, identity: () => identity, now, logger });
+  const announced: (() => Promise<void>)[] = [];
   const context: SiteContext = {
     host,
     options,
@@ -76,6 +79,16 @@ export async function openSite(
     link,
     log,
     identity: () => identity,
+    changeIdentity: async (change) => {
+      identity = await file.change(change);
+      return identity;
+    },
+    onAnnounce: (listener) => {
+      announced.push(listener);
+    },
+    announce: async () => {
+      for (const listener of announced) await listener();
+    },
     timeFloor: () => time.floor,
   };
   const opened: EdgePart[] = [];

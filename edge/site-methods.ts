@@ -39,7 +39,7 @@ export function siteStatusMethods({ context, link, renewal }: SiteStatusOptions)
       parameters: Nothing,
       call: async (): Promise<SiteStatus> => ({
         name: options.name,
-        centre: options.centre,
+        centre: link.centre,
         isJoined: context.identity() !== undefined,
         ...link.state,
         problem: link.problem,

@@ -27,6 +27,7 @@ interface RotateOptions extends CommonOptions {
 interface PushOptions extends CommonOptions {
   readonly key: string;
   readonly to?: number;
+  readonly above?: number;
 }
 
 const rootKeyCount = 3;
@@ -131,7 +132,12 @@ function addPush(site: Command, context: CommandContext): void {
   const push = site
     .command('push')
     .description('pack the source of the sites and release it, ring by ring')
-    .requiredOption('--key <file>', 'key file of the role targets');
+    .requiredOption('--key <file>', 'key file of the role targets')
+    .option(
+      '--above <version>',
+      'use a higher version than this; for restored centres',
+      parseCount,
+    );
   withCommonOptions(push).action((options: PushOptions) => release(context, options, undefined));
 }
 
@@ -161,13 +167,16 @@ async function formerRelease(client: ExtensionClient): Promise<number> {
 
 async function release(
   context: CommandContext,
-  { configDir, json, key: file }: PushOptions,
+  { configDir, json, key: file, above }: PushOptions,
   contentOf: number | undefined,
 ): Promise<void> {
   const { decodeRoleKey, signTargets } = await import('#edge');
   const { key, role } = decodeRoleKey(await readFile(file, 'utf8'), file);
   const client = await openCentre(context, configDir);
-  const parameters = contentOf === undefined ? {} : { contentOf };
+  const parameters = {
+    ...(contentOf === undefined ? {} : { contentOf }),
+    ...(above === undefined ? {} : { above }),
+  };
   const proposed = await client.call<ProposedRelease>('releases.propose', parameters);
   if (role !== 'targets' || !proposed.keys.includes(key.publicKey)) {
     throw new CommandError('ERR_ARGS', `${file} is not a targets key of this centre`);
@@ -305,7 +314,7 @@ async function writeKeys(
  * Reads the keys of a role from the files of a directory.
  * @throws CommandError ERR_ARGS if there are none; EdgeError ERR_BUNDLE_KEYS
  */
-async function readKeys(
+export async function readKeys(
   directory: string,
   role: RoleKey['role'],
   centre: string,

@@ -7,6 +7,7 @@ import { type CommonOptions, parseCount, withCommonOptions } from '../options.ts
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { addInputs } from './site-inputs.ts';
 import { addOrders } from './site-orders.ts';
+import { addRehome } from './site-rehome.ts';
 import { addReleases } from './site-releases.ts';
 
 interface TicketOptions extends CommonOptions {
@@ -24,6 +25,7 @@ export function defineSite(command: Command, context: CommandContext): void {
   addReleases(command, context);
   addOrders(command, context);
   addInputs(command, context);
+  addRehome(command, context);
 }
 
 function addTicket(site: Command, context: CommandContext): void {
@@ -98,13 +100,18 @@ function addRevoke(site: Command, context: CommandContext): void {
 }
 
 function formatSite(site: SiteInfo): string {
-  const { name, state, isConnected, lastContactAt, version, release } = site;
+  const { name, state, isConnected, lastContactAt, version, release, from, to } = site;
   const contact = isConnected ? 'connected' : `last contact ${formatTime(lastContactAt)}`;
-  const words = [
+  const ofJoined = [
     ...[contact, ...(version === undefined ? [] : [version])],
     ...(release === undefined ? [] : [formatRelease(release)]),
   ];
-  return escapeName([name, state, ...(state === 'joined' ? words : [])].join(' '));
+  const words = [
+    ...[name, state, ...(state === 'joined' ? ofJoined : [])],
+    ...(from === undefined ? [] : [`rehomed from ${from.centre}`]),
+    ...(to === undefined ? [] : [`to ${to.centre}`]),
+  ];
+  return escapeName(words.join(' '));
 }
 
 function formatRelease({ version, progress }: NonNullable<SiteInfo['release']>): string {
@@ -121,6 +128,9 @@ function formatDetails(site: SiteDetails): string {
     ['state', site.state],
     ['key', site.fingerprint],
     ['joined', site.joinedAt === undefined ? undefined : formatTime(site.joinedAt)],
+    ['from', site.from && describeCentre(site.from)],
+    ['to', site.to && describeCentre(site.to)],
+    ['statement', site.statement && describeStatement(site.statement)],
     [
       'ticket to',
       site.ticketExpiresAt === undefined ? undefined : formatTime(site.ticketExpiresAt),
@@ -157,6 +167,18 @@ function formatDetails(site: SiteDetails): string {
 
 function formatFailure(failed: { version: number; code: string; message: string }): string {
   return `release ${failed.version}: ${failed.code} ${failed.message}`;
+}
+
+function describeCentre({ centre, at }: { readonly centre: string; readonly at?: number }): string {
+  return at === undefined ? centre : `${centre}, rehomed ${formatTime(at)}`;
+}
+
+function describeStatement({
+  to,
+  afterSeconds,
+  state,
+}: NonNullable<SiteInfo['statement']>): string {
+  return `${state}: to ${to} ${afterSeconds === 0 ? 'at once' : `after ${afterSeconds} s`}`;
 }
 
 function formatTime(ms: number | undefined): string {

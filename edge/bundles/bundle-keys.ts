@@ -48,6 +48,13 @@ export class BundleKeys {
     });
   }
 
+  /** Appends the entries of all accepted keys that the bundle lacks. */
+  async announce(log: SiteLog): Promise<void> {
+    for (const { id } of await this.#host.master().keys.list({ state: 'accepted' })) {
+      await this.#report(id, log);
+    }
+  }
+
   async #report(id: string, log: SiteLog): Promise<void> {
     if (this.#keys.revoked.has(id)) return this.#revoke(id);
     const held = this.#host.admission.keyOf(id);

@@ -25,7 +25,12 @@ import { PackCache, type Packs, type StoredManifest } from './pack-cache.ts';
 import { totalBytes } from './pack-content.ts';
 import { addPackRoutes } from './pack-routes.ts';
 import { packSource } from './pack-source.ts';
-import { type ProposedRelease, type ReleaseState, releaseMethods } from './release-methods.ts';
+import {
+  type ProposedRelease,
+  type ReleaseRequest,
+  type ReleaseState,
+  releaseMethods,
+} from './release-methods.ts';
 import { type Release, Releases } from './releases.ts';
 import type { ReleaseTarget } from './tuf-metadata.ts';
 import { TufRepository } from './tuf-repository.ts';
@@ -112,7 +117,7 @@ class CentreBundles {
           return root === undefined ? null : Buffer.from(root).toString('base64');
         },
         setRoot: (root) => this.#tuf.setRoot(Buffer.from(root, 'base64')),
-        propose: (contentOf) => this.#propose(contentOf),
+        propose: (request) => this.#propose(request),
         publish: (version, targets) => this.#publish(version, Buffer.from(targets, 'base64')),
         hold: async () => this.#describe(await this.#releases.hold()),
         resume: async () => {
@@ -218,12 +223,12 @@ class CentreBundles {
     return read;
   }
 
-  async #propose(contentOf: number | undefined): Promise<ProposedRelease> {
+  async #propose({ contentOf, above = 0 }: ReleaseRequest): Promise<ProposedRelease> {
     const { centre, keys } = await this.#tuf.requireRoot();
     const { requireVersion: requires, validOfflineSeconds } = this.#context.options;
     const { files, warnings } =
       contentOf === undefined ? await this.#packSource() : await this.#formerContent(contentOf);
-    const version = this.#releases.nextVersion;
+    const version = Math.max(this.#releases.nextVersion, above + 1);
     const manifest: Manifest = {
       format: 1,
       centre,
@@ -243,10 +248,24 @@ class CentreBundles {
       version,
       files: files.length,
       bytes: totalBytes(files),
-      warnings,
+      warnings: [...warnings, ...this.#warnOfLaterVersions(version)],
       targets: Buffer.from(targets).toString('base64'),
       keys: keys.targets,
     };
+  }
+
+  /**
+   * Warns if sites use a version that this centre has not released. This centre was then restored
+   * from a backup. The sites refuse the release, because its version is not higher.
+   */
+  #warnOfLaterVersions(version: number): readonly string[] {
+    const used = this.#context.sites.joined.map((site) => {
+      return { site, version: this.#releases.reportOf(site)?.version ?? 0 };
+    });
+    const [latest] = used.toSorted((a, b) => b.version - a.version);
+    if (latest === undefined || latest.version < version) return [];
+    const problem = `the site ${latest.site} uses version ${latest.version}, which is not lower than version ${version}`;
+    return [`${problem}, and ignores this release; repeat with --above ${latest.version}`];
   }
 
   async #packSource(): Promise<Pick<Manifest, 'files'> & { warnings: readonly string[] }> {

@@ -8,6 +8,9 @@ import type { OnlineKeys } from './tuf-repository.ts';
 /** Metadata of The Update Framework, encoded in base64 for RPC. */
 const Base64 = Type.String({ maxLength: 1_000_000, pattern: '^[A-Za-z0-9+/]*={0,2}$' });
 
+/** Maximum of {@link ReleaseRequest.above}. It leaves room for later versions. */
+const maxAbove = 2 ** 31;
+
 const strict = { additionalProperties: false };
 const none = Type.Object({}, strict);
 
@@ -41,13 +44,21 @@ export interface ReleaseState {
   }[];
 }
 
+/** Parameters of a new release. */
+export interface ReleaseRequest {
+  /** Earlier release with the content. Default: the content of the source. */
+  readonly contentOf?: number;
+  /** The version of the release is higher than this. Default: the next version. */
+  readonly above?: number;
+}
+
 export interface ReleasesApi {
   onlineKeys(areNew: boolean): Promise<OnlineKeys>;
   /** Returns the current root in base64, or `null`. */
   root(): Promise<string | null>;
   setRoot(root: string): Promise<void>;
   /** Creates a release from the source, or from the content of an earlier release. */
-  propose(contentOf: number | undefined): Promise<ProposedRelease>;
+  propose(request: ReleaseRequest): Promise<ProposedRelease>;
   publish(version: number, targets: string): Promise<ReleaseState>;
   hold(): Promise<ReleaseState>;
   resume(): Promise<ReleaseState>;
@@ -77,8 +88,14 @@ export function releaseMethods(api: ReleasesApi): RpcTable {
         audit: { action: 'site.keys', done: () => ({ what: 'root of the releases' }) },
       }),
       propose: extensionMethod({
-        parameters: Type.Object({ contentOf: Type.Optional(Type.Integer({ minimum: 1 })) }, strict),
-        call: (_, { contentOf }) => api.propose(contentOf),
+        parameters: Type.Object(
+          {
+            contentOf: Type.Optional(Type.Integer({ minimum: 1 })),
+            above: Type.Optional(Type.Integer({ minimum: 1, maximum: maxAbove })),
+          },
+          strict,
+        ),
+        call: (_, request) => api.propose(request),
       }),
       publish: extensionMethod({
         parameters: Type.Object({ version: Type.Integer({ minimum: 1 }), targets: Base64 }, strict),

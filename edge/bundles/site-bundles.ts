@@ -48,6 +48,11 @@ export interface BundleInUse {
   readText(inner: string): Promise<string | undefined>;
   /** Calls the listener each time the site has switched to another bundle. */
   onChange(listener: () => void): void;
+  /**
+   * Returns the root that the site trusts, or `undefined` if it has none.
+   * @param options.isUpdated whether to read the later roots of the centre first
+   */
+  trustedRoot(options: { readonly isUpdated: boolean }): Promise<Uint8Array | undefined>;
 }
 
 /** Service that {@link siteBundles} provides. */
@@ -105,6 +110,7 @@ class SiteBundles implements BundleInUse {
       rows: host.state,
       directory,
       joinedRoot: async () => context.identity()?.root,
+      trustEpoch: () => context.identity()?.rehomed?.issuedAt ?? 0,
       fetch: async (name) => (await link.call(metadataMessage, { name }, host.closing)).bytes,
       now: () => Math.max(host.now(), context.timeFloor()),
     });
@@ -124,6 +130,7 @@ class SiteBundles implements BundleInUse {
     });
     this.#host.provide(bundleInUse, this);
     const stopClaims = this.#keys.reportClaims(log);
+    this.#context.onAnnounce(() => this.#keys.announce(log));
     return {
       start: () => this.#start(recovered),
       close: async () => {
@@ -153,6 +160,10 @@ class SiteBundles implements BundleInUse {
 
   onChange(listener: () => void): void {
     this.#listeners.push(listener);
+  }
+
+  trustedRoot({ isUpdated }: { isUpdated: boolean }): Promise<Uint8Array | undefined> {
+    return isUpdated ? this.#tuf.updateRoot() : this.#tuf.trustedRoot();
   }
 
   /**

@@ -8,6 +8,7 @@ import { createHash } from 'node:crypto';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { TargetFile } from '@tufjs/models';
+import type { Updater } from 'tuf-js';
 import type { StateArea, StateOperation } from '#master';
 import { errorMessage, isMissing, makeDirectory } from '#runtime';
 import type { Key } from '#store';
@@ -33,6 +34,11 @@ export interface TufClientOptions {
   /** Returns the root that the site received when it joined, or `undefined`. */
   readonly joinedRoot: () => Promise<Uint8Array | undefined>;
   /**
+   * Returns a number that changes when the trust begins again with {@link joinedRoot}, although
+   * this root is the same. Default: always 0.
+   */
+  readonly trustEpoch?: () => number;
+  /**
    * Reads a metadata file from the centre. Returns `undefined` if the centre does not have the
    * file.
    */
@@ -56,6 +62,13 @@ export interface KnownMetadata {
   readonly files: readonly Uint8Array[];
 }
 
+/** Metadata in the store at the beginning of an update. */
+interface StoredMetadata {
+  readonly files: ReadonlyMap<string, Uint8Array>;
+  /** Digest of the root with which the trust began. */
+  readonly epoch: Uint8Array | undefined;
+}
+
 /** Client of the metadata repository of a centre. */
 export class TufClient {
   readonly #options: TufClientOptions;
@@ -71,11 +84,38 @@ export class TufClient {
    * ERR_BUNDLE_CONTENT, ERR_SITE_NOT_JOINED, ERR_SITE_LINK
    */
   async target(ring: string, version: number, given?: MetadataFiles): Promise<VerifiedTarget> {
+    return this.#inScratch((scratch) =>
+      this.#update(scratch, targetPath(ring, version), { ring, version }, given),
+    );
+  }
+
+  /** Returns the root that the site trusts, or `undefined` if it has none. */
+  async trustedRoot(): Promise<Uint8Array | undefined> {
+    const { rows } = this.#options;
+    const joined = await this.#options.joinedRoot();
+    if (joined === undefined) return undefined;
+    const former = (await rows.get(joinedKey))?.value;
+    if (former === undefined || !this.#epochOf(joined).equals(former)) return joined;
+    return (await rows.get(fileKey('root.json')))?.value ?? joined;
+  }
+
+  /**
+   * Reads the later roots of the centre, and returns the root that the site trusts. If the centre
+   * cannot be reached, returns the root that the site trusted before.
+   */
+  async updateRoot(): Promise<Uint8Array | undefined> {
+    if ((await this.#options.joinedRoot()) !== undefined) {
+      await this.#inScratch((scratch) => this.#updateRoots(scratch));
+    }
+    return this.trustedRoot();
+  }
+
+  async #inScratch<T>(work: (scratch: string) => Promise<T>): Promise<T> {
     const { directory } = this.#options;
     await makeDirectory(directory, 0o700);
     const scratch = await mkdtemp(path.join(directory, 'tuf-'));
     try {
-      return await this.#update(scratch, targetPath(ring, version), { ring, version }, given);
+      return await work(scratch);
     } finally {
       await rm(scratch, { recursive: true, force: true });
     }
@@ -88,25 +128,9 @@ export class TufClient {
     given: MetadataFiles | undefined,
   ): Promise<VerifiedTarget> {
     const before = await this.#fill(scratch);
-    const fetcher = await createFetcher((name) => this.#read(name, given));
+    const { updater, fetcher } = await this.#updater(scratch, given);
     let found: TargetFile | undefined;
     try {
-      const { Updater } = await import('tuf-js');
-      const updater = new Updater({
-        metadataDir: scratch,
-        targetDir: scratch,
-        metadataBaseUrl: baseUrl,
-        fetcher,
-        config: {
-          maxRootRotations: 256,
-          maxDelegations: 1,
-          rootMaxLength: maxMetadataBytes,
-          timestampMaxLength: 16_384,
-          snapshotMaxLength: maxMetadataBytes,
-          targetsMaxLength: maxMetadataBytes,
-        },
-      });
-      useClock(updater, this.#options.now());
       await updater.refresh();
       found = await updater.getTargetInfo(target);
     } catch (error) {
@@ -149,13 +173,56 @@ export class TufClient {
     return this.#options.fetch(name);
   }
 
+  async #updateRoots(scratch: string): Promise<void> {
+    const before = await this.#fill(scratch);
+    const { updater } = await this.#updater(scratch, undefined);
+    await updater.refresh().catch(() => {
+      // The roots are read first. Before the first release, the update then fails.
+    });
+    await this.#store(scratch, before, ['root.json']);
+  }
+
+  async #updater(
+    scratch: string,
+    given: MetadataFiles | undefined,
+  ): Promise<{ updater: Updater; fetcher: Fetcher }> {
+    const fetcher = await createFetcher((name) => this.#read(name, given));
+    const { Updater } = await import('tuf-js');
+    const updater = new Updater({
+      metadataDir: scratch,
+      targetDir: scratch,
+      metadataBaseUrl: baseUrl,
+      fetcher,
+      config: {
+        maxRootRotations: 256,
+        maxDelegations: 1,
+        rootMaxLength: maxMetadataBytes,
+        timestampMaxLength: 16_384,
+        snapshotMaxLength: maxMetadataBytes,
+        targetsMaxLength: maxMetadataBytes,
+      },
+    });
+    useClock(updater, this.#options.now());
+    return { updater, fetcher };
+  }
+
+  /**
+   * Returns a digest of the root with which the trust began. If it changes, the metadata in the
+   * store are not trusted any more.
+   */
+  #epochOf(joined: Uint8Array): Buffer {
+    const epoch = this.#options.trustEpoch?.() ?? 0;
+    const hash = createHash('sha256').update(joined);
+    return (epoch === 0 ? hash : hash.update(`${epoch}`)).digest();
+  }
+
   /** Writes the stored metadata to the temporary directory. */
-  async #fill(scratch: string): Promise<ReadonlyMap<string, Uint8Array>> {
+  async #fill(scratch: string): Promise<StoredMetadata> {
     const files = await this.#stored();
     for (const [name, value] of files) {
       await writeFile(path.join(scratch, name), value, { mode: 0o600 });
     }
-    return files;
+    return { files, epoch: (await this.#options.rows.get(joinedKey))?.value };
   }
 
   /** Returns the stored metadata. The first call after the site has joined stores its root. */
@@ -163,7 +230,7 @@ export class TufClient {
     const { rows, joinedRoot } = this.#options;
     const joined = await joinedRoot();
     const former = (await rows.get(joinedKey))?.value;
-    const digest = joined && createHash('sha256').update(joined).digest();
+    const digest = joined && this.#epochOf(joined);
     if (joined === undefined || digest === undefined) {
       const problem = 'the site has no trusted root: join the site with a ticket of its centre';
       throw new EdgeError('ERR_SITE_NOT_JOINED', problem);
@@ -183,12 +250,19 @@ export class TufClient {
     return files;
   }
 
-  /** Stores changed files of the temporary directory in one transaction. */
+  /**
+   * Stores changed files of the temporary directory in one transaction.
+   * @throws EdgeError ERR_SITE_LINK if the site has another centre now
+   */
   async #store(
     scratch: string,
-    before: ReadonlyMap<string, Uint8Array>,
+    { files: before, epoch }: StoredMetadata,
     stored: readonly string[],
   ): Promise<void> {
+    const joined = await this.#options.joinedRoot();
+    if (joined === undefined || epoch === undefined || !this.#epochOf(joined).equals(epoch)) {
+      throw new EdgeError('ERR_SITE_LINK', 'the site has changed its centre meanwhile');
+    }
     const operations: StateOperation[] = [];
     for (const name of stored) {
       const value = await readIfPresent(path.join(scratch, name));

@@ -170,7 +170,8 @@ export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
   const centre = unrecognizedFields[centreField];
   const keysOf = (role: TufRole): readonly string[] =>
     (roles[role]?.keyIDs ?? []).flatMap((id) => keys[id]?.keyVal.public ?? []);
-  if (typeof centre !== 'string' || (roles.root?.threshold ?? 0) < rootThreshold) {
+  const threshold = roles.root?.threshold ?? 0;
+  if (typeof centre !== 'string' || threshold < rootThreshold) {
     throw new EdgeError(
       'ERR_BUNDLE_SIGNATURE',
       'the root does not contain the id of the centre, or its threshold is too low',
@@ -179,6 +180,7 @@ export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
   return {
     version,
     centre,
+    threshold,
     keys: {
       root: keysOf('root'),
       targets: keysOf('targets'),
@@ -191,6 +193,8 @@ export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
 
 /** Root that is signed by enough of the keys in it. */
 export interface VerifiedRoot extends RootContent {
+  /** Number of root keys that must sign. */
+  readonly threshold: number;
   readonly metadata: Metadata<Root>;
 }
 

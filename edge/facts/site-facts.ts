@@ -15,8 +15,9 @@ const presenceMs = 60_000;
 const startTag = /^salt\/minion\/([^/]+)\/start$/;
 
 /** Part of the extension `site`. It appends facts of the site's minions to the log. */
-export function openSiteFacts({ host, log }: SiteContext): EdgePart {
+export function openSiteFacts({ host, log, onAnnounce }: SiteContext): EdgePart {
   const facts = new SiteFacts(host, log);
+  onAnnounce(() => facts.announce());
   return { start: () => facts.start(), close: () => facts.close() };
 }
 
@@ -38,6 +39,12 @@ class SiteFacts {
   start(): void {
     this.#running = this.#followStarts();
     this.#timer = setInterval(() => void this.#checkPresence(), presenceMs).unref();
+  }
+
+  /** Appends the facts of all present minions. */
+  async announce(): Promise<void> {
+    this.#present = new Set();
+    await this.#checkPresence();
   }
 
   async close(): Promise<void> {

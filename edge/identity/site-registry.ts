@@ -8,6 +8,7 @@ import type { ExtensionHost, JoinedSite, ReportedRelease, StateOperation } from 
 import { StoreError, writeInParts } from '#store';
 import { EdgeError } from '../errors.ts';
 import { type LogClass, logClasses } from '../log/log.ts';
+import type { ExportedSite, ImportedSite } from '../rehoming/site-list.ts';
 import { contactAgeOf } from './contact-age.ts';
 import { isSignedBy } from './ed25519.ts';
 import { joinPurpose } from './join-message.ts';
@@ -28,6 +29,12 @@ export interface SiteInfo {
   /** SHA-256 digest of the public key of the site, in hexadecimal. */
   readonly fingerprint: string | undefined;
   readonly joinedAt: number | undefined;
+  /** Former centre of a site that has changed to this centre. */
+  readonly from: SiteRow['from'];
+  /** Next centre of a site that has left this centre. */
+  readonly to: SiteRow['to'];
+  /** Latest statement that names the site, and the reply of the site. */
+  readonly statement: SiteStatement | undefined;
   /** Expiry of the site's unused ticket, in milliseconds since 1970. */
   readonly ticketExpiresAt: number | undefined;
   readonly isConnected: boolean;
@@ -43,6 +50,16 @@ export interface SiteInfo {
   readonly release: ReportedRelease | undefined;
   /** Number of orders that the site has not received yet. */
   readonly waitingOrders: number;
+}
+
+/** Statement about the next centre of a site, as the centre knows it. */
+export interface SiteStatement {
+  readonly issuedAt: number;
+  /** Id of the next centre. */
+  readonly to: string;
+  readonly afterSeconds: number;
+  /** Reply of the site. `waiting`: the site has not replied yet. */
+  readonly state: 'waiting' | 'held' | 'refused' | 'used' | 'left';
 }
 
 /** New ticket. */
@@ -71,6 +88,8 @@ export interface SiteConnection {
 export interface SiteFigures {
   connectionOf(name: string): SiteConnection | undefined;
   releaseOf(name: string): ReportedRelease | undefined;
+  /** Latest statement that names the site. */
+  statementOf(name: string): SiteStatement | undefined;
   waitingOrdersOf(name: string): number;
   /** Returns the sites of a ring, or `undefined` if the ring does not exist. */
   sitesOfRing(ring: string): readonly string[] | undefined;
@@ -84,14 +103,17 @@ export class SiteRegistry {
   readonly #host: Pick<ExtensionHost, 'now' | 'shared'>;
   readonly #key: KeyObject;
   readonly #onRevoked: ((name: string) => void)[] = [];
+  readonly #onArrived: ((site: SiteRow) => void)[] = [];
   readonly #onChanged: ((name: string) => void)[] = [];
   #figures: SiteFigures = {
     connectionOf: () => undefined,
     releaseOf: () => undefined,
     waitingOrdersOf: () => 0,
+    statementOf: () => undefined,
     sitesOfRing: () => undefined,
   };
   readonly #joined = new Set<string>();
+  readonly #rehomed = new Set<string>();
   readonly #contacts = new Map<string, SiteContact>();
   /** The names in `#joined`, sorted. `undefined`: must be sorted again. */
   #sortedJoined: readonly string[] | undefined;
@@ -129,6 +151,11 @@ export class SiteRegistry {
   /** Calls the listener after a site was revoked or its key was replaced. */
   onRevoked(listener: (name: string) => void): void {
     this.#onRevoked.push(listener);
+  }
+
+  /** Calls the listener after the first connection of a site that was imported. */
+  onArrived(listener: (site: SiteRow) => void): void {
+    this.#onArrived.push(listener);
   }
 
   /** Calls the listener after any member of the cluster has changed the row of a site. */
@@ -197,16 +224,23 @@ export class SiteRegistry {
    */
   async authenticate(name: string, prove: (key: Uint8Array) => boolean): Promise<void> {
     const site = await this.#read(name);
-    if (site?.state !== 'joined' || site.key === undefined) throw refused();
-    if (prove(site.key)) return;
-    const { nextKey } = site;
-    if (nextKey === undefined || !prove(nextKey)) throw refused();
+    if (site === undefined || !mayConnect(site) || site.key === undefined) throw refused();
+    const { key: known, nextKey, state } = site;
+    const isPresent = prove(known);
+    if (isPresent && state === 'joined') return;
+    if (!isPresent && (nextKey === undefined || !prove(nextKey))) throw refused();
     await this.#change(name, (now) => {
-      if (now?.state !== 'joined' || now.nextKey === undefined) throw refused();
-      if (!isEqual(now.nextKey, nextKey)) throw refused();
-      const { nextKey: key, ...rest } = now;
-      return { ...rest, key };
+      const isSame = now?.state === state && now.key !== undefined && isEqual(now.key, known);
+      if (!isSame) throw refused();
+      const { nextKey: next, ...rest } = now;
+      const arrived = state === 'expected' ? this.#arrived(now) : {};
+      if (isPresent) return { ...now, ...arrived };
+      if (next === undefined || nextKey === undefined || !isEqual(next, nextKey)) throw refused();
+      return { ...rest, ...arrived, key: nextKey };
     });
+    if (state !== 'expected') return;
+    const arrived = await this.#read(name);
+    if (arrived !== undefined) for (const listener of this.#onArrived) listener(arrived);
   }
 
   /**
@@ -233,6 +267,62 @@ export class SiteRegistry {
     return this.show(name);
   }
 
+  /** Returns the keys of all joined sites, for another centre. */
+  async exportAll(): Promise<readonly ExportedSite[]> {
+    const found: ExportedSite[] = [];
+    for await (const entry of this.#host.shared.list([...sites])) {
+      const { name, state, key, nextKey } = siteRow.decode(entry);
+      if (key === undefined || (state !== 'joined' && state !== 'expected')) continue;
+      const next = nextKey === undefined ? {} : { nextKey: textOf(nextKey) };
+      found.push({ name, key: textOf(key), ...next });
+    }
+    return found;
+  }
+
+  /**
+   * Imports a site of another centre. The site may connect with its key from now on. A name that
+   * this centre already uses is refused.
+   * @param from id of the other centre
+   * @param isOwn whether the list is from an earlier or later state of this centre. A joined site
+   * then gets the keys in the list
+   */
+  async import(from: string, exported: ExportedSite, isOwn: boolean): Promise<ImportedSite> {
+    const { name } = exported;
+    if (!siteName.test(name)) return { name, result: 'refused', reason: 'invalid name of a site' };
+    const key = Buffer.from(exported.key, 'base64url');
+    const next = exported.nextKey;
+    const keys = { key, ...(next && { nextKey: Buffer.from(next, 'base64url') }) };
+    let outcome: ImportedSite = { name, result: 'imported' };
+    const former = await this.#change(name, (site = { name, state: 'invited' }) => {
+      const { state, nextKey: _, ...rest } = site;
+      outcome = { name, result: 'imported' };
+      if (state === 'revoked') {
+        outcome = { name, result: 'refused', reason: 'this centre has revoked the site' };
+        return site;
+      }
+      if (state === 'joined') {
+        const isKnown = site.key !== undefined && isEqual(site.key, key);
+        if (isOwn && !isKnown) return { ...rest, ...keys, state };
+        const reason = 'this centre has another site with this name';
+        outcome = isKnown ? { name, result: 'unchanged' } : { name, result: 'refused', reason };
+        return site;
+      }
+      return { name, ...keys, state: 'expected', from: { centre: from } };
+    });
+    if (former?.state === 'joined' && outcome.result === 'imported') this.#tellRevoked(name);
+    return outcome;
+  }
+
+  /** Notes that a site has another centre. Its connection ends, and its key is refused. */
+  async release(name: string, to: string): Promise<void> {
+    await this.#change(name, (site) => {
+      if (site?.state !== 'joined') throw refused();
+      const { nextKey: _, ...rest } = site;
+      return { ...rest, state: 'rehomed', to: { centre: to, at: this.#host.now() } };
+    });
+    this.#tellRevoked(name);
+  }
+
   /**
    * Returns a site.
    * @throws EdgeError ERR_SITE_UNKNOWN
@@ -256,6 +346,11 @@ export class SiteRegistry {
       found.push(await this.#infoOf(siteRow.decode(entry)));
     }
     return found;
+  }
+
+  /** Names of the sites that have joined or have another centre now, sorted. */
+  get known(): readonly string[] {
+    return [...this.#joined, ...this.#rehomed].sort();
   }
 
   /** Names of all sites that have joined, sorted. A change creates another array. */
@@ -324,6 +419,9 @@ export class SiteRegistry {
       state,
       fingerprint: key && createHash('sha256').update(key).digest('hex'),
       joinedAt,
+      from: site.from,
+      to: site.to,
+      statement: this.#figures.statementOf(name),
       ticketExpiresAt: ticket?.usedBy === undefined ? ticket?.expiresAt : undefined,
       isConnected: connectionOf(name) !== undefined,
       lastContactAt: this.lastContactAt(name),
@@ -366,7 +464,15 @@ export class SiteRegistry {
     }
   }
 
+  /** Returns the changed fields of an imported site that connects for the first time. */
+  #arrived({ from }: SiteRow): Partial<SiteRow> {
+    const at = this.#host.now();
+    return { state: 'joined', joinedAt: at, ...(from && { from: { ...from, at } }) };
+  }
+
   #noteState({ name, state }: SiteRow): void {
+    if (state === 'rehomed') this.#rehomed.add(name);
+    else this.#rehomed.delete(name);
     const isJoined = state === 'joined';
     if (isJoined === this.#joined.has(name)) return;
     if (isJoined) this.#joined.add(name);
@@ -377,6 +483,15 @@ export class SiteRegistry {
   #tellRevoked(name: string): void {
     for (const listener of this.#onRevoked) listener(name);
   }
+}
+
+/** Whether a site in this state may connect with its key. */
+function mayConnect({ state }: Pick<SiteRow, 'state'>): boolean {
+  return state === 'joined' || state === 'expected';
+}
+
+function textOf(key: Uint8Array): string {
+  return Buffer.from(key).toString('base64url');
 }
 
 function isEqual(a: Uint8Array, b: Uint8Array): boolean {

@@ -5,15 +5,25 @@ import { Bytes, defineRow, type RowOf } from '#store';
 
 const Time = Type.Integer({ minimum: 0 });
 
+/**
+ * States of a site. `expected`: imported from another centre, and not connected yet. `rehomed`: the
+ * site has another centre now.
+ */
+export type SiteState = 'invited' | 'joined' | 'revoked' | 'expected' | 'rehomed';
+
 const Site = Type.Object({
   name: Type.String(),
-  state: Type.Unsafe<'invited' | 'joined' | 'revoked'>(Type.String()),
+  state: Type.Unsafe<SiteState>(Type.String()),
   /** Public key of the site. */
   key: Type.Optional(Bytes),
   /** Key that the site has offered. It replaces `key` when the site first connects with it. */
   nextKey: Type.Optional(Bytes),
   joinedAt: Type.Optional(Time),
   revokedAt: Type.Optional(Time),
+  /** Former centre of an imported site, and the time of the first connection to this centre. */
+  from: Type.Optional(Type.Object({ centre: Type.String(), at: Type.Optional(Time) })),
+  /** Next centre of a site in the state `rehomed`, and the time of the change. */
+  to: Type.Optional(Type.Object({ centre: Type.String(), at: Time })),
   /** Latest ticket of the site. `usedBy` is the public key of the site that has joined with it. */
   ticket: Type.Optional(
     Type.Object({

@@ -86,6 +86,8 @@ export interface SiteLink extends LinkCaller {
   ): void;
   /** Calls the listener each time the connection is opened or lost. */
   onChange(listener: (state: LinkState) => void): void;
+  /** Ends the connection and opens it again, for example to use a new key. */
+  reconnect(): void;
   /**
    * Reads a part of a bundle with an HTTP GET.
    * @param path the path below `/site/v1` at the centre, such as `/packs/<id>/0`

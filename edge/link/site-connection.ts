@@ -3,40 +3,23 @@
  * delay.
  */
 
-import { randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { Agent as HttpAgent, get as httpGet, type IncomingMessage } from 'node:http';
 import { Agent as HttpsAgent, get as httpsGet } from 'node:https';
-import type { Duplex } from 'node:stream';
 import { type Readable, Transform } from 'node:stream';
 import type { Logger } from 'pino';
 import type { Static, TSchema } from 'typebox';
-import { WebSocket } from 'ws';
+import type { WebSocket } from 'ws';
 import type { SiteOptions } from '#config';
 import { version } from '#master';
 import { errorMessage, sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { SiteIdentity } from '../identity/site-identity.ts';
-import { bindingOf } from './binding.ts';
+import { type CentreEndpoint, endpointsOf, isSecure } from './centre-endpoint.ts';
 import { edgeAddress } from './edge-address.ts';
-import { maxFrameBytes } from './frames.ts';
-import {
-  encodeHello,
-  encodeProof,
-  nonceBytes,
-  protocolVersion,
-  readChallenge,
-} from './handshake.ts';
-import { HandshakeMessages } from './handshake-messages.ts';
 import type { LinkHandler, LinkMessage, LinkState, SiteLink } from './link.ts';
 import { LinkHandlers, LinkPeer } from './link-peer.ts';
 import { RetryDelay } from './retry-delay.ts';
-
-/**
- * Maximum duration of connecting and the handshake, in milliseconds. Slow links need several
- * seconds.
- */
-const connectMs = 60_000;
+import { beginHandshake, connectMs, openSocket } from './site-handshake.ts';
 
 /** Interval of heartbeats, in milliseconds. */
 const heartbeatMs = 60_000;
@@ -68,10 +51,16 @@ export class SiteConnection implements SiteLink {
   readonly #options: SiteConnectionOptions;
   readonly #handlers = new LinkHandlers<void>('centre');
   readonly #listeners: ((state: LinkState) => void)[] = [];
-  readonly #agent: HttpAgent | HttpsAgent;
-  readonly #isSecure: boolean;
+  readonly #agents = {
+    plain: new HttpAgent({ keepAlive: true, maxSockets: 2 }),
+    secure: new HttpsAgent({ keepAlive: true, maxSockets: 2 }),
+  };
   readonly #stopped = new AbortController();
   #peer: LinkPeer<void> | undefined;
+  /** Endpoint of the last attempt. */
+  #endpoint: CentreEndpoint | undefined;
+  /** Number of failed attempts. It selects the next endpoint. */
+  #failedAttempts = 0;
   #running: Promise<void> | undefined;
   #lastContactAt: number | undefined;
   #clockDifferenceMs: number | undefined;
@@ -82,9 +71,6 @@ export class SiteConnection implements SiteLink {
 
   constructor(options: SiteConnectionOptions) {
     this.#options = options;
-    this.#isSecure = options.options.centre.startsWith('https:');
-    const agentOptions = { keepAlive: true, maxSockets: 2 };
-    this.#agent = this.#isSecure ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
   }
 
   get state(): LinkState {
@@ -95,6 +81,11 @@ export class SiteConnection implements SiteLink {
       lastContactAt: last === undefined ? this.#lastContactAt : Math.round(last),
       clockDifferenceMs: this.#clockDifferenceMs,
     };
+  }
+
+  /** Address of the centre in the last attempt to connect. */
+  get centre(): string {
+    return this.#endpoint?.centre ?? this.#options.options.centre;
   }
 
   /** Reason why there is no connection, or `undefined`. */
@@ -123,16 +114,18 @@ export class SiteConnection implements SiteLink {
   }
 
   async get(path: string, maxBytes: number, signal?: AbortSignal): Promise<Readable> {
-    const url = `${edgeAddress(this.#options.options.centre)}${path}`;
-    const ca = await this.#readCa();
+    const endpoint = this.#endpoint;
+    if (endpoint === undefined) throw notConnected();
+    const url = `${edgeAddress(endpoint.centre)}${path}`;
+    const ca = endpoint.ca === undefined ? undefined : Buffer.from(endpoint.ca);
     const settings = {
-      agent: this.#agent,
+      agent: isSecure(endpoint) ? this.#agents.secure : this.#agents.plain,
       headers: { 'user-agent': `saltbridge/${version}` },
       ...(ca === undefined ? {} : { ca }),
       ...(signal === undefined ? {} : { signal }),
     };
     const response = await new Promise<IncomingMessage>((resolve, reject) => {
-      const send = this.#isSecure ? httpsGet : httpGet;
+      const send = isSecure(endpoint) ? httpsGet : httpGet;
       const request = send(url, settings, resolve);
       request.setTimeout(connectMs, () =>
         request.destroy(new Error(`no data arrived within ${connectMs / 1000} s`)),
@@ -154,7 +147,6 @@ export class SiteConnection implements SiteLink {
     this.#running ??= this.#run();
   }
 
-  /** Ends the connection and opens it again, for example to use a new key. */
   reconnect(): void {
     this.#peer?.end(1000, new EdgeError('ERR_SITE_LINK', 'the site opens the connection again'));
     this.#wake.abort();
@@ -164,7 +156,8 @@ export class SiteConnection implements SiteLink {
     this.#stopped.abort();
     this.#peer?.end(1001, new EdgeError('ERR_SITE_LINK', 'the site is shutting down'));
     await this.#running;
-    this.#agent.destroy();
+    this.#agents.plain.destroy();
+    this.#agents.secure.destroy();
   }
 
   async #run(): Promise<void> {
@@ -180,6 +173,7 @@ export class SiteConnection implements SiteLink {
         this.#problem = 'the connection ended';
       } catch (error) {
         failure = error;
+        this.#failedAttempts += 1;
         const problem = errorMessage(error);
         const isNew = problem !== this.#problem;
         this.#problem = problem;
@@ -202,16 +196,11 @@ export class SiteConnection implements SiteLink {
         'this site has not joined a centre; create a ticket there and run `saltbridge site join`',
       );
     }
-    const ca = await this.#readCa();
-    const url = `${edgeAddress(options.centre).replace(/^http/, 'ws')}/link`;
-    const socket = new WebSocket(url, {
-      perMessageDeflate: false,
-      maxPayload: maxFrameBytes,
-      handshakeTimeout: connectMs,
-      skipUTF8Validation: true,
-      autoPong: false,
-      ...(ca === undefined ? {} : { ca }),
-    });
+    const endpoints = await endpointsOf(identity, options);
+    const endpoint = endpoints[this.#failedAttempts % endpoints.length];
+    if (endpoint === undefined) return;
+    this.#endpoint = endpoint;
+    const socket = openSocket(endpoint);
     const time = setTimeout(() => socket.terminate(), connectMs);
     // `close` itself ends a connection that the centre has accepted.
     const stop = (): void => {
@@ -219,31 +208,16 @@ export class SiteConnection implements SiteLink {
     };
     this.#stopped.signal.addEventListener('abort', stop, { once: true });
     try {
-      const raw = await opened(socket);
-      const messages = new HandshakeMessages(socket);
-      const isBound = this.#isSecure && !options.behindProxy;
-      const binding = isBound ? bindingOf(raw) : Buffer.alloc(0);
-      const sentAt = now();
-      const hello = encodeHello({
-        protocol: protocolVersion,
-        version,
-        nonce: randomBytes(nonceBytes),
-        time: sentAt,
-        site: identity.name,
-        isBound,
-      });
-      socket.send(hello);
-      const bytes = await messages.next();
-      const challenge = readChallenge(identity.centreKey, hello, bytes, binding);
-      const receivedAt = now();
-      this.#clockDifferenceMs = Math.round(challenge.time - (sentAt + receivedAt) / 2);
+      const handshake = await beginHandshake(socket, endpoint, identity, now);
+      const { messages, challenge, proof } = handshake;
+      this.#clockDifferenceMs = handshake.clockDifferenceMs;
       await onCentreTime(challenge.time);
       messages.stop();
       const ended = this.#open(socket, () => {
         clearTimeout(time);
-        logger.info({ centre: options.centre, version: challenge.version }, 'centre connected');
+        logger.info({ centre: endpoint.centre, version: challenge.version }, 'centre connected');
       });
-      socket.send(encodeProof(identity.key, hello, bytes, binding));
+      socket.send(proof);
       const reason = await ended;
       if (reason.code !== 'ERR_SITE_LINK') throw reason;
     } finally {
@@ -292,11 +266,6 @@ export class SiteConnection implements SiteLink {
   #tell(): void {
     for (const listener of this.#listeners) listener(this.state);
   }
-
-  async #readCa(): Promise<Buffer | undefined> {
-    const { ca } = this.#options.options;
-    return ca === undefined ? undefined : await readFile(ca);
-  }
 }
 
 /** Sends heartbeats. Ends the connection if no message arrives in time after a heartbeat. */
@@ -308,24 +277,6 @@ function beat(peer: LinkPeer<void>): NodeJS.Timeout {
       peer.end(1001, new EdgeError('ERR_SITE_LINK', 'the centre did not answer a heartbeat'));
     }, answerMs).unref();
   }, heartbeatMs).unref();
-}
-
-/** Resolves with the socket below a WebSocket when it is open. */
-function opened(socket: WebSocket): Promise<Duplex> {
-  return new Promise((resolve, reject) => {
-    let raw: Duplex | undefined;
-    socket.on('upgrade', (response: IncomingMessage) => {
-      raw = response.socket;
-    });
-    socket.on('open', () => {
-      if (raw !== undefined) resolve(raw);
-    });
-    socket.on('error', (cause: Error) => {
-      reject(
-        new EdgeError('ERR_SITE_LINK', `cannot connect to the centre: ${cause.message}`, { cause }),
-      );
-    });
-  });
 }
 
 function boundedBody(response: IncomingMessage, path: string, maxBytes: number): Readable {

@@ -10,7 +10,7 @@ import { edgeLimits } from '../limits.ts';
 import type { EdgePart, SiteContext } from '../parts.ts';
 import { ApprovedPlans } from './approved-plans.ts';
 import { CentreClock } from './centre-clock.ts';
-import { type Order, readOrder } from './order.ts';
+import { type Order, readOrder, readStoredOrder } from './order.ts';
 import { giveOrder } from './order-messages.ts';
 import { noResults, type ReceivedOrderRow, receivedOrderRow } from './order-rows.ts';
 import { checkOrderRights, type OrderOutcome, runOrder } from './run-order.ts';
@@ -64,7 +64,7 @@ class SiteOrders {
     await this.#prune();
     for await (const entry of this.#host.state.list(['order'])) {
       const row = receivedOrderRow.decode(entry);
-      if (!row.isReported) this.#run(this.#read(row.text), row);
+      if (!row.isReported) this.#run(readStoredOrder(row.text), row);
     }
     this.#pruning = setInterval(() => {
       this.#prune().catch((error: unknown) =>

@@ -43,16 +43,16 @@ export async function initKeys(
 export async function publish(
   centre: Pick<StageMaster, 'rpc'>,
   { targets }: Pick<OfflineKeys, 'targets'>,
-  contentOf?: number,
-): Promise<ReleaseState> {
+  request: { readonly contentOf?: number; readonly above?: number } = {},
+): Promise<ReleaseState & Pick<ProposedRelease, 'warnings'>> {
   const client = centre.rpc('site');
-  const parameters = contentOf === undefined ? {} : { contentOf };
-  const proposed = await client.call<ProposedRelease>('releases.propose', parameters);
+  const proposed = await client.call<ProposedRelease>('releases.propose', request);
   const signed = await signTargets(Buffer.from(proposed.targets, 'base64'), [targets]);
-  return client.call<ReleaseState>('releases.publish', {
+  const state = await client.call<ReleaseState>('releases.publish', {
     version: proposed.version,
     targets: signed.toString('base64'),
   });
+  return { ...state, warnings: proposed.warnings };
 }
 
 /** Writes files below a directory. */

@@ -1,0 +1,48 @@
+/** Addresses at which a site tries to reach its centre. */
+
+import { readFile } from 'node:fs/promises';
+import type { SiteOptions } from '#config';
+import type { SiteIdentity } from '../identity/site-identity.ts';
+
+/** Address of a centre and how a site connects to it. */
+export interface CentreEndpoint {
+  /** Address of the HTTP API. */
+  readonly centre: string;
+  /** CA of the certificate, PEM. `undefined`: the CAs of the system. */
+  readonly ca: string | Uint8Array | undefined;
+  /** Whether a proxy ends the TLS connection before the centre. */
+  readonly behindProxy: boolean;
+}
+
+type EndpointOptions = Pick<SiteOptions, 'behindProxy' | 'ca' | 'centre'>;
+
+/**
+ * Returns the endpoints of the site's centre, in the order in which the site tries them. After a
+ * change of the centre by a statement, the addresses of the statement replace the option `centre`.
+ * If the operator sets this option again, the site tries that address first.
+ */
+export async function endpointsOf(
+  { rehomed }: Pick<SiteIdentity, 'rehomed'>,
+  options: EndpointOptions,
+): Promise<readonly CentreEndpoint[]> {
+  const configured: CentreEndpoint = {
+    centre: options.centre,
+    ca: await configuredCa(options),
+    behindProxy: options.behindProxy,
+  };
+  if (rehomed === undefined) return [configured];
+  const isSetAgain = options.centre !== rehomed.replaced;
+  const { addresses, ca = configured.ca, behindProxy } = rehomed;
+  const stated = addresses.map((centre) => ({ centre, ca, behindProxy }));
+  return isSetAgain ? [configured, ...stated] : stated;
+}
+
+/** Returns the CA of the option `ca`, or `undefined`. */
+export async function configuredCa({ ca }: Pick<SiteOptions, 'ca'>): Promise<Buffer | undefined> {
+  return ca === undefined ? undefined : await readFile(ca);
+}
+
+/** Whether connections to the endpoint use TLS. */
+export function isSecure({ centre }: Pick<CentreEndpoint, 'centre'>): boolean {
+  return centre.startsWith('https:');
+}

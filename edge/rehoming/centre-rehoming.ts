@@ -1,0 +1,287 @@
+/**
+ * Rehoming at a centre: stores the statements that its root keys have signed and gives them to its
+ * sites, exports its sites, and imports the sites of another centre.
+ */
+
+import type { SharedArea } from '#master';
+import { codeOf } from '#runtime';
+import { readRoot } from '../bundles/tuf-metadata.ts';
+import { EdgeError } from '../errors.ts';
+import type { SiteStatement } from '../identity/site-registry.ts';
+import type { LinkCaller } from '../link/link.ts';
+import type { CentreContext } from '../parts.ts';
+import { giveStatement, siteLeft } from './rehoming-messages.ts';
+import type { ExportedSite, ImportedSite, SiteList } from './site-list.ts';
+import { type NextCentre, namesSite, readStatement, verifyStatement } from './statement.ts';
+import { type StatementReply, statementReplyRow, statementRow } from './statement-rows.ts';
+
+/** Published statement, as RPC methods of the centre return it. */
+export interface StatementInfo {
+  /** Times in milliseconds since 1970. */
+  readonly issuedAt: number;
+  readonly expiresAt: number;
+  readonly sites: readonly string[];
+  readonly afterSeconds: number;
+  /** Id of the next centre. */
+  readonly to: string;
+  readonly addresses: readonly string[];
+  /** Sites that the statement names and their replies. */
+  readonly replies: readonly StatementReplyInfo[];
+}
+
+/** Reply of a site to the latest statement that names it. */
+export interface StatementReplyInfo {
+  readonly site: string;
+  /** `waiting`: the site has not replied to this statement. */
+  readonly state: StatementReply['state'] | 'waiting';
+  readonly reason?: string | undefined;
+  readonly at?: number | undefined;
+}
+
+/** Addresses and TLS options of a centre for a statement. */
+export interface OfferRequest {
+  readonly addresses: readonly string[];
+  readonly ca?: string | undefined;
+  readonly behindProxy: boolean;
+}
+
+const statementPrefix = ['rehoming', 'statement'];
+const replyPrefix = ['rehoming', 'site'];
+
+/** Maximum number of stored statements. Publishing one more deletes the earliest. */
+const keptStatements = 100;
+
+interface PublishedStatement {
+  readonly issuedAt: number;
+  readonly text: string;
+}
+
+/** Services of the centre that rehoming needs. */
+export interface CentreRehomingContext
+  extends Pick<CentreContext, 'host' | 'links' | 'publicKey' | 'sites'> {
+  readonly trustRoot: () => Promise<Uint8Array | undefined>;
+}
+
+export class CentreRehoming {
+  readonly #context: CentreRehomingContext;
+  readonly #rows: SharedArea;
+  /** Statements in the order of their times of issue. */
+  #statements: readonly PublishedStatement[] = [];
+  readonly #replies = new Map<string, StatementReply>();
+
+  private constructor(context: CentreRehomingContext) {
+    this.#context = context;
+    this.#rows = context.host.shared;
+  }
+
+  static async open(context: CentreRehomingContext): Promise<CentreRehoming> {
+    const rehoming = new CentreRehoming(context);
+    await context.host.shared.follow(statementPrefix, (change) => {
+      if (change.type === 'put') {
+        rehoming.#add(statementRow.decode(change.entry).text);
+        rehoming.#giveToAll();
+      } else rehoming.#remove(Number(change.key.at(-1)));
+    });
+    await context.host.shared.follow(replyPrefix, (change) => {
+      if (change.type !== 'put') return;
+      const site = change.entry.key.at(-1) ?? '';
+      rehoming.#replies.set(site, statementReplyRow.decode(change.entry));
+    });
+    context.sites.complete({ statementOf: (site) => rehoming.#describeFor(site) });
+    context.links.onConnected((site, caller) => rehoming.#give(site, caller));
+    context.links.handle(siteLeft, async ({ issuedAt }, { site }) => {
+      await rehoming.#release(site, issuedAt);
+      return {};
+    });
+    return rehoming;
+  }
+
+  /** Describes this centre for a statement of another centre. */
+  async describe({ addresses, ca, behindProxy }: OfferRequest): Promise<NextCentre> {
+    const root = await this.#requireRoot();
+    return {
+      id: (await readRoot(root)).centre,
+      key: Buffer.from(this.#context.publicKey).toString('base64url'),
+      root: Buffer.from(root).toString('base64'),
+      addresses: [...addresses],
+      behindProxy,
+      ...(ca === undefined ? {} : { ca }),
+    };
+  }
+
+  /**
+   * Verifies a statement, stores it, and gives it to the sites that it names.
+   * @throws EdgeError ERR_BUNDLE_KEYS and the errors of `verifyStatement`
+   */
+  async publish(text: string): Promise<StatementInfo> {
+    const root = await this.#requireRoot();
+    const latest = this.#statements.at(-1);
+    const { issuedAt } = await verifyStatement(text, {
+      root,
+      now: this.#context.host.now(),
+      known: latest?.text,
+      floor: latest?.issuedAt ?? 0,
+    });
+    const value = statementRow.encode({ text, publishedAt: this.#context.host.now() });
+    const surplus = this.#statements.slice(
+      0,
+      Math.max(0, 1 - keptStatements + this.#statements.length),
+    );
+    await this.#rows.write([
+      { op: 'put', key: keyOf(issuedAt), value },
+      ...surplus.map((it) => ({ op: 'delete' as const, key: keyOf(it.issuedAt) })),
+    ]);
+    for (const it of surplus) this.#remove(it.issuedAt);
+    this.#add(text);
+    this.#giveToAll();
+    return this.#infoOf({ issuedAt, text });
+  }
+
+  /** Returns the published statements, the latest first. */
+  list(): readonly StatementInfo[] {
+    return this.#statements.toReversed().map((it) => this.#infoOf(it));
+  }
+
+  /** Returns the joined sites, for another centre. */
+  async export(): Promise<SiteList> {
+    const root = await this.#requireRoot();
+    return {
+      type: 'saltbridge sites 1',
+      centre: (await readRoot(root)).centre,
+      exportedAt: this.#context.host.now(),
+      sites: [...(await this.#context.sites.exportAll())],
+    };
+  }
+
+  /** Imports sites of another centre, or of an earlier state of this centre. */
+  async import(from: string, list: readonly ExportedSite[]): Promise<readonly ImportedSite[]> {
+    const own = (await readRoot(await this.#requireRoot())).centre;
+    const results: ImportedSite[] = [];
+    for (const site of list) {
+      results.push(await this.#context.sites.import(from, site, from === own));
+    }
+    return results;
+  }
+
+  /** Returns the latest statement that names a site, or `undefined`. */
+  #statementFor(site: string): PublishedStatement | undefined {
+    return this.#statements.findLast(({ text }) => namesSite(readStatement(text).statement, site));
+  }
+
+  #describeFor(site: string): SiteStatement | undefined {
+    const latest = this.#statementFor(site);
+    if (latest === undefined) return undefined;
+    const { issuedAt, to, afterSeconds } = readStatement(latest.text).statement;
+    const reply = this.#replies.get(site);
+    const state = reply?.issuedAt === issuedAt ? reply.state : 'waiting';
+    return { issuedAt, to: to.id, afterSeconds, state };
+  }
+
+  #giveToAll(): void {
+    for (const site of this.#context.sites.joined) {
+      const caller = this.#context.links.callerOf(site);
+      if (caller !== undefined) this.#give(site, caller);
+    }
+  }
+
+  /** Gives a site the latest statement that names it, unless the site has replied to it. */
+  #give(site: string, caller: LinkCaller): void {
+    const latest = this.#statementFor(site);
+    const reply = this.#replies.get(site);
+    if (latest === undefined || reply?.issuedAt === latest.issuedAt) return;
+    if (this.#context.host.now() > readStatement(latest.text).statement.expiresAt) return;
+    this.#giveOne(site, caller, latest).catch((error: unknown) => {
+      if (codeOf(error) === 'ERR_SITE_LINK') return;
+      this.#context.host.logger.error({ err: error, site }, 'cannot give a statement to a site');
+    });
+  }
+
+  async #giveOne(
+    site: string,
+    caller: LinkCaller,
+    { issuedAt, text }: PublishedStatement,
+  ): Promise<void> {
+    const { host } = this.#context;
+    try {
+      const { state } = await caller.call(giveStatement, { statement: text }, host.closing);
+      await this.#noteReply(site, { issuedAt, state, at: host.now() });
+    } catch (error) {
+      if (!(error instanceof EdgeError) || !error.code.startsWith('ERR_REHOME')) throw error;
+      const reason = `${error.code}: ${error.message}`.slice(0, 1000);
+      await this.#noteReply(site, { issuedAt, state: 'refused', reason, at: host.now() });
+      host.logger.warn({ err: error, site }, 'a site refused a statement about its next centre');
+    }
+  }
+
+  /** Notes that a site has another centre. Its connection ends, and its key is refused. */
+  async #release(site: string, issuedAt: number): Promise<void> {
+    const { host, sites } = this.#context;
+    const found = this.#statements.find((it) => it.issuedAt === issuedAt);
+    if (found === undefined) {
+      const problem = 'this centre has published no statement with this time of issue';
+      throw new EdgeError('ERR_REHOME_STATEMENT', problem);
+    }
+    const { statement } = readStatement(found.text);
+    if (!namesSite(statement, site)) {
+      throw new EdgeError('ERR_REHOME_SITE', `the statement does not name the site ${site}`);
+    }
+    await this.#noteReply(site, { issuedAt, state: 'left', at: host.now() });
+    await sites.release(site, statement.to.id);
+    host.audit.append({
+      who: { kind: 'service', name: `site ${site}` },
+      action: 'site.rehome',
+      what: `${site} to ${statement.to.id}`,
+      outcome: 'done',
+    });
+    host.fire('rehomed', { site, to: statement.to.id });
+  }
+
+  async #noteReply(site: string, reply: StatementReply): Promise<void> {
+    const value = statementReplyRow.encode(reply);
+    await this.#rows.write([{ op: 'put', key: [...replyPrefix, site], value }]);
+    this.#replies.set(site, reply);
+  }
+
+  #infoOf({ issuedAt, text }: PublishedStatement): StatementInfo {
+    const { expiresAt, sites, afterSeconds, to } = readStatement(text).statement;
+    const named = this.#context.sites.known.filter(
+      (site) => this.#statementFor(site)?.issuedAt === issuedAt,
+    );
+    const replies = named.map((site): StatementReplyInfo => {
+      const reply = this.#replies.get(site);
+      if (reply?.issuedAt !== issuedAt) return { site, state: 'waiting' };
+      const { state, reason, at } = reply;
+      return { site, state, at, ...(reason === undefined ? {} : { reason }) };
+    });
+    return {
+      issuedAt,
+      expiresAt,
+      sites,
+      afterSeconds,
+      to: to.id,
+      addresses: to.addresses,
+      replies,
+    };
+  }
+
+  #add(text: string): void {
+    const { issuedAt } = readStatement(text).statement;
+    const others = this.#statements.filter((it) => it.issuedAt !== issuedAt);
+    this.#statements = [...others, { issuedAt, text }].toSorted((a, b) => a.issuedAt - b.issuedAt);
+  }
+
+  #remove(issuedAt: number): void {
+    this.#statements = this.#statements.filter((it) => it.issuedAt !== issuedAt);
+  }
+
+  async #requireRoot(): Promise<Uint8Array> {
+    const root = await this.#context.trustRoot();
+    if (root !== undefined) return root;
+    const problem = 'the centre has no release keys: run `saltbridge site keys init`';
+    throw new EdgeError('ERR_BUNDLE_KEYS', problem);
+  }
+}
+
+function keyOf(issuedAt: number): string[] {
+  return [...statementPrefix, String(issuedAt).padStart(16, '0')];
+}

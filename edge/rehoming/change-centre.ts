@@ -1,0 +1,81 @@
+/** New identities of a site that accepts a statement, or changes to the centre of a statement. */
+
+import type { KeyObject } from 'node:crypto';
+import { readRoot } from '../bundles/tuf-metadata.ts';
+import type { SiteIdentity } from '../identity/site-identity.ts';
+import type { Statement } from './statement.ts';
+
+/** Returns the identity that holds a statement. The statement replaces an earlier one. */
+export function withStatement(
+  identity: SiteIdentity,
+  text: string,
+  { issuedAt }: Pick<Statement, 'issuedAt'>,
+): SiteIdentity {
+  return { ...identity, statement: text, statementFloor: issuedAt };
+}
+
+/** Trust in the root metadata of the next centre. */
+export interface NextTrust {
+  readonly root: Uint8Array;
+  /** Id of the present centre. */
+  readonly from: string;
+  /** Whether the versions of bundles begin again, because the next centre has another id. */
+  readonly isOther: boolean;
+}
+
+/**
+ * Returns the root that the site trusts after the change. If the next centre is the present one at
+ * another address, the site never returns to an earlier root.
+ * @param trusted root that the site trusts now
+ */
+export async function nextTrust(trusted: Uint8Array, { to }: Statement): Promise<NextTrust> {
+  const stated = Buffer.from(to.root, 'base64');
+  const [former, next] = await Promise.all([readRoot(trusted), readRoot(stated)]);
+  const isOther = former.centre !== next.centre;
+  const keeps = !isOther && former.version >= next.version;
+  return { root: keeps ? trusted : stated, from: former.centre, isOther };
+}
+
+/** Circumstances of a change to another centre. */
+export interface ChangeOfCentre {
+  readonly statement: Statement;
+  readonly trust: NextTrust;
+  /** Key with which the next centre has accepted the site: the present or a former one. */
+  readonly key: KeyObject;
+  /** Option `centre` of the site. */
+  readonly configured: string;
+  readonly now: number;
+}
+
+/** Returns the identity of a site that has changed to the centre of its statement. */
+export function withNextCentre(
+  identity: SiteIdentity,
+  { statement, trust, key, configured, now }: ChangeOfCentre,
+): SiteIdentity {
+  const { to, issuedAt } = statement;
+  const { addresses, behindProxy, ca } = to;
+  const [centre = configured] = addresses;
+  // The next centre may know a former key only. The site then replaces it by its present key, as in
+  // any renewal.
+  const isPresent = identity.key.equals(key);
+  return {
+    ...identity,
+    centre,
+    centreKey: Buffer.from(to.key, 'base64url'),
+    key,
+    nextKey: isPresent ? identity.nextKey : identity.key,
+    root: trust.root,
+    generation: identity.generation + (trust.isOther ? 1 : 0),
+    rehomed: {
+      issuedAt,
+      at: now,
+      from: trust.from,
+      addresses: [...addresses],
+      behindProxy,
+      replaced: configured,
+      ...(ca === undefined ? {} : { ca }),
+    },
+    statement: undefined,
+    statementFloor: issuedAt,
+  };
+}

@@ -1,0 +1,258 @@
+/**
+ * Change of a site to another centre. The site holds the latest statement of its centre. If the
+ * centre is away for the time in the statement, the site tries the next centre. It changes its
+ * identity only after the next centre has accepted it.
+ */
+
+import type { KeyObject } from 'node:crypto';
+import Type from 'typebox';
+import type { ExtensionHost } from '#master';
+import { sleepUntilAborted } from '#runtime';
+import { defineRow } from '#store';
+import { type BundleInUse, bundleInUse } from '../bundles/site-bundles.ts';
+import { EdgeError } from '../errors.ts';
+import type { SiteIdentity } from '../identity/site-identity.ts';
+import { type CentreEndpoint, configuredCa } from '../link/centre-endpoint.ts';
+import { RetryDelay } from '../link/retry-delay.ts';
+import { probeCentre } from '../link/site-handshake.ts';
+import { CentreClock } from '../orders/centre-clock.ts';
+import { validOfflineOf } from '../orders/valid-offline.ts';
+import type { EdgePart, SiteContext } from '../parts.ts';
+import { nextTrust, withNextCentre, withStatement } from './change-centre.ts';
+import { giveStatement, siteLeft } from './rehoming-messages.ts';
+import { readStatement, type Statement, verifyStatement } from './statement.ts';
+
+/** Longest time between two checks of the statement, in milliseconds. */
+const checkMs = 60_000;
+
+/** Maximum duration of the last message to the former centre, in milliseconds. */
+const leaveMs = 5000;
+
+const announcedRow = defineRow({
+  name: 'announced change of the centre',
+  schema: Type.Object({ issuedAt: Type.Integer({ minimum: 0 }) }),
+});
+const announcedKey = ['rehoming', 'announced'];
+
+/** Part of the extension `site` that changes the centre of the site. */
+export async function openSiteRehoming(context: SiteContext): Promise<EdgePart> {
+  const clock = await CentreClock.open({
+    ...context,
+    validOfflineSeconds: () => validOfflineOf(context),
+  });
+  const rehoming = new SiteRehoming(context, clock);
+  context.link.handle(giveStatement, ({ statement }) => rehoming.receive(statement));
+  return { start: () => rehoming.start(), close: () => rehoming.close() };
+}
+
+class SiteRehoming {
+  readonly #context: SiteContext;
+  readonly #host: ExtensionHost;
+  readonly #clock: CentreClock;
+  readonly #bundle: BundleInUse;
+  readonly #stopped = new AbortController();
+  #wake = new AbortController();
+  #running: Promise<void> | undefined;
+  /** Problem that was logged last. */
+  #problem: string | undefined;
+
+  constructor(context: SiteContext, clock: CentreClock) {
+    this.#context = context;
+    this.#host = context.host;
+    this.#clock = clock;
+    this.#bundle = context.host.use(bundleInUse);
+    context.link.onChange(() => this.#notify());
+  }
+
+  async start(): Promise<void> {
+    await this.#announce();
+    this.#running = this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#stopped.abort();
+    await this.#running;
+  }
+
+  /**
+   * Verifies and stores a statement. The site reads the roots of its centre first, because the
+   * statement may be signed by the keys of a new root.
+   * @throws EdgeError ERR_SITE_NOT_JOINED and the errors of `verifyStatement`
+   */
+  async receive(text: string): Promise<{ state: 'held' | 'used' }> {
+    const identity = this.#requireIdentity();
+    const { issuedAt } = readStatement(text).statement;
+    if (identity.rehomed?.issuedAt === issuedAt) return { state: 'used' };
+    if (identity.statement === text) return { state: 'held' };
+    try {
+      const root = await this.#bundle.trustedRoot({ isUpdated: true });
+      const statement = await this.#verify(identity, text, root);
+      await this.#context.changeIdentity((now) =>
+        now.statementFloor === identity.statementFloor ? withStatement(now, text, statement) : now,
+      );
+      this.#audit('site.statement', statement, 'done');
+    } catch (error) {
+      this.#host.logger.warn({ err: error }, 'statement about the next centre refused');
+      throw error;
+    }
+    this.#notify();
+    return { state: 'held' };
+  }
+
+  #notify(): void {
+    this.#wake.abort();
+    this.#wake = new AbortController();
+  }
+
+  async #run(): Promise<void> {
+    const { signal: stopped } = this.#stopped;
+    const { closing } = this.#host;
+    const delay = new RetryDelay();
+    while (!stopped.aborted && !closing.aborted) {
+      const wake = this.#wake.signal;
+      let waitMs = checkMs;
+      try {
+        waitMs = await this.#tryChange();
+        delay.reset();
+      } catch (error) {
+        delay.fail(false, error);
+        waitMs = delay.maxMs * Math.random();
+        this.#logOnce(error);
+      }
+      await sleepUntilAborted(waitMs, wake, stopped, closing);
+    }
+  }
+
+  /**
+   * Changes to the next centre if it is time.
+   * @returns delay until the next call, in milliseconds
+   */
+  async #tryChange(): Promise<number> {
+    const identity = this.#context.identity();
+    const text = identity?.statement;
+    if (identity === undefined || text === undefined) return checkMs;
+    const { statement } = readStatement(text);
+    const waitMs = this.#waitMs(identity, statement);
+    if (waitMs > 0) return Math.min(waitMs, checkMs);
+    // Verify it again, because it may have expired, or a new root may have replaced the keys.
+    const root = await this.#bundle.trustedRoot({ isUpdated: false });
+    await this.#verify(identity, text, root);
+    if (root === undefined) return checkMs;
+    const key = await this.#findKey(identity, statement);
+    const trust = await nextTrust(root, statement);
+    const change = {
+      statement,
+      trust,
+      key,
+      configured: this.#context.options.centre,
+      now: this.#host.now(),
+    };
+    // The centre may have replaced the statement meanwhile.
+    const changed = await this.#context.changeIdentity((now) =>
+      now.statement === text ? withNextCentre(now, change) : now,
+    );
+    if (changed.rehomed?.issuedAt !== statement.issuedAt) return 0;
+    this.#problem = undefined;
+    this.#audit('site.rehome', statement, 'done');
+    await this.#leave(statement);
+    this.#context.link.reconnect();
+    await this.#announce();
+    return checkMs;
+  }
+
+  /** Time until the site may try the next centre, in milliseconds. */
+  #waitMs({ joinedAt, rehomed }: SiteIdentity, { afterSeconds }: Statement): number {
+    const afterMs = afterSeconds * 1000;
+    if (afterMs === 0) return 0;
+    const since = rehomed?.at ?? joinedAt;
+    const awayMs = this.#clock.awayMs ?? Math.max(0, this.#host.now() - since);
+    return Math.max(0, afterMs - awayMs);
+  }
+
+  /**
+   * Returns the key with which the next centre accepts the site.
+   * @throws EdgeError ERR_SITE_LINK, ERR_SITE_REFUSED
+   */
+  async #findKey(identity: SiteIdentity, { to }: Statement): Promise<KeyObject> {
+    const { name, key, formerKeys } = identity;
+    const centreKey = Buffer.from(to.key, 'base64url');
+    const ca = to.ca ?? (await configuredCa(this.#context.options));
+    let failure: unknown;
+    for (const centre of to.addresses) {
+      const endpoint: CentreEndpoint = { centre, ca, behindProxy: to.behindProxy };
+      try {
+        for (const each of [key, ...formerKeys]) {
+          const caller = { name, key: each, centreKey };
+          const { now } = this.#host;
+          if (await probeCentre(endpoint, caller, now, this.#stopped.signal)) return each;
+        }
+        const problem = `${centre} refused this site: import the site there`;
+        failure = new EdgeError('ERR_SITE_REFUSED', problem);
+      } catch (error) {
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+
+  async #leave({ issuedAt }: Statement): Promise<void> {
+    const { link } = this.#context;
+    if (!link.state.isConnected) return;
+    const signal = AbortSignal.any([AbortSignal.timeout(leaveMs), this.#stopped.signal]);
+    await link.call(siteLeft, { issuedAt }, signal).catch((error: unknown) => {
+      this.#host.logger.info({ err: error }, 'the former centre did not confirm the change');
+    });
+  }
+
+  /**
+   * Reports the change and all facts to the new centre. A crash can repeat the report, but not
+   * prevent it.
+   */
+  async #announce(): Promise<void> {
+    const { host, log, identity, announce } = this.#context;
+    const rehomed = identity()?.rehomed;
+    if (rehomed === undefined) return;
+    const { issuedAt, at, from } = rehomed;
+    const entry = await host.state.get(announcedKey);
+    if (entry !== undefined && announcedRow.decode(entry).issuedAt === issuedAt) return;
+    const data = { from, issuedAt, at };
+    host.fire('rehomed', data);
+    host.logger.warn(data, 'this site has another centre now');
+    await log.append({ class: 'alarm', kind: 'event', value: { tag: 'rehomed', data } });
+    await announce();
+    const value = announcedRow.encode({ issuedAt });
+    await host.state.write([{ op: 'put', key: announcedKey, value }]);
+  }
+
+  #verify(
+    { name, statement: known, statementFloor: floor }: SiteIdentity,
+    text: string,
+    root: Uint8Array | undefined,
+  ): Promise<Statement> {
+    if (root === undefined) {
+      const problem =
+        'this site has no trusted root: its centre had no release keys when it joined';
+      throw new EdgeError('ERR_REHOME_KEYS', problem);
+    }
+    const now = Math.max(this.#host.now(), this.#context.timeFloor());
+    return verifyStatement(text, { root, now, site: name, known, floor });
+  }
+
+  #requireIdentity(): SiteIdentity {
+    const identity = this.#context.identity();
+    if (identity !== undefined) return identity;
+    throw new EdgeError('ERR_SITE_NOT_JOINED', 'this site has not joined a centre');
+  }
+
+  #audit(action: string, { centre, to }: Statement, outcome: 'done'): void {
+    const who = { kind: 'service', name: `site ${this.#context.options.name}` } as const;
+    this.#host.audit.append({ who, action, what: `${centre} to ${to.id}`, outcome });
+  }
+
+  #logOnce(error: unknown): void {
+    const problem = error instanceof Error ? error.message : String(error);
+    if (problem === this.#problem) return;
+    this.#problem = problem;
+    this.#host.logger.warn({ err: error }, 'cannot change to the next centre; retrying');
+  }
+}
