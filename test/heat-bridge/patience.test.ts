@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import test from 'ava';
 import type { MinionFunction } from '#minion-protocol';
-import { echo, startBridge } from './stage.ts';
+import { echo, startBridge, twice } from './stage.ts';
 
 const config = { timeout: 1, gatherJobTimeout: 1 };
 const slow: MinionFunction = async ({ kwargs }) => {
@@ -25,6 +25,16 @@ for (const [title, findJob] of [
     t.like(await outcome, { status: 'succeeded' });
   });
 }
+
+test('a step of a plan waits for a minion that does not say that it runs the job', async (t) => {
+  const functions = { 'test.echo': slow, 'saltutil.find_job': () => silence };
+  const { bridge } = await startBridge(t, { functions, plans: [twice], ids: ['web1'], config });
+  const { outcome } = await bridge.plan('demo.twice', {
+    groups: { all: 'web1' },
+    params: { text: 'x' },
+  });
+  t.like(await outcome, { status: 'succeeded' });
+});
 
 test('at the deadline of a command, a silent minion is named', async (t) => {
   const functions = { 'test.echo': () => silence, 'saltutil.find_job': () => silence };

@@ -115,6 +115,18 @@ test('the states of a run are compiled once', (t) => {
   t.is(command.pillarOf(parameters).states, command.pillarOf(parameters).states);
 });
 
+test('a script of an entry gets each variable of its environment', (t) => {
+  const env = { A: 'a', B: { parameter: 'database' }, C: { parameter: 'port' } };
+  const script = { name: 'migrate', command: ['/srv/web/migrate'], env };
+  const command = new Catalog([
+    { ...web, install: [...(web.install ?? []), { name: 'more', scripts: [script] }] },
+  ]).get('demo.web');
+  const { states } = command.pillarOf(command.check({ port: 80, password: 'x', database: "it's" }));
+  // If an entry had several variables, Salt would give the script none of them.
+  const text = JSON.stringify(states);
+  t.true(text.includes(`"env":[{"A":"a"},{"B":"it's"},{"C":"80"}]`), text);
+});
+
 test('values of a wrong type or form are refused before any job is published', async (t) => {
   const { stage } = await start(t);
   const params = { port: 80, password: 'x', version: '1; reboot' };

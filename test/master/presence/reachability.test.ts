@@ -1,13 +1,21 @@
 /** Reachability of minions over real sockets. A connection alone does not prove it. */
 
 import { connect, createServer } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
 import { type MasterOptions, resolveMasterConfig } from '#config';
 import type { ExtensionHost, Master } from '#master';
-import { createMinion, dialZeromq, type Minion, type MinionFunction } from '#minion-protocol';
+import {
+  createMinion,
+  dialZeromq,
+  type Minion,
+  type MinionFunction,
+  type WireValue,
+} from '#minion-protocol';
 import { createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import { freePort } from '../../../bench/free-port.ts';
+import { collect } from '../../helpers/fleet.ts';
 import { minionKeys } from '../../helpers/rsa-keys.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, writeMasterKeys } from '../../helpers/vector-master.ts';
@@ -94,6 +102,41 @@ test('an idle minion is reachable after a restart of the master, before it makes
   t.deepEqual(await idsPresent(second), []);
   await eventually('web1 to answer', () => second.host.isReachable('web1'));
   t.is(pings, 2);
+});
+
+test('a batch and manage.up ask an idle minion after a restart of the master', async (t) => {
+  t.timeout(60_000);
+  const site = await openSite(t);
+  const first = await site.start();
+  await site.join('web1');
+  t.true(await first.host.isReachable('web1'));
+  await first.master.close();
+  const { master } = await site.start();
+  const up = async (): Promise<WireValue> =>
+    (await master.runners.run({ fun: 'manage.up' })).return;
+  await eventually('web1 to be up', async () => isDeepStrictEqual(await up(), ['web1']));
+  const updates = await collect(master.jobs.batch({ tgt: '*', fun: 'test.ping', size: 1 }));
+  t.deepEqual(
+    updates.flatMap((update) => (update.type === 'return' ? [update.minion] : [])),
+    ['web1'],
+  );
+});
+
+test('a dead minion behind a shared address is down, and a batch does not wait for it', async (t) => {
+  t.timeout(60_000);
+  const site = await openSite(t);
+  const { master } = await site.start();
+  await site.join('web1');
+  await (await site.join('web2')).stop();
+  const listed = async (fun: string): Promise<WireValue> =>
+    (await master.runners.run({ fun, kwarg: { timeout: 2, gather_job_timeout: 2 } })).return;
+  t.deepEqual(await listed('manage.up'), ['web1']);
+  t.deepEqual(await listed('manage.down'), ['web2']);
+  const updates = await collect(master.jobs.batch({ tgt: '*', fun: 'test.ping', size: 1 }));
+  t.deepEqual(
+    updates.flatMap((update) => (update.type === 'return' ? [update.minion] : [])),
+    ['web1'],
+  );
 });
 
 test('a dead minion behind a shared address is not mistaken for a living one', async (t) => {
