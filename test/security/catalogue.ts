@@ -140,6 +140,8 @@ const siteJoin = inFile('edge/join.test.ts');
 const siteLog = inFile('edge/site-log.test.ts');
 const siteOrders = inFile('edge/orders.test.ts');
 const siteUp = inFile('edge/up.test.ts');
+const statements = inFile('edge/rehoming/statement.test.ts');
+const rehoming = inFile('edge/rehoming/rehoming.test.ts');
 
 export const catalogue: readonly Threat[] = [
   {
@@ -2653,5 +2655,45 @@ export const catalogue: readonly Threat[] = [
     id: 'H-497',
     threat: 'a user without full rights reads the state of sites on the status page',
     tests: ['edge/status-page.test.ts: only users with full rights see sites, as with site list'],
+  },
+  {
+    id: 'H-498',
+    threat: 'a site gets another centre without the root keys of its centre',
+    tests: [
+      statements('a statement that too few root keys have signed is refused'),
+      statements('an altered or malformed statement is refused'),
+      statements('a statement of another centre is refused'),
+      statements('a statement for other sites is refused'),
+      statements('a statement that has expired, or is from the future, is refused'),
+      statements('a statement that is not later than the accepted one is refused'),
+      statements('a statement whose root is not that of the next centre is refused'),
+      statements('the signatures of replaced root keys do not count any more'),
+      rehoming('a thief of the online key of a centre cannot give its sites to another centre'),
+      rehoming(
+        'a site without a statement ignores another centre, and so does a site whose next centre has another key',
+      ),
+      rehoming(
+        'a statement that replaced root keys have signed loses its force, and a new one has it',
+      ),
+    ],
+  },
+  {
+    id: 'H-499',
+    threat: 'a crash leaves a site with the key of one centre and the root of another',
+    tests: [
+      'edge/rehoming/crash.long.test.ts: a site has the former or the next identity after a crash at each step of the change',
+      rehoming(
+        'a site that was killed after the change of its identity connects to its next centre, and reports the change',
+      ),
+    ],
+  },
+  {
+    id: 'H-500',
+    threat: 'an import gives a name or a revoked site of a centre to another key',
+    tests: [
+      rehoming(
+        'an import refuses names that the centre uses or has revoked, and repeats no import',
+      ),
+    ],
   },
 ];
