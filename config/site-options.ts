@@ -101,6 +101,12 @@ export const sitesOptions = section(
           'Configuration directory of the sites, as `/etc/salt`. A release packs its options, and the files, pillar and catalog that they name.',
       }),
     ),
+    secrets: optional(
+      absolutePath({
+        description:
+          'Directory with the secrets of sites: `<name>.yml` contains pillar for the minions of one site. Each site gets only its own secrets.',
+      }),
+    ),
     rings: mapOf(ringMembers, {
       default: { first: 1, early: 10, all: 100 },
       expected: 'a map of names to a percentage or a list of sites',

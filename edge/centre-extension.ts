@@ -26,9 +26,15 @@ import { openCentreOrders } from './orders/open-centre-orders.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from './parts.ts';
 import { CentreRehoming } from './rehoming/centre-rehoming.ts';
 import { rehomingMethods } from './rehoming/rehoming-methods.ts';
+import { openCentreSecrets } from './secrets/centre-secrets.ts';
 
 /** Parts of a centre, in the order in which they are opened. */
-const parts: readonly CentrePart[] = [openEntries, openCentreOrders, centreBundles];
+const parts: readonly CentrePart[] = [
+  openEntries,
+  openCentreOrders,
+  centreBundles,
+  openCentreSecrets,
+];
 
 /** Opens the centre of sites. */
 export async function openCentre(

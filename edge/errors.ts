@@ -65,6 +65,11 @@ export const edgeErrors = {
     meaning: 'The site has already accepted a later statement.',
     action: 'Pass the latest statement, or sign a new one.',
   },
+  ERR_SITE_SECRETS: {
+    meaning:
+      'The secrets of a site are malformed, too large, readable by other users, or not sealed to the site by its centre.',
+    action: 'Correct the file of the site in the directory `saltbridge: sites: secrets`.',
+  },
   ERR_BUNDLE_SIGNATURE: {
     meaning: 'The metadata of a bundle are altered, or signed by too few keys.',
     action: 'Publish the release again, and sign it with the keys of the roles.',

@@ -42,5 +42,6 @@ export {
   type Statement,
   writeStatement,
 } from './rehoming/statement.ts';
+export type { SiteSecretsState } from './secrets/centre-secrets.ts';
 export { openSite } from './site-extension.ts';
 export type { SiteStatus } from './site-methods.ts';

@@ -19,6 +19,7 @@ import { siteFamilies } from './metrics.ts';
 import { openSiteOrders } from './orders/site-orders.ts';
 import type { EdgePart, SiteContext, SitePart } from './parts.ts';
 import { openSiteRehoming } from './rehoming/site-rehoming.ts';
+import { openSiteSecrets } from './secrets/site-secrets.ts';
 import { siteStatusMethods } from './site-methods.ts';
 
 /** Parts of a site, in the order in which they are opened. */
@@ -27,6 +28,7 @@ const parts = (program: SiteProgram): readonly SitePart[] => [
   openSignalSource,
   openSiteFacts,
   openInputsReport,
+  openSiteSecrets,
   siteBundles(program),
   openSiteOrders,
   openSiteRehoming,

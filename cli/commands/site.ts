@@ -9,6 +9,7 @@ import { addInputs } from './site-inputs.ts';
 import { addOrders } from './site-orders.ts';
 import { addRehome } from './site-rehome.ts';
 import { addReleases } from './site-releases.ts';
+import { addSecrets } from './site-secrets.ts';
 
 interface TicketOptions extends CommonOptions {
   readonly url?: string;
@@ -26,6 +27,7 @@ export function defineSite(command: Command, context: CommandContext): void {
   addOrders(command, context);
   addInputs(command, context);
   addRehome(command, context);
+  addSecrets(command, context);
 }
 
 function addTicket(site: Command, context: CommandContext): void {

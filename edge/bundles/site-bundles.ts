@@ -10,6 +10,7 @@ import { defineService, type ExtensionHost, type ServiceKey, version } from '#ma
 import { errorMessage, readTextIfPresent, retryDelayMs, sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { EdgePart, SiteContext, SitePart } from '../parts.ts';
+import { siteSecrets } from '../secrets/site-secrets.ts';
 import {
   BundleDirectory,
   type BundleFailure,
@@ -326,6 +327,8 @@ class SiteBundles implements BundleInUse {
     requireVersion(bundle.manifest);
     const [problem] = await this.#program.check(this.#bundles.pathOf(bundle.version));
     if (problem !== undefined) throw new EdgeError('ERR_BUNDLE_CHECK', problem);
+    // The pillar of the new release may need secrets that the site does not have yet.
+    await this.#host.use(siteSecrets).refresh();
     await this.#use(bundle, former);
   }
 

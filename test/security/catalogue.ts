@@ -2696,4 +2696,14 @@ export const catalogue: readonly Threat[] = [
       ),
     ],
   },
+  {
+    id: 'H-501',
+    threat: 'the disk of a stolen site, or a stranger, reveals the secrets of another site',
+    tests: [
+      'edge/secrets.test.ts: each site gets its own secrets, and its disk contains none in clear and none of another site',
+      'edge/secrets.test.ts: a site cannot read the secrets of another site, and a box opens only with its own key',
+      'edge/secrets.test.ts: a site refuses secrets that its centre has not signed, and keeps the former ones',
+      'edge/secrets.test.ts: a site keeps its secrets without the centre, and a change reaches it with site secrets',
+    ],
+  },
 ];

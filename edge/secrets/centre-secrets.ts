@@ -1,0 +1,81 @@
+/** Part of a centre that gives each site its own secrets. */
+
+import Type from 'typebox';
+import { extensionMethod } from '#master';
+import { EdgeError } from '../errors.ts';
+import { signedForm } from '../identity/ed25519.ts';
+import type { CentreContext, CentrePartContribution } from '../parts.ts';
+import { seal } from './sealed-box.ts';
+import { readSecretFile } from './secret-file.ts';
+import {
+  digestOfSecrets,
+  secretsChangedMessage,
+  secretsMessage,
+  secretsPurpose,
+  signedSecrets,
+} from './secret-messages.ts';
+
+/** State of the secrets of a site. */
+export interface SiteSecretsState {
+  readonly site: string;
+  /**
+   * `none`: the centre has no secrets for this site. `notified`: the site reads them now. `away`:
+   * the site reads them when it connects.
+   */
+  readonly state: 'none' | 'notified' | 'away';
+}
+
+/** Opens the secrets of a centre. */
+export function openCentreSecrets(context: CentreContext): CentrePartContribution {
+  const { host, links, options, sites, sign } = context;
+  const read = async (site: string): Promise<Buffer | undefined> =>
+    options.secrets === undefined ? undefined : readSecretFile(options.secrets, site);
+  // The name of the site is the authenticated name of the connection.
+  links.handle(secretsMessage, async ({ sealKey, have }, { site }) => {
+    const content = await read(site);
+    if (content === undefined) return {};
+    const digest = digestOfSecrets(site, content);
+    if (digest === have) return { digest };
+    const box = seal(content, sealKey, site);
+    const signature = sign(signedForm(secretsPurpose, signedSecrets(site, digest, box)));
+    host.audit.append({
+      who: { kind: 'service', name: `site ${site}` },
+      action: 'site.secrets',
+      what: site,
+      outcome: 'done',
+    });
+    return { digest, box, signature };
+  });
+  const notify = async (site: string): Promise<SiteSecretsState> => {
+    const content = await read(site);
+    const caller = links.callerOf(site);
+    caller?.call(secretsChangedMessage, {}, host.closing).catch((err: unknown) => {
+      host.logger.info({ site, err }, 'cannot notify a site of its secrets');
+    });
+    if (content === undefined) return { site, state: 'none' };
+    return { site, state: caller === undefined ? 'away' : 'notified' };
+  };
+  return {
+    rpc: {
+      secrets: extensionMethod({
+        parameters: Type.Object(
+          { name: Type.Optional(Type.String({ minLength: 1, maxLength: 63 })) },
+          { additionalProperties: false },
+        ),
+        call: async (_api, { name }) => {
+          if (options.secrets === undefined) {
+            const problem = 'this master has no secrets of sites; set saltbridge: sites: secrets';
+            throw new EdgeError('ERR_SITE_SECRETS', problem);
+          }
+          if (name !== undefined) await sites.show(name);
+          const states: SiteSecretsState[] = [];
+          for (const site of name === undefined ? sites.joined : [name]) {
+            states.push(await notify(site));
+          }
+          return states;
+        },
+        audit: { action: 'site.secrets', done: ({ name }) => ({ what: name ?? 'all sites' }) },
+      }),
+    },
+  };
+}

@@ -1,0 +1,62 @@
+/** Messages about the secrets of a site. */
+
+import { createHash } from 'node:crypto';
+import Type from 'typebox';
+import { Bytes } from '#store';
+import { Sha256 } from '../bundles/manifest.ts';
+import { defineMessage } from '../link/link.ts';
+import { sealKeyBytes } from './sealed-box.ts';
+
+/** Maximum size of the secrets of a site, in bytes of JSON. They fit into one message. */
+export const maxSecretBytes = 49_152;
+
+const strict = { additionalProperties: false };
+
+/** Purpose of the centre's signature of a box. */
+export const secretsPurpose = 'saltbridge site secrets 1';
+
+/** Requests the secrets of the site. The centre seals them to the key in the request. */
+export const secretsMessage = defineMessage({
+  name: 'secrets.read',
+  sender: 'site',
+  class: 'order',
+  params: Type.Object(
+    {
+      sealKey: Type.Refine(Bytes, (value) => value.byteLength === sealKeyBytes),
+      /** Digest of the secrets that the site has. */
+      have: Type.Optional(Sha256),
+    },
+    strict,
+  ),
+  reply: Type.Object({
+    /** Digest of the present secrets. Absent: the centre has no secrets for this site. */
+    digest: Type.Optional(Sha256),
+    /** Sealed secrets and their signature. Absent if the site has these secrets already. */
+    box: Type.Optional(Bytes),
+    signature: Type.Optional(Bytes),
+  }),
+  maxBytes: 512,
+});
+
+/** Notifies a site that its secrets may have changed. */
+export const secretsChangedMessage = defineMessage({
+  name: 'secrets.changed',
+  sender: 'centre',
+  class: 'order',
+  params: Type.Object({}, strict),
+  reply: Type.Object({}),
+});
+
+/** Returns the digest of the secrets of a site. It is sent only to this site. */
+export function digestOfSecrets(site: string, content: Uint8Array): string {
+  return createHash('sha256').update(`${site}\n`).update(content).digest('hex');
+}
+
+/** Returns the parts that the centre signs. */
+export function signedSecrets(
+  site: string,
+  digest: string,
+  box: Uint8Array,
+): readonly Uint8Array[] {
+  return [Buffer.from(site), Buffer.from(digest), box];
+}

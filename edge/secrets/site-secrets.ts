@@ -1,0 +1,173 @@
+/**
+ * Part of a site that reads its secrets from the centre, and adds them to the pillar of its
+ * minions. The disk of the site contains them only in a sealed form.
+ */
+
+import { createPrivateKey, type KeyObject } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import path from 'node:path';
+import Type, { type Static } from 'typebox';
+import { defineService, type ServiceKey } from '#master';
+import type { WireMap } from '#minion-protocol';
+import {
+  compileSchema,
+  Mutex,
+  makeDirectory,
+  readTextIfPresent,
+  writeFileAtomically,
+} from '#runtime';
+import { compileGlob } from '#template/python/fnmatch.ts';
+import { EdgeError } from '../errors.ts';
+import { isSignedBy } from '../identity/ed25519.ts';
+import type { EdgePart, SiteContext } from '../parts.ts';
+import { generateSealKey, sealKeyOf, unseal } from './sealed-box.ts';
+import { decodeSecrets, type SiteSecrets } from './secret-file.ts';
+import {
+  digestOfSecrets,
+  secretsChangedMessage,
+  secretsMessage,
+  secretsPurpose,
+  signedSecrets,
+} from './secret-messages.ts';
+
+/** Secrets of the site, for other parts of the site. */
+export interface ReadSecrets {
+  /** Reads the present secrets from the centre. Resolves when the site has stored them. */
+  refresh(): Promise<void>;
+}
+
+/** Service that {@link openSiteSecrets} provides. */
+export const siteSecrets: ServiceKey<ReadSecrets> = defineService('site-secrets');
+
+const Stored = Type.Object({ digest: Type.String(), box: Type.String() });
+const storedCheck = compileSchema(Stored);
+
+/** Opens the secrets of a site. */
+export async function openSiteSecrets(context: SiteContext): Promise<EdgePart> {
+  const { host, link } = context;
+  const secrets = await StoredSecrets.open(context);
+  host.provide(siteSecrets, secrets);
+  const refresh = (): void => {
+    secrets.refresh().catch((err: unknown) => {
+      if (!host.closing.aborted) host.logger.warn({ err }, 'cannot read the secrets of this site');
+    });
+  };
+  link.handle(secretsChangedMessage, async () => {
+    refresh();
+    return {};
+  });
+  link.onChange(({ isConnected }) => {
+    if (isConnected) refresh();
+  });
+  return {
+    pillar: {
+      name: 'site_secrets',
+      provide: async ({ id }) => secrets.pillarOf(id),
+    },
+  };
+}
+
+class StoredSecrets implements ReadSecrets {
+  readonly #context: SiteContext;
+  readonly #key: KeyObject;
+  readonly #mutex = new Mutex();
+  #digest: string | undefined;
+  #tests: readonly (readonly [test: (id: string) => boolean, pillar: WireMap])[] = [];
+
+  private constructor(context: SiteContext, key: KeyObject) {
+    this.#context = context;
+    this.#key = key;
+  }
+
+  /** Reads the stored secrets. If they are damaged, the site reads them again from the centre. */
+  static async open(context: SiteContext): Promise<StoredSecrets> {
+    const secrets = new StoredSecrets(context, await openKey(context.directory));
+    const text = await readTextIfPresent(secrets.#file);
+    if (text === undefined) return secrets;
+    try {
+      const { digest, box } = storedCheck.Parse(JSON.parse(text));
+      secrets.#use(digest, secrets.#open(digest, Buffer.from(box, 'base64')));
+    } catch {
+      context.host.logger.error('the stored secrets of this site are damaged');
+    }
+    return secrets;
+  }
+
+  get #file(): string {
+    return path.join(this.#context.directory, 'secrets.json');
+  }
+
+  /** Returns the secrets of a minion as pillar, or `undefined` if it has none. */
+  pillarOf(id: string): WireMap | undefined {
+    const found = this.#tests.filter(([test]) => test(id));
+    return found.length === 0 ? undefined : Object.assign({}, ...found.map(([, it]) => it));
+  }
+
+  refresh(): Promise<void> {
+    return this.#mutex.run(() => this.#refresh());
+  }
+
+  async #refresh(): Promise<void> {
+    const { host, link, identity, options } = this.#context;
+    const have = this.#digest === undefined ? {} : { have: this.#digest };
+    const params = { sealKey: sealKeyOf(this.#key), ...have };
+    const { digest, box, signature } = await link.call(secretsMessage, params, host.closing);
+    if (digest === this.#digest) return;
+    if (digest === undefined) {
+      await rm(this.#file, { force: true });
+      this.#digest = undefined;
+      this.#tests = [];
+      return;
+    }
+    const { centreKey } = identity() ?? {};
+    const isSigned =
+      box !== undefined &&
+      signature !== undefined &&
+      centreKey !== undefined &&
+      isSignedBy(centreKey, secretsPurpose, signedSecrets(options.name, digest, box), signature);
+    if (!isSigned) {
+      throw new EdgeError('ERR_SITE_SECRETS', 'the secrets are not signed by the centre');
+    }
+    const opened = this.#open(digest, box);
+    const stored: Static<typeof Stored> = { digest, box: Buffer.from(box).toString('base64') };
+    await writeFileAtomically(this.#file, `${JSON.stringify(stored)}\n`, 0o600);
+    this.#use(digest, opened);
+    host.logger.info({ globs: this.#tests.length }, 'the secrets of this site have changed');
+  }
+
+  /** @throws EdgeError ERR_SITE_SECRETS */
+  #open(digest: string, box: Uint8Array): SiteSecrets {
+    const { name } = this.#context.options;
+    const content = tryToUnseal(box, this.#key, name);
+    if (content !== undefined && digestOfSecrets(name, content) === digest) {
+      return decodeSecrets(content);
+    }
+    throw new EdgeError('ERR_SITE_SECRETS', 'the secrets are sealed to another site, or altered');
+  }
+
+  #use(digest: string, secrets: SiteSecrets): void {
+    this.#digest = digest;
+    this.#tests = Object.entries(secrets).map(
+      ([glob, pillar]) => [compileGlob(glob), pillar] as const,
+    );
+  }
+}
+
+function tryToUnseal(box: Uint8Array, key: KeyObject, site: string): Buffer | undefined {
+  try {
+    return unseal(box, key, site);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Reads the seal key of the site. Creates it if it does not exist. */
+async function openKey(directory: string): Promise<KeyObject> {
+  const file = path.join(directory, 'seal-key.pem');
+  const text = await readTextIfPresent(file);
+  if (text !== undefined) return createPrivateKey(text);
+  const key = generateSealKey();
+  await makeDirectory(directory, 0o700);
+  await writeFileAtomically(file, key.export({ format: 'pem', type: 'pkcs8' }), 0o600);
+  return key;
+}
