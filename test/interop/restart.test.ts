@@ -29,7 +29,10 @@ step(
  * minute.
  */
 step('over TCP minions up to 3006 run a job once after they have reconnected', async (t) => {
-  await killAndAsk(t, 'tcp', await minionProgramsOf((release) => release < 3007), 60);
+  const programs = await minionProgramsOf((release) => release < 3007);
+  t.log(`${programs.length} minions up to 3006 are named by SALT_MINION`);
+  if (programs.length > 0) await killAndAsk(t, 'tcp', programs, 60);
+  t.pass();
 });
 
 async function killAndAsk(
