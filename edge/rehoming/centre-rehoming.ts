@@ -12,7 +12,13 @@ import type { LinkCaller } from '../link/link.ts';
 import type { CentreContext } from '../parts.ts';
 import { giveStatement, siteLeft } from './rehoming-messages.ts';
 import type { ExportedSite, ImportedSite, SiteList } from './site-list.ts';
-import { type NextCentre, namesSite, readStatement, verifyStatement } from './statement.ts';
+import {
+  compileNames,
+  type NextCentre,
+  readStatement,
+  type Statement,
+  verifyStatement,
+} from './statement.ts';
 import { type StatementReply, statementReplyRow, statementRow } from './statement-rows.ts';
 
 /** Published statement, as RPC methods of the centre return it. */
@@ -52,8 +58,9 @@ const replyPrefix = ['rehoming', 'site'];
 const keptStatements = 100;
 
 interface PublishedStatement {
-  readonly issuedAt: number;
   readonly text: string;
+  readonly statement: Statement;
+  readonly names: (site: string) => boolean;
 }
 
 /** Services of the centre that rehoming needs. */
@@ -120,7 +127,7 @@ export class CentreRehoming {
       root,
       now: this.#context.host.now(),
       known: latest?.text,
-      floor: latest?.issuedAt ?? 0,
+      floor: latest?.statement.issuedAt ?? 0,
     });
     const value = statementRow.encode({ text, publishedAt: this.#context.host.now() });
     const surplus = this.#statements.slice(
@@ -129,17 +136,21 @@ export class CentreRehoming {
     );
     await this.#rows.write([
       { op: 'put', key: keyOf(issuedAt), value },
-      ...surplus.map((it) => ({ op: 'delete' as const, key: keyOf(it.issuedAt) })),
+      ...surplus.map(({ statement }) => ({
+        op: 'delete' as const,
+        key: keyOf(statement.issuedAt),
+      })),
     ]);
-    for (const it of surplus) this.#remove(it.issuedAt);
-    this.#add(text);
+    for (const { statement } of surplus) this.#remove(statement.issuedAt);
+    const added = this.#add(text);
     this.#giveToAll();
-    return this.#infoOf({ issuedAt, text });
+    return this.#infoOf(added, this.#latestBySite());
   }
 
   /** Returns the published statements, the latest first. */
   list(): readonly StatementInfo[] {
-    return this.#statements.toReversed().map((it) => this.#infoOf(it));
+    const latest = this.#latestBySite();
+    return this.#statements.toReversed().map((it) => this.#infoOf(it, latest));
   }
 
   /** Returns the joined sites, for another centre. */
@@ -165,13 +176,23 @@ export class CentreRehoming {
 
   /** Returns the latest statement that names a site, or `undefined`. */
   #statementFor(site: string): PublishedStatement | undefined {
-    return this.#statements.findLast(({ text }) => namesSite(readStatement(text).statement, site));
+    return this.#statements.findLast(({ names }) => names(site));
+  }
+
+  /** Returns the latest statement that names each known site. */
+  #latestBySite(): ReadonlyMap<string, PublishedStatement> {
+    const found = new Map<string, PublishedStatement>();
+    for (const site of this.#context.sites.known) {
+      const latest = this.#statementFor(site);
+      if (latest !== undefined) found.set(site, latest);
+    }
+    return found;
   }
 
   #describeFor(site: string): SiteStatement | undefined {
     const latest = this.#statementFor(site);
     if (latest === undefined) return undefined;
-    const { issuedAt, to, afterSeconds } = readStatement(latest.text).statement;
+    const { issuedAt, to, afterSeconds } = latest.statement;
     const reply = this.#replies.get(site);
     const state = reply?.issuedAt === issuedAt ? reply.state : 'waiting';
     return { issuedAt, to: to.id, afterSeconds, state };
@@ -188,8 +209,8 @@ export class CentreRehoming {
   #give(site: string, caller: LinkCaller): void {
     const latest = this.#statementFor(site);
     const reply = this.#replies.get(site);
-    if (latest === undefined || reply?.issuedAt === latest.issuedAt) return;
-    if (this.#context.host.now() > readStatement(latest.text).statement.expiresAt) return;
+    if (latest === undefined || reply?.issuedAt === latest.statement.issuedAt) return;
+    if (this.#context.host.now() > latest.statement.expiresAt) return;
     this.#giveOne(site, caller, latest).catch((error: unknown) => {
       if (codeOf(error) === 'ERR_SITE_LINK') return;
       this.#context.host.logger.error({ err: error, site }, 'cannot give a statement to a site');
@@ -199,7 +220,7 @@ export class CentreRehoming {
   async #giveOne(
     site: string,
     caller: LinkCaller,
-    { issuedAt, text }: PublishedStatement,
+    { text, statement: { issuedAt } }: PublishedStatement,
   ): Promise<void> {
     const { host } = this.#context;
     try {
@@ -216,13 +237,13 @@ export class CentreRehoming {
   /** Notes that a site has another centre. Its connection ends, and its key is refused. */
   async #release(site: string, issuedAt: number): Promise<void> {
     const { host, sites } = this.#context;
-    const found = this.#statements.find((it) => it.issuedAt === issuedAt);
+    const found = this.#statements.find(({ statement }) => statement.issuedAt === issuedAt);
     if (found === undefined) {
       const problem = 'this centre has published no statement with this time of issue';
       throw new EdgeError('ERR_REHOME_STATEMENT', problem);
     }
-    const { statement } = readStatement(found.text);
-    if (!namesSite(statement, site)) {
+    const { statement, names } = found;
+    if (!names(site)) {
       throw new EdgeError('ERR_REHOME_SITE', `the statement does not name the site ${site}`);
     }
     await this.#noteReply(site, { issuedAt, state: 'left', at: host.now() });
@@ -242,10 +263,13 @@ export class CentreRehoming {
     this.#replies.set(site, reply);
   }
 
-  #infoOf({ issuedAt, text }: PublishedStatement): StatementInfo {
-    const { expiresAt, sites, afterSeconds, to } = readStatement(text).statement;
-    const named = this.#context.sites.known.filter(
-      (site) => this.#statementFor(site)?.issuedAt === issuedAt,
+  #infoOf(
+    published: PublishedStatement,
+    latest: ReadonlyMap<string, PublishedStatement>,
+  ): StatementInfo {
+    const { issuedAt, expiresAt, sites, afterSeconds, to } = published.statement;
+    const named = [...latest].flatMap(([site, { statement }]) =>
+      statement.issuedAt === issuedAt ? [site] : [],
     );
     const replies = named.map((site): StatementReplyInfo => {
       const reply = this.#replies.get(site);
@@ -264,14 +288,18 @@ export class CentreRehoming {
     };
   }
 
-  #add(text: string): void {
-    const { issuedAt } = readStatement(text).statement;
-    const others = this.#statements.filter((it) => it.issuedAt !== issuedAt);
-    this.#statements = [...others, { issuedAt, text }].toSorted((a, b) => a.issuedAt - b.issuedAt);
+  #add(text: string): PublishedStatement {
+    const { statement } = readStatement(text);
+    const added = { text, statement, names: compileNames(statement) };
+    this.#remove(statement.issuedAt);
+    this.#statements = [...this.#statements, added].toSorted(
+      (one, other) => one.statement.issuedAt - other.statement.issuedAt,
+    );
+    return added;
   }
 
   #remove(issuedAt: number): void {
-    this.#statements = this.#statements.filter((it) => it.issuedAt !== issuedAt);
+    this.#statements = this.#statements.filter((it) => it.statement.issuedAt !== issuedAt);
   }
 
   async #requireRoot(): Promise<Uint8Array> {

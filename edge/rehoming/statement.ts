@@ -142,9 +142,10 @@ export function readStatement(text: string): UnverifiedStatement {
   return { statement, signers: signatures.map(({ publicKey }) => publicKey.toString('hex')) };
 }
 
-/** Whether a statement names a site. */
-export function namesSite({ sites }: Pick<Statement, 'sites'>, site: string): boolean {
-  return sites.some((pattern) => compileGlob(pattern)(site));
+/** Returns a function that reports whether a statement names a site. */
+export function compileNames({ sites }: Pick<Statement, 'sites'>): (site: string) => boolean {
+  const globs = sites.map((pattern) => compileGlob(pattern));
+  return (site) => globs.some((matches) => matches(site));
 }
 
 /** Conditions that a statement must fulfil. */
@@ -177,7 +178,7 @@ export async function verifyStatement(
     throw new EdgeError('ERR_REHOME_CENTRE', problem);
   }
   requireSignatures(parsed, root);
-  if (site !== undefined && !namesSite(statement, site)) {
+  if (site !== undefined && !compileNames(statement)(site)) {
     throw new EdgeError('ERR_REHOME_SITE', `the statement does not name the site ${site}`);
   }
   const { issuedAt, expiresAt } = statement;
