@@ -201,6 +201,7 @@ const byCode: ReadonlyMap<string, number> = new Map([
   ['ERR_SITE_NOT_JOINED', exitCodes.configuration],
   ['ERR_SITE_REFUSED', exitCodes.notPermitted],
   ['ERR_SITE_STATE', exitCodes.configuration],
+  ['ERR_SITE_SECRETS', exitCodes.configuration],
   ['ERR_SITE_TICKET', exitCodes.notPermitted],
   ['ERR_SITE_UNKNOWN', exitCodes.usage],
   ['ERR_SOCKET', exitCodes.unavailable],
