@@ -121,11 +121,15 @@ export class SiteIdentityFile {
   }
 
   /**
-   * Reads the identity.
+   * Reads the identity. A change in progress ends first.
    * @returns `undefined` if the site has not joined
    * @throws EdgeError ERR_SITE_STATE if the file is damaged
    */
-  async read(): Promise<SiteIdentity | undefined> {
+  read(): Promise<SiteIdentity | undefined> {
+    return this.#mutex.run(() => this.#read());
+  }
+
+  async #read(): Promise<SiteIdentity | undefined> {
     const text = await readTextIfPresent(this.#file);
     if (text === undefined) return undefined;
     try {
@@ -148,7 +152,7 @@ export class SiteIdentityFile {
    */
   change(change: (identity: SiteIdentity) => SiteIdentity): Promise<SiteIdentity> {
     return this.#mutex.run(async () => {
-      const identity = await this.read();
+      const identity = await this.#read();
       if (identity === undefined) {
         throw new EdgeError('ERR_SITE_NOT_JOINED', 'this site has not joined a centre');
       }
