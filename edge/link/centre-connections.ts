@@ -17,7 +17,15 @@ import type { SiteContact } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
 import { bindingOf } from './binding.ts';
 import { maxFrameBytes } from './frames.ts';
-import { encodeChallenge, nonceBytes, protocolVersion, readHello, readProof } from './handshake.ts';
+import {
+  encodeChallenge,
+  helloHeader,
+  maxHandshakeBytes,
+  nonceBytes,
+  protocolVersion,
+  readHello,
+  readProof,
+} from './handshake.ts';
 import { HandshakeMessages } from './handshake-messages.ts';
 import type { CentreLinks, LinkCaller, LinkHandler, LinkMessage } from './link.ts';
 import { closeCodes, LinkHandlers, LinkPeer } from './link-peer.ts';
@@ -200,7 +208,7 @@ export class CentreConnections implements CentreLinks {
     this.#inHandshake.add(connection);
     const timer = setTimeout(() => connection.terminate(), handshakeMs);
     try {
-      const helloBytes = await messages.next();
+      const helloBytes = helloOf(request) ?? (await messages.next());
       const hello = readHello(helloBytes);
       const binding = hello.isBound ? bindingOf(request.socket) : Buffer.alloc(0);
       const clockDifferenceMs = hello.time - now();
@@ -211,10 +219,8 @@ export class CentreConnections implements CentreLinks {
         binding,
       );
       connection.send(challenge);
-      const proof = readProof(helloBytes, challenge, await messages.next(), binding);
+      const proof = readProof(helloBytes, challenge, await messages.last(), binding);
       await sites.authenticate(hello.site, proof);
-      if (messages.isEnded || this.#isClosed) return;
-      messages.stop();
       const contact = {
         at: now(),
         version: hello.version,
@@ -222,14 +228,22 @@ export class CentreConnections implements CentreLinks {
         clockDifferenceMs,
       };
       await sites.noteContacts(new Map([[hello.site, contact]]));
-      this.#open(hello.site, connection, contact, proof);
+      const early = messages.stop();
+      if (messages.isEnded || this.#isClosed) return;
+      const peer = this.#open(hello.site, connection, contact, proof);
+      for (const message of early) peer?.accept(message);
     } finally {
       clearTimeout(timer);
       this.#inHandshake.delete(connection);
     }
   }
 
-  #open(site: string, socket: WebSocket, contact: SiteContact, prove: Connection['prove']): void {
+  #open(
+    site: string,
+    socket: WebSocket,
+    contact: SiteContact,
+    prove: Connection['prove'],
+  ): LinkPeer<From> | undefined {
     const { logger, now } = this.#options;
     this.#connections
       .get(site)
@@ -260,11 +274,12 @@ export class CentreConnections implements CentreLinks {
         return Math.round(now() - peer.silentMs);
       },
     };
-    if (socket.readyState !== socket.OPEN) return;
+    if (socket.readyState !== socket.OPEN) return undefined;
     this.#connections.set(site, connection);
     socket.send(welcome);
     logger.info({ site }, 'site connected');
     for (const listener of this.#listeners) listener(site, peer);
+    return peer;
   }
 
   /** Stores the last contact of connections, by the name of the site. */
@@ -284,6 +299,13 @@ export class CentreConnections implements CentreLinks {
       peer.end(1001, new EdgeError('ERR_SITE_LINK', 'no message or heartbeat arrived in time'));
     }
   }
+}
+
+/** Returns the first message of the handshake, if the upgrade request contains it. */
+function helloOf({ headers }: IncomingMessage): Buffer | undefined {
+  const value = headers[helloHeader];
+  if (typeof value !== 'string' || value.length > 2 * maxHandshakeBytes) return undefined;
+  return Buffer.from(value, 'base64url');
 }
 
 function rejectUpgrade(socket: Duplex, status: string): void {

@@ -77,6 +77,12 @@ const checkProof = compileSchema(Proof);
 
 const limits = { maxBytes: maxHandshakeBytes, maxDepth: 4, maxElements: 64 };
 
+/**
+ * Header of the upgrade request with the first message, in base64url. The site need not wait for
+ * the reply to the request.
+ */
+export const helloHeader = 'x-saltbridge-hello';
+
 /** Keying material of the TLS connection. Empty if the signatures do not contain it. */
 export type Binding = Uint8Array;
 

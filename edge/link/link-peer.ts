@@ -24,6 +24,12 @@ export const closeCodes = { malformed: 4400, refused: 4403, replaced: 4409, busy
  */
 const openRequestsPerClass = 6;
 
+/**
+ * Maximum size of the alarms that a site sends before the centre has accepted it, in bytes. The
+ * centre permits twice as much.
+ */
+const maxEarlyBytes = 8192;
+
 /** Handlers of requests, by name of the message. */
 export class LinkHandlers<From> {
   readonly #sender: 'site' | 'centre';
@@ -100,6 +106,9 @@ export class LinkPeer<From> implements LinkCaller {
   readonly #heartbeats = new TokenBuckets(edgeLimits.heartbeats);
   #nextId = 1;
   #isSending = false;
+  /** Whether the centre has accepted the site. Before, the site sends only alarms. */
+  #isAccepted: boolean;
+  #earlyBytes = 0;
   #inProgress = 0;
   #bytesInProgress = 0;
   #ended: EdgeError | undefined;
@@ -108,6 +117,7 @@ export class LinkPeer<From> implements LinkCaller {
 
   constructor(options: LinkPeerOptions<From>) {
     this.#options = options;
+    this.#isAccepted = options.onWelcome === undefined;
     for (const each of linkClasses) {
       this.#requests.set(each, new LinkedList());
       this.#replies.set(each, new LinkedList());
@@ -126,6 +136,16 @@ export class LinkPeer<From> implements LinkCaller {
   /** Time since the last message of the other side, in milliseconds. */
   get silentMs(): number {
     return performance.now() - this.#receivedAt;
+  }
+
+  /** Whether requests were sent that the other side has not answered. */
+  get isWaiting(): boolean {
+    return [...this.#openByClass.values()].some((count) => count > 0);
+  }
+
+  /** Processes a message that arrived before this side was ready. */
+  accept(message: Buffer): void {
+    this.#receive(message, true);
   }
 
   /** Whether the connection has ended. */
@@ -227,6 +247,23 @@ export class LinkPeer<From> implements LinkCaller {
   }
 
   #takeNext(): WaitingFrame | undefined {
+    return this.#isAccepted ? this.#takeAny() : this.#takeEarly();
+  }
+
+  #takeEarly(): WaitingFrame | undefined {
+    const alarms = this.#requests.get('alarm');
+    const alarm = alarms?.first;
+    if (alarm?.call === undefined) return undefined;
+    const bytes = this.#earlyBytes + alarm.bytes.length;
+    if (bytes > maxEarlyBytes || this.#openOf('alarm') >= openRequestsPerClass) return undefined;
+    this.#earlyBytes = bytes;
+    alarms?.remove(alarm);
+    alarm.call.isSent = true;
+    this.#openByClass.set('alarm', this.#openOf('alarm') + 1);
+    return alarm;
+  }
+
+  #takeAny(): WaitingFrame | undefined {
     for (const each of linkClasses) {
       const reply = this.#replies.get(each);
       const waiting = reply?.first;
@@ -251,8 +288,11 @@ export class LinkPeer<From> implements LinkCaller {
     this.#slowDown();
     const { onWelcome } = this.#options;
     if (!isBinary || !Buffer.isBuffer(data)) this.#breach('a message is not binary');
-    else if (data.length === 0 && onWelcome !== undefined) onWelcome();
-    else this.#process(data);
+    else if (data.length === 0 && onWelcome !== undefined) {
+      this.#isAccepted = true;
+      onWelcome();
+      this.#send();
+    } else this.#process(data);
   }
 
   #process(data: Buffer): void {

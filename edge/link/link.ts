@@ -78,6 +78,13 @@ export interface LinkState {
 export interface SiteLink extends LinkCaller {
   readonly state: LinkState;
   /**
+   * Whether a connection is open that the centre has not accepted yet. The site can send requests
+   * of the class `alarm`.
+   */
+  readonly isOpening: boolean;
+  /** Calls the listener each time {@link isOpening} becomes true. */
+  onOpening(listener: () => void): void;
+  /**
    * Registers the handler for one kind of request from the centre. Call this method before `start`.
    */
   handle<P extends TSchema, R extends TSchema>(

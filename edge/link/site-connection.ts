@@ -8,24 +8,22 @@ import { Agent as HttpsAgent, get as httpsGet } from 'node:https';
 import { type Readable, Transform } from 'node:stream';
 import type { Logger } from 'pino';
 import type { Static, TSchema } from 'typebox';
-import type { WebSocket } from 'ws';
 import type { SiteOptions } from '#config';
 import { version } from '#master';
 import { errorMessage, sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { SiteIdentity } from '../identity/site-identity.ts';
 import { type CentreEndpoint, endpointsOf, isSecure } from './centre-endpoint.ts';
+import { type DialProgress, dial } from './dial.ts';
 import { edgeAddress } from './edge-address.ts';
 import type { LinkHandler, LinkMessage, LinkState, SiteLink } from './link.ts';
 import { LinkHandlers, LinkPeer } from './link-peer.ts';
 import { RetryDelay } from './retry-delay.ts';
-import { beginHandshake, connectMs, openSocket } from './site-handshake.ts';
+import { connectMs, type Greeting, greet } from './site-handshake.ts';
+import { type LinkTraffic, StallWatch } from './stall-watch.ts';
 
-/** Interval of heartbeats, in milliseconds. */
-const heartbeatMs = 60_000;
-
-/** Maximum time between a heartbeat and the next message from the centre, in milliseconds. */
-const answerMs = 30_000;
+/** Interval at which the site checks that the connection transfers data, in milliseconds. */
+const watchMs = 1000;
 
 /** Duration after which a connection counts as stable, in milliseconds. */
 const stableMs = 30_000;
@@ -56,11 +54,14 @@ export class SiteConnection implements SiteLink {
     secure: new HttpsAgent({ keepAlive: true, maxSockets: 2 }),
   };
   readonly #stopped = new AbortController();
+  readonly #openingListeners: (() => void)[] = [];
   #peer: LinkPeer<void> | undefined;
+  /** Connection that the centre has not accepted yet. The site sends alarms over it. */
+  #opening: LinkPeer<void> | undefined;
   /** Endpoint of the last attempt. */
   #endpoint: CentreEndpoint | undefined;
-  /** Number of failed attempts. It selects the next endpoint. */
-  #failedAttempts = 0;
+  /** Number of attempts. It selects the next endpoint. */
+  #attempts = 0;
   #running: Promise<void> | undefined;
   #lastContactAt: number | undefined;
   #clockDifferenceMs: number | undefined;
@@ -104,13 +105,22 @@ export class SiteConnection implements SiteLink {
     this.#listeners.push(listener);
   }
 
+  get isOpening(): boolean {
+    return this.#opening !== undefined;
+  }
+
+  onOpening(listener: () => void): void {
+    this.#openingListeners.push(listener);
+  }
+
   async call<P extends TSchema, R extends TSchema>(
     message: LinkMessage<P, R>,
     params: Static<P>,
     signal?: AbortSignal,
   ): Promise<Static<R>> {
-    if (this.#peer === undefined) throw notConnected();
-    return this.#peer.call(message, params, signal);
+    const peer = this.#peer ?? (message.class === 'alarm' ? this.#opening : undefined);
+    if (peer === undefined) throw notConnected();
+    return peer.call(message, params, signal);
   }
 
   async get(path: string, maxBytes: number, signal?: AbortSignal): Promise<Readable> {
@@ -161,7 +171,7 @@ export class SiteConnection implements SiteLink {
   }
 
   async #run(): Promise<void> {
-    const { closing, logger, random = Math.random } = this.#options;
+    const { closing, random = Math.random } = this.#options;
     const stopped = this.#stopped.signal;
     const delay = new RetryDelay();
     while (!stopped.aborted && !closing.aborted) {
@@ -173,11 +183,7 @@ export class SiteConnection implements SiteLink {
         this.#problem = 'the connection ended';
       } catch (error) {
         failure = error;
-        this.#failedAttempts += 1;
-        const problem = errorMessage(error);
-        const isNew = problem !== this.#problem;
-        this.#problem = problem;
-        if (isNew) logger.warn({ err: error }, 'cannot connect to the centre; retrying');
+        this.#note(error);
       }
       if (performance.now() - begun >= stableMs) delay.reset();
       else delay.fail(this.#wasAccepted, failure);
@@ -188,36 +194,26 @@ export class SiteConnection implements SiteLink {
 
   /** Opens one connection. Resolves when it has ended. */
   async #connect(): Promise<void> {
-    const { options, now, logger, readIdentity, onCentreTime } = this.#options;
-    const identity = await readIdentity();
-    if (identity === undefined) {
-      throw new EdgeError(
-        'ERR_SITE_NOT_JOINED',
-        'this site has not joined a centre; create a ticket there and run `saltbridge site join`',
-      );
-    }
-    const endpoints = await endpointsOf(identity, options);
-    const endpoint = endpoints[this.#failedAttempts % endpoints.length];
-    if (endpoint === undefined) return;
+    const { logger, onCentreTime } = this.#options;
+    const greeting = await dial((signal, progress) => this.#greet(signal, progress), {
+      signal: this.#stopped.signal,
+      onUnreached: (error) => this.#note(error),
+    });
+    const { socket, challenge, endpoint } = greeting;
     this.#endpoint = endpoint;
-    const socket = openSocket(endpoint);
-    const time = setTimeout(() => socket.terminate(), connectMs);
     // `close` itself ends a connection that the centre has accepted.
     const stop = (): void => {
       if (this.#peer === undefined) socket.terminate();
     };
+    const time = setTimeout(stop, connectMs);
     this.#stopped.signal.addEventListener('abort', stop, { once: true });
     try {
-      const handshake = await beginHandshake(socket, endpoint, identity, now);
-      const { messages, challenge, proof } = handshake;
-      this.#clockDifferenceMs = handshake.clockDifferenceMs;
+      this.#clockDifferenceMs = greeting.clockDifferenceMs;
       await onCentreTime(challenge.time);
-      messages.stop();
-      const ended = this.#open(socket, () => {
+      const ended = this.#open(greeting, () => {
         clearTimeout(time);
         logger.info({ centre: endpoint.centre, version: challenge.version }, 'centre connected');
       });
-      socket.send(proof);
       const reason = await ended;
       if (reason.code !== 'ERR_SITE_LINK') throw reason;
     } finally {
@@ -227,12 +223,42 @@ export class SiteConnection implements SiteLink {
     }
   }
 
+  /** Makes an attempt to connect to the next address of the centre. */
+  async #greet(signal: AbortSignal, progress: DialProgress): Promise<Greeting> {
+    const { options, now, readIdentity } = this.#options;
+    const identity = await readIdentity();
+    if (identity === undefined) {
+      throw new EdgeError(
+        'ERR_SITE_NOT_JOINED',
+        'this site has not joined a centre; create a ticket there and run `saltbridge site join`',
+      );
+    }
+    const endpoints = await endpointsOf(identity, options);
+    const endpoint = endpoints[this.#attempts % endpoints.length];
+    this.#attempts += 1;
+    if (endpoint === undefined) throw notConnected();
+    this.#endpoint = endpoint;
+    return greet({ endpoint, caller: identity, now, signal, progress });
+  }
+
+  /** Stores the reason why there is no connection, and logs it once. */
+  #note(error: unknown): void {
+    const problem = errorMessage(error);
+    const isNew = problem !== this.#problem;
+    this.#problem = problem;
+    if (isNew) this.#options.logger.warn({ err: error }, 'cannot connect to the centre; retrying');
+  }
+
   /**
-   * Opens the connection on a socket after the handshake. The promise resolves when the connection
-   * has ended.
+   * Proves the identity of the site and opens the connection. The promise resolves when the
+   * connection has ended.
    */
-  #open(socket: WebSocket, onWelcome: () => void): Promise<EdgeError> {
+  #open(
+    { socket, raw, messages, proof, roundTripMs }: Greeting,
+    onWelcome: () => void,
+  ): Promise<EdgeError> {
     const { logger, now } = this.#options;
+    messages.stop();
     return new Promise((resolve) => {
       let heartbeat: NodeJS.Timeout | undefined;
       const peer: LinkPeer<void> = new LinkPeer<void>({
@@ -241,14 +267,16 @@ export class SiteConnection implements SiteLink {
         from: undefined,
         onWelcome: () => {
           if (this.#peer === peer) return;
+          this.#opening = undefined;
           this.#peer = peer;
           this.#wasAccepted = true;
-          heartbeat = beat(peer);
+          heartbeat = beat(peer, raw, roundTripMs);
           onWelcome();
           this.#tell();
         },
         onEnd: (reason) => {
           clearInterval(heartbeat);
+          if (this.#opening === peer) this.#opening = undefined;
           if (this.#peer === peer) {
             this.#lastContactAt = Math.round(now() - peer.silentMs);
             this.#peer = undefined;
@@ -260,6 +288,9 @@ export class SiteConnection implements SiteLink {
         onUnexpected: (error, name) =>
           logger.error({ err: error, name }, 'the request of the centre failed'),
       });
+      socket.send(proof);
+      this.#opening = peer;
+      for (const listener of this.#openingListeners) listener();
     });
   }
 
@@ -268,15 +299,15 @@ export class SiteConnection implements SiteLink {
   }
 }
 
-/** Sends heartbeats. Ends the connection if no message arrives in time after a heartbeat. */
-function beat(peer: LinkPeer<void>): NodeJS.Timeout {
+/** Sends heartbeats. Ends the connection if it does not transfer anything. */
+function beat(peer: LinkPeer<void>, raw: LinkTraffic, roundTripMs: number): NodeJS.Timeout {
+  const watch = new StallWatch(roundTripMs);
   return setInterval(() => {
-    peer.ping();
-    setTimeout(() => {
-      if (peer.isEnded || peer.silentMs < answerMs) return;
-      peer.end(1001, new EdgeError('ERR_SITE_LINK', 'the centre did not answer a heartbeat'));
-    }, answerMs).unref();
-  }, heartbeatMs).unref();
+    const action = watch.check(performance.now(), raw, peer.isWaiting);
+    if (action === 'ping') peer.ping();
+    if (action !== 'end') return;
+    peer.end(1001, new EdgeError('ERR_SITE_LINK', 'the centre did not answer a heartbeat'));
+  }, watchMs).unref();
 }
 
 function boundedBody(response: IncomingMessage, path: string, maxBytes: number): Readable {

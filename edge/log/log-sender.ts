@@ -33,7 +33,7 @@ const marginMs = 1000;
 
 export interface LogSenderOptions {
   readonly log: DurableLog;
-  readonly link: Pick<SiteLink, 'call' | 'onChange' | 'state'>;
+  readonly link: Pick<SiteLink, 'call' | 'isOpening' | 'onChange' | 'onOpening' | 'state'>;
   /** Maximum rate of returns and facts, in bytes per second. 0: no limit. */
   readonly uploadBytesPerSecond: number;
   /** Called with the entries that the centre has refused. */
@@ -53,6 +53,7 @@ export class LogSender {
   constructor(options: LogSenderOptions) {
     this.#options = options;
     options.log.onAppended = () => this.#notify();
+    options.link.onOpening(() => this.#notify());
     options.link.onChange(() => {
       this.#turnEndsAt = 0;
       this.#notify();
@@ -90,7 +91,8 @@ export class LogSender {
       // Read the signal before the check, so that no notification is missed.
       const wake = this.#wake.signal;
       const name = classes.find((it) => log.hasWork(it));
-      if (name === undefined || !link.state.isConnected) {
+      const canSend = link.state.isConnected || (name === 'alarm' && link.isOpening);
+      if (name === undefined || !canSend) {
         if (name === undefined && classes.includes('fact')) await this.#endTurn();
         await sleepUntilAborted(60_000, wake, this.#stopped.signal, closing);
         continue;

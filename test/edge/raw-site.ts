@@ -51,9 +51,13 @@ export class RawLink {
   }
 
   /** Connects. Fails with the HTTP status if the centre rejects the request. */
-  static async open(t: ExecutionContext, centre: Centre): Promise<RawLink> {
+  static async open(
+    t: ExecutionContext,
+    centre: Centre,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<RawLink> {
     const url = `${centre.url.replace('http', 'ws')}/site/v1/link`;
-    const socket = new WebSocket(url, { perMessageDeflate: false });
+    const socket = new WebSocket(url, { perMessageDeflate: false, headers });
     t.teardown(() => socket.terminate());
     const link = new RawLink(socket);
     await new Promise<void>((resolve, reject) => {
@@ -106,8 +110,12 @@ export class RawLink {
   async ask(name: string, params: WireValue): Promise<Frame> {
     const id = this.#nextId;
     this.#nextId += 1;
-    this.socket.send(encodeFrame({ kind: 'request', id, name, params }));
+    this.sendRequest(id, name, params);
     return decodeFrame(await this.next());
+  }
+
+  sendRequest(id: number, name: string, params: WireValue): void {
+    this.socket.send(encodeFrame({ kind: 'request', id, name, params }));
   }
 }
 

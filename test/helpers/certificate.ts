@@ -8,13 +8,14 @@ export interface TestCertificate {
   readonly key: string;
 }
 
-/** Creates the files of a certificate for `localhost` in a directory. */
-export function makeCertificate(directory: string): TestCertificate {
+/** Creates the files of a certificate for `localhost`, or for an address, in a directory. */
+export function makeCertificate(directory: string, address?: string): TestCertificate {
   const [certificate, key] = ['cert.pem', 'key.pem'].map((name) => path.join(directory, name));
   if (certificate === undefined || key === undefined) throw new Error('no names');
+  const subject = address === undefined ? 'DNS:localhost' : `IP:${address}`;
   const words = [
     ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
-    ...['-days', '2', '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'],
+    ...['-days', '2', '-subj', '/CN=localhost', '-addext', `subjectAltName=${subject}`],
     ...['-keyout', key, '-out', certificate],
   ];
   const made = spawnSync('/usr/bin/openssl', words);

@@ -7,10 +7,12 @@ import { layMasterKey } from '../../helpers/rsa-keys.ts';
 import { serveParent } from './child.ts';
 import { compilePillars, grainsOf, layNodeKeys, nodesOf } from './nodes.ts';
 import {
+  countPartRequests,
   countTraffic,
   type ProcessFigures,
   processFigures,
   residentMemory,
+  takePartRequests,
 } from './process-figures.ts';
 
 /** Settings of the process. */
@@ -21,15 +23,28 @@ export interface CentreSettings {
   /** Directory of the source of releases. `undefined`: a master without sites. */
   readonly source?: string;
   readonly pillarRoot?: string;
+  /** Address of the HTTP API. Default: 127.0.0.1. */
+  readonly host?: string;
+  /** Files of a certificate. Default: the HTTP API does not use TLS. */
+  readonly tls?: { readonly certificate: string; readonly key: string };
   /** Number of nodes of the centre itself. */
   readonly nodes: number;
 }
 
 countTraffic();
+countPartRequests();
 let server: Awaited<ReturnType<typeof createMasterServer>> | undefined;
 
 const functions = {
-  start: async ({ directory, port, source, pillarRoot, nodes }: CentreSettings) => {
+  start: async ({
+    directory,
+    port,
+    source,
+    pillarRoot,
+    nodes,
+    host = '127.0.0.1',
+    tls,
+  }: CentreSettings) => {
     const stateDir = `${directory}/state`;
     const pkiDir = `${directory}/pki`;
     layMasterKey(pkiDir);
@@ -44,7 +59,13 @@ const functions = {
       publishPort: 0,
       requestPort: 0,
       logLevel: 'error',
-      api: { host: '127.0.0.1', port, disableSsl: true },
+      api: {
+        host,
+        port,
+        ...(tls === undefined
+          ? { disableSsl: true }
+          : { sslCrt: tls.certificate, sslKey: tls.key }),
+      },
       ...(source === undefined ? {} : { sites: sitesSection({ source }) }),
       ...(pillarRoot === undefined ? {} : { pillarRoots: { base: [pillarRoot] } }),
     });
@@ -54,6 +75,8 @@ const functions = {
   },
   figures: async (): Promise<ProcessFigures> => processFigures(),
   memory: () => residentMemory(),
+  /** Number of requests for each part of a pack since the last call. */
+  parts: async (): Promise<readonly number[]> => takePartRequests(),
   pillars: async ({ nodes }: { readonly nodes: number }) => {
     if (server === undefined) throw new Error('the centre has not started');
     return compilePillars(server, nodesOf('centre', nodes));

@@ -47,9 +47,20 @@ export class Child<Table extends Functions<Table>> {
   readonly #waiting = new Map<number, (reply: Reply) => void>();
   #nextId = 1;
 
-  constructor(program: string, parameters: readonly string[] = []) {
+  /** @param namespace network namespace of the process. Default: that of the campaign */
+  constructor(program: string, parameters: readonly string[] = [], namespace?: string) {
     const file = fileURLToPath(new URL(program, import.meta.url));
-    this.#process = fork(file, parameters, { execArgv: ['--expose-gc'] });
+    const execArgv = ['--expose-gc'];
+    this.#process = fork(
+      file,
+      parameters,
+      namespace === undefined
+        ? { execArgv }
+        : {
+            execPath: 'ip',
+            execArgv: ['netns', 'exec', namespace, process.execPath, ...execArgv],
+          },
+    );
     this.#process.on('message', (reply: Reply) => this.#waiting.get(reply.id)?.(reply));
     this.#process.on('exit', () => {
       for (const [id, settle] of this.#waiting) settle({ id, error: 'the process has ended' });

@@ -1,6 +1,7 @@
 /** Memory, processor time and traffic of a process of the campaign. */
 
 import { subscribe } from 'node:diagnostics_channel';
+import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -31,6 +32,25 @@ export function countTraffic(): void {
       received += socket.bytesRead;
     });
   });
+}
+
+const partRequests = new Map<string, number>();
+
+/** Counts the requests for each part of a pack from now on. */
+export function countPartRequests(): void {
+  subscribe('http.server.request.start', (message) => {
+    if (typeof message !== 'object' || message === null || !('request' in message)) return;
+    const { request } = message;
+    if (!(request instanceof IncomingMessage) || request.url?.includes('/packs/') !== true) return;
+    partRequests.set(request.url, (partRequests.get(request.url) ?? 0) + 1);
+  });
+}
+
+/** Returns the number of requests for each part since the last call. */
+export function takePartRequests(): readonly number[] {
+  const counts = [...partRequests.values()];
+  partRequests.clear();
+  return counts;
 }
 
 function socketOf(message: unknown): Socket | undefined {

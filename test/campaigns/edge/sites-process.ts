@@ -17,6 +17,8 @@ export interface SiteSettings {
   readonly directory: string;
   readonly centre: string;
   readonly ticket: string;
+  /** File with the certificate of the centre's CA. */
+  readonly ca?: string;
   readonly logBytes?: number;
   /** Time by which the clock of the site is behind, in milliseconds. */
   readonly behindMs?: number;
@@ -64,11 +66,12 @@ async function statusOf({ server }: Hosted): Promise<SiteStatus> {
 
 async function startSite(settings: SiteSettings): Promise<void> {
   const { name, directory, centre, ticket, logBytes, behindMs = 0 } = settings;
+  const ca = settings.ca === undefined ? {} : { ca: settings.ca };
   const stateDir = `${directory}/state`;
   const pkiDir = `${directory}/pki`;
   layMasterKey(pkiDir);
   layNodeKeys(pkiDir, nodesOf(name));
-  await joinSite(ticket, { stateDir, site: { name, centre } });
+  await joinSite(ticket, { stateDir, site: { name, centre, ...ca } });
   const clock: Clock = { offsetMs: -behindMs };
   const probe = new HostProbe();
   const server = await createMasterServer({
@@ -84,6 +87,7 @@ async function startSite(settings: SiteSettings): Promise<void> {
     site: siteSection({
       name,
       centre,
+      ...ca,
       events: ['app/*'],
       alarms: ['alarm/*'],
       ...(logBytes === undefined ? {} : { logBytes }),
@@ -103,6 +107,18 @@ const functions = {
     for (const [name, { fire }] of sites) {
       for (const node of nodesOf(name)) fire(`salt/minion/${node}/start`, {});
     }
+  },
+  /** Publishes an alarm at a site. */
+  alarm: async ({ site }: { readonly site: string }) => {
+    hosted(site).fire('alarm/link', {});
+  },
+  /** Version of the bundle that a site uses. 0 while its master restarts. */
+  bundle: async ({ site }: { readonly site: string }) => {
+    const families = await hosted(site)
+      .server.master.metrics()
+      .catch(() => []);
+    const family = families.find(({ name }) => name.endsWith('site_bundle_version'));
+    return family?.type === 'gauge' ? (family.samples[0]?.value ?? 0) : 0;
   },
   pillars: async () => {
     const reports = [];

@@ -26,14 +26,15 @@ export class ReleaseSource {
   /** Configuration directory of the releases. */
   readonly directory: string;
   readonly pillarRoot: string;
-  readonly #fileRoot: string;
+  /** Directory of the files, in the release and at the sites. */
+  readonly fileRoot: string;
   readonly #seed: number;
   readonly #sizes: SourceSizes;
 
   constructor(directory: string, seed: number, sizes: SourceSizes) {
     this.directory = path.join(directory, 'config');
     this.pillarRoot = path.join(directory, 'pillar');
-    this.#fileRoot = path.join(directory, 'files');
+    this.fileRoot = path.join(directory, 'files');
     this.#seed = seed;
     this.#sizes = sizes;
   }
@@ -52,7 +53,7 @@ export class ReleaseSource {
         '',
       ].join('\n'),
     );
-    const roots = { file_roots: this.#fileRoot, pillar_roots: this.pillarRoot };
+    const roots = { file_roots: this.fileRoot, pillar_roots: this.pillarRoot };
     const lines = Object.entries(roots).map(([name, root]) => `${name}:\n  base: [${root}]\n`);
     write(path.join(this.directory, 'master'), lines.join(''));
     this.#writePolicy('first');
@@ -82,7 +83,7 @@ export class ReleaseSource {
       text += inserted;
       isInserted = true;
     }
-    write(path.join(this.#fileRoot, `d${index % 16}`, `f${index}.conf`), text);
+    write(path.join(this.fileRoot, `d${index % 16}`, `f${index}.conf`), text);
   }
 
   #writePolicy(mark: string): void {

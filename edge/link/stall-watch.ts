@@ -1,0 +1,63 @@
+/**
+ * Detects that a connection does not transfer anything, although the site waits for the centre. The
+ * system itself would notice it only after minutes.
+ */
+
+/** Duration without a received byte after which the site sends a heartbeat, in milliseconds. */
+const quietMs = 4000;
+
+/** Interval of heartbeats while the site waits for nothing, in milliseconds. */
+const heartbeatMs = 60_000;
+
+/** Minimum duration before a heartbeat counts as lost, in milliseconds. */
+const patienceMs = 8000;
+
+/** Number of round trips before a heartbeat counts as lost. */
+const patientRoundTrips = 4;
+
+/** Assumed minimum rate of a link, in bytes per millisecond. */
+const leastRate = 3;
+
+/** Counters of a connection. */
+export interface LinkTraffic {
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+}
+
+/** State of a connection for its heartbeats. */
+export class StallWatch {
+  readonly #patienceMs: number;
+  #read = -1;
+  #quietSince = 0;
+  #ping: { readonly at: number; readonly written: number } | undefined;
+
+  /** @param roundTripMs duration of a round trip */
+  constructor(roundTripMs: number) {
+    this.#patienceMs = Math.max(patienceMs, patientRoundTrips * roundTripMs);
+  }
+
+  /**
+   * Returns what the site must do now. Call it each second.
+   * @param now time in milliseconds since an arbitrary start
+   * @param isWaiting whether requests are unanswered
+   */
+  check(
+    now: number,
+    { bytesRead, bytesWritten }: LinkTraffic,
+    isWaiting: boolean,
+  ): 'ping' | 'end' | undefined {
+    if (bytesRead !== this.#read) {
+      this.#read = bytesRead;
+      this.#quietSince = now;
+      this.#ping = undefined;
+    }
+    if (this.#ping !== undefined) {
+      // Frames that were written before the heartbeat arrive before it.
+      const queueMs = (bytesWritten - this.#ping.written) / leastRate;
+      return now - this.#ping.at > this.#patienceMs + queueMs ? 'end' : undefined;
+    }
+    if (now - this.#quietSince < (isWaiting ? quietMs : heartbeatMs)) return undefined;
+    this.#ping = { at: now, written: bytesWritten };
+    return 'ping';
+  }
+}
