@@ -2530,6 +2530,8 @@ export const catalogue: readonly Threat[] = [
       siteLink('an address with too many refused handshakes is rejected unread, and may not join'),
       siteLink('an address may have 128 handshakes at a time, and one more when one ends'),
       siteLink('malformed and too large frames of a site end its connection'),
+      'edge/early-alarms.test.ts: the centre holds 16 KiB until it has accepted a site',
+      'edge/early-alarms.test.ts: the centre applies an alarm that arrives with the proof, and none of a stranger',
       siteLink('a site with too many open requests loses its connection'),
       siteLink('a site that floods heartbeats loses its connection'),
       siteLink('returns and facts are refused without a turn, and sites have turns in order'),
