@@ -24,7 +24,7 @@ const noRules: readonly CompiledRule[] = [];
  * can change, rules that deny, built-in permissions of minions, rules that allow. Everything else
  * is denied. The function never throws. If the deciding rule has a rate limit, the decision counts
  * towards it.
- * @param policy the operator's rules; default: only the lifecycle signals of minions are allowed
+ * @param policy - the operator's rules; default: only the lifecycle signals of minions are allowed
  */
 export function decide(question: Question, policy: Policy = emptyPolicy): Decision {
   const { decision, used } = evaluateQuestion(question, policy);
@@ -38,7 +38,7 @@ export function decide(question: Question, policy: Policy = emptyPolicy): Decisi
 
 /**
  * Whether the policy has a rule that allows this subject to perform the action.
- * @param texts requested functions or other texts; a rule must match each of them
+ * @param texts - requested functions or other texts; a rule must match each of them
  */
 export function hasRules(
   subject: Subject,
@@ -353,7 +353,7 @@ function toDecision({ rule, reason }: CompiledRule): Decision {
     : { effect, rule: name, reason, origin };
 }
 
-/** @param obstacle reason why a rule about this question does not apply */
+/** @param obstacle - reason why a rule about this question does not apply */
 function denied(question: Question, obstacle?: string): Decision {
   const reason = `no rule allows ${nameOf(question.subject)} to ${describe(question)}`;
   return {

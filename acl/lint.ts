@@ -28,7 +28,7 @@ export interface LintFinding {
 /**
  * Compares every rule with all others, and reports findings that are certain. Does not report a
  * rule that is redundant only because of several others together.
- * @param minionIds ids of the accepted minions, or `undefined` if they are not known
+ * @param minionIds - ids of the accepted minions, or `undefined` if they are not known
  */
 export function lintPolicy(
   { rules, now }: Policy,

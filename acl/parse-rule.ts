@@ -94,8 +94,8 @@ function ruleSchema(resource: TSchema): TSchema {
 
 /**
  * Parses one rule. The default of `effect` is `allow`.
- * @param name key of the rule in the file
- * @param value plain data: objects, lists, texts, numbers
+ * @param name - key of the rule in the file
+ * @param value - plain data: objects, lists, texts, numbers
  * @throws PolicyError ERR_POLICY_FORM
  */
 export function parseRule(name: string, value: unknown, origin?: RuleOrigin): PolicyRule {

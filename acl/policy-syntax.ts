@@ -44,7 +44,7 @@ export interface PolicySyntax {
   readonly search: (pattern: string) => TextTest;
   /**
    * Compiles a target.
-   * @param tgtType Salt's name of the target type
+   * @param tgtType - Salt's name of the target type
    */
   readonly target: (tgt: string, tgtType: string) => MinionTest;
 }

@@ -41,7 +41,7 @@ export class RuleIndex {
 
   /**
    * Returns the first rule that applies, or `undefined`.
-   * @param best a rule found in another index. It is returned unless a rule of this index has a
+   * @param best - a rule found in another index. It is returned unless a rule of this index has a
    * lower position in the policy
    */
   first(

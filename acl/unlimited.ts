@@ -21,7 +21,7 @@ type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
  * Whether a subject has unrestricted rights to an action. The targets of its jobs are then
  * published unchanged: not replaced with ids, and not narrowed. If any rule denies the subject
  * something, its rights are restricted.
- * @param action default: `publish`
+ * @param action - default: `publish`
  */
 export function isUnlimited(
   subject: Subject,

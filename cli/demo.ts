@@ -200,7 +200,7 @@ const minionIds = ['web1', 'web2', 'db1'];
 
 /**
  * Runs the whole demonstration.
- * @param directory empty directory for the files of the demonstration
+ * @param directory - empty directory for the files of the demonstration
  */
 export async function runDemo(output: DemoOutput, directory: string): Promise<void> {
   const endpoint = await startRecordingEndpoint();
@@ -369,7 +369,7 @@ export interface DemoOutput {
 
 /**
  * Creates the output.
- * @param untilInterrupted waits until the user at a terminal ends the demonstration
+ * @param untilInterrupted - waits until the user at a terminal ends the demonstration
  */
 export function createDemoOutput(
   out: Writable & { readonly isTTY?: boolean },

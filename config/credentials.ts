@@ -1,6 +1,6 @@
 /**
  * Removes user names and passwords from the addresses in a text.
- * @param instead text to put before the `@`; by default the `@` is removed too
+ * @param instead - text to put before the `@`; by default the `@` is removed too
  */
 export function withoutCredentials(text: string, instead?: string): string {
   const replacement = instead === undefined ? '' : `${instead}@`;

@@ -17,8 +17,8 @@ export interface OverlaidConfig {
 /**
  * Replaces options of a configuration. In the section `bridge`, only the given sections are
  * replaced. All other options are replaced as a whole.
- * @param settings options that replace options of the configuration
- * @param mainFile file of the settings
+ * @param settings - options that replace options of the configuration
+ * @param mainFile - file of the settings
  */
 export function overlayConfig(
   base: MasterConfig,

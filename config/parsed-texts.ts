@@ -23,8 +23,8 @@ const kept = createBoundedMap<string, ParsedText>(configLimits.parsedTexts, {
 
 /**
  * Returns the content of a configuration file.
- * @param parse parses the text, if its content is not kept
- * @param file path of the file, for the locations of values
+ * @param parse - parses the text, if its content is not kept
+ * @param file - path of the file, for the locations of values
  */
 export function parsedOnce(
   text: string,

@@ -88,7 +88,7 @@ function readRule(name: string, rule: unknown, origin?: RuleOrigin): PolicyRule 
 /**
  * Converts an error of a rule to a configuration error. Its location is the mistake, or the nearest
  * existing part of the rule.
- * @param rule setting of the rule
+ * @param rule - setting of the rule
  */
 export function toConfigError(cause: PolicyError, rule: Setting, path = cause.path): ConfigError {
   const { file, line } = placeWithin(rule, path);

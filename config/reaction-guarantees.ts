@@ -11,7 +11,7 @@ const scalars: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'b
  * Returns the types that a value in the data may have. Returns `undefined` unless the schema
  * requires the value and permits only text, numbers and booleans for it. Evaluates only the
  * keywords `type`, `required`, `properties`, `enum` and `const`.
- * @param path names of members, from the top of the data
+ * @param path - names of members, from the top of the data
  */
 export function requiredTypes(
   schema: unknown,

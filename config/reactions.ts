@@ -93,7 +93,7 @@ interface GivenReaction {
   readonly isInFile: boolean;
 }
 
-/** Returns the mistakes in the form of a reaction. */
+/** Returns the mistakes in the structure of a reaction: its name, its fields and their types. */
 function formProblems({ name, value, setting, isInFile }: GivenReaction): readonly ConfigError[] {
   const { origin } = setting;
   // The name becomes part of store keys, of the subject's name in the policy, and of messages.

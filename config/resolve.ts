@@ -102,7 +102,7 @@ export function completeConfig(given: GivenOptions): CompletedConfig {
 
 /**
  * Returns contradictions between options that are valid on their own.
- * @param groups names of nodegroups
+ * @param groups - names of nodegroups
  */
 function problemsBetween(
   config: MasterConfig,
@@ -180,7 +180,7 @@ interface ReadOptions<T> {
 
 /**
  * Reads the options of a table.
- * @param mistakes list that mistakes are added to
+ * @param mistakes - list that mistakes are added to
  */
 function readTable<Table extends OptionTable>(
   table: Table,

@@ -113,7 +113,7 @@ function readEntries(
 
 /**
  * Returns the error for an entry.
- * @param problem message. If it concerns a single option of the entry, it begins with the name of
+ * @param problem - message. If it concerns a single option of the entry, it begins with the name of
  * the option
  */
 function refuseEntry(settings: Settings, name: string, problem: string): ConfigError {

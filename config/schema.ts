@@ -244,7 +244,7 @@ export function mapOf<S extends TSchema>(
 
 /**
  * Returns the schema of a value that has its own parser.
- * @param inFiles JSON Schema of the value's form in files
+ * @param inFiles - JSON Schema of the value's form in files
  */
 export function custom<T>(
   keywords: Keywords & { readonly expected: string },

@@ -80,7 +80,7 @@ function isServed(driver: string): boolean {
 
 /**
  * Returns the valid profiles by name, and the problems of the invalid profiles.
- * @param isOption whether a name belongs to a known option
+ * @param isOption - whether a name belongs to a known option
  */
 export function readSdbProfiles(
   settings: Settings,

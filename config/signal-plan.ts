@@ -64,7 +64,7 @@ const ownTags: readonly string[] = [
 
 /**
  * Proposes rules for a list of listeners.
- * @param enginePrefixes prefixes of the tags that engines of the master emit
+ * @param enginePrefixes - prefixes of the tags that engines of the master emit
  */
 export function planSignals(
   listening: readonly Listening[],
@@ -140,7 +140,7 @@ function reachesOwn(pattern: string): boolean {
 
 /**
  * Whether a tag needs no rule: the master emits it itself, or every minion may emit it.
- * @param begin the tag, or the literal prefix of a pattern
+ * @param begin - the tag, or the literal prefix of a pattern
  */
 function isOwn(begin: string, isLiteral: boolean): boolean {
   if (isLiteral) return lifecycleTags.has(begin) || isReservedTag(begin);

@@ -55,7 +55,7 @@ export interface Master extends MasterApi {
   start(): Promise<void>;
   /**
    * Applies the options that can change while a master runs. docs/configuration.md lists them.
-   * @param next all options, in any form that `createMaster` accepts. Default: the directory of
+   * @param next - all options, in any form that `createMaster` accepts. Default: the directory of
    * `config` is read again
    * @returns the changed options, and the options that take effect only after a restart
    * @throws MasterError ERR_MASTER_STOPPED, ERR_NOT_RELOADABLE if there is no directory to read;

@@ -13,7 +13,7 @@ export interface AddressSet {
 
 /**
  * Creates a set.
- * @param list addresses, and networks such as `10.0.0.0/8`
+ * @param list - addresses, and networks such as `10.0.0.0/8`
  * @throws TypeError if an entry is neither an address nor a network
  */
 export function addressSet(list: readonly string[]): AddressSet {

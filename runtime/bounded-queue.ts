@@ -13,9 +13,9 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
   #end: 'open' | 'closed' | { readonly error: Error } = 'open';
 
   /**
-   * @param overflow creates the error that the reader gets if the queue was full
-   * @param onEnd called once, when the queue accepts no more items
-   * @param values amounts to use instead of those of `limit`
+   * @param overflow - creates the error that the reader gets if the queue was full
+   * @param onEnd - called once, when the queue accepts no more items
+   * @param values - amounts to use instead of those of `limit`
    */
   constructor(
     limit: Limit,

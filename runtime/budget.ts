@@ -19,7 +19,7 @@ export class Budget {
   readonly #held = new Map<string, number>();
   #taken = 0;
 
-  /** @param values amounts to use instead of those of `limit` */
+  /** @param values - amounts to use instead of those of `limit` */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#perOwner = values.perOwner ?? Infinity;
     this.#total = values.total ?? Infinity;

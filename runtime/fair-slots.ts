@@ -39,7 +39,7 @@ export class FairSlots {
   #held = 0;
   #waiting = 0;
 
-  /** @param values amounts to use instead of those of `limit` */
+  /** @param values - amounts to use instead of those of `limit` */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#limit = limit;
     this.#total = values.total ?? Infinity;
@@ -70,7 +70,7 @@ export class FairSlots {
 
   /**
    * Requests a slot.
-   * @param onEntered called when the request gets a slot. If a slot is free, it is called before
+   * @param onEntered - called when the request gets a slot. If a slot is free, it is called before
    * this method returns
    * @throws LimitExceeded if no slot is free and no further request may wait
    */

@@ -128,8 +128,8 @@ export const unlimitedWaiting = { perOwner: Infinity, total: Infinity } as const
 /**
  * Checks that one more use may wait. Half of the waiting places are reserved for owners without a
  * waiting use.
- * @param own number of waiting uses of the owner
- * @param all number of waiting uses of all owners
+ * @param own - number of waiting uses of the owner
+ * @param all - number of waiting uses of all owners
  * @throws LimitExceeded
  */
 export function assertMayWait(
@@ -146,7 +146,7 @@ export function assertMayWait(
 export class LimitExceeded extends SaltbridgeError<'ERR_LIMIT'> {
   readonly limit: Limit;
 
-  /** @param amount maximum that was reached */
+  /** @param amount - maximum that was reached */
   constructor(limit: Limit, amount: number) {
     super('ERR_LIMIT', `${limit.name}: too many ${limit.unit} (maximum ${amount}); retry later`);
     this.limit = limit;

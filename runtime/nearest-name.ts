@@ -15,10 +15,7 @@ export function nearestName(name: string, known: readonly string[]): string | un
   return best.candidate;
 }
 
-/**
- * Returns the maximum edit distance that is accepted as a typing error: half of the name's length
- * but at most 2, or a third of the length if this is more.
- */
+/** Returns the maximum edit distance that counts as a typing error. Longer names may have more. */
 function slips({ length }: string): number {
   return Math.max(Math.min(2, Math.floor(length / 2)), length / 3);
 }

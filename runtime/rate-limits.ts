@@ -26,8 +26,8 @@ export class TokenBuckets {
   readonly #buckets = new Map<string, Bucket>();
 
   /**
-   * @param now returns the milliseconds of a monotonic clock
-   * @param rate rate that replaces the rate of `limit`
+   * @param now - returns the milliseconds of a monotonic clock
+   * @param rate - rate that replaces the rate of `limit`
    */
   constructor(limit: Limit, now: () => number = () => performance.now(), rate?: Rate) {
     this.#rate = rate ?? limit.rate ?? unlimited;
@@ -121,8 +121,8 @@ export class Throttle {
 
   /**
    * Resolves when the request may proceed. Returns `true` without a promise if it may proceed now.
-   * @param count number of tokens that the request costs
-   * @param onDelay called if the request has to wait
+   * @param count - number of tokens that the request costs
+   * @param onDelay - called if the request has to wait
    * @returns `false` if the owner already has the maximum number of waiting requests. `false` is
    * returned synchronously, and no tokens are taken
    */

@@ -54,7 +54,7 @@ export class SendPool {
 
   /**
    * Creates the queue of a reader. Other code must not write to `out` any more.
-   * @param farewell returns the last messages for a reader that is disconnected because it is too
+   * @param farewell - returns the last messages for a reader that is disconnected because it is too
    * slow
    */
   open(out: Writable, farewell: () => readonly Uint8Array[] = () => []): SendQueue {

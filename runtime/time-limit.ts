@@ -68,7 +68,7 @@ export interface TimeLimit {
 
 /**
  * Starts a time limit.
- * @param milliseconds duration of the limit. Values above {@link longestTimerMs} (24.8 days) are
+ * @param milliseconds - duration of the limit. Values above {@link longestTimerMs} (24.8 days) are
  * reduced to it
  */
 export function timeLimit(milliseconds: number): TimeLimit {
@@ -109,7 +109,7 @@ export interface RetryDelays {
 /**
  * Returns the delay before the next attempt. Half of the delay is fixed and half is random, so that
  * clients that failed at the same time retry at different times.
- * @param failures number of consecutive failures, 1 or more
+ * @param failures - number of consecutive failures, 1 or more
  */
 export function retryDelayMs(
   failures: number,

@@ -18,13 +18,13 @@ export const workErrors = {
 export interface WorkMeter {
   /**
    * Counts steps. Call it before the work is done.
-   * @param part name of the work, for the error message
+   * @param part - name of the work, for the error message
    * @throws Error if the limit is exceeded
    */
   spend(part: string, steps: number): void;
   /**
    * Counts bytes. Call it before they are allocated.
-   * @param part name of the data in these bytes, for the error message
+   * @param part - name of the data in these bytes, for the error message
    * @throws Error if the limit is exceeded
    */
   hold(part: string, bytes: number): void;

@@ -100,7 +100,7 @@ export class WorkerPool<Task, Result> {
 
   /**
    * Runs a task in a thread.
-   * @param owner owner of the task for the limit of the pool
+   * @param owner - owner of the task for the limit of the pool
    * @throws WorkerPoolError
    */
   run(task: Task, owner: string): Promise<Result> {

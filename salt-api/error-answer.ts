@@ -49,7 +49,7 @@ export function sendError(
   const { status, code, message } = toErrorAnswer(error);
   const fields = { err: error, reference: request.id, status };
   if (code === 'ERR_INTERNAL') log.error(fields, 'HTTP request failed');
-  else log.debug(fields, 'http request rejected');
+  else log.debug(fields, 'rejected an HTTP request');
   reply.code(status).header('x-request-id', request.id);
   if (status === 503) reply.header('retry-after', '1');
   // The rest of the body is not read, so the connection cannot be reused.

@@ -1,6 +1,6 @@
 // Checks the English of comments, test titles and documents: `node scripts/prose.js`. A doc comment begins
-// with a noun or a verb, a test title with its subject, and no text uses the words listed here. Exits with
-// status 1 and prints each place otherwise.
+// with a noun or a verb and separates the names of parameters by a hyphen, a test title begins with its
+// subject, and no text uses the words listed here. Exits with status 1 and prints each place otherwise.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -62,6 +62,8 @@ function checkSource(file, source) {
     if (comment.startsWith('/**') && opening !== '') {
       note(file, source, index, `doc comment begins with "${opening}"`);
     }
+    if (/@param \w+ (?!- )/.test(comment))
+      note(file, source, index, '@param needs " - " after the name');
     checkWords(file, source, index, text);
   }
   if (!file.includes('.test.')) return;

@@ -7,8 +7,8 @@ export interface CreateMasterOptions
   extends Omit<BareMasterOptions, 'leftOut' | 'storeProvider'>,
     SaltServiceOptions {
   /**
-   * Connects to the log of `saltbridge: cluster`. Default: connects to the NATS servers of the
-   * configuration.
+   * Opens the transaction log of the cluster. Default: connects to the NATS servers in
+   * `saltbridge: cluster: nats`.
    * @internal
    */
   readonly clusterLog?: (() => Promise<TransactionLog>) | undefined;

@@ -5,7 +5,7 @@ import type { MasterExtension } from '#master';
 
 /**
  * Returns the extensions. They contribute nothing if `site` and `sites` are not set.
- * @param program changes the configuration of the running master
+ * @param program - changes the configuration of the running master
  */
 export function edgeExtensions(program: SiteProgram): readonly MasterExtension[] {
   const after = ['bridge-signals', 'bridge-commands'];

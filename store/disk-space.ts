@@ -15,8 +15,8 @@ export class DiskSpaceGuard {
   #timer: NodeJS.Timeout | undefined;
 
   /**
-   * @param probe writes as much as an ordinary write needs, and removes it
-   * @param onChange called with `true` when a write fails because the disk is full, and with
+   * @param probe - writes as much as an ordinary write needs, and removes it
+   * @param onChange - called with `true` when a write fails because the disk is full, and with
    * `false` when a probe has succeeded
    */
   constructor(probe: () => Promise<unknown>, onChange: (isFull: boolean) => void) {

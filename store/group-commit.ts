@@ -48,8 +48,8 @@ export class GroupCommit {
   #waiting: Pick<PendingWrite<unknown>, 'run' | 'done' | 'failed'>[] = [];
 
   /**
-   * @param transaction runs the work in one transaction, which it rolls back if the work throws
-   * @param toError converts the error of a failed transaction to the error of its writes
+   * @param transaction - runs the work in one transaction, which it rolls back if the work throws
+   * @param toError - converts the error of a failed transaction to the error of its writes
    */
   constructor(
     transaction: (work: () => void) => Promise<unknown>,
@@ -61,7 +61,7 @@ export class GroupCommit {
 
   /**
    * Runs a write in the next transaction.
-   * @param work function that performs the write. If it throws a StoreError, it must not have
+   * @param work - function that performs the write. If it throws a StoreError, it must not have
    * written anything before
    * @throws StoreError the error of the work, or of the failed transaction
    */

@@ -52,7 +52,7 @@ function withTargetOptions(command: Command): Command {
       .option('-T, --target-type <type>', 'target type, as in Salt: list, compound, …')
       .option(
         '--facts <target>',
-        'select minions by a compound target over the facts that the centre has; excludes -t',
+        'select minions by a compound target over the facts that the centre has; not together with -t',
       ),
   );
 }

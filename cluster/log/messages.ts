@@ -4,7 +4,7 @@ import { LatestMessages, type MemberLink } from './latest-heard.ts';
 
 /**
  * Function that is called for each message.
- * @param from name of the member that sent the message
+ * @param from - name of the member that sent the message
  */
 export type MessageListener = (body: Buffer, from: string) => void;
 

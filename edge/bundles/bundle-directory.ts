@@ -67,7 +67,9 @@ export const versionsPerGeneration = 2 ** 32;
 
 /** Installed bundle. */
 export interface InstalledBundle {
-  /** Version of the centre, plus the versions of former generations. */
+  /**
+   * Version that the centre assigned, plus {@link versionsPerGeneration} for each earlier generation.
+   */
   readonly version: number;
   /** Digest of the manifest. */
   readonly sha256: string;
@@ -102,7 +104,7 @@ export class BundleDirectory {
   readonly #bundles: string;
   readonly #beforeStep: BeforeStep;
 
-  /** @param directory directory of the files of the site */
+  /** @param directory - directory of the files of the site */
   constructor(directory: string, beforeStep: BeforeStep = () => {}) {
     this.directory = directory;
     this.#bundles = path.join(directory, 'bundles');

@@ -30,7 +30,7 @@ export interface MetadataFiles {
 
 /**
  * Returns the names of the files that form the dictionary.
- * @param known versions of the root, the targets and the snapshot, in this order
+ * @param known - versions of the root, the targets and the snapshot, in this order
  */
 export function knownNames(known: readonly number[]): readonly string[] {
   return known.map((version, index) => `${version}.${knownRoles[index]}.json`);

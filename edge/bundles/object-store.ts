@@ -30,7 +30,7 @@ export class ObjectStore {
 
   /**
    * Copies a file into the store.
-   * @param maxBytes maximum size of the file
+   * @param maxBytes - maximum size of the file
    * @throws EdgeError ERR_RELEASE if the file is larger than `maxBytes`
    */
   async add(file: string, maxBytes: number): Promise<StoredObject> {

@@ -101,7 +101,7 @@ export class Releases {
     this.#options = options;
   }
 
-  /** @param onChange called after this or another member of the cluster has changed a release */
+  /** @param onChange - called after this or another member of the cluster has changed a release */
   static async open(options: ReleasesOptions, onChange: () => void): Promise<Releases> {
     const releases = new Releases(options);
     await options.rows.follow(releasePrefix, (change) => {

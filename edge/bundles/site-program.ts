@@ -6,7 +6,7 @@ import type { ReloadReport } from '#master';
 export interface SiteProgram {
   /**
    * Checks the configuration of this site together with a bundle.
-   * @param bundle directory of the bundle
+   * @param bundle - directory of the bundle
    * @returns problems that would prevent a start of the master
    */
   check(bundle: string): Promise<readonly string[]>;

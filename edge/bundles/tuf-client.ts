@@ -79,7 +79,8 @@ export class TufClient {
 
   /**
    * Updates the metadata and returns the target of a release.
-   * @param given files that the centre has sent already. The client reads others from the centre
+   * @param given - metadata files that the centre has already sent. The client fetches the other
+   * files
    * @throws EdgeError ERR_BUNDLE_SIGNATURE, ERR_BUNDLE_CENTRE, ERR_BUNDLE_OLD, ERR_BUNDLE_EXPIRED,
    * ERR_BUNDLE_CONTENT, ERR_SITE_NOT_JOINED, ERR_SITE_LINK
    */

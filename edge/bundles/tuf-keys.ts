@@ -78,7 +78,7 @@ export function encodeRoleKey({ role, centre, key }: RoleKey): string {
 
 /**
  * Decodes the text of a key file.
- * @param name name of the file, for messages
+ * @param name - name of the file, for messages
  * @throws EdgeError ERR_BUNDLE_KEYS
  */
 export function decodeRoleKey(text: string, name: string): RoleKey {

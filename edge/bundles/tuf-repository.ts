@@ -77,7 +77,7 @@ export class TufRepository {
 
   /**
    * Returns the metadata files that a site needs for an update, as one body.
-   * @param known versions of the root, the targets and the snapshot of the site, in this order
+   * @param known - versions of the root, the targets and the snapshot of the site, in this order
    * @returns the body, and the number of the known files that form its dictionary
    */
   async update(
@@ -141,8 +141,8 @@ export class TufRepository {
   }
 
   /**
-   * Returns the public online keys. The first call creates them. @param areNew whether to create
-   * new keys. New keys take effect when a new root lists them
+   * Returns the public online keys. The first call creates them.
+   * @param areNew - whether to create new keys. New keys take effect when a new root lists them
    */
   async onlineKeys(areNew = false): Promise<OnlineKeys> {
     const signers = areNew ? undefined : await this.#signers('');

@@ -24,7 +24,7 @@ export function currentBundle(stateDir: string): string {
 /**
  * Adds the options of a bundle to the configuration of a site. Returns the configuration unchanged
  * if the master is not a site, or has no bundle yet.
- * @param bundle directory of the bundle. Default: the bundle that the site uses
+ * @param bundle - directory of the bundle. Default: the bundle that the site uses
  */
 export async function withBundle(
   config: MasterConfig,
@@ -59,7 +59,7 @@ async function mistakesOfOrders(bundle: string): Promise<readonly ConfigError[]>
 
 /**
  * Switches a site back to its former bundle if the last switch is not confirmed yet.
- * @param error failure of the start with the new bundle
+ * @param error - failure of the start with the new bundle
  * @returns whether the site had a switch to revert
  */
 export async function revertBundle(stateDir: string, error: unknown): Promise<boolean> {

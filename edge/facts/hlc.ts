@@ -21,8 +21,8 @@ export class HybridClock {
   #last: HybridTime;
 
   /**
-   * @param now wall clock, in milliseconds since 1970
-   * @param floor latest time that an earlier clock returned
+   * @param now - wall clock, in milliseconds since 1970
+   * @param floor - latest time that an earlier clock returned
    */
   constructor(now: () => number, floor: HybridTime = { ms: 0, count: 0 }) {
     this.#now = now;
@@ -46,7 +46,7 @@ export class HybridClock {
 
   /**
    * Receives a time of another clock. The next time of this clock is later than the received time.
-   * @param maxAheadMs maximum difference between the received time and the wall clock, in
+   * @param maxAheadMs - maximum difference between the received time and the wall clock, in
    * milliseconds
    * @returns `false` if the received time is further ahead. The clock then does not change
    */

@@ -34,7 +34,7 @@ export const contactAges: readonly ContactAge[] = [
 
 /**
  * Returns the class of a site.
- * @param lastContactAt time of the last contact, in milliseconds since 1970
+ * @param lastContactAt - time of the last contact, in milliseconds since 1970
  */
 export function contactAgeOf(lastContactAt: number | undefined, now: number): ContactAge {
   if (lastContactAt === undefined) return 'never';

@@ -110,7 +110,7 @@ export class SiteIdentityFile {
   readonly #beforeStep: BeforeStep;
   readonly #mutex = new Mutex();
 
-  /** @param directory directory of the files of the site */
+  /** @param directory - directory of the files of the site */
   constructor(directory: string, beforeStep: BeforeStep = () => {}) {
     this.#directory = directory;
     this.#beforeStep = beforeStep;

@@ -123,7 +123,7 @@ export class SiteRegistry {
     this.#key = key;
   }
 
-  /** @param key online key of the centre */
+  /** @param key - online key of the centre */
   static async open(
     host: Pick<ExtensionHost, 'now' | 'shared'>,
     key: KeyObject,
@@ -182,7 +182,7 @@ export class SiteRegistry {
   /**
    * Stores the key of a site that presents a valid ticket. The proof shows that the site has the
    * private key. The site may repeat the same request.
-   * @param proof signature of the ticket, made with the private key of the site
+   * @param proof - signature of the ticket, made with the private key of the site
    * @returns the name of the site
    * @throws EdgeError ERR_SITE_TICKET
    */
@@ -219,7 +219,7 @@ export class SiteRegistry {
   /**
    * Checks that a site may connect. If the site uses the key that it has offered, this key replaces
    * the former key.
-   * @param prove whether a public key verifies the signature of the handshake
+   * @param prove - whether a public key verifies the signature of the handshake
    * @throws EdgeError ERR_SITE_REFUSED
    */
   async authenticate(name: string, prove: (key: Uint8Array) => boolean): Promise<void> {
@@ -282,8 +282,8 @@ export class SiteRegistry {
   /**
    * Imports a site of another centre. The site may connect with its key from now on. A name that
    * this centre already uses is refused.
-   * @param from id of the other centre
-   * @param isOwn whether the list is from an earlier or later state of this centre. A joined site
+   * @param from - id of the other centre
+   * @param isOwn - whether the list is from an earlier or later state of this centre. A joined site
    * then gets the keys in the list
    */
   async import(from: string, exported: ExportedSite, isOwn: boolean): Promise<ImportedSite> {

@@ -172,7 +172,7 @@ export class CentreConnections implements CentreLinks {
           this.#options.logger.error({ err: error }, 'handshake with a site failed');
         } else if (error.code !== 'ERR_SITE_LINK') {
           this.noteRefused(address);
-          this.#options.logger.warn({ address, err: error }, 'connection of a site refused');
+          this.#options.logger.warn({ address, err: error }, 'rejected the connection of a site');
         }
         const isRefused = error instanceof EdgeError && error.code === 'ERR_SITE_REFUSED';
         connection.close(isRefused ? closeCodes.refused : closeCodes.malformed);
@@ -261,7 +261,7 @@ export class CentreConnections implements CentreLinks {
           for (const listener of this.#endListeners) listener(site);
           this.#noteContacts([[site, connection]]);
         }
-        logger.info({ site, reason: reason.message }, 'connection of a site ended');
+        logger.info({ site, reason: reason.message }, 'the connection of a site has ended');
       },
       onUnexpected: (error, name) =>
         logger.error({ err: error, site, name }, 'the request of a site failed'),

@@ -5,7 +5,7 @@ export const edgePath = '/site/v1';
 
 /**
  * Returns the address of the edge routes, without a slash at its end.
- * @param centre address of the centre's HTTP API
+ * @param centre - address of the centre's HTTP API
  */
 export function edgeAddress(centre: string): string {
   return `${centre.replace(/\/+$/, '')}${edgePath}`;

@@ -35,7 +35,7 @@ export class LinkHandlers<From> {
   readonly #sender: 'site' | 'centre';
   readonly #rows = new Map<string, HandledMessage<From>>();
 
-  /** @param sender side that sends the requests */
+  /** @param sender - side that sends the requests */
   constructor(sender: 'site' | 'centre') {
     this.#sender = sender;
   }

@@ -97,8 +97,8 @@ export interface SiteLink extends LinkCaller {
   reconnect(): void;
   /**
    * Reads a part of a bundle with an HTTP GET.
-   * @param path the path below `/site/v1` at the centre, such as `/packs/<id>/0`
-   * @param maxBytes maximum size. If the response is larger, the stream fails with
+   * @param path - the path below `/site/v1` at the centre, such as `/packs/<id>/0`
+   * @param maxBytes - maximum size. If the response is larger, the stream fails with
    * ERR_BUNDLE_CONTENT
    * @throws EdgeError ERR_SITE_LINK
    */

@@ -45,8 +45,8 @@ export class RetryDelay {
 
   /**
    * Counts a failed attempt.
-   * @param wasAccepted whether the centre had accepted the site
-   * @param error reason of the failure, or `undefined` if the connection ended
+   * @param wasAccepted - whether the centre had accepted the site
+   * @param error - reason of the failure, or `undefined` if the connection ended
    */
   fail(wasAccepted: boolean, error: unknown): void {
     const failures = this.#failures + 1;

@@ -280,7 +280,7 @@ export class SiteConnection implements SiteLink {
           if (this.#peer === peer) {
             this.#lastContactAt = Math.round(now() - peer.silentMs);
             this.#peer = undefined;
-            logger.info({ reason: reason.message }, 'connection to the centre ended');
+            logger.info({ reason: reason.message }, 'the connection to the centre has ended');
             this.#tell();
           }
           resolve(reason);

@@ -31,15 +31,15 @@ export class StallWatch {
   #quietSince = 0;
   #ping: { readonly at: number; readonly written: number } | undefined;
 
-  /** @param roundTripMs duration of a round trip */
+  /** @param roundTripMs - duration of a round trip */
   constructor(roundTripMs: number) {
     this.#patienceMs = Math.max(patienceMs, patientRoundTrips * roundTripMs);
   }
 
   /**
    * Returns what the site must do now. Call it each second.
-   * @param now time in milliseconds since an arbitrary start
-   * @param isWaiting whether requests are unanswered
+   * @param now - time in milliseconds since an arbitrary start
+   * @param isWaiting - whether requests are unanswered
    */
   check(
     now: number,

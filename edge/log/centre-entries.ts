@@ -98,8 +98,8 @@ export function openEntries({ host, ingest }: CentreContext): CentrePartContribu
 }
 
 /**
- * Returns the writes that store an entry, and delete the oldest entry if the maximum number is
- * exceeded.
+ * Returns the writes that store an entry. If the maximum number is exceeded, they also delete the
+ * oldest entry.
  */
 function storing(
   { now }: Pick<ExtensionHost, 'now'>,

@@ -210,7 +210,7 @@ export class DurableLog implements SiteLog {
 
   /**
    * Removes the entries that the centre has stored.
-   * @param sequence sequence of the last stored entry
+   * @param sequence - sequence of the last stored entry
    */
   async acknowledge(name: LogClass, sequence: number): Promise<void> {
     await this.#mutex.run(async () => {

@@ -219,7 +219,7 @@ export class Ingest implements LogIngest {
     if (refused.length > 0) {
       this.#host.logger.warn(
         { site, class: name, refused },
-        'entries in the log of a site were refused',
+        'rejected entries in the log of a site',
       );
     }
     return { sequence: position.sequence, refused };

@@ -128,13 +128,13 @@ export class ApprovedPlans {
     if (this.#running.has(name)) {
       logger.warn(
         { plan: name, cause },
-        'approved plan not started: its previous run has not ended',
+        'did not start an approved plan: its previous run has not ended',
       );
       return;
     }
     if (!this.#clock.isValid) {
       const reason = 'the centre has been unreachable for longer than valid_offline';
-      logger.warn({ plan: name, cause, reason }, 'approved plan not started');
+      logger.warn({ plan: name, cause, reason }, 'did not start an approved plan');
       return;
     }
     const run = this.#run(name, plan, cause)

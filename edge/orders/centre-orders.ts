@@ -177,7 +177,7 @@ export class CentreOrders {
     for (const site of sites) this.#enqueue(site, id);
     this.#host.logger.info(
       { order: id, kind: work.kind, by: row.by, sites: sites.length },
-      'order issued',
+      'issued an order',
     );
     return this.#infoOf(id, row, await this.#siteRows(id));
   }

@@ -106,7 +106,7 @@ export function subjectOfOrder({ by }: Pick<Order, 'by'>): UserSubject {
 
 /**
  * Writes and signs an order.
- * @param sign signs bytes with the online key of the centre
+ * @param sign - signs bytes with the online key of the centre
  * @throws EdgeError ERR_ORDER_INVALID if the order is too long
  */
 export function writeOrder(order: Order, sign: (bytes: Uint8Array) => Uint8Array): string {
@@ -123,7 +123,7 @@ export function writeOrder(order: Order, sign: (bytes: Uint8Array) => Uint8Array
 /**
  * Reads an order, and verifies its signature and its site. Does not check whether the order has
  * expired.
- * @param centreKey public online key of the centre
+ * @param centreKey - public online key of the centre
  * @throws EdgeError ERR_ORDER_INVALID
  */
 export function readOrder(text: string, centreKey: Uint8Array, site: string): Order {

@@ -50,8 +50,8 @@ function denied(reason: string): EdgeError {
 
 /**
  * Runs an order until it ends. After a restart, another call with the same order continues the run.
- * @param jid id of the job, used only if the `kind` of the order is `job`
- * @param maxTicketSeconds maximum lifetime of the ticket of an enrolment, in seconds
+ * @param jid - id of the job, used only if the `kind` of the order is `job`
+ * @param maxTicketSeconds - maximum lifetime of the ticket of an enrolment, in seconds
  * @throws the errors of the master and of the bridge
  */
 export function runOrder(
@@ -180,7 +180,7 @@ class ResultCounts {
   readonly #unaddressed = new Set<string>();
   readonly #failures: { minion: string; reason: string }[] = [];
 
-  /** @param reason reason of a failure; `undefined`: the minion succeeded */
+  /** @param reason - reason of a failure; `undefined`: the minion succeeded */
   add(minion: string, reason: string | undefined): void {
     if (reason === undefined) this.#succeeded += 1;
     else {
@@ -209,7 +209,7 @@ class ResultCounts {
     }
   }
 
-  /** @param failure reason why the whole order failed */
+  /** @param failure - reason why the whole order failed */
   result(jids: readonly string[], failure?: string): OrderResult {
     const all = this.#succeeded + this.#failed + this.#silent;
     const isDone =

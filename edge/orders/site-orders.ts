@@ -181,7 +181,10 @@ class SiteOrders {
     await this.#store(order, { ...row, isReported: true });
     this.#ended += 1;
     const { state, succeeded, failed, silent } = result;
-    this.#host.logger.info({ order: order.id, state, succeeded, failed, silent }, 'order ended');
+    this.#host.logger.info(
+      { order: order.id, state, succeeded, failed, silent },
+      'an order has ended',
+    );
   }
 
   async #store({ id }: Order, row: ReceivedOrderRow): Promise<void> {

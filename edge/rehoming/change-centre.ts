@@ -26,7 +26,7 @@ export interface NextTrust {
 /**
  * Returns the root that the site trusts after the change. If the next centre is the present one at
  * another address, the site never returns to an earlier root.
- * @param trusted root that the site trusts now
+ * @param trusted - root that the site trusts now
  */
 export async function nextTrust(trusted: Uint8Array, { to }: Statement): Promise<NextTrust> {
   const stated = Buffer.from(to.root, 'base64');

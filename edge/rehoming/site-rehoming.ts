@@ -92,7 +92,7 @@ class SiteRehoming {
       );
       this.#audit('site.statement', statement, 'done');
     } catch (error) {
-      this.#host.logger.warn({ err: error }, 'statement about the next centre refused');
+      this.#host.logger.warn({ err: error }, 'rejected a statement about the next centre');
       throw error;
     }
     this.#notify();

@@ -10,8 +10,9 @@ import type { OwnerLogin } from './stacks.ts';
 
 /** Result of a deployment of a stack. */
 export interface StackResult extends Pick<Deployment, 'id' | 'resource' | 'signal'> {
-  /** Id of the stack's registration, and its login if it has one. */
+  /** Id of the stack's registration. */
   readonly stack: string;
+  /** Login of the stack's registration, if it has one. */
   readonly login: OwnerLogin | undefined;
   readonly serverId: string;
   readonly minion: string;

@@ -185,7 +185,7 @@ export async function openEnrolment(
           transitions.takeOver().catch((error: unknown) => {
             log.error(
               { err: error },
-              'a cluster member has failed; this member could not complete its enrolment changes',
+              'cannot complete the enrolment changes of a failed cluster member',
             );
           });
         });

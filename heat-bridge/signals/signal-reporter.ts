@@ -95,7 +95,7 @@ export class SignalReporter {
   refused(minion: string, handle: string, refusal: SignalRefusal): void {
     const reason = refusalTexts[refusal];
     this.#fire(signalTags.refused, { id: minion, handle, reason });
-    this.#log.warn({ minion, handle, code: refusal, reason }, 'signal rejected');
+    this.#log.warn({ minion, handle, code: refusal, reason }, 'rejected a signal');
   }
 
   /** Reports that an event of a minion is unreadable. Heat receives a failure for it. */

@@ -80,7 +80,7 @@ export interface ClusterApi {
   status(): Promise<ClusterStatus | null>;
   /**
    * Creates a single-use join ticket.
-   * @param request `seconds`: validity of the ticket. Default: 3600
+   * @param request - `seconds`: validity of the ticket. Default: 3600
    * @throws MasterError ERR_NOT_SERVED if the master belongs to no cluster
    */
   ticket(request?: { readonly seconds?: number }): Promise<ClusterTicket>;
@@ -93,7 +93,7 @@ export interface ClusterApi {
    * Prepares this member for a restart. The member hands its cluster duties to other members, and
    * rejects new jobs and calls with ERR_MASTER_DRAINING. It still serves minions and the jobs of
    * other members. Resolves when the running calls have ended.
-   * @param request `seconds`: time that running calls have to end. Default: 300
+   * @param request - `seconds`: time that running calls have to end. Default: 300
    * @throws MasterError ERR_NOT_SERVED
    */
   drain(request?: { readonly seconds?: number }): Promise<DrainedMember>;

@@ -11,7 +11,7 @@ export interface NamedCommands {
   /**
    * Calls a command and waits until it has ended. The rules must permit the caller. A failure is
    * reported as the outcome of the result.
-   * @param deadline aborts the waiting, but not the command
+   * @param deadline - aborts the waiting, but not the command
    */
   run(call: NamedCall, deadline: AbortSignal): Promise<ReactionResult>;
 }

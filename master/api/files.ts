@@ -11,9 +11,9 @@ export interface FileServerBackend {
   envs(): readonly string[];
   /**
    * Returns one file.
-   * @param path relative path with `/` as separator; no component is empty, `.` or `..`, and none
+   * @param path - relative path with `/` as separator; no component is empty, `.` or `..`, and none
    * contains NUL
-   * @param saltenv environment as the minion sent it, not validated
+   * @param saltenv - environment as the minion sent it, not validated
    * @returns `undefined` if the path does not exist or is not a file
    */
   find(path: string, saltenv: string): Promise<FoundFile | undefined>;
@@ -25,7 +25,7 @@ export interface FileServerBackend {
   /**
    * Rebuilds the lists after changes that the backend did not notice. Backends whose lists are
    * always current omit this method.
-   * @param saltenvs environments to rebuild. Default: all environments with stored lists
+   * @param saltenvs - environments to rebuild. Default: all environments with stored lists
    * @returns the environments whose lists were rebuilt
    */
   refresh?(saltenvs?: readonly string[]): Promise<readonly string[]>;

@@ -190,7 +190,7 @@ interface CreatedKey {
 export interface KeysApi {
   /**
    * Returns the keys, optionally only those in one state.
-   * @param request `state`: the state to return. Default: all
+   * @param request - `state`: the state to return. Default: all
    */
   list(request?: { readonly state?: KeyState }): Promise<readonly KeyInfo[]>;
   local(): Promise<readonly LocalKeyInfo[]>;
@@ -437,7 +437,7 @@ export interface PillarApi {
   show(question: PillarQuestion): Promise<FactMap>;
   /**
    * Returns a value of a pillar and the files that it comes from.
-   * @param question `key`: keys separated by `:`. Default: the whole pillar
+   * @param question - `key`: keys separated by `:`. Default: the whole pillar
    * @throws MasterError ERR_NOT_SERVED if a program, instead of files, supplies the pillar
    */
   explain(question: PillarQuestion & { readonly key?: string }): Promise<PillarExplanation>;
@@ -467,7 +467,7 @@ interface FunctionsApi {
   start(call: FunctionCall): Promise<StartedCall>;
   /**
    * Returns the documentation of the functions, by name.
-   * @param prefix name of a module or a function. Default: all functions
+   * @param prefix - name of a module or a function. Default: all functions
    */
   docs(prefix?: string): Promise<Readonly<Record<string, string>>>;
 }
@@ -478,7 +478,7 @@ export interface StoreApi {
    * Creates a consistent backup of the store while the master runs. The backup is a file (mode
    * 0600). The file appears when the backup is complete. It contains neither the seal key nor the
    * PKI directory.
-   * @param target absolute path in the file system of the master's process: a new file, or an
+   * @param target - absolute path in the file system of the master's process: a new file, or an
    * existing directory, in which the file is named after the current time
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL; MasterError ERR_ARGS
    */
@@ -502,7 +502,7 @@ export interface UserApi {
   /**
    * Returns whether the user may run a function without arguments, or read events of a tag. The
    * check has no effect and is not audited.
-   * @param name name of the function, or the tag
+   * @param name - name of the function, or the tag
    * @throws AuthenticationError ERR_EAUTH_TOKEN
    */
   permits(action: 'runner' | 'wheel' | 'subscribe', name: string): Promise<boolean>;
@@ -516,7 +516,7 @@ export interface UserApi {
   /**
    * Resolves if the user has full rights: they may publish any job to any minion, and call every
    * runner and wheel function, without conditions. Both outcomes are audited.
-   * @param what purpose of the check, for the audit log
+   * @param what - purpose of the check, for the audit log
    * @returns the user, for later audit records
    * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
    * @internal

@@ -79,7 +79,7 @@ export class ArgumentReader {
   readonly #scheduler: StepScheduler;
   readonly #pool: WorkerPool<TextTask, TextAnswer>;
 
-  /** @param maxValues maximum number of values in one text */
+  /** @param maxValues - maximum number of values in one text */
   constructor(maxValues: number, scheduler: StepScheduler = new StepScheduler()) {
     this.#maxValues = maxValues;
     this.#scheduler = scheduler;
@@ -89,8 +89,8 @@ export class ArgumentReader {
 
   /**
    * Reads arguments as typed on a command line.
-   * @param owner owner of the texts for the limit of threads
-   * @param noParse names of keyword arguments. Their values stay text
+   * @param owner - owner of the texts for the limit of threads
+   * @param noParse - names of keyword arguments. Their values stay text
    */
   async readWords(
     owner: string,

@@ -49,8 +49,8 @@ const jidText = /^-?\d+$/;
 
 /**
  * Separates keyword arguments (`name=value`) from positional arguments, and parses all values.
- * @param inputs arguments as typed
- * @param noParse names of keyword arguments. Their values are not parsed
+ * @param inputs - arguments as typed
+ * @param noParse - names of keyword arguments. Their values are not parsed
  */
 export function parseArguments(
   inputs: readonly string[],
@@ -162,7 +162,7 @@ type FloatForm = 'exact' | 'mark' | 'raw';
 /**
  * Converts a value to marked JSON: a map with a key such as `$bytes` represents a type that JSON
  * lacks. Also accepts an object with values as members.
- * @param floats form of floats without a fraction. Default: `raw`; only `writeJson` can write it
+ * @param floats - form of floats without a fraction. Default: `raw`; only `writeJson` can write it
  */
 export function toJson(value: WireValue | object, floats: FloatForm = 'raw'): JsonValue {
   if (typeof value === 'number') return numberToJson(value);

@@ -8,7 +8,7 @@ import { type Document, isCollection, isScalar, type Node, Scalar, visit } from 
 
 /**
  * Whether libyaml would reject this document.
- * @param text source of the document
+ * @param text - source of the document
  */
 export function isBeyondLibyaml(document: Document.Parsed, text: string): boolean {
   let isRefused = false;

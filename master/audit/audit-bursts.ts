@@ -51,9 +51,9 @@ export class AuditBursts {
 
   /**
    * Records an entry.
-   * @param source origin of the entry. Each source has its own limit, so that one source cannot
+   * @param source - origin of the entry. Each source has its own limit, so that one source cannot
    * suppress the entries of others
-   * @param key identifier of the entry. Entries with the same identifier are counted together.
+   * @param key - identifier of the entry. Entries with the same identifier are counted together.
    * Default: the entry as text
    * @returns `true` if the entry was appended, `false` if it was only counted
    */

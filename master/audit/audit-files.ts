@@ -57,7 +57,7 @@ const lineFeed = 0x0a;
 
 /**
  * Yields the lines of a file. Only a line feed ends a line.
- * @param start offset of the first byte. Default: 0
+ * @param start - offset of the first byte. Default: 0
  */
 export async function* linesOf(file: string, start = 0): AsyncGenerator<FileLine, void, void> {
   let rest: Buffer[] = [];
@@ -94,7 +94,7 @@ const headRow: RowCodec<StoredHead> = defineRow({
 
 /**
  * Reads the stored head of a log.
- * @param prefix prefix of the keys of a cluster member
+ * @param prefix - prefix of the keys of a cluster member
  * @returns `undefined` if the store contains no head
  */
 export async function readHead(
@@ -111,7 +111,7 @@ export async function writeHead(store: Store, head: StoredHead): Promise<void> {
 
 /**
  * Returns the requester for an audit record.
- * @param user name that a client of the local interface states. It is not verified
+ * @param user - name that a client of the local interface states. It is not verified
  */
 export function auditOf(by: AuditRequester | undefined, user: string): AuditRequester {
   return by ?? { who: { kind: 'local', name: user }, rule: 'local-interface' };

@@ -84,7 +84,7 @@ function auditedMethod(
  * Wraps an interface. Each method writes the audit record that its table entry defines. A method
  * stays unchanged if another module writes its record. The wrapped methods accept the requester as
  * an additional last argument.
- * @param by requester of calls without that argument. Default: the local interface
+ * @param by - requester of calls without that argument. Default: the local interface
  */
 export function audited<T extends object>(
   rows: RpcTable,

@@ -34,7 +34,7 @@ export class LoginAudit {
 
   /**
    * Records a failed log-in. The name is omitted, because users sometimes type passwords there.
-   * @param eauth name of the backend, or `undefined` if the requested backend is not configured
+   * @param eauth - name of the backend, or `undefined` if the requested backend is not configured
    */
   failed(eauth: string | undefined, source: string): void {
     const who: AuditActor = { kind: 'user', name: '', ...(eauth === undefined ? {} : { eauth }) };
@@ -46,7 +46,7 @@ export class LoginAudit {
 
   /**
    * Records tokens that an operator revoked.
-   * @param by requester of the revocation. Default: the local interface
+   * @param by - requester of the revocation. Default: the local interface
    */
   revoked(tokens: readonly AuditedToken[], by?: AuditRequester): void {
     for (const { id, user, eauth } of tokens) {

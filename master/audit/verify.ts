@@ -60,8 +60,8 @@ export interface ExpectedLog extends AuditHead {
 
 /**
  * Verifies a log from its first line to its last.
- * @param files paths of the files, oldest first
- * @param expected expected end of the log. Without it, missing records at the end cannot be
+ * @param files - paths of the files, oldest first
+ * @param expected - expected end of the log. Without it, missing records at the end cannot be
  * detected
  */
 export async function verifyAudit(
@@ -81,7 +81,7 @@ interface ClusterAuditReport {
 /**
  * Verifies the logs of the members of a cluster, and compares each log with the hashes that the
  * other members recorded.
- * @param logs paths of the files by member name, oldest first
+ * @param logs - paths of the files by member name, oldest first
  */
 async function verifyClusterAudit(
   logs: ReadonlyMap<string, readonly string[]>,
@@ -208,7 +208,7 @@ class Verifier {
 
 /**
  * Verifies copies of the members' audit directories, as {@link verifyClusterAudit} does.
- * @param directory directory with one subdirectory per member, which has the name of the member
+ * @param directory - directory with one subdirectory per member, which has the name of the member
  */
 export async function verifyCopiedLogs(directory: string): Promise<ClusterAuditReport> {
   const found = await readdir(directory, { withFileTypes: true });
@@ -220,7 +220,7 @@ export async function verifyCopiedLogs(directory: string): Promise<ClusterAuditR
 
 /**
  * Verifies the log of a master.
- * @param expected end of the log that the running master reports, or `null` if it is unknown.
+ * @param expected - end of the log that the running master reports, or `null` if it is unknown.
  * Default: the end that the store contains
  * @throws StoreError ERR_STORE_LOCKED if the master is running and `expected` is not given
  */

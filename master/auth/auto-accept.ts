@@ -135,7 +135,7 @@ export class AutoAccept {
   /**
    * Decides about the key of an id. Rejection has precedence over acceptance. If a file in
    * `minions_autosign` accepts the id, the file is deleted before the key is accepted.
-   * @param grains `autosign_grains` of the request. The minion chooses their values
+   * @param grains - `autosign_grains` of the request. The minion chooses their values
    */
   async decide(
     id: string,

@@ -16,7 +16,7 @@ export class KeyGenerator {
   readonly #maxBits: number;
   readonly #pool: WorkerPool<number, KeyPairText>;
 
-  /** @param maxBits `key_bits`: maximum size of a key, in bits */
+  /** @param maxBits - `key_bits`: maximum size of a key, in bits */
   constructor(maxBits: number) {
     this.#maxBits = maxBits;
     const script = new URL('./key-worker.ts', import.meta.url);
@@ -25,7 +25,7 @@ export class KeyGenerator {
 
   /**
    * Generates a key pair of a size that a caller chose.
-   * @param owner caller: see {@link keyOwner}
+   * @param owner - caller: see {@link keyOwner}
    * @throws MasterError ERR_ARGS for a size above `key_bits`; errors of {@link generate}
    */
   async generateFor(owner: string, bits: number): Promise<KeyPairText> {

@@ -182,7 +182,7 @@ export class KeyStore {
   /**
    * Stores a pending key for an id that has no key. If the same key is already pending, nothing
    * changes.
-   * @param address address that sent the key, for the limit per address
+   * @param address - address that sent the key, for the limit per address
    * @returns `false` if the limit of pending keys is reached. The key was then not stored
    * @throws KeyError ERR_KEY_ID, ERR_KEY_STATE if the id has another key, ERR_PKI_DIR
    */

@@ -49,7 +49,7 @@ export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
   });
   /**
    * Performs an operation on the matching keys.
-   * @param own default states of the operation
+   * @param own - default states of the operation
    * @throws KeyError ERR_KEY_FINGERPRINT
    */
   const change = async (

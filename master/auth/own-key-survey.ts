@@ -57,7 +57,7 @@ async function signatureFault(config: MasterConfig): Promise<OwnKeyFault | undef
 
 /**
  * Returns the fault of a pair in `pki_dir`, or `undefined` if it is valid.
- * @param name file name without extension
+ * @param name - file name without extension
  */
 async function pairFault(
   pkiDir: string,

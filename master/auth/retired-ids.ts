@@ -61,8 +61,8 @@ export class RetiredIds {
 
   /**
    * Hides all jobs that were published to an id so far. Durable when the promise resolves.
-   * @param jid first unused job id
-   * @param span period for which the record is needed: until the hidden jobs have expired
+   * @param jid - first unused job id
+   * @param span - period for which the record is needed: until the hidden jobs have expired
    */
   async note(id: string, jid: string, { now, expiresAt }: Span): Promise<void> {
     for (const [known, end] of this.#ends) if (end.expiresAt <= now) this.#ends.delete(known);

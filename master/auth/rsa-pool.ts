@@ -170,7 +170,7 @@ export class RsaPool {
 
   /**
    * Runs one task on a thread. Owners take turns.
-   * @param owner minion, or `addressOwner` of a peer that has not proven an id
+   * @param owner - minion, or `addressOwner` of a peer that has not proven an id
    * @throws MasterError ERR_RSA_OVERLOAD if the queue is full, ERR_MASTER_STOPPED after close
    */
   run<T extends RsaTask>(task: T, owner: string): Promise<RsaResult<T>> {

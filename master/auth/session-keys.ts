@@ -55,7 +55,7 @@ export class RecentKeys {
   readonly #kept = new Map<string, Kept>();
   readonly #now: () => number;
 
-  /** @param now returns the time of a monotonic clock, in milliseconds */
+  /** @param now - returns the time of a monotonic clock, in milliseconds */
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
@@ -618,7 +618,7 @@ export class LastRequests {
 
   /**
    * Records a request.
-   * @param at time in milliseconds since 1970
+   * @param at - time in milliseconds since 1970
    */
   note(minionId: string, at: number, { address, transport }: RequestSource): void {
     const known = this.#heard.get(minionId);

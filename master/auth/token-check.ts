@@ -19,7 +19,7 @@ export class TokenCheck {
    */
   readonly #underWay = new Map<string, Promise<boolean>>();
 
-  /** @param verify RSA check, off the main thread */
+  /** @param verify - RSA check, off the main thread */
   constructor(verify: (pem: string, token: Uint8Array, owner: string) => Promise<boolean>) {
     this.#verify = verify;
   }
@@ -34,8 +34,8 @@ export class TokenCheck {
 
   /**
    * Whether a token is valid.
-   * @param pem accepted key of the minion
-   * @param address address of the sender. The sender is not authenticated yet
+   * @param pem - accepted key of the minion
+   * @param address - address of the sender. The sender is not authenticated yet
    */
   async isGenuine(pem: string, token: Uint8Array, address: string): Promise<boolean> {
     if (this.isRemembered(pem, token)) return true;

@@ -63,8 +63,8 @@ export class VersionPins {
 
   /**
    * Opens the stored pins.
-   * @param minimumAuthVersion `minimum_auth_version`: `auto` pins versions; a number is the minimum
-   * for all ids
+   * @param minimumAuthVersion - `minimum_auth_version`: `auto` pins versions; a number is the
+   * minimum for all ids
    */
   static async open(
     store: Store,
@@ -106,7 +106,7 @@ export class VersionPins {
   /**
    * Pins a version after a request with this version was decrypted and verified. Durable when the
    * promise resolves.
-   * @param provenAt time in milliseconds since 1970
+   * @param provenAt - time in milliseconds since 1970
    */
   async prove(id: string, version: ProtocolVersion, provenAt: number = Date.now()): Promise<void> {
     if (version <= this.of(id)) return;
@@ -150,7 +150,7 @@ export class VersionCheck {
 
   /**
    * Whether a request is permitted.
-   * @param address address of the sender
+   * @param address - address of the sender
    */
   permits(id: string, version: ProtocolVersion, address: string): boolean {
     const { pins } = this.#options;
@@ -169,7 +169,7 @@ export class VersionCheck {
       const fields = { minion: id, remote: address, version, required, provenAt };
       log.warn(
         fields,
-        'request rejected: its protocol version is lower than the minimum, or lower than an earlier version of this minion',
+        'rejected a request: its protocol version is lower than the minimum, or lower than an earlier version of this minion',
       );
     }
   }

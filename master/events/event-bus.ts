@@ -58,7 +58,7 @@ export class EventBus {
 
   /**
    * Publishes an event. Values that exceed `max_event_size` are replaced by `VALUE_TRIMMED`.
-   * @param origin source of the event. Default: the master itself
+   * @param origin - source of the event. Default: the master itself
    */
   fire(tag: string, data: WireMap, origin: 'master' | 'minion' = 'master'): void {
     if (origin === 'master') this.#ofMaster += 1;
@@ -77,7 +77,7 @@ export class EventBus {
   /**
    * Publishes an event that another cluster member has published. Subscribers with `isOwnOnly` do
    * not receive it, because the corresponding subscriber at the other member receives it.
-   * @param idThere id of the event at the other member, or `undefined` if that member stores no
+   * @param idThere - id of the event at the other member, or `undefined` if that member stores no
    * events
    */
   repeat(tag: string, data: WireMap, idThere: string | undefined): void {

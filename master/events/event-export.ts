@@ -257,7 +257,7 @@ export class EventExporter {
 
   /**
    * Returns the number of records in the next batch for a receiver.
-   * @param done sequence number of the last record that the receiver has accepted
+   * @param done - sequence number of the last record that the receiver has accepted
    */
   #batchAfter(done: number): number {
     const oldest = this.#waiting[this.#first]?.sequence ?? 0;

@@ -25,7 +25,7 @@ const clusterRunLength = 16;
 
 /**
  * Creates the identifier of a new run.
- * @param member name of the cluster member, or `undefined` outside a cluster
+ * @param member - name of the cluster member, or `undefined` outside a cluster
  */
 export function createRun(member: string | undefined): string {
   if (member === undefined) return randomBytes(6).toString('hex');

@@ -87,7 +87,7 @@ export class MissedEvents implements MasterEvent {
   readonly tag: string = eventsMissedTag;
   readonly data: WireMap;
 
-  /** @param after id of the last event that the reader had read */
+  /** @param after - id of the last event that the reader had read */
   constructor(after: string, now: number) {
     this.data = { after, _stamp: formatEventStamp(new Date(now)) };
   }
@@ -172,7 +172,7 @@ export class EventRing {
 
   /**
    * Adds an event that another member has published.
-   * @param id id of the event at the other member
+   * @param id - id of the event at the other member
    * @returns `undefined` if the id is invalid
    */
   keepOther(id: string, tag: string, data: WireMap): Repeated | undefined {

@@ -19,7 +19,7 @@ export interface BusApi extends Pick<InProcessApi['events'], 'subscribe' | 'fire
 
 /**
  * Creates the `events` interface of a master.
- * @param ring storage of recent events, or `undefined` if events are not stored
+ * @param ring - storage of recent events, or `undefined` if events are not stored
  */
 export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
   const batches: BusApi['batches'] = (request = {}, signal) => {

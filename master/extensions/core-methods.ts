@@ -11,7 +11,7 @@ const answeredBy: ReadonlyMap<string, ServiceKey<object>> = new Map<string, Serv
 
 /**
  * Returns the methods of the table. Omits method groups of extensions that are not loaded.
- * @param find looks up a service. Default: all services are available
+ * @param find - looks up a service. Default: all services are available
  */
 export function coreMethods(
   find: (key: ServiceKey<object>) => object | undefined = (key) => key,

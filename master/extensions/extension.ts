@@ -85,7 +85,7 @@ export interface ExtensionHost {
   reloadable(): ReloadableConfig;
   /**
    * Registers a check of the next `saltbridge: bridge:` section, which runs before each reload.
-   * @param prepare checks the section and returns a function that activates it. If `prepare`
+   * @param prepare - checks the section and returns a function that activates it. If `prepare`
    * throws, the whole reload is rejected
    */
   beforeReload(prepare: (bridge: MasterConfig['bridge']) => () => void): void;
@@ -120,7 +120,7 @@ export interface ExtensionHost {
   policy(): Policy;
   /**
    * Decides about a request with the policy. A denial is written to the audit log.
-   * @param policy default: the current policy
+   * @param policy - default: the current policy
    */
   decide(question: Question, policy?: Policy): Decision;
   /**

@@ -36,7 +36,7 @@ export interface HttpRoutes {
   /**
    * Handles a request for WebSocket below the prefix. It always answers the request or ends the
    * connection. Default: such requests are rejected.
-   * @param path part of the path after the prefix, such as `/link`
+   * @param path - part of the path after the prefix, such as `/link`
    */
   upgrade?(request: IncomingMessage, socket: Duplex, head: Buffer, path: string): void;
 }

@@ -41,7 +41,7 @@ function pythonNumber(text: string): string | undefined {
 /**
  * Pings the target, then runs the job on the minions that respond, at most `size` at a time. When a
  * minion is done, the job is sent to the next minion under the same jid, as in Salt 3008.
- * @param start timer function, for tests
+ * @param start - timer function, for tests
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
 export async function* runBatch(
@@ -152,7 +152,7 @@ async function gather(
  * Asks the targeted minions for their functions, selects some minions that have the requested
  * function, and runs the job on them [salt client/__init__.py cmd_subset]. Yields only the updates
  * of the requested job.
- * @param random returns a random integer from 0 up to its argument, exclusive
+ * @param random - returns a random integer from 0 up to its argument, exclusive
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */
 export async function* runSubset(

@@ -125,7 +125,7 @@ export class JobDispatcher {
   /**
    * Publishes a job to every minion that the target matches. If no minion matches, nothing is
    * published and `minions` of the job is empty.
-   * @param onReturn called for each return. It is registered before the job is sent, so that it
+   * @param onReturn - called for each return. It is registered before the job is sent, so that it
    * receives all returns
    * @throws MasterError ERR_BAD_TGT, ERR_ARGS; LimitExceeded if the user stores too many bytes
    */

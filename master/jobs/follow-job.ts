@@ -71,7 +71,7 @@ export interface MinionFacts {
   /**
    * Returns whether the minion missed a job that was published at this time, because the master had
    * restarted. The minion has not reconnected since, or reconnected too late.
-   * @param publishedAt time in milliseconds since 1970
+   * @param publishedAt - time in milliseconds since 1970
    */
   readonly isReconnecting: (minionId: string, publishedAt: number) => boolean;
 }

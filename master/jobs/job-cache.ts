@@ -88,9 +88,9 @@ export class JobCache {
   /**
    * Stores a job. It is durable when the promise resolves, so that returns never refer to an
    * unknown job.
-   * @param onReturn listener that receives all returns. A job with a listener is not evicted from
+   * @param onReturn - listener that receives all returns. A job with a listener is not evicted from
    * memory
-   * @param also store operations that are written together with the job
+   * @param also - store operations that are written together with the job
    * @throws MasterError ERR_ARGS if a member of the cluster has a job with this jid
    */
   async add(
@@ -124,10 +124,10 @@ export class JobCache {
 
   /**
    * Adds minions to an existing job. Durable when the promise resolves.
-   * @param job the existing job
-   * @param slice record with the additional minions. These are not part of the job yet, or never
+   * @param job - the existing job
+   * @param slice - record with the additional minions. These are not part of the job yet, or never
    * received it
-   * @param also store operations that are written together with the change
+   * @param also - store operations that are written together with the change
    */
   async extend(job: Job, slice: JobRecord, also: readonly Operation[] = []): Promise<void> {
     const { jid, minions } = slice;
@@ -217,7 +217,7 @@ export class JobCache {
 
   /**
    * Stores a return. Durable when the promise resolves.
-   * @param by requester. The bytes count towards its limit. Default: no limit applies
+   * @param by - requester. The bytes count towards its limit. Default: no limit applies
    * @returns `false` if a return of the minion or resource is already stored. The stored return is
    * unchanged
    */
@@ -248,7 +248,7 @@ export class JobCache {
 
   /**
    * Stores a job that a minion started itself, with its return.
-   * @param mark identifier of the request. If the minion repeats the request, no second job is
+   * @param mark - identifier of the request. If the minion repeats the request, no second job is
    * stored
    * @returns `false` if the request was already stored
    */

@@ -38,9 +38,9 @@ export class SharedNames {
   readonly #maxLists: number;
 
   /**
-   * @param maxNames maximum number of shared names. Default: 20,000, which is more than the grains
-   * and pillar of a fleet contain
-   * @param maxLists maximum number of shared lists. Default: 1000. Similar minions have the same
+   * @param maxNames - maximum number of shared names. Default: 20,000, which is more than the
+   * grains and pillar of a fleet contain
+   * @param maxLists - maximum number of shared lists. Default: 1000. Similar minions have the same
    * list of names
    */
   constructor(maxNames = 20_000, maxLists = 1000) {

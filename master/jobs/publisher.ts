@@ -37,7 +37,7 @@ export interface PublicationSlot {
   /**
    * Waits until every earlier publication was sent or released, and then passes this publication to
    * each transport.
-   * @param to recipients, and the time for which transports retain it for minions that subscribe
+   * @param to - recipients, and the time for which transports retain it for minions that subscribe
    * later
    * @throws MasterError ERR_MASTER_STOPPED
    */
@@ -90,7 +90,7 @@ export class Publisher {
 
   /**
    * Publishes a job without storing it.
-   * @param to as in {@link PublicationSlot.send}
+   * @param to - as in {@link PublicationSlot.send}
    */
   async publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
     const slot = await this.prepare(load);

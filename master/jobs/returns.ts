@@ -59,10 +59,10 @@ export class ReturnProcessor {
 
   /**
    * Processes a return.
-   * @param minionId verified id of the sender. The `id` in the load is ignored
-   * @param markOf returns an identifier of the request, for detecting a repeated request with a
+   * @param minionId - verified id of the sender. The `id` in the load is ignored
+   * @param markOf - returns an identifier of the request, for detecting a repeated request with a
    * self-started job
-   * @param bytes size of the request
+   * @param bytes - size of the request
    */
   async take(
     minionId: string,

@@ -28,7 +28,7 @@ export class SlowPatternRunner {
   readonly #budgetMs: number;
   readonly #pool: WorkerPool<readonly SlowQuestion[], boolean[][]>;
 
-  /** @param options `budgetMs`: time limit for one target, in milliseconds. Default: 250 */
+  /** @param options - `budgetMs`: time limit for one target, in milliseconds. Default: 250 */
   constructor(options: { readonly budgetMs?: number } = {}) {
     this.#budgetMs = options.budgetMs ?? slowBudgetMs;
     this.#pool = new WorkerPool(jobLimits.slowPatternThreads, {
@@ -42,7 +42,7 @@ export class SlowPatternRunner {
   /**
    * Matches the texts of each question against the pattern of the question. Returns one list of
    * results per question, in the order of its texts.
-   * @param owner minion whose request needs the results. Default: users without restrictions
+   * @param owner - minion whose request needs the results. Default: users without restrictions
    * @throws MasterError ERR_BAD_TGT if it takes too long
    */
   async run(questions: readonly SlowQuestion[], owner = ''): Promise<boolean[][]> {
@@ -96,7 +96,7 @@ export class SlowPatterns {
 
   /**
    * Tests the collected texts.
-   * @param owner minion whose request needs the results. Default: users without restrictions
+   * @param owner - minion whose request needs the results. Default: users without restrictions
    * @throws MasterError ERR_BAD_TGT if it takes too long
    */
   async settle(runner: SlowPatternRunner, owner?: string): Promise<void> {

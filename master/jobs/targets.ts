@@ -145,7 +145,7 @@ export class TargetResolver {
    * reveals anything about them. Conditions on pillar only test for equality. Patterns with
    * unlimited running time are rejected, and an undefined nodegroup has no minions. Listed names
    * are reported as missing if they have no accepted key or are outside the reach.
-   * @param budget work budget of the request that contains the target
+   * @param budget - work budget of the request that contains the target
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
   async resolveWithin(
@@ -190,7 +190,8 @@ export class TargetResolver {
 
   /**
    * Compiles a target for a user with limited rights.
-   * @param isUsable returns whether the user may use a nodegroup. Other nodegroups match no minion
+   * @param isUsable - returns whether the user may use a nodegroup. Other nodegroups match no
+   * minion
    */
   async #compileExact(
     request: TargetRequest,

@@ -216,7 +216,7 @@ export class Counter<L extends string> {
 
   /**
    * Adds one to a counter.
-   * @param values one value for each label, in the order of the labels
+   * @param values - one value for each label, in the order of the labels
    */
   add(...values: string[]): void {
     const key = values.join(' ');
@@ -239,7 +239,7 @@ export class Histogram {
   readonly #counts: number[];
   #sum = 0;
 
-  /** @param bounds upper bounds of the buckets, ascending */
+  /** @param bounds - upper bounds of the buckets, ascending */
   constructor(bounds: readonly number[]) {
     this.bounds = bounds;
     this.#counts = Array.from({ length: bounds.length + 1 }, () => 0);
@@ -297,7 +297,7 @@ export class Meter {
 
   /**
    * Counts a request.
-   * @param cmd name of a request type, `_auth` or `ping`. `unknown` for an unknown request type,
+   * @param cmd - name of a request type, `_auth` or `ping`. `unknown` for an unknown request type,
    * `unread` for a request that could not be decoded
    */
   countRequest(cmd: string, outcome: RequestOutcome): void {
@@ -306,8 +306,8 @@ export class Meter {
 
   /**
    * Records the time of a return, if it is the first or the last return of its job.
-   * @param seconds time since the job was published
-   * @param answered number of minions that returned, including this one
+   * @param seconds - time since the job was published
+   * @param answered - number of minions that returned, including this one
    */
   noteReturn(seconds: number, answered: number, minions: number): void {
     if (answered === 1) this.firstReturn.observe(seconds);

@@ -292,7 +292,7 @@ class AskedEvent implements EventResource {
   readonly #bytes: number;
   readonly #jids: ReadonlySet<string>;
 
-  /** @param jids ids of jobs published to the minion */
+  /** @param jids - ids of jobs published to the minion */
   constructor({ tag, said }: Candidate, bytes: number, jids: ReadonlySet<string>) {
     this.tag = tag;
     this.#said = said;

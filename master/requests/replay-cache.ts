@@ -97,7 +97,7 @@ export class DigestQueue {
   #count = 0;
   #isReleased = false;
 
-  /** @param maxMarks maximum number of marks. A further mark replaces the oldest */
+  /** @param maxMarks - maximum number of marks. A further mark replaces the oldest */
   constructor(pool: DigestPool, maxMarks: number) {
     this.#pool = pool;
     this.#maxMarks = maxMarks;
@@ -110,7 +110,7 @@ export class DigestQueue {
 
   /**
    * Whether the queue contains a digest.
-   * @param digest at least eight bytes
+   * @param digest - at least eight bytes
    */
   has(digest: Buffer): boolean {
     const [high, low] = [digest.readUInt32LE(0), digest.readUInt32LE(4)];
@@ -129,7 +129,7 @@ export class DigestQueue {
 
   /**
    * Adds a digest.
-   * @param expiresAt expiry time in seconds since 1970, or infinity
+   * @param expiresAt - expiry time in seconds since 1970, or infinity
    */
   add(digest: Buffer, expiresAt: number): void {
     if (this.#isReleased) return;
@@ -146,7 +146,7 @@ export class DigestQueue {
 
   /**
    * Removes expired marks, beginning with the oldest.
-   * @param now seconds since 1970
+   * @param now - seconds since 1970
    */
   removeExpired(now: number): void {
     while (this.#count > 0 && this.#firstExpiry() < now) this.#removeFirst();

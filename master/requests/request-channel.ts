@@ -352,7 +352,7 @@ export class RequestChannel {
   #refuse(reason: string, reply: WireValue, peer: Peer): Uint8Array {
     this.#options.counters.count(reason);
     this.#options.meter.countRequest('unread', 'refused');
-    this.#options.log.debug({ remote: peer.address, code: reason }, 'request rejected');
+    this.#options.log.debug({ remote: peer.address, code: reason }, 'rejected a request');
     return packWire(reply);
   }
 }

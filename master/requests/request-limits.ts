@@ -30,7 +30,7 @@ export class FileMeter {
   readonly #throttle: Throttle;
   readonly #counters: RequestCounters;
 
-  /** @param bytesPerSecond rate limit in bytes per second. 0 disables it */
+  /** @param bytesPerSecond - rate limit in bytes per second. 0 disables it */
   constructor(bytesPerSecond: number, counters: RequestCounters) {
     const perSecond = bytesPerSecond;
     const rate = { perSecond, burst: burstSeconds * bytesPerSecond };

@@ -91,7 +91,7 @@ export class CallServer {
 
   /**
    * Answers a call. Never rejects.
-   * @param admit reads the input of the call. If it rejects, the error becomes the response
+   * @param admit - reads the input of the call. If it rejects, the error becomes the response
    */
   async serve(call: Call, admit: (method: RpcMethod) => Promise<CallInput>): Promise<void> {
     const { name, response } = call;

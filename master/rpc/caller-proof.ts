@@ -64,7 +64,7 @@ export async function createCallerProof(socketPath: string): Promise<CallerProof
 /**
  * Returns the name of the account that created the proof. If there is no valid proof, returns the
  * account that owns the socket.
- * @param secret value of {@link callerHeader} in the request
+ * @param secret - value of {@link callerHeader} in the request
  */
 export async function accountOfCaller(
   socketPath: string,

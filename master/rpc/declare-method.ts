@@ -49,7 +49,7 @@ interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> {
   readonly isIdempotent?: boolean;
   /**
    * Calls the method.
-   * @param by requester for the audit log. `undefined` for the local interface
+   * @param by - requester for the audit log. `undefined` for the local interface
    */
   readonly call: (
     api: InProcessApi,

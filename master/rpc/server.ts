@@ -28,7 +28,7 @@ export class RpcServer {
   readonly #underWay = new Set<AbortController>();
   #socketPath: string | undefined;
 
-  /** @param maxEventBytes maximum size of an event, in bytes (`max_event_size`) */
+  /** @param maxEventBytes - maximum size of an event, in bytes (`max_event_size`) */
   constructor(
     options: Pick<CallServerOptions, 'api' | 'calls' | 'log' | 'methods'>,
     maxEventBytes = 1_048_576,

@@ -35,7 +35,7 @@ export type Backends = ReadonlyMap<string, LoginBackend>;
 /**
  * Creates the backends of a configuration. Backends with invalid options are omitted. The start of
  * the master has reported them.
- * @param before existing backends. A backend whose options are unchanged is reused with its state
+ * @param before - existing backends. A backend whose options are unchanged is reused with its state
  */
 export function createBackends(
   config: ReloadableConfig,

@@ -18,7 +18,7 @@ export class FailedLogins {
   readonly #attempts = new FairTable<number[]>(userLimits.failureRecords);
   readonly #ofSource: TokenBuckets;
 
-  /** @param now monotonic clock, in milliseconds */
+  /** @param now - monotonic clock, in milliseconds */
   constructor(now: () => number) {
     this.#now = now;
     this.#ofSource = new TokenBuckets(userLimits.failuresOfSource, now);

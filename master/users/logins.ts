@@ -271,7 +271,7 @@ export class Logins {
 
   /**
    * Whether a user may log in from an address.
-   * @param source address of the client. `undefined` for log-ins on this host without HTTP
+   * @param source - address of the client. `undefined` for log-ins on this host without HTTP
    */
   #mayComeFrom(source: string | undefined, user: string): boolean {
     return source === undefined || this.#isLet(user, source);

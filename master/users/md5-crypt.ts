@@ -7,7 +7,7 @@ const md5CryptForm = /^\$(apr1|1)\$([^$]{0,8})/;
 
 /**
  * Returns the MD5-crypt entry of a password.
- * @param kept stored entry. Its salt is used
+ * @param kept - stored entry. Its salt is used
  */
 export function md5Crypt(password: string, kept: string): string {
   const [, kind = '', salt = ''] = md5CryptForm.exec(kept) ?? [];

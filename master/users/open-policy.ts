@@ -74,7 +74,7 @@ function logPolicyMode({ acl }: ReloadableConfig, log: Logger): void {
 /**
  * Returns the rules of a configuration that have no effect, or another effect than they seem to
  * have. The master need not be running.
- * @param minionIds ids of accepted minions, or `undefined` if they are unknown
+ * @param minionIds - ids of accepted minions, or `undefined` if they are unknown
  */
 export function lintConfiguredPolicy(
   config: MasterConfig,

@@ -17,7 +17,7 @@ export class OwnJobs {
 
   /**
    * Records a job of a user. Call it before the first event of the job.
-   * @param jid id of the job. Default: a new id
+   * @param jid - id of the job. Default: a new id
    * @returns the id of the job
    */
   begin(subject: UserSubject, jid: string = this.#nextJid()): string {

@@ -12,7 +12,7 @@ const absent = 'pam is not available: the program pamtester is not installed; in
 
 /**
  * Creates the backend.
- * @param service name of the PAM service. It cannot be chosen by the log-in [THREATS C-14]
+ * @param service - name of the PAM service. It cannot be chosen by the log-in [THREATS C-14]
  */
 export function createPamBackend(service: string): LoginBackend {
   return {

@@ -29,7 +29,7 @@ function isBcrypt(kept: string): boolean {
 
 /**
  * Compares a password with a bcrypt entry.
- * @param kept stored entry. {@link isBcrypt} must return true for it
+ * @param kept - stored entry. {@link isBcrypt} must return true for it
  */
 async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
   const script = new URL('./bcrypt-worker.ts', import.meta.url);

@@ -47,7 +47,7 @@ export class PolicyGate {
   /**
    * Whether a request must be read completely. This is the case if a rule may permit the request,
    * or if learning mode records it.
-   * @param functions names of the requested functions. Default: any functions
+   * @param functions - names of the requested functions. Default: any functions
    */
   mayPermit(subject: MinionSubject, action: RuleAction, functions?: readonly string[]): boolean {
     const { policy, config } = this.#options;
@@ -64,9 +64,9 @@ export class PolicyGate {
   }
 
   /**
-   * In learning mode, returns all minions for which no rule denies the request. The target is first
-   * evaluated on these minions, so that all its minions are recorded. Outside learning mode,
-   * returns `undefined`.
+   * In learning mode, returns all minions for which no rule denies the request. The caller evaluates
+   * the target on them before it applies the policy, so that learning records each minion that the
+   * target matches. Outside learning mode, returns `undefined`.
    */
   reachToLearn(question: MinionReachQuestion): Reach | undefined {
     if (this.#options.config.current.acl.mode !== 'learn') return undefined;

@@ -15,7 +15,7 @@ const roundsATurn = 2000;
 
 /**
  * Returns the SHA-crypt entry of a password.
- * @param kept stored entry. Its salt is used
+ * @param kept - stored entry. Its salt is used
  */
 export async function shaCrypt(password: string, kept: string): Promise<string> {
   const [, kind = '', given, salt = ''] = shaCryptForm.exec(kept) ?? [];

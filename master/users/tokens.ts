@@ -96,7 +96,7 @@ export class TokenTable {
 
   /**
    * Opens the table and loads the stored tokens.
-   * @param cluster the cluster of this master. Its members share the tokens. Default: the master
+   * @param cluster - the cluster of this master. Its members share the tokens. Default: the master
    * has no cluster
    */
   static async open(

@@ -21,7 +21,7 @@ import { hasFullRights, type UserApiDeps, type UserSession } from './user-sessio
 
 /**
  * Creates the master's interface for one user. The policy is evaluated at each call.
- * @param open opens the user's session. It is called for each call of the interface
+ * @param open - opens the user's session. It is called for each call of the interface
  * @throws AuthenticationError
  */
 export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSession>): UserApi {

@@ -171,7 +171,7 @@ export class UserGate {
     const { effect, rule, reason } = decide(question, policy);
     if (effect === 'deny') this.#refuse(question.subject, question.action, { fun }, reason, rule);
     const { name: user } = question.subject as UserSubject; // only users are subjects here
-    this.#parts.log.info({ user, fun, rule }, 'request of a user permitted');
+    this.#parts.log.info({ user, fun, rule }, 'permitted a request of a user');
     return rule;
   }
 

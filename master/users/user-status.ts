@@ -18,7 +18,7 @@ const standingTimeoutMs = 10_000;
 export class UserStatusChecks {
   readonly #answers: RecentAnswers<Standing>;
 
-  /** @param monotonic returns the time of a monotonic clock, in milliseconds */
+  /** @param monotonic - returns the time of a monotonic clock, in milliseconds */
   constructor(monotonic: () => number) {
     this.#answers = new RecentAnswers({ limit: userLimits.userStatus, maxAgeMs, monotonic });
   }

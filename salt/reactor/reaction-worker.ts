@@ -110,7 +110,7 @@ export class ReactionWorker {
     const { queue, reports, log } = this.#options;
     await queue.end(jid, outcome, reason);
     if (outcome !== 'denied') reports.count(outcome);
-    log.info({ reaction, jid, outcome, reason }, 'reaction ended');
+    log.info({ reaction, jid, outcome, reason }, 'a reaction has ended');
   }
 
   /**

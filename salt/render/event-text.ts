@@ -59,7 +59,7 @@ export class EventText {
 /** Matches texts that have no special meaning in YAML at any position. */
 const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;
 
-/** Texts of the operator's files, which do not get a mark. */
+/** Origins of the texts that a template outputs. Only texts of the event get a mark. */
 export interface Origins {
   readonly event: WireValue;
   /** Returns the texts of the files read so far. */
@@ -68,7 +68,10 @@ export interface Origins {
   readonly marksWords: boolean;
 }
 
-/** Prints the values that a template outputs, with marks in place of texts of the event. */
+/**
+ * Prints the values that a template outputs. A mark replaces each text that comes from the event,
+ * so that the text cannot change the meaning of the YAML.
+ */
 export class EventPrinter {
   readonly #texts: string[] = [];
   readonly #origins: Origins;

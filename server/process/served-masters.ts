@@ -35,11 +35,11 @@ async function reloadMaster(server: MasterServer, log: MasterLog): Promise<void>
   try {
     const { applied, needRestart, certificates } = await server.reload();
     log.setLevels(server.master.config);
-    logger.info({ applied, certificates }, 'configuration reloaded');
+    logger.info({ applied, certificates }, 'reloaded the configuration');
     if (needRestart.length > 0)
       logger.warn(
         { needRestart },
-        'configuration reloaded, but some changed options take effect after a restart only',
+        'reloaded the configuration, but some changed options take effect after a restart only',
       );
   } catch (error) {
     logger.error(
@@ -67,7 +67,7 @@ export async function reloadProcess(
     if (!isDeepStrictEqual(config.tenants, started.config.tenants)) {
       log.logger.warn(
         { needRestart: ['tenants'] },
-        'configuration reloaded, but some changed options take effect after a restart only',
+        'reloaded the configuration, but some changed options take effect after a restart only',
       );
     }
   } catch (error) {

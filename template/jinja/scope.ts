@@ -7,7 +7,7 @@
 /** Source of a name's initial value. */
 export type NameSource = 'parameter' | 'resolve' | 'alias' | 'undefined';
 
-/** Names of one part of a template. The parent is the enclosing part. */
+/** Variables of one block of a template. The parent is the scope of the enclosing block. */
 export class Scope {
   parent: Scope | undefined;
   loads: Map<string, NameSource>;

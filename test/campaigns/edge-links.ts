@@ -35,7 +35,7 @@ const stepSeconds = 1800;
 
 /**
  * Runs the campaign.
- * @param parameters seed, number of tries, and delays one way in seconds. Default: 1 and 2
+ * @param parameters - seed, number of tries, and delays one way in seconds. Default: 1 and 2
  * @returns 1 if a time at a delay of one second is outside its bound
  */
 export async function runEdgeLinks(

@@ -135,12 +135,12 @@ test('SIGHUP applies reloadable options, and lists those that require a restart'
   await until(
     'the reload',
     () =>
-      said('configuration reloaded, but some changed options take effect after a restart only') !==
+      said('reloaded the configuration, but some changed options take effect after a restart only') !==
       undefined,
   );
-  t.deepEqual(said('configuration reloaded')?.applied, ['log_level_logfile']);
+  t.deepEqual(said('reloaded the configuration')?.applied, ['log_level_logfile']);
   t.deepEqual(
-    said('configuration reloaded, but some changed options take effect after a restart only')
+    said('reloaded the configuration, but some changed options take effect after a restart only')
       ?.needRestart,
     ['keysize'],
   );
@@ -164,7 +164,7 @@ test('SIGHUP applies renewed certificates, and names them', async (t) => {
   renew('minion');
   process.kill(pid, 'SIGHUP');
   const reloaded = (): LogLine | undefined =>
-    log().find(({ msg }) => msg === 'configuration reloaded');
+    log().find(({ msg }) => msg === 'reloaded the configuration');
   await until('the reload', () => reloaded() !== undefined);
   t.deepEqual(reloaded()?.certificates, [`${directory}/c.pem`, `${directory}/c.pem`]);
 });
@@ -186,8 +186,10 @@ test('a mistake in the configuration is logged with its place, and nothing chang
   });
   configure('max_minions: 5\n');
   process.kill(pid, 'SIGHUP');
-  await until('the reload', () => log().some(({ msg }) => msg === 'configuration reloaded'));
-  t.deepEqual(log().find(({ msg }) => msg === 'configuration reloaded')?.applied, ['max_minions']);
+  await until('the reload', () => log().some(({ msg }) => msg === 'reloaded the configuration'));
+  t.deepEqual(log().find(({ msg }) => msg === 'reloaded the configuration')?.applied, [
+    'max_minions',
+  ]);
 });
 
 asRoot('root starts a master that is its configured user, and so is what it makes', async (t) => {

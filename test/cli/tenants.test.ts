@@ -114,14 +114,17 @@ test('each tenant is reloaded by itself, and a mistake of one stays its own', as
   process.kill(pid, 'SIGHUP');
   const said = (tenant: string, msg: string): LogLine | undefined =>
     log(tenant).find((line) => line.msg === msg);
-  await until('both to have looked', () => said('blue', 'configuration reloaded') !== undefined);
-  t.deepEqual(said('blue', 'configuration reloaded')?.applied, ['max_minions']);
+  await until(
+    'both to have looked',
+    () => said('blue', 'reloaded the configuration') !== undefined,
+  );
+  t.deepEqual(said('blue', 'reloaded the configuration')?.applied, ['max_minions']);
   const refusal = said(
     'red',
     'configuration not reloaded, because it has an error; the previous configuration stays active',
   );
   t.like(refusal, { tenant: 'red', code: 'ERR_OPTION_TYPE', option: 'auto_accept' });
-  t.is(said('red', 'configuration reloaded'), undefined);
+  t.is(said('red', 'reloaded the configuration'), undefined);
 });
 
 test('two tenants with one port end the start with both names', async (t) => {

@@ -47,7 +47,7 @@ export class Child<Table extends Functions<Table>> {
   readonly #waiting = new Map<number, (reply: Reply) => void>();
   #nextId = 1;
 
-  /** @param namespace network namespace of the process. Default: that of the campaign */
+  /** @param namespace - network namespace of the process. Default: that of the campaign */
   constructor(program: string, parameters: readonly string[] = [], namespace?: string) {
     const file = fileURLToPath(new URL(program, import.meta.url));
     const execArgv = ['--expose-gc'];
