@@ -82,6 +82,13 @@ export const edgeLimits = defineLimits('edge', {
     total: 64,
     effect: 'The metadata of the least recently used versions are compressed again.',
   },
+  secretReads: {
+    unit: 'requests of a site for its secrets',
+    owner: 'site',
+    rate: { perSecond: 0.5, burst: 60 },
+    effect: 'The request is rejected. The site keeps the secrets that it has, and retries later.',
+    code: 'ERR_SITE_LINK',
+  },
   sendingSites: {
     unit: 'sites that send returns and facts at a time',
     owner: 'none',

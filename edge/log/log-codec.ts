@@ -5,6 +5,9 @@ import { isWireMap, packLocal, unpackLocal, type WireMap, type WireValue } from 
 import { EdgeError } from '../errors.ts';
 import { maxBatchEntries, maxRawBytes } from './log-messages.ts';
 
+/** Latest time of `Date`, in milliseconds since 1970. */
+const maxDateMs = 8_640_000_000_000_000;
+
 /** Entry of a batch. */
 export interface SentEntry {
   readonly sequence: number;
@@ -90,13 +93,13 @@ function itemOf(row: WireValue): SentItem {
   if (!Array.isArray(row)) throw malformed('an entry is not a list');
   if (row.length === 3) {
     const [from, to, oldestAt] = row;
-    if (isSequence(from) && isSequence(to) && from <= to && isTime(oldestAt)) {
+    if (isSequence(from) && isSequence(to) && from <= to && isDate(oldestAt)) {
       return { from, to, oldestAt };
     }
   } else if (row.length === 5) {
     const [sequence, ms, count, kind, value] = row;
     const isNamed = typeof kind === 'string' && kind.length > 0 && kind.length <= 64;
-    if (isSequence(sequence) && isTime(ms) && isTime(count) && isNamed) {
+    if (isSequence(sequence) && isDate(ms) && isCount(count) && isNamed) {
       if (value instanceof Uint8Array) return { sequence, ms, count, kind, value };
     }
   }
@@ -104,10 +107,15 @@ function itemOf(row: WireValue): SentItem {
 }
 
 function isSequence(value: WireValue | undefined): value is number {
-  return isTime(value) && value > 0;
+  return isCount(value) && value > 0;
 }
 
-function isTime(value: WireValue | undefined): value is number {
+/** Whether a value is a time in milliseconds that `Date` can format. */
+function isDate(value: WireValue | undefined): value is number {
+  return isCount(value) && value <= maxDateMs;
+}
+
+function isCount(value: WireValue | undefined): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 }
 

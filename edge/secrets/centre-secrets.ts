@@ -2,8 +2,10 @@
 
 import Type from 'typebox';
 import { extensionMethod } from '#master';
+import { TokenBuckets } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { signedForm } from '../identity/ed25519.ts';
+import { edgeLimits } from '../limits.ts';
 import type { CentreContext, CentrePartContribution } from '../parts.ts';
 import { seal } from './sealed-box.ts';
 import { readSecretFile } from './secret-file.ts';
@@ -30,8 +32,13 @@ export function openCentreSecrets(context: CentreContext): CentrePartContributio
   const { host, links, options, sites, sign } = context;
   const read = async (site: string): Promise<Buffer | undefined> =>
     options.secrets === undefined ? undefined : readSecretFile(options.secrets, site);
+  const reads = new TokenBuckets(edgeLimits.secretReads);
   // The name of the site is the authenticated name of the connection.
   links.handle(secretsMessage, async ({ sealKey, have }, { site }) => {
+    if (!reads.tryTake(site)) {
+      const problem = 'secrets refused: the site requests them too often; retry later';
+      throw new EdgeError('ERR_SITE_LINK', problem);
+    }
     const content = await read(site);
     if (content === undefined) return {};
     const digest = digestOfSecrets(site, content);

@@ -93,3 +93,19 @@ test('the centre sums the inputs of sites, and refuses malformed ones', async (t
   t.like(all, { shared: 7, own: 1 });
   t.deepEqual(all.grains, [{ grain: 'os', values: 5, pillars: 7, isShared: false }]);
 });
+
+test('the numbers of one site cannot make the sums of all sites infinite', async (t) => {
+  const centre = await startCentre(t);
+  const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  t.true(await link.isWelcome());
+  const huge = Number.MAX_VALUE;
+  const grains = Array.from({ length: 3 }, () => {
+    return { grain: 'os', values: huge, pillars: huge, isShared: true };
+  });
+  await link.ask('log.turn', {});
+  await link.ask('log.fact', batchOf([entryOf(1, 'inputs', { shared: huge, own: huge, grains })]));
+  const all = await centre.rpc('site').call<InputsOfSites>('inputs', {});
+  t.true(
+    [all.shared, all.own, ...all.grains.map(({ pillars }) => pillars)].every(Number.isSafeInteger),
+  );
+});

@@ -5,6 +5,7 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import type { ReleaseState } from '#edge';
 import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
+import { edgeLimits } from '#edge/limits.ts';
 import type { SiteContext } from '#edge/parts.ts';
 import { generateSealKey, seal, sealKeyOf, unseal } from '#edge/secrets/sealed-box.ts';
 import { digestOfSecrets, secretsPurpose, signedSecrets } from '#edge/secrets/secret-messages.ts';
@@ -165,6 +166,24 @@ test('a site cannot read the secrets of another site, and a box opens only with 
   t.throws(() => unseal(box.subarray(0, 20), key, 'north'), { message: /too short/ });
   const empty = unseal(seal(Buffer.alloc(0), sealKey, 'north'), key, 'north');
   t.is(empty.length, 0);
+});
+
+test('a site that reads its secrets again and again is refused, and the others are not', async (t) => {
+  const { centre } = await stage(t);
+  const north = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  const south = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'south'));
+  t.true((await north.isWelcome()) && (await south.isWelcome()));
+  const sealKey = sealKeyOf(generateSealKey());
+  const burst = edgeLimits.secretReads.rate?.burst ?? 0;
+  for (let sent = 0; sent < burst; sent += 1) {
+    t.is((await north.ask('secrets.read', { sealKey })).kind, 'reply');
+  }
+  let last = await north.ask('secrets.read', { sealKey });
+  for (let sent = 0; sent < 500 && last.kind === 'reply'; sent += 1) {
+    last = await north.ask('secrets.read', { sealKey });
+  }
+  t.like(last, { kind: 'failure', code: 'ERR_SITE_LINK' });
+  t.is((await south.ask('secrets.read', { sealKey })).kind, 'reply');
 });
 
 test('a site refuses secrets that its centre has not signed, and keeps the former ones', async (t) => {

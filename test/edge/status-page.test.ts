@@ -96,6 +96,24 @@ test('the status page shows sites by age, version and release, and each site wit
   t.regex(shown.stdout, /^minions {3}1 present, 0 absent, as of 2001-09-09T01:46:40.000Z$/m);
 });
 
+test('a site that reports a time beyond all dates spoils neither its page nor its inputs', async (t) => {
+  const centre = await startWithUsers(t);
+  const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  t.true(await link.isWelcome());
+  const inputs = { shared: 0, own: 0, grains: [] };
+  await link.ask('log.turn', {});
+  await link.ask('log.fact', batchOf([entryOf(1, 'inputs', inputs, Number.MAX_SAFE_INTEGER)]));
+  const alarm = { tag: 'x', data: {} };
+  await link.ask('log.alarm', batchOf([entryOf(1, 'event', alarm, Number.MAX_SAFE_INTEGER)]));
+  const cookie = await logIn(centre, 'admin');
+  t.is((await ask(centre, '/status/site?name=north', { cookie })).status, 200);
+  const openExtension = async (_directory: string, name: string) => centre.rpc(name);
+  for (const command of ['inputs', 'list']) {
+    const { code, stderr } = await runCli(['site', command], { openExtension });
+    t.deepEqual([code, stderr], [0, ''], command);
+  }
+});
+
 test('only users with full rights see sites, as with site list', async (t) => {
   const centre = await startWithUsers(t);
   await joinRaw(t, centre, 'north');

@@ -2708,4 +2708,13 @@ export const catalogue: readonly Threat[] = [
       'edge/secrets.test.ts: a site keeps its secrets without the centre, and a change reaches it with site secrets',
     ],
   },
+  {
+    id: 'H-502',
+    threat: 'a malicious site makes a report about all sites fail, or keeps the centre busy',
+    tests: [
+      'edge/status-page.test.ts: a site that reports a time beyond all dates spoils neither its page nor its inputs',
+      'edge/inputs.test.ts: the numbers of one site cannot make the sums of all sites infinite',
+      'edge/secrets.test.ts: a site that reads its secrets again and again is refused, and the others are not',
+    ],
+  },
 ];
