@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ExtensionHost } from '#master';
+import { codeOf } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { contactAgeOf, countKinds } from '../identity/contact-age.ts';
 import type { LinkCaller } from '../link/link.ts';
@@ -318,7 +319,14 @@ class CentreBundles {
         'the targets in the signed metadata differ from the targets of the release',
       );
     }
-    await this.#releases.publish(version, await this.#tuf.publish(signed));
+    try {
+      await this.#releases.publish(version, await this.#tuf.publish(signed));
+    } catch (error) {
+      // Other metadata were written meanwhile. If they were only signed again, the targets remain
+      // valid. Otherwise the repeated checks refuse them.
+      if (codeOf(error) === 'ERR_REVISION') return this.#publish(version, signed);
+      throw error;
+    }
     this.#notifySites();
     await this.#collectGarbage();
     return this.#describe(this.#releases.require(version));

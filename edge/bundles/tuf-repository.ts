@@ -4,7 +4,7 @@
  */
 
 import type { SharedArea, StateOperation } from '#master';
-import { createBoundedMap } from '#runtime';
+import { codeOf, createBoundedMap } from '#runtime';
 import { fromJson, type Key } from '#store';
 import { EdgeError } from '../errors.ts';
 import { edgeLimits } from '../limits.ts';
@@ -34,6 +34,11 @@ interface Versions {
   readonly timestamp: number;
   /** Time at which the timestamp was signed, in milliseconds since 1970. */
   readonly signedAt: number;
+}
+
+/** Versions with the revision of their row. It is 0 if the row does not exist. */
+interface StoredVersions extends Versions {
+  readonly revision: number;
 }
 
 const none: Versions = { root: 0, targets: 0, snapshot: 0, timestamp: 0, signedAt: 0 };
@@ -190,7 +195,7 @@ export class TufRepository {
     }
     const targets = await this.#currentTargets(versions);
     const renewed = await this.#sign({ ...versions, root: next.version }, signers, targets);
-    await this.#rows.write([
+    const isWritten = await this.#writeIfUnchanged([
       { op: 'put', key: fileKey(`${next.version}.root.json`), value: bytes },
       this.#putKey('snapshot', signers.snapshot),
       this.#putKey('timestamp', signers.timestamp),
@@ -198,6 +203,11 @@ export class TufRepository {
       { op: 'delete', key: onlineKey('next-timestamp') },
       ...renewed,
     ]);
+    if (isWritten) return;
+    throw new EdgeError(
+      'ERR_BUNDLE_OLD',
+      'other metadata were published meanwhile; repeat the command',
+    );
   }
 
   /** Returns unsigned targets for the command line to sign. */
@@ -224,7 +234,8 @@ export class TufRepository {
 
   /**
    * Returns the operations that publish targets. Call {@link requireTargets} first, because this
-   * method does not verify them.
+   * method does not verify them. If other metadata are written first, their write fails with
+   * StoreError ERR_REVISION.
    */
   async publish(bytes: Uint8Array): Promise<readonly StateOperation[]> {
     const versions = await this.#versions();
@@ -241,18 +252,30 @@ export class TufRepository {
     const age = this.#now() - versions.signedAt;
     if (versions.root === 0 || (age >= 0 && age < timestampPeriodMs)) return false;
     const targets = await this.#currentTargets(versions);
-    await this.#rows.write(await this.#sign(versions, await this.#requireSigners(), targets));
-    return true;
+    return this.#writeIfUnchanged(
+      await this.#sign(versions, await this.#requireSigners(), targets),
+    );
+  }
+
+  /** Returns `false`, and writes nothing, if other metadata were written meanwhile. */
+  async #writeIfUnchanged(operations: readonly StateOperation[]): Promise<boolean> {
+    try {
+      await this.#rows.write(operations);
+      return true;
+    } catch (error) {
+      if (codeOf(error) === 'ERR_REVISION') return false;
+      throw error;
+    }
   }
 
   async #sign(
-    former: Versions,
+    { revision, ...former }: StoredVersions,
     signers: OnlineSigners,
     targets: { readonly version: number; readonly bytes: Uint8Array } | undefined,
   ): Promise<readonly StateOperation[]> {
     const now = this.#now();
     // Before the first release there are no targets, so nothing has to be signed.
-    if (targets === undefined) return [putVersions({ ...former, signedAt: now })];
+    if (targets === undefined) return [putVersions({ ...former, signedAt: now }, revision)];
     const snapshot = former.snapshot + 1;
     const timestamp = former.timestamp + 1;
     const snapshotBytes = await createSnapshot(snapshot, targets, signers.snapshot, now);
@@ -273,7 +296,10 @@ export class TufRepository {
       put('timestamp.json', timestampBytes),
       { op: 'delete', key: fileKey(`${snapshot - keptVersions}.snapshot.json`) },
       { op: 'delete', key: fileKey(`${targets.version - keptVersions}.targets.json`) },
-      putVersions({ ...former, targets: targets.version, snapshot, timestamp, signedAt: now }),
+      putVersions(
+        { ...former, targets: targets.version, snapshot, timestamp, signedAt: now },
+        revision,
+      ),
     ];
   }
 
@@ -284,9 +310,11 @@ export class TufRepository {
     return bytes && { version, bytes };
   }
 
-  async #versions(): Promise<Versions> {
+  async #versions(): Promise<StoredVersions> {
     const row = await this.#rows.get(versionsKey);
-    return row === undefined ? none : (fromJson(row.value) as Versions); // written by this class
+    if (row === undefined) return { ...none, revision: 0 };
+    const versions = fromJson(row.value) as Versions; // written by this class
+    return { ...versions, revision: row.revision };
   }
 
   async #requireSigners(): Promise<OnlineSigners> {
@@ -317,8 +345,10 @@ export class TufRepository {
   }
 }
 
-function putVersions(versions: Versions): StateOperation {
-  return { op: 'put', key: versionsKey, value: Buffer.from(JSON.stringify(versions)) };
+/** Fails if the versions have changed, because then the metadata belong to replaced versions. */
+function putVersions(versions: Versions, ifRevision: number): StateOperation {
+  const value = Buffer.from(JSON.stringify(versions));
+  return { op: 'put', key: versionsKey, value, ifRevision };
 }
 
 function publicOf({ snapshot, timestamp }: OnlineSigners): OnlineKeys {

@@ -2717,4 +2717,12 @@ export const catalogue: readonly Threat[] = [
       'edge/secrets.test.ts: a site that reads its secrets again and again is refused, and the others are not',
     ],
   },
+  {
+    id: 'H-503',
+    threat:
+      'a renewal or another publication at the same moment replaces the metadata of a release by earlier ones',
+    tests: [
+      'edge/bundles/metadata.test.ts: metadata that are written at the same time never replace each other',
+    ],
+  },
 ];

@@ -2,7 +2,7 @@ import { zstdCompressSync } from 'node:zlib';
 import test, { type ExecutionContext } from 'ava';
 import { decodeMetadata, encodeMetadata } from '#edge/bundles/metadata-body.ts';
 import { createSigningKey } from '#edge/bundles/tuf-keys.ts';
-import { createRoot, createTimestamp } from '#edge/bundles/tuf-metadata.ts';
+import { createRoot, createTimestamp, signTargets } from '#edge/bundles/tuf-metadata.ts';
 import { EdgeError } from '#edge/errors.ts';
 import { packLocal } from '#minion-protocol';
 import { copyOf, createRepository, createSite, dayMs, type TestSite } from './tuf-stage.ts';
@@ -289,4 +289,22 @@ test('equal updates are compressed once, until the next publication', async (t) 
   t.is((await repository.update([1, 9, 9])).body, first.body);
   await publish(2);
   t.not((await repository.update([1, 7, 7])).body, first.body);
+});
+
+test('metadata that are written at the same time never replace each other', async (t) => {
+  const { repository, publish, rows, targets, clock } = await createRepository('one');
+  await publish(1);
+  clock.now += 2 * dayMs;
+  const renewed = await Promise.all([repository.renew(), repository.renew()]);
+  t.deepEqual(renewed.toSorted(), [false, true]);
+  const target = { ring: 'all', version: 2, length: 10, sha256: '0'.repeat(64) };
+  const signed = await signTargets(await repository.proposeTargets([target]), [targets]);
+  const operations = await repository.publish(signed);
+  clock.now += 2 * dayMs;
+  t.true(await repository.renew());
+  await t.throwsAsync(rows.write([...operations]), { code: 'ERR_REVISION' });
+  await repository.requireTargets(signed);
+  await rows.write([...(await repository.publish(signed))]);
+  await t.throwsAsync(rows.write([...operations]), { code: 'ERR_REVISION' });
+  await t.throwsAsync(repository.requireTargets(signed), { code: 'ERR_BUNDLE_OLD' });
 });

@@ -33,6 +33,7 @@ export function memoryRows(clock: Clock): StateArea {
 /** A centre that only publishes metadata. */
 export interface TestRepository {
   readonly repository: TufRepository;
+  readonly rows: SharedArea;
   readonly clock: Clock;
   readonly root: SigningKey[];
   readonly targets: SigningKey;
@@ -73,6 +74,7 @@ export async function createRepository(
   let version = 1;
   return {
     repository,
+    rows,
     clock,
     root,
     targets,
