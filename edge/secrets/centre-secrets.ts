@@ -11,6 +11,7 @@ import { seal } from './sealed-box.ts';
 import { readSecretFile } from './secret-file.ts';
 import {
   digestOfSecrets,
+  type SecretsReply,
   secretsChangedMessage,
   secretsMessage,
   secretsPurpose,
@@ -34,24 +35,27 @@ export function openCentreSecrets(context: CentreContext): CentrePartContributio
     options.secrets === undefined ? undefined : readSecretFile(options.secrets, site);
   const reads = new TokenBuckets(edgeLimits.secretReads);
   // The name of the site is the authenticated name of the connection.
-  links.handle(secretsMessage, async ({ sealKey, have }, { site }) => {
+  links.handle(secretsMessage, async ({ sealKey, nonce, have }, { site }) => {
     if (!reads.tryTake(site)) {
       const problem = 'secrets refused: the site requests them too often; retry later';
       throw new EdgeError('ERR_SITE_LINK', problem);
     }
+    const signed = <T extends SecretsReply>(reply: T): T & { readonly signature: Uint8Array } => {
+      const signature = sign(signedForm(secretsPurpose, signedSecrets(site, nonce, reply)));
+      return { ...reply, signature };
+    };
     const content = await read(site);
-    if (content === undefined) return {};
+    if (content === undefined) return signed({});
     const digest = digestOfSecrets(site, content);
-    if (digest === have) return { digest };
+    if (digest === have) return signed({ digest });
     const box = seal(content, sealKey, site);
-    const signature = sign(signedForm(secretsPurpose, signedSecrets(site, digest, box)));
     host.audit.append({
       who: { kind: 'service', name: `site ${site}` },
       action: 'site.secrets',
       what: site,
       outcome: 'done',
     });
-    return { digest, box, signature };
+    return signed({ digest, box });
   });
   const notify = async (site: string): Promise<SiteSecretsState> => {
     const content = await read(site);

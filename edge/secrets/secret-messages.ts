@@ -15,7 +15,13 @@ const strict = { additionalProperties: false };
 /** Purpose of the centre's signature of a box. */
 export const secretsPurpose = 'saltbridge site secrets 1';
 
-/** Requests the secrets of the site. The centre seals them to the key in the request. */
+/** Size of the random number in a request, in bytes. */
+export const nonceBytes = 16;
+
+/**
+ * Requests the secrets of the site. The centre seals them to the key in the request, and signs each
+ * reply together with the random number of the request, so that no earlier reply is valid.
+ */
 export const secretsMessage = defineMessage({
   name: 'secrets.read',
   sender: 'site',
@@ -23,6 +29,7 @@ export const secretsMessage = defineMessage({
   params: Type.Object(
     {
       sealKey: Type.Refine(Bytes, (value) => value.byteLength === sealKeyBytes),
+      nonce: Type.Refine(Bytes, (value) => value.byteLength === nonceBytes),
       /** Digest of the secrets that the site has. */
       have: Type.Optional(Sha256),
     },
@@ -31,9 +38,9 @@ export const secretsMessage = defineMessage({
   reply: Type.Object({
     /** Digest of the present secrets. Absent: the centre has no secrets for this site. */
     digest: Type.Optional(Sha256),
-    /** Sealed secrets and their signature. Absent if the site has these secrets already. */
+    /** Sealed secrets. Absent if the site has these secrets already. */
     box: Type.Optional(Bytes),
-    signature: Type.Optional(Bytes),
+    signature: Bytes,
   }),
   maxBytes: 512,
 });
@@ -52,11 +59,17 @@ export function digestOfSecrets(site: string, content: Uint8Array): string {
   return createHash('sha256').update(`${site}\n`).update(content).digest('hex');
 }
 
+/** Content of a reply without its signature. */
+export interface SecretsReply {
+  readonly digest?: string | undefined;
+  readonly box?: Uint8Array | undefined;
+}
+
 /** Returns the parts that the centre signs. */
 export function signedSecrets(
   site: string,
-  digest: string,
-  box: Uint8Array,
+  nonce: Uint8Array,
+  { digest = '', box = new Uint8Array(0) }: SecretsReply,
 ): readonly Uint8Array[] {
-  return [Buffer.from(site), Buffer.from(digest), box];
+  return [Buffer.from(site), nonce, Buffer.from(digest), box];
 }

@@ -3,7 +3,7 @@
  * minions. The disk of the site contains them only in a sealed form.
  */
 
-import { createPrivateKey, type KeyObject } from 'node:crypto';
+import { createPrivateKey, type KeyObject, randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import Type, { type Static } from 'typebox';
@@ -24,6 +24,7 @@ import { generateSealKey, sealKeyOf, unseal } from './sealed-box.ts';
 import { decodeSecrets, type SiteSecrets } from './secret-file.ts';
 import {
   digestOfSecrets,
+  nonceBytes,
   secretsChangedMessage,
   secretsMessage,
   secretsPurpose,
@@ -110,8 +111,16 @@ class StoredSecrets implements ReadSecrets {
   async #refresh(): Promise<void> {
     const { host, link, identity, options } = this.#context;
     const have = this.#digest === undefined ? {} : { have: this.#digest };
-    const params = { sealKey: sealKeyOf(this.#key), ...have };
+    const nonce = randomBytes(nonceBytes);
+    const params = { sealKey: sealKeyOf(this.#key), nonce, ...have };
     const { digest, box, signature } = await link.call(secretsMessage, params, host.closing);
+    const { centreKey } = identity() ?? {};
+    const parts = signedSecrets(options.name, nonce, { digest, box });
+    const isSigned =
+      centreKey !== undefined && isSignedBy(centreKey, secretsPurpose, parts, signature);
+    if (!isSigned) {
+      throw new EdgeError('ERR_SITE_SECRETS', 'the secrets are not signed by the centre');
+    }
     if (digest === this.#digest) return;
     if (digest === undefined) {
       await rm(this.#file, { force: true });
@@ -119,15 +128,7 @@ class StoredSecrets implements ReadSecrets {
       this.#tests = [];
       return;
     }
-    const { centreKey } = identity() ?? {};
-    const isSigned =
-      box !== undefined &&
-      signature !== undefined &&
-      centreKey !== undefined &&
-      isSignedBy(centreKey, secretsPurpose, signedSecrets(options.name, digest, box), signature);
-    if (!isSigned) {
-      throw new EdgeError('ERR_SITE_SECRETS', 'the secrets are not signed by the centre');
-    }
+    if (box === undefined) throw new EdgeError('ERR_SITE_SECRETS', 'the centre sent no secrets');
     const opened = this.#open(digest, box);
     const stored: Static<typeof Stored> = { digest, box: Buffer.from(box).toString('base64') };
     await writeFileAtomically(this.#file, `${JSON.stringify(stored)}\n`, 0o600);

@@ -32,6 +32,11 @@ import { siteSection, sitesSection } from './sections.ts';
 const northValue = 'north-value-5d1f';
 const southValue = 'south-value-9b27';
 
+interface Asked {
+  readonly sealKey: Uint8Array;
+  readonly nonce: Uint8Array;
+}
+
 interface Stage {
   readonly centre: Centre;
   readonly secrets: string;
@@ -150,9 +155,10 @@ test('a site cannot read the secrets of another site, and a box opens only with 
   t.true(await link.isWelcome());
   const key = generateSealKey();
   const sealKey = sealKeyOf(key);
-  const asked = await link.ask('secrets.read', { sealKey, site: 'south', name: 'south' });
+  const nonce = Buffer.alloc(16);
+  const asked = await link.ask('secrets.read', { sealKey, nonce, site: 'south', name: 'south' });
   t.like(asked, { kind: 'failure', code: 'ERR_SITE_MESSAGE' });
-  const frame = await link.ask('secrets.read', { sealKey });
+  const frame = await link.ask('secrets.read', { sealKey, nonce });
   const box: unknown = Object(frame.kind === 'reply' ? frame.value : {}).box;
   if (!(box instanceof Uint8Array)) return t.fail('the reply has no box');
   t.true(unseal(box, key, 'north').includes(northValue));
@@ -173,17 +179,17 @@ test('a site that reads its secrets again and again is refused, and the others a
   const north = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
   const south = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'south'));
   t.true((await north.isWelcome()) && (await south.isWelcome()));
-  const sealKey = sealKeyOf(generateSealKey());
+  const read = { sealKey: sealKeyOf(generateSealKey()), nonce: Buffer.alloc(16) };
   const burst = edgeLimits.secretReads.rate?.burst ?? 0;
   for (let sent = 0; sent < burst; sent += 1) {
-    t.is((await north.ask('secrets.read', { sealKey })).kind, 'reply');
+    t.is((await north.ask('secrets.read', read)).kind, 'reply');
   }
-  let last = await north.ask('secrets.read', { sealKey });
+  let last = await north.ask('secrets.read', read);
   for (let sent = 0; sent < 500 && last.kind === 'reply'; sent += 1) {
-    last = await north.ask('secrets.read', { sealKey });
+    last = await north.ask('secrets.read', read);
   }
   t.like(last, { kind: 'failure', code: 'ERR_SITE_LINK' });
-  t.is((await south.ask('secrets.read', { sealKey })).kind, 'reply');
+  t.is((await south.ask('secrets.read', read)).kind, 'reply');
 });
 
 test('a site refuses secrets that its centre has not signed, and keeps the former ones', async (t) => {
@@ -194,12 +200,17 @@ test('a site refuses secrets that its centre has not signed, and keeps the forme
   let signer = centreKey;
   let value = 'first';
   let provided: ReadSecrets | undefined;
-  const call = async (_message: unknown, { sealKey }: { readonly sealKey: Uint8Array }) => {
+  const answer = ({ sealKey, nonce }: Asked): Promise<unknown> => {
     const digest = digestOfSecrets('north', contentOf(value));
     const box = seal(contentOf(value), sealKey, 'north');
-    const signature = signParts(signer, secretsPurpose, signedSecrets('north', digest, box));
-    return { digest, box, signature };
+    const parts = signedSecrets('north', nonce, { digest, box });
+    const reply = { digest, box, signature: signParts(signer, secretsPurpose, parts) };
+    sent.push(reply);
+    return Promise.resolve(reply);
   };
+  const sent: unknown[] = [];
+  let reply = answer;
+  const call = (_message: unknown, asked: Asked): Promise<unknown> => reply(asked);
   const context = {
     host: {
       provide: (_key: unknown, service: ReadSecrets) => {
@@ -222,4 +233,14 @@ test('a site refuses secrets that its centre has not signed, and keeps the forme
   value = 'second';
   await t.throwsAsync(async () => provided?.refresh(), { code: 'ERR_SITE_SECRETS' });
   t.deepEqual(await part.pillar?.provide(request), { password: 'first' });
+  signer = centreKey;
+  await provided?.refresh();
+  t.deepEqual(await part.pillar?.provide(request), { password: 'second' });
+  // A proxy that ends the TLS connection can record replies, and invent them.
+  const nothing = { signature: Buffer.alloc(64) };
+  for (const forged of [sent[0], nothing]) {
+    reply = () => Promise.resolve(forged);
+    await t.throwsAsync(async () => provided?.refresh(), { code: 'ERR_SITE_SECRETS' });
+    t.deepEqual(await part.pillar?.provide(request), { password: 'second' });
+  }
 });

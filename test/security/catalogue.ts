@@ -2700,7 +2700,8 @@ export const catalogue: readonly Threat[] = [
   },
   {
     id: 'H-501',
-    threat: 'the disk of a stolen site, or a stranger, reveals the secrets of another site',
+    threat:
+      'the disk of a stolen site, or a stranger, reveals the secrets of another site, or a proxy restores former ones',
     tests: [
       'edge/secrets.test.ts: each site gets its own secrets, and its disk contains none in clear and none of another site',
       'edge/secrets.test.ts: a site cannot read the secrets of another site, and a box opens only with its own key',
