@@ -217,7 +217,7 @@ const requests: Readonly<Record<string, Asked>> = {
  * status-page.test.ts), archives, and those of the typed client.
  */
 const elsewhere =
-  /^(?:get \/events|get \/status\/(?:stream|explain)|post \/status\/\w+|post \/keys|post \/rpc\/.*)$/;
+  /^(?:get \/events|get \/status\/(?:stream|explain|site)|post \/status\/\w+|post \/keys|post \/rpc\/.*)$/;
 
 async function documentOf({ ask }: RunningApi): Promise<OpenApiDocument> {
   return (await ask({ path: '/openapi.json' })).json as OpenApiDocument;

@@ -85,7 +85,7 @@ for (const [fun, args, value, left] of [
   ['config.get', ['saltbridge:data:attributes'], attributes, open],
   ['pillar.get', ['own'], { 'mysql:password': 'own' }, { 'mysql:password': 'own' }],
 ] as const) {
-  test(`secret attributes in the pillar are removed from ${fun} ${args.join(' ')}`, (t) => {
+  test(`secret attributes in the pillar are removed from ${[fun, ...args].join(' ')}`, (t) => {
     t.deepEqual(redacted('app', fun, args, value).value, left);
   });
 }
