@@ -135,8 +135,9 @@ test('SIGHUP applies reloadable options, and lists those that require a restart'
   await until(
     'the reload',
     () =>
-      said('reloaded the configuration, but some changed options take effect after a restart only') !==
-      undefined,
+      said(
+        'reloaded the configuration, but some changed options take effect after a restart only',
+      ) !== undefined,
   );
   t.deepEqual(said('reloaded the configuration')?.applied, ['log_level_logfile']);
   t.deepEqual(
