@@ -61,16 +61,21 @@ export async function openCentre(
   const releaseIfRevoked = async (name: string): Promise<void> => {
     const { state } = await sites.show(name);
     if (state !== 'revoked' && state !== 'rehomed') return;
+    // A batch that is being applied would claim minions again.
+    await ingest.settle(name);
     facts.forget(await claims.release(name));
     await inputs.forget(name);
   };
-  sites.onRevoked((name) => {
+  const release = (name: string): Promise<void> =>
     releaseIfRevoked(name).catch((error: unknown) =>
       host.logger.error({ err: error }, 'cannot release the minion ids of a revoked site'),
     );
-  });
+  sites.onRevoked((name) => void release(name));
   const facts = new CentreFacts({ host, options, ingest, claims });
   const inputs = new CentreInputs({ host, ingest, joined: () => sites.joined });
+  // The process may have ended before it released them.
+  const joined = new Set(sites.joined);
+  for (const name of claims.sites) if (!joined.has(name)) await release(name);
   const context: CentreContext = {
     facts,
     host,

@@ -41,6 +41,11 @@ export class MinionClaims {
     return this.#siteOf.get(minion);
   }
 
+  /** Names of the sites that have claimed minions. */
+  get sites(): readonly string[] {
+    return [...new Set(this.#siteOf.values())];
+  }
+
   /** Returns the minions of a site. */
   minionsOf(site: string): readonly string[] {
     return [...this.#siteOf].filter(([, owner]) => owner === site).map(([minion]) => minion);

@@ -99,6 +99,14 @@ export class Ingest implements LogIngest {
     this.#handlers.set(kind, handler);
   }
 
+  /**
+   * Waits until all received batches of a site are applied. Call this method after its connection
+   * has ended.
+   */
+  async settle(site: string): Promise<void> {
+    for (const each of logClasses) await this.#bySite.run(`${site} ${each}`, async () => {});
+  }
+
   /** Ends all turns. */
   async close(): Promise<void> {
     for (const site of [...this.#turns.keys()]) this.#endTurn(site);

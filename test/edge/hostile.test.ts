@@ -1,10 +1,16 @@
 /** Strangers and malicious sites, on real sockets. */
 
+import path from 'node:path';
 import test from 'ava';
+import Type from 'typebox';
 import type { SiteInfo } from '#edge';
 import { generateKey } from '#edge/identity/ed25519.ts';
 import { encodeProof } from '#edge/link/handshake.ts';
+import { Ingest, type IngestOptions } from '#edge/log/ingest.ts';
+import { createSilentLogger } from '#master';
 import { packLocal } from '#minion-protocol';
+import { defineRow, openEmbeddedStore } from '#store';
+import { memoryRows } from './bundles/tuf-stage.ts';
 import { eventually, siteInfo, startCentre } from './edge-stage.ts';
 import { batchOf, entryOf, helloOf, joinRaw, RawLink } from './raw-site.ts';
 import { sitesSection } from './sections.ts';
@@ -184,6 +190,72 @@ test('a repeated batch is acknowledged and applied once, and a gap is refused', 
 });
 
 // EDGE-C6 of docs/consistency.md
+test('a revocation waits for the batches that are being applied', async (t) => {
+  let begin = (): void => {};
+  let apply = (): void => {};
+  const hasBegun = new Promise<void>((resolve) => {
+    begin = resolve;
+  });
+  const mayApply = new Promise<void>((resolve) => {
+    apply = resolve;
+  });
+  const handlers = new Map<string, (params: unknown, from: unknown) => Promise<unknown>>();
+  const shared = memoryRows({ now: 0 });
+  const parts = {
+    host: { logger: createSilentLogger(), shared },
+    options: { parallelSites: 1 },
+    links: {
+      handle: (
+        { name }: { readonly name: string },
+        handler: (params: unknown, from: unknown) => Promise<unknown>,
+      ) => handlers.set(name, handler),
+      onEnded: () => {},
+    },
+  };
+  // Only these members are used.
+  const ingest = new Ingest(parts as unknown as IngestOptions);
+  const done: string[] = [];
+  ingest.on('minion', {
+    operations: async () => {
+      begin();
+      await mayApply;
+      done.push('applied');
+      return [];
+    },
+  });
+  const from = { site: 'north' };
+  const batch = batchOf([entryOf(1, 'minion', { minion: 'web1' })]);
+  const applied = handlers.get('log.alarm')?.(batch, from);
+  await hasBegun;
+  const settled = ingest.settle('north').then(() => done.push('settled'));
+  await ingest.settle('south');
+  apply();
+  await Promise.all([applied, settled]);
+  t.deepEqual(done, ['applied', 'settled']);
+});
+
+test('a centre that ended during a revocation releases the minions of the site when it starts', async (t) => {
+  const former = await startCentre(t);
+  const link = await RawLink.signIn(t, former, await joinRaw(t, former, 'north'));
+  t.true(await link.isWelcome());
+  await former.rpc('site').call('revoke', { name: 'north' });
+  await former.server.close();
+  const store = await openEmbeddedStore({ directory: path.join(former.stateDir, 'store') });
+  const key = ['state', 'site', 'centre', 'minion', 'web1'];
+  const value = defineRow({ name: 'claim', schema: Type.Object({ site: Type.String() }) }).encode({
+    site: 'north',
+  });
+  await store.write([{ op: 'put', key, value }]);
+  await store.close();
+  const centre = await startCentre(t, {}, former.directory);
+  const south = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'south'));
+  t.true(await south.isWelcome());
+  await south.ask('log.turn', {});
+  const facts = { minion: 'web1', present: true, grains: {} };
+  const reply = await south.ask('log.fact', batchOf([entryOf(1, 'minion', facts)]));
+  t.like(reply, { value: { sequence: 1, refused: [] } });
+});
+
 test('facts with times far ahead are refused, and do not move the clock of the centre', async (t) => {
   const centre = await startCentre(t, { sites: sitesSection({ factAheadSeconds: 60 }) });
   const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));

@@ -2726,4 +2726,14 @@ export const catalogue: readonly Threat[] = [
       'edge/bundles/metadata.test.ts: metadata that are written at the same time never replace each other',
     ],
   },
+  {
+    id: 'H-504',
+    threat: 'a site that was revoked keeps ids of minions, so that no other site can have them',
+    tests: [
+      siteLink('a revocation waits for the batches that are being applied'),
+      siteLink(
+        'a centre that ended during a revocation releases the minions of the site when it starts',
+      ),
+    ],
+  },
 ];
