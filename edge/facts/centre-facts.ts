@@ -52,6 +52,8 @@ export interface PackedSiteMinion extends Pick<SiteMinion, 'isPresent' | 'site'>
   readonly ms: number;
   /** Whether the site has sent grains of the minion. */
   readonly hasGrains: boolean;
+  /** Size of the packed grains. */
+  readonly bytes: number;
   readonly grains: () => WireMap;
 }
 
@@ -120,6 +122,7 @@ export class CentreFacts {
         ms,
         isPresent: present,
         hasGrains: copy.length > emptyBytes,
+        bytes: copy.length,
         grains: () => decodeValue(copy),
       });
     }

@@ -6,12 +6,16 @@
 import Type, { type Static } from 'typebox';
 import { TargetResolver } from '#master';
 import type { FactSource, WireMap } from '#minion-protocol';
+import { userWork, WorkBudget } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { PackedSiteMinion } from './centre-facts.ts';
 import { reportedGrains } from './reported-grains.ts';
 
 /** Maximum number of names in each list of a {@link FactsBasis}. */
 const maxListed = 100;
+
+/** Steps that decoding a byte of grains takes at most. */
+const stepsPerByte = 4;
 
 const Count = Type.Integer({ minimum: 0 });
 const Time = Type.Integer({ minimum: 0 });
@@ -121,18 +125,23 @@ async function matchingOf({
     },
     whole: () => ({}),
   };
+  const budget = new WorkBudget(userWork);
   const resolver = new TargetResolver({
     acceptedIds: () => [...minions.keys()],
     isAccepted: (id) => minions.has(id),
     factsOf: (id) => {
       const minion = minions.get(id);
       if (minion === undefined || !minion.hasGrains) return { grains: undefined, pillar };
-      return { grains: noting(minion.grains, read), pillar };
+      const grains = (): WireMap => {
+        budget.addToSlice(stepsPerByte * minion.bytes);
+        return minion.grains();
+      };
+      return { grains: noting(grains, read), pillar };
     },
     isDataCached: true,
     nodegroups,
   });
-  const found = await resolver.resolveExact({ tgt: target, tgtType: 'compound' });
+  const found = await resolver.resolveExact({ tgt: target, tgtType: 'compound' }, budget);
   const [grain] = [...read].filter((name) => !reportedGrains.includes(name));
   if (grain !== undefined) {
     const known = reportedGrains.join(', ');

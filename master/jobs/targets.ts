@@ -160,10 +160,13 @@ export class TargetResolver {
   /**
    * Resolves a target to the minions that certainly match. Evaluates the target as for a user with
    * limited rights. Rejects an invalid target.
+   * @param budget - work budget of the request that contains the target
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
-  async resolveExact(request: TargetRequest): Promise<AddressedMinions> {
-    const budget = new WorkBudget(userWork);
+  async resolveExact(
+    request: TargetRequest,
+    budget: WorkBudget = new WorkBudget(userWork),
+  ): Promise<AddressedMinions> {
     const compiled = await this.#compileExact(request, everyone, budget);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     return this.#within(compiled, request, everyone, this.#options.factsOf, budget);

@@ -2,10 +2,13 @@
 
 import test, { type ExecutionContext } from 'ava';
 import type { OrderInfo, OrderWork } from '#edge';
+import { resolveFacts } from '#edge/facts/facts-target.ts';
 import type { SiteIdentity } from '#edge/identity/site-identity.ts';
 import { decodeFrame, encodeFrame } from '#edge/link/frames.ts';
+import { decodeValue } from '#edge/log/log-codec.ts';
 import { readOrder } from '#edge/orders/order.ts';
-import type { WireMap } from '#minion-protocol';
+import { packLocal, type WireMap } from '#minion-protocol';
+import { workSlices } from '#runtime';
 import { runCli } from '../cli/run-cli.ts';
 import { type Centre, startCentre } from './edge-stage.ts';
 import { batchOf, entryOf, joinRaw, RawLink } from './raw-site.ts';
@@ -157,4 +160,27 @@ test('site order --facts prints the age of the facts, and rings are targets', as
   t.regex(stderr, /^2 of 5 minions match; facts from .* to .*; unknown grains: new1$/m);
   const unknown = await order('ring:none', 'test.ping');
   t.regex(unknown.stderr, /unknown ring/);
+});
+
+test('the grains of a site of the largest size do not keep the centre busy', async (t) => {
+  const packed = packLocal({ os: 'Debian', roles: Array.from({ length: 16_000 }, () => 1) });
+  const minions = new Map(
+    Array.from({ length: 40 }, (_, number) => {
+      const grains = (): WireMap => decodeValue(packed);
+      const common = { site: 'north', ms: 1, isPresent: true, hasGrains: true };
+      return [`web${number}`, { ...common, bytes: packed.length, grains }] as const;
+    }),
+  );
+  const slices: unknown[] = [];
+  const note = (steps: unknown): void => void slices.push(steps);
+  workSlices.subscribe(note);
+  t.teardown(() => workSlices.unsubscribe(note));
+  const { basis } = await resolveFacts({
+    target: 'G@os:Debian',
+    sites: ['north'],
+    minions,
+    nodegroups: {},
+  });
+  t.is(basis.matched, 40);
+  t.true(slices.length >= 19, `${slices.length} slices`);
 });

@@ -2716,6 +2716,7 @@ export const catalogue: readonly Threat[] = [
       'edge/status-page.test.ts: a site that reports a time beyond all dates spoils neither its page nor its inputs',
       'edge/inputs.test.ts: the numbers of one site cannot make the sums of all sites infinite',
       'edge/secrets.test.ts: a site that reads its secrets again and again is refused, and the others are not',
+      'edge/facts-target.test.ts: the grains of a site of the largest size do not keep the centre busy',
     ],
   },
   {
