@@ -94,9 +94,9 @@ export function siteStatus(site: StageMaster): Promise<SiteStatus> {
 }
 
 /** Whether the master of a site answers. It does not while it restarts for a release. */
-export async function isServing(site: StageMaster): Promise<boolean> {
+export async function isServing({ server }: Pick<StageMaster, 'server'>): Promise<boolean> {
   try {
-    await siteStatus(site);
+    await server.master.status();
     return true;
   } catch {
     return false;

@@ -9,7 +9,14 @@ import { EmbeddedMinions } from '../../examples/embedded-minions.ts';
 import { runCli } from '../cli/run-cli.ts';
 import { blocksRunBy, codeBlocks, linesOf } from '../helpers/markdown.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
-import { eventually, siteInfo, startCentre, startMaster, stateDirOf } from './edge-stage.ts';
+import {
+  eventually,
+  isServing,
+  siteInfo,
+  startCentre,
+  startMaster,
+  stateDirOf,
+} from './edge-stage.ts';
 import { siteSection, sitesSection } from './sections.ts';
 
 const document = 'docs/edge.md';
@@ -74,6 +81,7 @@ test('the commands of the page about sites succeed in order', async (t) => {
     await eventually(async () => (await siteInfo(centre, 'paris')).isConnected);
   };
   const startMinion = async (): Promise<void> => {
+    await eventually(() => isServing({ server: siteServer }), 'the site serves');
     const { requestPort } = await siteServer.master.status();
     const functions = { 'test.promote': () => true };
     const { connected } = await minions.start({ directory: etc, requestPort }, 'db1', functions);
