@@ -9,6 +9,7 @@ import { pem } from '../../helpers/vectors.ts';
 import {
   type Centre,
   eventually,
+  isServing,
   type StageMaster,
   startCentre,
   startSite,
@@ -46,6 +47,7 @@ async function release({ centre }: Pick<Stage, 'centre'>): Promise<ReleaseState>
 
 async function reaches(it: Stage, state: string): Promise<ReleaseState> {
   await eventually(async () => (await release(it)).state === state, `release ${state}`);
+  await eventually(() => isServing(it.site), 'the site serves');
   return release(it);
 }
 
