@@ -7,7 +7,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { defineService, type ExtensionHost, type ServiceKey, version } from '#master';
-import { errorMessage, readTextIfPresent, retryDelayMs, sleepUntilAborted } from '#runtime';
+import { codeOf, errorMessage, readTextIfPresent, retryDelayMs, sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { EdgePart, SiteContext, SitePart } from '../parts.ts';
 import { siteSecrets } from '../secrets/site-secrets.ts';
@@ -39,6 +39,9 @@ import { type KnownMetadata, TufClient, type VerifiedTarget } from './tuf-client
 import { catalogDigest } from './with-bundle.ts';
 
 /** Delays before a release is tried again after a temporary failure, in milliseconds. */
+/** Mean delay after a lost request on a connection that is still open, in milliseconds. */
+const lostRetryMs = 2000;
+
 const retryDelays = { initialDelayMs: 5000, maxDelayMs: 600_000 };
 
 /** Bundle in use, for other parts of the site. */
@@ -262,7 +265,11 @@ class SiteBundles implements BundleInUse {
     this.#report();
   }
 
-  /** Tries to install the wanted release until the site uses it or the connection is lost. */
+  /**
+   * Tries to install the wanted release until the site uses it or has no connection. A lost request
+   * is no failure of the release. The connection may outlast it, so the centre does not name the
+   * release again.
+   */
   async #work(): Promise<void> {
     for (let attempt = 0; !this.#isLeaving; attempt++) {
       const base = this.#base;
@@ -272,10 +279,16 @@ class SiteBundles implements BundleInUse {
         await this.#install(wanted);
         attempt = 0;
       } catch (error) {
-        const failure = this.#failed(base + wanted.version, error);
         const { logger } = this.#host;
+        if (codeOf(error) === 'ERR_SITE_LINK') {
+          logger.info({ err: error, version: wanted.version }, 'cannot read a bundle yet');
+          if (!this.#context.link.state.isConnected) return;
+          attempt = 0;
+          await sleepUntilAborted(lostRetryMs * (0.5 + Math.random()), this.#host.closing);
+          continue;
+        }
+        const failure = this.#failed(base + wanted.version, error);
         logger.error({ err: error, version: wanted.version }, 'cannot install a bundle');
-        if (failure.code === 'ERR_SITE_LINK') return;
         this.#needsWhole = failure.code === 'ERR_BUNDLE_CONTENT' && !this.#needsWhole;
         if (finalCodes.has(failure.code)) await this.#bundles.fail(failure);
         this.#report();

@@ -1,5 +1,9 @@
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
 import test from 'ava';
+import type { ReleaseState } from '#edge';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { eventually, isServing, startCentre, startSite } from '../edge-stage.ts';
 import { sitesSection } from '../sections.ts';
@@ -48,4 +52,42 @@ test('a release reaches a site, and replaces files, pillar and policy', async (t
   t.is(site.server.master, master, 'a reload is sufficient');
   const next = await site.server.master.pillar.show({ minion: 'web1' });
   t.is(next instanceof Map ? next.get('app') : next.app, 'two');
+});
+
+test('a site reads a pack again after a lost request, although its connection lasts', async (t) => {
+  const source = temporaryDirectory(t);
+  const trees = temporaryDirectory(t);
+  writeFiles(trees, { 'states/image': randomBytes(100_000).toString('base64') });
+  writeFiles(source, { master: `file_roots:\n  base: [${trees}/states]\n` });
+  const centre = await startCentre(t, { sites: sitesSection({ source }) });
+  let losses = 2;
+  const proxy = createServer((client) => {
+    client.on('error', () => {});
+    client.once('data', (first) => {
+      const isPack = first.toString('latin1').startsWith('GET /site/v1/packs/');
+      if (isPack && losses > 0) {
+        losses -= 1;
+        client.destroy();
+        return;
+      }
+      const upstream = connect(centre.port, '127.0.0.1');
+      upstream.on('error', () => client.destroy());
+      upstream.write(first);
+      client.pipe(upstream).pipe(client);
+    });
+  });
+  await once(proxy.listen(0, '127.0.0.1'), 'listening');
+  t.teardown(() => proxy.close());
+  const address = proxy.address();
+  const port = typeof address === 'object' ? address?.port : 0;
+  const keys = await initKeys(centre);
+  await startSite(t, centre, 'paris', {}, `http://127.0.0.1:${port}`);
+  await publish(centre, keys);
+  await eventually(async () => {
+    const [release] = await centre.rpc('site').call<readonly ReleaseState[]>('releases.list');
+    if (release?.state !== 'done') return false;
+    t.deepEqual(release.failed, [], 'a lost request is no failure of the release');
+    return true;
+  }, 'the release is done');
+  t.is(losses, 0);
 });
