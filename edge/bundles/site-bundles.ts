@@ -38,10 +38,10 @@ import type { SiteProgram } from './site-program.ts';
 import { type KnownMetadata, TufClient, type VerifiedTarget } from './tuf-client.ts';
 import { catalogDigest } from './with-bundle.ts';
 
-/** Delays before a release is tried again after a temporary failure, in milliseconds. */
 /** Mean delay after a lost request on a connection that is still open, in milliseconds. */
 const lostRetryMs = 2000;
 
+/** Delays before a release is tried again after a temporary failure, in milliseconds. */
 const retryDelays = { initialDelayMs: 5000, maxDelayMs: 600_000 };
 
 /** Bundle in use, for other parts of the site. */
