@@ -2,7 +2,7 @@
 
 import Type from 'typebox';
 import { extensionMethod } from '#master';
-import { TokenBuckets } from '#runtime';
+import { codeOf, errorMessage, TokenBuckets } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { signedForm } from '../identity/ed25519.ts';
 import { edgeLimits } from '../limits.ts';
@@ -23,9 +23,11 @@ export interface SiteSecretsState {
   readonly site: string;
   /**
    * `none`: the centre has no secrets for this site. `notified`: the site reads them now. `away`:
-   * the site reads them when it connects.
+   * the site reads them when it connects. `invalid`: the file of the site cannot be used.
    */
-  readonly state: 'none' | 'notified' | 'away';
+  readonly state: 'none' | 'notified' | 'away' | 'invalid';
+  /** Reason why the file cannot be used. */
+  readonly reason?: string;
 }
 
 /** Opens the secrets of a centre. */
@@ -66,6 +68,14 @@ export function openCentreSecrets(context: CentreContext): CentrePartContributio
     if (content === undefined) return { site, state: 'none' };
     return { site, state: caller === undefined ? 'away' : 'notified' };
   };
+  const tryNotify = async (site: string): Promise<SiteSecretsState> => {
+    try {
+      return await notify(site);
+    } catch (error) {
+      if (codeOf(error) !== 'ERR_SITE_SECRETS') throw error;
+      return { site, state: 'invalid', reason: errorMessage(error) };
+    }
+  };
   return {
     rpc: {
       secrets: extensionMethod({
@@ -78,11 +88,12 @@ export function openCentreSecrets(context: CentreContext): CentrePartContributio
             const problem = 'this master has no secrets of sites; set saltbridge: sites: secrets';
             throw new EdgeError('ERR_SITE_SECRETS', problem);
           }
-          if (name !== undefined) await sites.show(name);
-          const states: SiteSecretsState[] = [];
-          for (const site of name === undefined ? sites.joined : [name]) {
-            states.push(await notify(site));
+          if (name !== undefined) {
+            await sites.show(name);
+            return [await notify(name)];
           }
+          const states: SiteSecretsState[] = [];
+          for (const site of sites.joined) states.push(await tryNotify(site));
           return states;
         },
         audit: { action: 'site.secrets', done: ({ name }) => ({ what: name ?? 'all sites' }) },

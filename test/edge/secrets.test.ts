@@ -142,6 +142,9 @@ test('a site keeps its secrets without the centre, and a change reaches it with 
     t.regex(refused.stderr, /north\.yml (?:is readable|is not a map|has \d+ bytes)/);
     t.notRegex(refused.stderr, /password/);
   }
+  const { code, stdout: all } = await runCli(['site', 'secrets'], { openExtension });
+  t.is(code, 1);
+  t.regex(all, /^north invalid: .*north\.yml has \d+ bytes.*\nsouth away\nwest none\n$/);
   t.is((await pillarOf(again, 'web1')).password, 'changed');
   write('north', '{}\n');
   await runCli(['site', 'secrets', 'north'], { openExtension });
