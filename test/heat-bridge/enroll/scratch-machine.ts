@@ -55,8 +55,11 @@ export class ScratchMachine {
   /** Runs user-data as a shell script. */
   runShell(userData: string): Promise<Outcome> {
     const file = path.join(this.folder, 'user-data');
-    writeFileSync(file, userData, { mode: 0o700 });
-    return this.#run(file, [], '');
+    writeFileSync(file, userData);
+    // A file that was just written cannot always be executed: another thread may have started a
+    // process that still has it open for writing.
+    const [, shell = ''] = /^#!(\S+)\n/.exec(userData) ?? [];
+    return this.#run(shell, [file], '');
   }
 
   /** Runs user-data with cloud-init's own code. */
