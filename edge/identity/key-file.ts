@@ -1,4 +1,4 @@
-/** Files with a private Ed25519 key. */
+/** Files with a private key. */
 
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import path from 'node:path';
@@ -9,16 +9,20 @@ import { EdgeError } from '../errors.ts';
  * Reads the private key in a file, or returns `undefined` if the file does not exist.
  * @throws EdgeError ERR_SITE_STATE
  */
-export async function readKey(directory: string, name: string): Promise<KeyObject | undefined> {
+export async function readKey(
+  directory: string,
+  name: string,
+  type: 'ed25519' | 'x25519' = 'ed25519',
+): Promise<KeyObject | undefined> {
   const text = await readTextIfPresent(path.join(directory, name));
   if (text === undefined) return undefined;
   try {
     const key = createPrivateKey(text);
-    if (key.asymmetricKeyType === 'ed25519') return key;
+    if (key.asymmetricKeyType === type) return key;
   } catch {
     // Do not add the error of OpenSSL, because it may contain parts of the private key.
   }
-  throw new EdgeError('ERR_SITE_STATE', `${directory}: the file ${name} contains no Ed25519 key`);
+  throw new EdgeError('ERR_SITE_STATE', `${directory}: the file ${name} contains no ${type} key`);
 }
 
 /** Writes a private key to a file of mode 0600. */

@@ -3,22 +3,17 @@
  * minions. The disk of the site contains them only in a sealed form.
  */
 
-import { createPrivateKey, type KeyObject, randomBytes } from 'node:crypto';
+import { type KeyObject, randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import Type, { type Static } from 'typebox';
 import { defineService, type ServiceKey } from '#master';
 import type { WireMap } from '#minion-protocol';
-import {
-  compileSchema,
-  Mutex,
-  makeDirectory,
-  readTextIfPresent,
-  writeFileAtomically,
-} from '#runtime';
+import { compileSchema, Mutex, readTextIfPresent, writeFileAtomically } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
 import { isSignedBy } from '../identity/ed25519.ts';
+import { readKey, writeKey } from '../identity/key-file.ts';
 import type { EdgePart, SiteContext } from '../parts.ts';
 import { generateSealKey, sealKeyOf, unseal } from './sealed-box.ts';
 import { decodeSecrets, type SiteSecrets } from './secret-file.ts';
@@ -164,11 +159,10 @@ function tryToUnseal(box: Uint8Array, key: KeyObject, site: string): Buffer | un
 
 /** Reads the seal key of the site. Creates it if it does not exist. */
 async function openKey(directory: string): Promise<KeyObject> {
-  const file = path.join(directory, 'seal-key.pem');
-  const text = await readTextIfPresent(file);
-  if (text !== undefined) return createPrivateKey(text);
+  const name = 'seal-key.pem';
+  const known = await readKey(directory, name, 'x25519');
+  if (known !== undefined) return known;
   const key = generateSealKey();
-  await makeDirectory(directory, 0o700);
-  await writeFileAtomically(file, key.export({ format: 'pem', type: 'pkcs8' }), 0o600);
+  await writeKey(directory, name, key);
   return key;
 }

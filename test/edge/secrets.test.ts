@@ -5,6 +5,7 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import type { ReleaseState } from '#edge';
 import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
+import { readKey, writeKey } from '#edge/identity/key-file.ts';
 import { edgeLimits } from '#edge/limits.ts';
 import type { SiteContext } from '#edge/parts.ts';
 import { generateSealKey, seal, sealKeyOf, unseal } from '#edge/secrets/sealed-box.ts';
@@ -245,5 +246,17 @@ test('a site refuses secrets that its centre has not signed, and keeps the forme
     reply = () => Promise.resolve(forged);
     await t.throwsAsync(async () => provided?.refresh(), { code: 'ERR_SITE_SECRETS' });
     t.deepEqual(await part.pillar?.provide(request), { password: 'second' });
+  }
+});
+
+test('a key file without a key of its type is refused, without its content', async (t) => {
+  const directory = temporaryDirectory(t);
+  await writeKey(directory, 'seal-key.pem', generateKey());
+  const ofOtherType = await t.throwsAsync(readKey(directory, 'seal-key.pem', 'x25519'));
+  writeFileSync(path.join(directory, 'seal-key.pem'), 'no-key-5d1f');
+  const damaged = await t.throwsAsync(readKey(directory, 'seal-key.pem', 'x25519'));
+  for (const error of [ofOtherType, damaged]) {
+    t.like(error, { code: 'ERR_SITE_STATE' });
+    t.regex(error.message, /seal-key\.pem contains no x25519 key$/);
   }
 });
