@@ -26,21 +26,14 @@ import {
   startSite,
 } from './edge-stage.ts';
 import { joinRaw } from './raw-site.ts';
+import { testsOfCentre } from './sections.ts';
 
-/** Rules of a site: the operator of the centre may run `test.*`, and nothing else. */
-const acl = {
-  rules: [
-    {
-      name: 'the centre may test',
-      effect: 'allow',
-      subject: { user: '*', eauth: 'centre' },
-      action: 'publish',
-      resource: { fun: 'test.*' },
-    },
-  ],
-} as const;
-
-const usual = { autoAccept: true, timeoutSeconds: 60, gatherJobTimeoutSeconds: 60, acl };
+const usual = {
+  autoAccept: true,
+  timeoutSeconds: 60,
+  gatherJobTimeoutSeconds: 60,
+  acl: testsOfCentre,
+};
 
 /** Connects an embedded minion to a site. */
 async function join(

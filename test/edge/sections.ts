@@ -32,3 +32,16 @@ export function sitesSection(given: Partial<SitesSection> = {}): SitesSection {
     ...given,
   };
 }
+
+/** Rules of a site: the operator of the centre may run `test.*`, and nothing else. */
+export const testsOfCentre = {
+  rules: [
+    {
+      name: 'the centre may test',
+      effect: 'allow',
+      subject: { user: '*', eauth: 'centre' },
+      action: 'publish',
+      resource: { fun: 'test.*' },
+    },
+  ],
+} as const;

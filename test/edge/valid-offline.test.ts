@@ -12,21 +12,9 @@ import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { initKeys, publish, writeFiles } from './bundles/release-stage.ts';
 import { eventually, siteStatus, startCentre, startMaster, startSite } from './edge-stage.ts';
 import { RawLink } from './raw-site.ts';
-import { siteSection, sitesSection } from './sections.ts';
+import { siteSection, sitesSection, testsOfCentre } from './sections.ts';
 
 const hour = 3_600_000;
-
-const acl = {
-  rules: [
-    {
-      name: 'the centre may test',
-      effect: 'allow',
-      subject: { user: '*', eauth: 'centre' },
-      action: 'publish',
-      resource: { fun: 'test.*' },
-    },
-  ],
-} as const;
 
 const work: OrderWork = { kind: 'job', tgt: 'nobody', fun: 'test.ping' };
 
@@ -45,7 +33,7 @@ async function runLater(
   t.teardown(() => proxy.close());
   const url = `http://127.0.0.1:${proxy.port}`;
   const section = { validOfflineSeconds };
-  const usual = { acl, timeoutSeconds: 1, gatherJobTimeoutSeconds: 1 };
+  const usual = { acl: testsOfCentre, timeoutSeconds: 1, gatherJobTimeoutSeconds: 1 };
   const first = await startSite(t, centre, 'north', { ...usual, site: section }, url);
   await eventually(async () => (await siteStatus(first)).isConnected);
   // The site stores the time of its last contact when it receives an order.

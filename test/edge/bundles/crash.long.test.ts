@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -9,6 +8,7 @@ import { BundleDirectory } from '#edge/bundles/bundle-directory.ts';
 import { comparePaths, encodeManifest, type Manifest } from '#edge/bundles/manifest.ts';
 import { packedFiles } from '#edge/bundles/pack-content.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import { runUntilKilled } from '../run-until-killed.ts';
 
 const child = fileURLToPath(new URL('crash-child.ts', import.meta.url));
 
@@ -61,17 +61,7 @@ async function prepare(directory: string): Promise<void> {
 }
 
 function run(directory: string, killAt: number, mode: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const started = spawn(process.execPath, [child, directory, String(killAt), mode]);
-    let output = '';
-    let errors = '';
-    started.stdout.on('data', (data) => (output += data));
-    started.stderr.on('data', (data) => (errors += data));
-    started.on('close', (code, signal) => {
-      if (code === 0 || signal === 'SIGKILL') resolve(output);
-      else reject(new Error(errors));
-    });
-  });
+  return runUntilKilled(child, [directory, String(killAt), mode]);
 }
 
 /** Returns the version in use, after it has compared all files with those of the version. */

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { cpSync, statSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
@@ -6,22 +5,13 @@ import { generateKey, publicBytesOf } from '#edge/identity/ed25519.ts';
 import { type SiteIdentity, SiteIdentityFile } from '#edge/identity/site-identity.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { createRepository } from '../bundles/tuf-stage.ts';
+import { runUntilKilled } from '../run-until-killed.ts';
 import { statementOf } from './rehoming-stage.ts';
 
 const child = fileURLToPath(new URL('crash-child.ts', import.meta.url));
 
 function run(directory: string, killAt: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const started = spawn(process.execPath, [child, directory, String(killAt)]);
-    let output = '';
-    let errors = '';
-    started.stdout.on('data', (data) => (output += data));
-    started.stderr.on('data', (data) => (errors += data));
-    started.on('close', (code, signal) => {
-      if (code === 0 || signal === 'SIGKILL') resolve(output);
-      else reject(new Error(errors));
-    });
-  });
+  return runUntilKilled(child, [directory, String(killAt)]);
 }
 
 /** Joined site, in a directory that contains a statement about its next centre. */

@@ -31,7 +31,7 @@ import {
   startSite,
 } from '../edge-stage.ts';
 import { joinRaw } from '../raw-site.ts';
-import { siteSection, sitesSection } from '../sections.ts';
+import { siteSection, sitesSection, testsOfCentre } from '../sections.ts';
 import {
   copySites,
   importSites,
@@ -219,18 +219,12 @@ test('a site reaches its next centre with a key that it had when it was exported
 // EDGE-C17 of docs/consistency.md
 test('an order that the site has accepted is completed after the change, and no other runs', async (t) => {
   const { old, next, keys } = await startCentres(t);
-  const acl = {
-    rules: [
-      {
-        name: 'the centre may test',
-        effect: 'allow',
-        subject: { user: '*', eauth: 'centre' },
-        action: 'publish',
-        resource: { fun: 'test.*' },
-      },
-    ],
-  } as const;
-  const options = { autoAccept: true, acl, timeoutSeconds: 60, gatherJobTimeoutSeconds: 60 };
+  const options = {
+    autoAccept: true,
+    acl: testsOfCentre,
+    timeoutSeconds: 60,
+    gatherJobTimeoutSeconds: 60,
+  };
   let site = await startJoined(t, old, options);
   const minions = new EmbeddedMinions();
   t.teardown(() => minions.close());
