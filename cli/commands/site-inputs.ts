@@ -3,32 +3,26 @@
 import type { Command } from 'commander';
 import type { InputsOfSites } from '#edge';
 import type { CommandContext } from '../context.ts';
-import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { type CommonOptions, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { formatInputs } from './pillar.ts';
 
 /** Adds the subcommand. */
 export function addInputs(site: Command, context: CommandContext): void {
-  site
+  const inputs = site
     .command('inputs')
     .description('count the compiled pillars of sites, and list the grains that they depend on')
-    .argument('[name]', 'name of the site; default: all sites of this centre')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(
-      async (
-        name: string | undefined,
-        { configDir, json }: { readonly configDir: string; readonly json?: boolean },
-      ) => {
-        const client = await context.openExtension(configDir, 'site');
-        const found = await client.call<InputsOfSites>('inputs', {
-          ...(name === undefined ? {} : { name }),
-        });
-        if (json) return printJson(context.stdout, found);
-        await printLine(context.stdout, formatSites(found));
-      },
-    );
+    .argument('[name]', 'name of the site; default: all sites of this centre');
+  withCommonOptions(inputs).action(
+    async (name: string | undefined, { configDir, json }: CommonOptions) => {
+      const client = await context.openExtension(configDir, 'site');
+      const found = await client.call<InputsOfSites>('inputs', {
+        ...(name === undefined ? {} : { name }),
+      });
+      if (json) return printJson(context.stdout, found);
+      await printLine(context.stdout, formatSites(found));
+    },
+  );
 }
 
 function formatSites(found: InputsOfSites): string {

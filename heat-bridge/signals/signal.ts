@@ -6,17 +6,7 @@
 import { isWireMap, type WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
 import { Float } from '#template/python/values.ts';
-
-/** Value that JSON can represent. */
-type Json =
-  | null
-  | boolean
-  | number
-  | bigint
-  | string
-  | Float
-  | readonly Json[]
-  | { readonly [name: string]: Json };
+import type { ParameterValue } from '../commands/parameters.ts';
 
 /**
  * Signal to Heat. Heat stores each signal under an id. The bridge determines this id, so a signal
@@ -30,7 +20,7 @@ export interface Signal {
   /**
    * Data. Heat adds it to the attribute `data` of the wait condition, under the id of the signal.
    */
-  readonly data?: Json;
+  readonly data?: ParameterValue;
 }
 
 /** Reason why data cannot be parsed as a signal. */
@@ -114,7 +104,7 @@ function truncateReason(reason: string): string {
  * Converts a value to JSON. Returns `undefined` for values that JSON cannot represent, such as
  * bytes and dates.
  */
-function tryToJson(value: WireValue): Json | undefined {
+function tryToJson(value: WireValue): ParameterValue | undefined {
   if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
   if (typeof value === 'bigint') return value;
   if (value instanceof Float) return Number.isFinite(value.value) ? value : undefined;
@@ -124,7 +114,7 @@ function tryToJson(value: WireValue): Json | undefined {
     return items.every((item) => item !== undefined) ? items : undefined;
   }
   if (!isWireMap(value)) return undefined;
-  const entries: [string, Json][] = [];
+  const entries: [string, ParameterValue][] = [];
   for (const [name, content] of Object.entries(value)) {
     const item = tryToJson(content);
     if (item === undefined) return undefined;
