@@ -1,9 +1,9 @@
-import { errorMessage } from '#runtime';
 /**
  * Program that inspects the store in the given directory and sends the result to its parent
  * process.
  */
 
+import { errorMessage } from '#runtime';
 import { checkTables } from './check-tables.ts';
 import type { InspectionMessage } from './inspect.ts';
 import { openLmdbTables } from './lmdb-tables.ts';

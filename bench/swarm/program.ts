@@ -1,8 +1,9 @@
-import { errorMessage } from '#runtime';
 /**
  * Program with the simulated minions. It runs in a process of its own, and the process of the
  * master sends it orders.
  */
+
+import { errorMessage } from '#runtime';
 import { acceptAll } from './accept.ts';
 import { importKey, swarmId } from './keys.ts';
 import { type Known, type SealedLoad, SwarmMinion } from './minion.ts';

@@ -1,4 +1,3 @@
-import { ifPresent } from '#runtime';
 /**
  * Sources of keys for `salt-key`: the keys of the master, or wheel functions that run with the
  * rights of a user.
@@ -10,6 +9,7 @@ import { literalGlob } from '#acl';
 import { loadMasterConfig } from '#config';
 import type { KeyState, MasterApi, UserApi } from '#master';
 import { isWireMap, keyFingerprint, type WireValue } from '#minion-protocol';
+import { ifPresent } from '#runtime';
 import { errorCodeOf } from '../errors.ts';
 import { changeKey, type KeyOperation } from './key.ts';
 import type { KeyPlaceName } from './salt-key-output.ts';

@@ -1,4 +1,3 @@
-import { errorMessage } from '#runtime';
 /**
  * Approved plans of a site, from the file `orders.yml` of its bundle. A site runs an approved plan
  * without the centre when its trigger occurs: the loss of the link, a signal, an interval or a
@@ -8,6 +7,7 @@ import { errorMessage } from '#runtime';
 import { Cron } from 'croner';
 import { bridgeServices } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
+import { errorMessage } from '#runtime';
 import { ordersFile } from '../bundles/manifest.ts';
 import { type BundleInUse, bundleInUse } from '../bundles/site-bundles.ts';
 import type { SiteContext } from '../parts.ts';

@@ -52,7 +52,7 @@ const idForms: readonly string[] = ['{uuid}', '{name}.{project}'];
 
 const section = 'bridge:guests:identity';
 
-/** Facts from other sections of the configuration that the validation of rules needs. */
+/** Facts that the validation of rules needs. Other sections of the configuration contain them. */
 export interface IdentitySurroundings {
   /** Names of metadata agents. */
   readonly agents: readonly string[];

@@ -1,4 +1,3 @@
-import { errorMessage } from '#runtime';
 /**
  * Log-in backend for users in a password file [salt/auth/file.py]. The file is read again for each
  * check.
@@ -6,6 +5,7 @@ import { errorMessage } from '#runtime';
 
 import { open } from 'node:fs/promises';
 import type { FileBackendSettings } from '#config';
+import { errorMessage } from '#runtime';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 import {

@@ -1,4 +1,3 @@
-import { errorMessage } from '#runtime';
 /**
  * Masters of one process. Either all of them start, or none. Each is reloaded independently of the
  * others.
@@ -8,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { ConfigError, type LoadedTenants, loadMasterConfig, type MasterConfig } from '#config';
 import { logConfigWarnings, type MasterStatus } from '#master';
+import { errorMessage } from '#runtime';
 import { createMasterServer, type MasterServer } from '../index.ts';
 import type { Account } from './account.ts';
 import { ProcessError } from './errors.ts';
