@@ -53,7 +53,7 @@ saltbridge:
     const [[code, signal], output] = await Promise.all([once(child, 'exit'), text(child.stderr)]);
     return { code, signal, reason: output.trimEnd().split('\n').at(-1) ?? '' };
   };
-  return { ended: within('the end', ended(), 30_000), terminate: () => child.kill('SIGTERM') };
+  return { ended: within('the end', ended()), terminate: () => child.kill('SIGTERM') };
 }
 
 for (const kilobytes of [4, 20, 60]) {
@@ -100,11 +100,7 @@ onLinux('a start that waits for a file without end is ended by SIGTERM', async (
   execFileSync('mkfifo', [pipe]);
   const master = await startBelow(t, root);
   // The store is opened first. When its lock file exists, the start is waiting for the pipe.
-  await until(
-    'the start to wait',
-    () => existsSync(path.join(root, 'state', 'store', 'data.mdb')),
-    20_000,
-  );
+  await until('the start to wait', () => existsSync(path.join(root, 'state', 'store', 'data.mdb')));
   master.terminate();
   // Nothing is written to the pipe, so a start that waited for it would never end.
   const { code, signal } = await master.ended;

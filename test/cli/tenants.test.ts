@@ -99,7 +99,7 @@ test('if one tenant cannot start, none starts, and the others release everything
   });
   const said: Buffer[] = [];
   child.stderr.on('data', (chunk: Buffer) => said.push(chunk));
-  const [code] = await within('the end of the process', once(child, 'close'), 50_000);
+  const [code] = await within('the end of the process', once(child, 'close'));
   t.is(code, 69);
   t.regex(Buffer.concat(said).toString(), /saltbridge: tenant blue did not start: .*master\.pem/);
   configure('blue');
@@ -140,7 +140,7 @@ test('two tenants with one port end the start with both names', async (t) => {
   });
   const said: Buffer[] = [];
   child.stderr.on('data', (chunk: Buffer) => said.push(chunk));
-  const [code] = await within('the end of the process', once(child, 'close'), 50_000);
+  const [code] = await within('the end of the process', once(child, 'close'));
   t.is(code, 78);
   t.regex(
     Buffer.concat(said).toString(),

@@ -140,7 +140,7 @@ test.serial(
       t.false((await member.running.master.cluster.status())?.isDraining);
     }
     isOver = true;
-    await within('the callers', Promise.all(callers), 60_000);
+    await within('the callers', Promise.all(callers));
     t.log(`${count} jobs`);
     t.deepEqual(problems, []);
     t.is(jids.size, count);

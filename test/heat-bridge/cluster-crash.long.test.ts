@@ -119,7 +119,7 @@ clusterTest(
     await atB.call<HandleInfo>('handles.add', { registration });
     t.regex((await minion.fire('heat/ready', { data: 1 })) ?? '', /^[\w-]{32}$/);
     // The first request was handled by the member that was then killed.
-    await within('a try', service.heard(1), 60_000);
+    await within('a try', service.heard(1));
     const plan = { plan: 'site.roll-out', groups: { all: 'web1' } };
     const updates = atA.stream<PlanStarted | PlanUpdate>('runPlan', plan);
     const [begun] = await first(updates);
@@ -136,7 +136,7 @@ clusterTest(
         login: { auth_url: `${heat.origin}/v3`, user_id: 'u', password: 'secret', project_id: 'p' },
       },
     });
-    await until('the deployment', () => deployed === 1, 20_000);
+    await until('the deployment', () => deployed === 1);
     const following = collect(atB.stream<PlanUpdate>('followPlan', { id: begun.id }));
 
     await a.master.kill();
@@ -144,7 +144,7 @@ clusterTest(
     service.answer = always(200, 'null');
     goOn();
     await until('the third step', () => asked.length === 3, takeOverMs + 5000);
-    const outcome = (await within('the plan', following, 30_000)).at(-1);
+    const outcome = (await within('the plan', following)).at(-1);
     t.like(outcome, { type: 'outcome', outcome: { id: begun.id, status: 'succeeded' } });
     t.deepEqual(asked, ['quick', 'held', 'quick']);
     const delivered = (): Promise<readonly OutboxEntry[]> =>

@@ -86,14 +86,14 @@ async function killWhenHalfDone(
     for await (const update of updates) if (isHalf(update)) return;
     throw new Error('it ended before it was killed');
   })();
-  await within('the first result', reading, 20_000);
+  await within('the first result', reading);
   await until(
     'both to be asked',
     () => field.asked.filter((it) => it.endsWith('held')).length === 2,
   );
   await field.master.kill();
   field.master.spawn();
-  await within('the next master', field.master.ready(), 20_000);
+  await within('the next master', field.master.ready());
 }
 
 const both = (name: string): string[] => [`web1 ${name}`, `web2 ${name}`];
@@ -106,7 +106,7 @@ test('the same key returns the results from before and after the crash, without 
   await killWhenHalfDone(field, first, (it) => 'result' in it);
   const again = collect(field.stream<RunStarted | CommandUpdate>('run', call));
   field.goOn();
-  const updates = await within('the run', again, 60_000);
+  const updates = await within('the run', again);
   t.like(updates[0], { type: 'begun', isRepeated: true });
   t.like(updates.at(-1), {
     type: 'outcome',
@@ -133,7 +133,7 @@ test('a plan continues where it stopped, and does not repeat completed steps', a
   );
   const again = collect(field.stream<PlanStarted | PlanUpdate>('runPlan', call));
   field.goOn();
-  const updates = await within('the plan', again, 60_000);
+  const updates = await within('the plan', again);
   t.like(updates[0], { type: 'begun', isRepeated: true });
   const last = updates.at(-1);
   if (last?.type !== 'outcome') return t.fail('no outcome');
@@ -161,7 +161,7 @@ test('a plan that is undoing its steps continues only to undo them', async (t) =
   );
   const again = collect(field.stream<PlanStarted | PlanUpdate>('runPlan', call));
   field.goOn();
-  const last = (await within('the plan', again, 60_000)).at(-1);
+  const last = (await within('the plan', again)).at(-1);
   if (last?.type !== 'outcome') return t.fail('no outcome');
   const { status, failedStep, steps, undone } = last.outcome;
   t.deepEqual([status, failedStep], ['failed', 'bad']);

@@ -140,10 +140,10 @@ test('a command in progress when its master is killed is continued, and not call
     },
   });
   await emitter.fire(tag, {});
-  await until('the command to be called', () => asked === 1, 20_000);
+  await until('the command to be called', () => asked === 1);
   await field.master.kill();
   field.master.spawn();
-  await within('the next master', field.master.ready(), 20_000);
+  await within('the next master', field.master.ready());
   goOn();
   const [run] = await endedRuns(connectMaster({ socketPath: field.socketPath }), 1, 60_000);
   t.like(run, { kind: 'command', fun: 'site.held', state: 'succeeded' });

@@ -4,7 +4,7 @@ import { until } from './deadline.ts';
 /** Ends a process like a service manager, by SIGTERM, and waits until it has ended. */
 export async function end(pid: number): Promise<void> {
   if (isAlive(pid)) process.kill(pid);
-  await until('the process to end', () => !isAlive(pid), 20_000);
+  await until('the process to end', () => !isAlive(pid));
 }
 
 function isAlive(pid: number): boolean {

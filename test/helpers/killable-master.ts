@@ -48,7 +48,7 @@ export async function startKillable(
   const master = new MasterProcess(directory);
   master.spawn();
   t.teardown(() => master.kill());
-  await within('the master', master.ready(), 20_000);
+  await within('the master', master.ready());
   return {
     master,
     socketPath,
@@ -56,7 +56,7 @@ export async function startKillable(
       const transport = dialZeromq({ host: '127.0.0.1', requestPort });
       const minion = createMinion({ id, transport, keys: minionKeys(joined++), functions });
       t.teardown(() => minion.stop());
-      await within(`${id} to connect`, minion.start(), 20_000);
+      await within(`${id} to connect`, minion.start());
       return minion;
     },
   };

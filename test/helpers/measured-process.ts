@@ -46,11 +46,7 @@ export class MasterProcess {
   }
 
   async next(): Promise<Answer> {
-    const [answer]: Answer[] = await within(
-      'the master process',
-      once(this.#child, 'message'),
-      20_000,
-    );
+    const [answer]: Answer[] = await within('the master process', once(this.#child, 'message'));
     if (answer === undefined) throw new Error('no answer');
     this.status = answer.status;
     return answer;

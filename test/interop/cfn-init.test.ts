@@ -178,7 +178,7 @@ async function start(
     const inputs = configSets === undefined ? {} : { configSets };
     const more = { group: 'cfn-init', config: init, outputs: [] };
     heat.servers.set('server-1', [heat.entry(`case-${count}`, more, inputs)]);
-    await until(`result ${count}`, () => heat.results.length >= count, 60_000);
+    await until(`result ${count}`, () => heat.results.length >= count);
     return heat.results[count - 1]?.values ?? {};
   };
   const shell: Stage['shell'] = async (command) => {

@@ -131,7 +131,7 @@ async function receiver(t: ExecutionContext): Promise<Receiver> {
     }),
     count: () => service.requests.length,
     delivered: async (minions) => {
-      await within('the signals', service.heard(minions.length), 60_000);
+      await within('the signals', service.heard(minions.length));
       // A repeated delivery would follow the first one at once.
       await sleep(2000);
       const sent = service.requests.map(({ body }) => JSON.parse(body).data);
@@ -242,7 +242,7 @@ async function workAlone(t: ExecutionContext, site: Site): Promise<readonly stri
   const { status, output } = await machine.runShell(site.userData);
   t.is(status, 0, output);
   const signedIn = master.server.bridge.enroll.signedIn(site.enrolment);
-  await within(`the sign-in of ${site.enrolled}; its log ends: ${machine.log}`, signedIn, 90_000);
+  await within(`the sign-in of ${site.enrolled}; its log ends: ${machine.log}`, signedIn);
 
   const signal = JSON.stringify({ reason: 'booted', data: { site: name } });
   const signals = async (): Promise<number> => (await siteStatus(master)).log.signal.entries;

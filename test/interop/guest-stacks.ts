@@ -158,7 +158,7 @@ export class GuestStack {
       given.replaceAll(configDir, machine.configDir),
     );
     if (status !== 0) throw new Error(output);
-    await within(`the sign-in of ${id}`, bridge.enroll.signedIn(number), 90_000);
+    await within(`the sign-in of ${id}`, bridge.enroll.signedIn(number));
     await eventually(`${id} to be connected`, async () =>
       (await master.presence()).some((it) => it.id === id),
     );

@@ -69,11 +69,11 @@ saltbridge:
     const bridge = connectExtension({ socketPath: field.socketPath }, 'bridge');
     const servers = [{ server: 'server', minion: 'web1', collect }];
     await bridge.call('stacks.add', { registration: { name: 'demo', servers } });
-    await until('the run to begin', () => runs === 1, 60_000);
+    await until('the run to begin', () => runs === 1);
     await field.master.kill();
     goOn();
     field.master.spawn();
-    await within('the master', field.master.ready(), 20_000);
+    await within('the master', field.master.ready());
     const { status, reason, outputs } = await stack.end('CREATE');
     t.is(status, 'CREATE_COMPLETE', reason);
     t.is(outputs.get('result'), 'run 1');

@@ -82,11 +82,11 @@ saltbridge:
         status: { value: { get_attr: ['plan', 'status'] } },
       },
     });
-    await until('both runs to begin', () => runs.length === 2, 60_000);
+    await until('both runs to begin', () => runs.length === 2);
     await field.master.kill();
     goOn();
     field.master.spawn();
-    await within('the master', field.master.ready(), 20_000);
+    await within('the master', field.master.ready());
     const { status, reason, outputs } = await stack.end();
     t.is(status, 'CREATE_COMPLETE', reason);
     t.deepEqual(outputs, { return: 'run 2', status: 'succeeded' });

@@ -84,13 +84,13 @@ export class MasterHome {
     const args = [program, JSON.stringify(this.options)];
     const group = new ProcessGroup(process.execPath, args, ['ignore', 'pipe', 'inherit']);
     const log = new SignInLog();
-    await within('the start of the master process', log.started(group), 20_000);
+    await within('the start of the master process', log.started(group));
     return {
       api: connectMaster({ socketPath: resolveMasterConfig(this.options).socket }),
       signIns: log.ids,
       close: async () => {
         group.terminate();
-        await within('the end of the master process', group.exited, 20_000);
+        await within('the end of the master process', group.exited);
         await group.kill();
       },
       kill: () => group.kill(),

@@ -67,7 +67,7 @@ timeout: 5
   async stop(): Promise<void> {
     if (this.#group === undefined) return;
     this.#group.terminate();
-    await within("the end of salt-master's process", this.#group.exited, 60_000);
+    await within("the end of salt-master's process", this.#group.exited);
     await this.kill();
   }
 
@@ -84,7 +84,7 @@ timeout: 5
   /** Accepts a key with `salt-key` when it is pending. */
   async accept(id: string): Promise<void> {
     const pending = path.join(this.directory, 'pki', 'minions_pre');
-    await until(`${id} to be pending`, () => contains(pending, id), 90_000);
+    await until(`${id} to be pending`, () => contains(pending, id));
     await this.#run('salt-key', ['-y', '-a', id]);
   }
 

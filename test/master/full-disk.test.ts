@@ -42,7 +42,7 @@ onSmallDisk(
     t.teardown(() => minion.stop());
     const started = minion.start();
     while ((await master.keys.accept({ match: 'm1' })).length === 0) await sleep(5);
-    await within('the first minion', started, 30_000);
+    await within('the first minion', started);
     const events: MasterEvent[] = [];
     const end = new AbortController();
     const following = (async (): Promise<void> => {
@@ -77,17 +77,17 @@ onSmallDisk(
     // A known minion can sign in, because nothing has to be stored.
     const again = createMinion({ id: 'm1', keys, transport: dial() });
     t.teardown(() => again.stop());
-    await within('a known minion to sign in', again.start(), 30_000);
+    await within('a known minion to sign in', again.start());
 
     disk.free();
-    await until('room', () => events.length === 2, 30_000);
+    await until('room', () => events.length === 2);
     t.deepEqual(
       events.map(({ tag }) => tag),
       ['saltbridge/store/full', 'saltbridge/store/room'],
     );
     const updates = await collect(master.jobs.run(ping));
     t.true(updates.some((update) => update.type === 'return' && update.minion === 'm1'));
-    await until('the key of the newcomer', () => pendingKeys().includes('m2'), 30_000);
+    await until('the key of the newcomer', () => pendingKeys().includes('m2'));
     end.abort();
     await following;
   },
@@ -122,10 +122,10 @@ onSmallDisk(
     disk.fill();
     await t.throwsAsync(master.jobs.publish({ tgt: 'm1', fun: 'test.ping' }));
     await master.keys.delete({ match: 'm1' });
-    await until('the key to be deleted', () => tags.includes('salt/key'), 30_000);
+    await until('the key to be deleted', () => tags.includes('salt/key'));
     t.false(tags.includes('key'), 'the publish key cannot have been changed');
     disk.free();
-    await until('another publish key', () => tags.includes('key'), 30_000);
+    await until('another publish key', () => tags.includes('key'));
     end.abort();
     await following;
   },

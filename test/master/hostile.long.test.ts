@@ -41,7 +41,7 @@ class Asker {
   }
 
   async askAll(count: number, make: () => Buffer): Promise<void> {
-    const answers = within(`${count} answers`, this.#receive(count), 30_000);
+    const answers = within(`${count} answers`, this.#receive(count));
     for (let sent = 0; sent < count; sent += 1) await this.#socket.send([null, make()]);
     await answers;
   }

@@ -546,7 +546,6 @@ for (const state of states) {
     const events = await within(
       'events of before and after',
       firstEvents(running, oldEvents.length + 1),
-      30_000,
     );
     t.deepEqual(
       events.map(({ tag, data }) => [tag, plain(data.data)]),

@@ -89,7 +89,7 @@ test('minions of one tenant cannot decrypt publications to the other', async (t)
   const listening = async (): Promise<void> => {
     while (heard.length === 0) await tellAll(blue.master);
   };
-  await within('the stranger to listen', listening(), 20_000);
+  await within('the stranger to listen', listening());
   for (const envelope of heard) {
     t.throws(() => other.session.openPublication(envelope), { code: 'ERR_BAD_SIGNATURE' });
     t.like(own.session.openPublication(envelope), { fun: 'test.reported' });

@@ -258,7 +258,7 @@ test('any number of idle HTTP connections leaves the minion ports usable', async
     script,
   ]);
   t.teardown(() => child.kill('SIGKILL'));
-  const [line] = await within('the ports', once(createInterface(child.stdout), 'line'), 60_000);
+  const [line] = await within('the ports', once(createInterface(child.stdout), 'line'));
   const { http, requests } = JSON.parse(String(line)) as { http: number; requests: number };
   const flood = Array.from({ length: 200 }, async (_, index) =>
     open(t, http, `127.0.1.${1 + (index % 50)}`),

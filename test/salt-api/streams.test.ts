@@ -160,7 +160,7 @@ test('events of 5 MB reach each reader, over every stream', async (t) => {
     await master.events.fire(`my/${letter}`, { text: letter.repeat(5_000_000) });
   }
   await master.events.fire('my/last', {});
-  for (const bytes of await within('all events', Promise.all(read), 30_000)) {
+  for (const bytes of await within('all events', Promise.all(read))) {
     for (const letter of ['a', 'b', 'c']) t.true(bytes.includes(letter.repeat(5_000_000)));
   }
 });

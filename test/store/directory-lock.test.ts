@@ -26,7 +26,7 @@ function newDirectory(t: ExecutionContext): string {
 }
 
 async function answerOf(child: ChildProcess): Promise<unknown> {
-  const [answer] = await within('a contender', once(child, 'message'), 60_000);
+  const [answer] = await within('a contender', once(child, 'message'));
   return answer;
 }
 

@@ -42,7 +42,7 @@ onSmallDisk('a store detects by itself that space is available again', async (t)
   disk.fill();
   await t.throwsAsync(store.write([{ op: 'put', key: ['k'], value }]), full);
   disk.free();
-  await until('room', () => !store.isFull, 30_000);
+  await until('room', () => !store.isFull);
   await t.notThrowsAsync(store.write([{ op: 'put', key: ['k'], value }]));
 });
 

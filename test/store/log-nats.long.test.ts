@@ -152,24 +152,20 @@ onRecommendedServers(
     const load = writeOn(stores);
     for (const [index, server] of servers.entries()) {
       const before = load.acknowledged.length;
-      await until('some writes', () => load.acknowledged.length > before + 50, 60_000);
+      await until('some writes', () => load.acknowledged.length > before + 50);
       await server.kill();
-      await until('its absence', () => a.status.health.currentReplicas === 2, 60_000);
-      await until(
-        `writes without server ${index}`,
-        () => {
-          return load.acknowledged.length > before + 200;
-        },
-        60_000,
-      );
+      await until('its absence', () => a.status.health.currentReplicas === 2);
+      await until(`writes without server ${index}`, () => {
+        return load.acknowledged.length > before + 200;
+      });
       server.start();
       // If two of the three servers are down at once, there is no majority.
-      await until('three copies', () => a.status.health.currentReplicas === 3, 60_000);
+      await until('three copies', () => a.status.health.currentReplicas === 3);
     }
     await Promise.all(servers.map((server) => server.kill()));
     for (const server of servers) server.start();
     const before = load.acknowledged.length;
-    await until('writes after the restart', () => load.acknowledged.length > before + 50, 60_000);
+    await until('writes after the restart', () => load.acknowledged.length > before + 50);
     await load.end();
     t.log(`${load.acknowledged.length} writes, the longest ${Math.round(load.longestMs())} ms`);
     await Promise.all(stores.map((store) => store.barrier()));

@@ -223,16 +223,16 @@ test('init metadata of a server is applied at each change, and its handle gets t
     name: 'demo',
     servers: [{ server: 'server', minion: 'web1', collect }],
   });
-  await until('the first signal', () => signals(heat).length === 1, 20_000);
+  await until('the first signal', () => signals(heat).length === 1);
   t.like(signals(heat)[0], { status: 'SUCCESS', reason: 'Configuration Complete' });
   isSuccess = false;
   heat.metadata = metadataOf('two');
-  await until('the second signal', () => signals(heat).length === 2, 20_000);
+  await until('the second signal', () => signals(heat).length === 2);
   t.like(signals(heat)[1], { status: 'FAILURE', reason: 'config config: commands: a: disk full' });
   const applied = (): number => stage.seen.filter(({ fun }) => fun === 'state.template_str').length;
-  await until('the hook', () => stage.seen.some(({ kwargs }) => kwargs.text === 'x'), 20_000);
+  await until('the hook', () => stage.seen.some(({ kwargs }) => kwargs.text === 'x'));
   const reads = heat.requests.length;
-  await until('two more reads', () => heat.requests.length > reads + 3, 20_000);
+  await until('two more reads', () => heat.requests.length > reads + 3);
   t.is(applied(), 2);
 });
 

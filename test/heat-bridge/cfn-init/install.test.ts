@@ -227,7 +227,7 @@ async function deploy(
 }
 
 async function results(heat: StandInHeat, count: number): Promise<StandInHeat['results']> {
-  await until(`${count} results`, () => heat.results.length >= count, 20_000);
+  await until(`${count} results`, () => heat.results.length >= count);
   return heat.results;
 }
 

@@ -55,14 +55,14 @@ saltbridge:
       login: { auth_url: `${heat.origin}/v3`, user_id: 'u', password: 'secret', project_id: 'p' },
     },
   });
-  await until('both to be begun', () => asked.length === 2, 20_000);
-  await until('one to be answered in vain', () => heat.results.length > 0, 20_000);
+  await until('both to be begun', () => asked.length === 2);
+  await until('one to be answered in vain', () => heat.results.length > 0);
   await field.master.kill();
   goOn();
   heat.results.length = 0;
   heat.status = 200;
   field.master.spawn();
-  await within('the master', field.master.ready(), 20_000);
+  await within('the master', field.master.ready());
   await eventually('all to be over', async () => {
     const { deployments } = await stacks.call<StackDetails>('stacks.show', { name: 'demo' });
     return deployments.length === 3 && deployments.every(({ state }) => state === 'done');

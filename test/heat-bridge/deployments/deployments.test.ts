@@ -134,7 +134,7 @@ async function register(
 
 /** Waits until Heat has received `count` results. */
 async function results(heat: StandInHeat, count: number): Promise<StandInHeat['results']> {
-  await until(`${count} results`, () => heat.results.length >= count, 20_000);
+  await until(`${count} results`, () => heat.results.length >= count);
   return heat.results;
 }
 
@@ -178,7 +178,7 @@ for (const [kind, place] of kinds) {
         deploy_status_code: 0,
       });
       const reads = heat.requests.length;
-      await until('two more reads', () => heat.requests.length > reads + 3, 20_000);
+      await until('two more reads', () => heat.requests.length > reads + 3);
       t.deepEqual(
         seen.map(({ id: minion, kwargs }) => [minion, kwargs]),
         [['web1', { text: 'hi', n: 3 }]],
@@ -409,7 +409,7 @@ test.serial(
     await register(stage);
     await results(heat, 2);
     heat.servers.set('server-1', [b]);
-    await until('an entry to be gone', () => heat.requests.length > 12, 20_000);
+    await until('an entry to be gone', () => heat.requests.length > 12);
     heat.servers.set('server-1', [
       a,
       b,
@@ -479,7 +479,7 @@ test.serial('a template can name only minions in its registration', async (t) =>
   const { bridge, heat, seen } = await start(t);
   const collect = heat.collect('heat');
   await bridge.stacks.add({ name: 'demo', servers: [{ server: 'server', collect }] });
-  await until('two reads', () => heat.requests.length > 3, 20_000);
+  await until('two reads', () => heat.requests.length > 3);
   t.like(await bridge.stacks.show('demo'), { deployments: [] });
   t.deepEqual(seen, []);
   t.regex((await bridge.stacks.show('demo')).followed[0]?.problem ?? '', /no minion is assigned/);
@@ -520,7 +520,7 @@ test.serial('secrets of a stack are not shown, and a removed stack is not follow
   t.deepEqual(await bridge.stacks.list(), []);
   const { length } = heat.requests;
   await register(stage, 'other', { server: 'server-2' });
-  await until('reads of the other', () => heat.requests.length > length + 2, 20_000);
+  await until('reads of the other', () => heat.requests.length > length + 2);
   const later = heat.requests.slice(length).filter(({ path: place }) => place.endsWith('server-1'));
   t.deepEqual(later, []);
   await t.throwsAsync(bridge.stacks.show('demo'), { code: 'ERR_STACK_UNKNOWN' });
@@ -598,10 +598,10 @@ test.serial('200 servers are read at the rate of the interval, from the start', 
   const stage = await start(t, { interval: 12, perSecond: 1000 });
   const begun = performance.now();
   const reads = await crowd(stage);
-  await until('half of the servers', () => reads() >= 100, 20_000);
+  await until('half of the servers', () => reads() >= 100);
   // After half of the interval, half of the servers have been read, so the load is spread.
   t.true(performance.now() - begun > 4_000, `${performance.now() - begun}`);
-  await until('every server', () => reads() >= 200, 30_000);
+  await until('every server', () => reads() >= 200);
   t.true(performance.now() - begun > 9_000, `${performance.now() - begun}`);
 });
 
@@ -609,7 +609,7 @@ test.serial('requests stay within polls_per_second, for any number of servers', 
   const stage = await start(t, { interval: 1, perSecond: 20 });
   const begun = performance.now();
   const reads = await crowd(stage);
-  await until('60 reads', () => reads() >= 60, 20_000);
+  await until('60 reads', () => reads() >= 60);
   t.true(performance.now() - begun > 2_500, `${performance.now() - begun}`);
 });
 

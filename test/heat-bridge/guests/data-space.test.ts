@@ -479,7 +479,7 @@ testWhere(hasCurl, 'curl')('a machine with a shell and curl writes, waits and re
   const strange = 'a "quoted" $(value) `of` \\ two\nlines é';
   t.like(await runProgram(db, ['put', 'db/password'], strange), { status: 0, stderr: '' });
   t.like(await runProgram(db, ['put', 'db/address', '10.0.0.5']), { status: 0, stderr: '' });
-  t.like(await within('both values', waiting, 30_000), { status: 0, stderr: '' });
+  t.like(await within('both values', waiting), { status: 0, stderr: '' });
   t.like(await runProgram(app, ['get', 'db/password']), { status: 0, stdout: strange });
   const late = await runProgram(app, ['get', 'db/state', '0']);
   t.like(late, { status: 75, stdout: '' });

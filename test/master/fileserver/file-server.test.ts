@@ -425,7 +425,7 @@ async function listed(backend: FileServerBackend, files: readonly string[]): Pro
       });
     }
   };
-  await within(`the files ${files}`, look(), 30_000);
+  await within(`the files ${files}`, look());
 }
 
 test('lists contain files, directories, empty directories and links', async (t) => {

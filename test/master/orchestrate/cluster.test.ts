@@ -119,7 +119,7 @@ test('an orchestration continues at another member when its own leaves, and repe
   })();
   const call = { fun: 'state.orch', arg: ['whole'], user: 'ann', jid: own };
   const running = a.master.runners.run(call);
-  await until('the part to be held', () => asked.includes('held'), 20_000);
+  await until('the part to be held', () => asked.includes('held'));
   await a.master.close();
   t.regex(String((await within('the end here', running)).return), /another member|closing/);
   answer();
@@ -142,7 +142,7 @@ test('a step without a job ends as interrupted after its member is gone, and the
   for (const mods of ['runner', 'batch']) {
     started.push(await a.master.runners.start({ fun: 'state.orchestrate', arg: [mods] }));
   }
-  await until('the batch to be held', () => asked.includes('held'), 20_000);
+  await until('the batch to be held', () => asked.includes('held'));
   await a.master.close();
   answer();
   const [runner, batch] = started.map(({ jid }) => keptOf(b, jid));

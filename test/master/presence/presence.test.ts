@@ -328,7 +328,7 @@ test('a job published right after a kill of the master reaches minions that reco
   await Promise.all([field.join('m1'), field.join('m2')]);
   await field.master.kill();
   field.master.spawn();
-  await within('the master', field.master.ready(), 20_000);
+  await within('the master', field.master.ready());
   const { jobs } = connectMaster({ socketPath: field.socketPath });
   const updates: JobUpdate[] = [];
   for await (const update of jobs.run({ tgt: '*', fun: 'test.ping', timeoutSeconds: 40 })) {
