@@ -13,6 +13,7 @@ import {
   type MinionTransport,
 } from '#minion-protocol';
 import { type CreateMasterOptions, createMaster } from '#server';
+import { waitMs } from './deadline.ts';
 import { MemoryLog } from './memory-log.ts';
 import { directories, writeMasterKeys } from './vector-master.ts';
 import { pem } from './vectors.ts';
@@ -115,7 +116,7 @@ export class ClusterMasters {
       config,
       disconnected,
       sent,
-      ask: (request) => memory.dial('peer').request(request, 30_000),
+      ask: (request) => memory.dial('peer').request(request, waitMs),
       connect: (t, id, functions) => {
         const transport = memory.dial(id, '192.0.2.7');
         const send = transport.request.bind(transport);

@@ -1,10 +1,11 @@
 /** Functions for waiting with a time limit and a clear error message. */
 
 /**
- * So long that only what hangs takes longer, also on a machine with much else to do. The program
- * that removes protections sets a shorter time, because it makes many tests hang.
+ * Time limit in milliseconds for an event that must happen. Only a program that hangs takes longer,
+ * also on a busy machine. The program that removes protections sets a shorter limit, because it
+ * makes many tests hang.
  */
-const defaultMs = Number(process.env.TEST_WAIT_MS ?? 120_000);
+export const waitMs = Number(process.env.TEST_WAIT_MS ?? 120_000);
 
 /**
  * Resolves with the value of `promise`. Rejects with an error that names `what` after `ms`
@@ -13,7 +14,7 @@ const defaultMs = Number(process.env.TEST_WAIT_MS ?? 120_000);
 export async function within<Value>(
   what: string,
   promise: Promise<Value>,
-  ms: number = defaultMs,
+  ms: number = waitMs,
 ): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
@@ -30,7 +31,7 @@ export async function within<Value>(
 export async function until(
   what: string,
   condition: () => boolean,
-  ms: number = defaultMs,
+  ms: number = waitMs,
 ): Promise<void> {
   const end = performance.now() + ms;
   while (!condition()) {

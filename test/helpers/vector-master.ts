@@ -17,6 +17,7 @@ import { aesKeySignature } from '#minion-protocol/auth-reply.ts';
 import { type CreateMasterOptions, createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import type { Cleanup } from './cleanup.ts';
+import { waitMs } from './deadline.ts';
 import { temporaryDirectory } from './temporary-directory.ts';
 import { keys, pem } from './vectors.ts';
 
@@ -121,7 +122,7 @@ export async function startVectorMaster(
     store,
     clock,
     ask: async (request, address) =>
-      Buffer.from(await memory.dial('peer', address).request(request, 45_000)),
+      Buffer.from(await memory.dial('peer', address).request(request, waitMs)),
     dial: (minionId, address) => memory.dial(minionId, address),
     eventsDuring: (work) => eventsDuring(master, work),
     counters: async () => (await master.status()).counters,

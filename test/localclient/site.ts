@@ -19,7 +19,7 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { createLocalClient, type LocalClientStatus } from '#salt-api/localclient/index.ts';
-import { until, within } from '../helpers/deadline.ts';
+import { until, waitMs, within } from '../helpers/deadline.ts';
 import {
   directories,
   startVectorMaster,
@@ -96,7 +96,7 @@ export async function startSite(
   const request: Site['request'] = async (packed) => {
     const client = dialZeromq({ host: '127.0.0.1', requestPort: status.port ?? 0 });
     try {
-      return unpackLocal(await client.request(packed, 20_000));
+      return unpackLocal(await client.request(packed, waitMs));
     } finally {
       await client.close();
     }

@@ -17,7 +17,7 @@ import {
 } from '#minion-protocol';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
-import { until, within } from '../helpers/deadline.ts';
+import { until, waitMs, within } from '../helpers/deadline.ts';
 import { clientFrame, OPENING, REQUEST, SUBSCRIPTION } from '../helpers/stream-masters.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { directories, startVectorMaster, type VectorMaster } from '../helpers/vector-master.ts';
@@ -316,7 +316,7 @@ test('all three transports are served, shown in the status, and closed', async (
 
   const minion = dialZeromq({ host: HOST, requestPort: zeromq?.requestPort ?? 0 });
   t.teardown(() => minion.close());
-  t.deepEqual(unpackWire(await minion.request(ping, 10_000)), { cmd: 'ping' });
+  t.deepEqual(unpackWire(await minion.request(ping, waitMs)), { cmd: 'ping' });
   const overTcp = await connectRaw(t, tcp?.requestPort ?? 0);
   overTcp.write(Buffer.from('82a46865616481a36d696407a4626f6479', 'hex'), ping);
   const overWs = await connectRaw(t, ws?.requestPort ?? 0);

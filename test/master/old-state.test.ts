@@ -42,7 +42,7 @@ import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
 import { type ContentDigest, digestStore, readBackup } from '#store';
 import { always, type Recorder, startRecorder } from '../heat-bridge/signals/recorder.ts';
-import { within } from '../helpers/deadline.ts';
+import { waitMs, within } from '../helpers/deadline.ts';
 import { MemoryLog } from '../helpers/memory-log.ts';
 import { hasNatsServer, startNatsServer } from '../helpers/nats-server.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -262,7 +262,7 @@ async function signIn({ dial, state }: Running, version: 2 | 3 = 3): Promise<Sig
     publicPem,
     token: generateKeyString(),
   });
-  return handshake.step(await dial(id).request(handshake.request(), 10_000));
+  return handshake.step(await dial(id).request(handshake.request(), waitMs));
 }
 
 /** Returns the session that the minion had with the earlier version. */
@@ -284,7 +284,7 @@ async function ask(
   load: WireMap,
 ): Promise<WireValue> {
   const { bytes, nonce } = session.seal(load);
-  return session.openReply(await dial(state.known.minion.id).request(bytes, 10_000), nonce);
+  return session.openReply(await dial(state.known.minion.id).request(bytes, waitMs), nonce);
 }
 
 function plain(value: unknown): unknown {

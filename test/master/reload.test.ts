@@ -16,7 +16,7 @@ import { unpackWire } from '#minion-protocol';
 import { createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import { connectMinion, otherKey } from '../helpers/connected-minion.ts';
-import { until } from '../helpers/deadline.ts';
+import { until, waitMs } from '../helpers/deadline.ts';
 import {
   directories,
   startVectorMaster,
@@ -153,7 +153,7 @@ test('allow_minion_key_revoke applies to the next request', async (t) => {
   await running.reload({ allowMinionKeyRevoke: true });
   // The connection ends with the key, so there is no reply.
   const minion = running.dial(keys.minionId);
-  const unanswered = t.throwsAsync(minion.request(request(), 45_000), { code: 'ERR_CLOSED' });
+  const unanswered = t.throwsAsync(minion.request(request(), waitMs), { code: 'ERR_CLOSED' });
   const file = path.join(running.directory, 'pki', 'minions', keys.minionId);
   await until('the key to go', () => !existsSync(file));
   await minion.close();

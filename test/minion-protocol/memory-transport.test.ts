@@ -1,7 +1,7 @@
 import test from 'ava';
 import { createMemoryTransport, minionTopic, type Peer, TransportError } from '#minion-protocol';
 import type { RequestHandler } from '#minion-protocol/transport/transport.ts';
-import { until } from '../helpers/deadline.ts';
+import { until, waitMs } from '../helpers/deadline.ts';
 
 const echo: RequestHandler = async (request) => request;
 
@@ -12,7 +12,7 @@ test('a request arrives asynchronously with the address of its sender, and gets 
     peers.push(peer);
     return request;
   });
-  const answered = dial('one', '10.0.0.1').request(Buffer.from('hello'), 1000);
+  const answered = dial('one', '10.0.0.1').request(Buffer.from('hello'), waitMs);
   t.is(peers.length, 0);
   t.is(Buffer.from(await answered).toString(), 'hello');
   t.is(peers[0]?.address, '10.0.0.1');
@@ -26,7 +26,7 @@ test('bytes are copied in transit', async (t) => {
     return request;
   });
   const body = Buffer.from('hello');
-  const answer = await dial('one').request(body, 1000);
+  const answer = await dial('one').request(body, waitMs);
   answer.fill(0);
   t.is(Buffer.from(kept[0] ?? []).toString(), 'hello');
   t.is(body.toString(), 'hello');
@@ -43,7 +43,7 @@ test('a minion sends one request at a time', async (t) => {
     return request;
   });
   const minion = dial('one');
-  await Promise.all(Array.from({ length: 20 }, () => minion.request(new Uint8Array(1), 1000)));
+  await Promise.all(Array.from({ length: 20 }, () => minion.request(new Uint8Array(1), waitMs)));
 });
 
 test('a request without a reply times out', async (t) => {
@@ -58,7 +58,7 @@ test('a request that the master drops fails at once, without a reason', async (t
   await master.listen(async () => {
     throw new Error('not kept');
   });
-  const error = await t.throwsAsync(dial('one').request(new Uint8Array(1), 60_000), {
+  const error = await t.throwsAsync(dial('one').request(new Uint8Array(1), waitMs), {
     instanceOf: TransportError,
     code: 'ERR_TIMEOUT',
   });
@@ -67,11 +67,11 @@ test('a request that the master drops fails at once, without a reason', async (t
 
 test('a request to a master that does not listen fails', async (t) => {
   const { master, dial } = createMemoryTransport();
-  const early = dial('one').request(new Uint8Array(1), 1000);
+  const early = dial('one').request(new Uint8Array(1), waitMs);
   await t.throwsAsync(early, { instanceOf: TransportError, code: 'ERR_CONNECT' });
   await master.listen(echo);
   await master.close();
-  const late = dial('one').request(new Uint8Array(1), 1000);
+  const late = dial('one').request(new Uint8Array(1), waitMs);
   await t.throwsAsync(late, { instanceOf: TransportError, code: 'ERR_CONNECT' });
 });
 
@@ -116,7 +116,7 @@ test('disconnecting a minion drops only its own pending replies', async (t) => {
     return request;
   });
   const gone = dial('gone').request(new Uint8Array(1), 50);
-  const stays = dial('stays').request(new Uint8Array(1), 1000);
+  const stays = dial('stays').request(new Uint8Array(1), waitMs);
   await until('both requests', () => answers.length === 2);
   master.disconnect('gone');
   for (const answer of answers) answer();
@@ -129,14 +129,14 @@ test('a closed minion receives nothing and cannot send requests', async (t) => {
   await master.listen(() => new Promise(() => {}));
   const minion = dial('one');
   await minion.subscribe(4505, null, () => t.fail('heard something'));
-  const waiting = minion.request(new Uint8Array(1), 60_000);
+  const waiting = minion.request(new Uint8Array(1), waitMs);
   const refused = t.throwsAsync(waiting, { instanceOf: TransportError, code: 'ERR_CLOSED' });
   master.publish({ envelope: new Uint8Array(1), minionIds: null });
   await minion.close();
   await minion.close();
   await refused;
   t.is(master.publish({ envelope: new Uint8Array(1), minionIds: null }).queued, 0);
-  const late = minion.request(new Uint8Array(1), 1000);
+  const late = minion.request(new Uint8Array(1), waitMs);
   await t.throwsAsync(late, { instanceOf: TransportError, code: 'ERR_CLOSED' });
 });
 
@@ -150,7 +150,7 @@ test('closing waits for pending replies, up to a limit', async (t) => {
     return request;
   });
   const before = answer;
-  const asked = dial('one').request(new Uint8Array(1), 1000);
+  const asked = dial('one').request(new Uint8Array(1), waitMs);
   await until('the request', () => answer !== before);
   const closed = master.close();
   answer();

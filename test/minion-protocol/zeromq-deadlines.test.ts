@@ -3,7 +3,7 @@ import test, { type ExecutionContext } from 'ava';
 import { Request } from 'zeromq';
 import { dialZeromq } from '#minion-protocol';
 import type { ConnectionLimits } from '#minion-protocol/transport/stream-listener.ts';
-import { until } from '../helpers/deadline.ts';
+import { until, waitMs } from '../helpers/deadline.ts';
 import { testWhere } from '../helpers/needs.ts';
 import { connectRaw, HOST, type Master, startMaster } from '../helpers/zeromq-master.ts';
 import {
@@ -296,7 +296,7 @@ async function standing(
 async function ask(t: ExecutionContext, master: Master): Promise<void> {
   const minion = dialZeromq({ host: HOST, requestPort: master.requestPort });
   t.teardown(() => minion.close());
-  t.true((await minion.request(Buffer.from('hello'), 10_000)).length > 0);
+  t.true((await minion.request(Buffer.from('hello'), waitMs)).length > 0);
   await minion.close();
 }
 

@@ -1,7 +1,7 @@
 import test from 'ava';
 import { createZeromqListener, dialZeromq, TransportError } from '#minion-protocol';
 import { freePort } from '../../bench/free-port.ts';
-import { until } from '../helpers/deadline.ts';
+import { until, waitMs } from '../helpers/deadline.ts';
 import { connectRaw, HOST, openRaw, startMaster } from '../helpers/zeromq-master.ts';
 import { GREETING, HELLO, hex, READY_REQ, READY_SUB } from '../helpers/zmtp-bytes.ts';
 
@@ -59,7 +59,7 @@ test('closing waits for requests in progress', async (t) => {
   );
   const minion = dialZeromq({ host: HOST, requestPort: master.requestPort });
   t.teardown(() => minion.close());
-  const asked = minion.request(Buffer.from('request'), 10_000);
+  const asked = minion.request(Buffer.from('request'), waitMs);
   const isWaiting = answer;
   await until('the request', () => answer !== isWaiting);
   const closed = master.transport.close();

@@ -3,7 +3,7 @@ import test, { type ExecutionContext } from 'ava';
 import { Dealer, Request, Subscriber, XSubscriber } from 'zeromq';
 import { createZeromqListener, dialZeromq, TransportError } from '#minion-protocol';
 import { freePort } from '../../bench/free-port.ts';
-import { until, within } from '../helpers/deadline.ts';
+import { until, waitMs, within } from '../helpers/deadline.ts';
 import { connectRaw, HOST, type Master, startMaster } from '../helpers/zeromq-master.ts';
 import { GREETING, HELLO, hex, READY_REQ, READY_SUB } from '../helpers/zmtp-bytes.ts';
 
@@ -114,7 +114,7 @@ test('the number of requests of all connections in progress is limited', async (
   });
   const minions = Array.from({ length: 40 }, () => dial(t, master.requestPort));
   const ask = async (name: number): Promise<string> =>
-    text(await minions[name % minions.length]?.request(Buffer.from(`${name}`), 30_000));
+    text(await minions[name % minions.length]?.request(Buffer.from(`${name}`), waitMs));
   const names = Array.from({ length: 400 }, (_, name) => name);
   t.deepEqual(await Promise.all(names.map(ask)), names.map(String));
   t.is(most, 3);
@@ -136,10 +136,10 @@ test('a request that gives up its turn does not block others, and is answered la
     },
   );
   const patient = [0, 1, 2].map(() =>
-    dial(t, master.requestPort).request(Buffer.from('slow'), 9000),
+    dial(t, master.requestPort).request(Buffer.from('slow'), waitMs),
   );
   await until('three slow requests', () => slow.length === 3);
-  t.is(text(await dial(t, master.requestPort).request(Buffer.from('quick'), 9000)), 'quick');
+  t.is(text(await dial(t, master.requestPort).request(Buffer.from('quick'), waitMs)), 'quick');
   for (const answer of slow) answer();
   t.deepEqual((await Promise.all(patient)).map(text), ['slow', 'slow', 'slow']);
 });
@@ -154,13 +154,13 @@ test('a turn is not lost if the waiting connection was closed', async (t) => {
     }
     return body;
   });
-  const first = dial(t, master.requestPort).request(Buffer.from('held'), 9000);
+  const first = dial(t, master.requestPort).request(Buffer.from('held'), waitMs);
   await until('the held request', () => held.length === 1);
   const leaver = await connectRaw(t, master.requestPort);
   leaver.write(GREETING, READY_REQ, HELLO);
   await until('its end', () => leaver.receivedBytes > 64);
   leaver.socket.destroy();
-  const last = dial(t, master.requestPort).request(Buffer.from('last'), 9000);
+  const last = dial(t, master.requestPort).request(Buffer.from('last'), waitMs);
   for (const answer of held) answer();
   t.deepEqual([await first, await last].map(text), ['held', 'last']);
 });
@@ -185,7 +185,7 @@ test('a message of 5 MB is complete in both directions', async (t) => {
   const master = await startMaster(t);
   const minion = dial(t, master.requestPort);
   const body = Buffer.alloc(5_000_000, 'saltbridge ');
-  t.true(body.equals(await minion.request(body, 10_000)));
+  t.true(body.equals(await minion.request(body, waitMs)));
 });
 
 test('a request over the limit ends its connection, and the next connection is served', async (t) => {
@@ -193,7 +193,7 @@ test('a request over the limit ends its connection, and the next connection is s
   const greedy = dealer(t, master.requestPort);
   await greedy.send(['', new Uint8Array(1001)]);
   await until('the refusal', () => master.transport.refusals()['message-too-large'] !== undefined);
-  t.is((await dial(t, master.requestPort).request(new Uint8Array(1000), 5000)).length, 1000);
+  t.is((await dial(t, master.requestPort).request(new Uint8Array(1000), waitMs)).length, 1000);
 });
 
 test('a request without an answer ends only its own connection', async (t) => {
@@ -226,14 +226,14 @@ test('a request without an answer times out, and the next one is answered', asyn
   const lost = minion.request(Buffer.from('lost'), 50);
   await t.throwsAsync(lost, { instanceOf: TransportError, code: 'ERR_TIMEOUT' });
   isSilent = false;
-  t.is(text(await minion.request(Buffer.from('heard'), 10_000)), 'heard');
+  t.is(text(await minion.request(Buffer.from('heard'), waitMs)), 'heard');
 });
 
 test('concurrent requests are sent one after the other', async (t) => {
   const master = await startMaster(t);
   const minion = dial(t, master.requestPort);
   const names = Array.from({ length: 50 }, (_, index) => `${index}`);
-  const answers = await Promise.all(names.map((name) => minion.request(Buffer.from(name), 50_000)));
+  const answers = await Promise.all(names.map((name) => minion.request(Buffer.from(name), waitMs)));
   t.deepEqual(answers.map(text), names);
 });
 
@@ -244,7 +244,7 @@ test('a minion reconnects to the master after a restart', async (t) => {
   t.teardown(() => first.close(0));
   const { requestPort } = await first.listen(async () => Buffer.from('first'));
   const minion = dial(t, requestPort, host);
-  t.is(text(await minion.request(new Uint8Array(1), 10_000)), 'first');
+  t.is(text(await minion.request(new Uint8Array(1), waitMs)), 'first');
   await first.close();
   await startMaster(t, { host, requestPort }, async () => Buffer.from('second'));
   // As with Salt, a message that was sent over the ended connection is lost, and the request is
@@ -259,20 +259,20 @@ test('a minion reconnects to the master after a restart', async (t) => {
 test('closing ends pending requests, and later ones', async (t) => {
   const master = await startMaster(t, {}, () => new Promise(() => {}));
   const minion = dial(t, master.requestPort);
-  const waiting = minion.request(new Uint8Array(1), 60_000);
+  const waiting = minion.request(new Uint8Array(1), waitMs);
   const refused = t.throwsAsync(waiting, { instanceOf: TransportError, code: 'ERR_CLOSED' });
   await new Promise(setImmediate);
   await minion.close();
   await minion.close();
   await refused;
-  const late = minion.request(new Uint8Array(1), 1000);
+  const late = minion.request(new Uint8Array(1), waitMs);
   await t.throwsAsync(late, { instanceOf: TransportError, code: 'ERR_CLOSED' });
 });
 
 test('connecting to an invalid address fails', async (t) => {
   const minion = dialZeromq({ host: 'a b', requestPort: 1 });
   t.teardown(() => minion.close());
-  const asked = minion.request(new Uint8Array(1), 1000);
+  const asked = minion.request(new Uint8Array(1), waitMs);
   await t.throwsAsync(asked, { instanceOf: TransportError, code: 'ERR_CONNECT' });
 });
 

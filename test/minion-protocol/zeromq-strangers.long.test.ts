@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import test, { type ExecutionContext } from 'ava';
 import { dialZeromq } from '#minion-protocol';
-import { until } from '../helpers/deadline.ts';
+import { until, waitMs } from '../helpers/deadline.ts';
 import { effort } from '../helpers/effort.ts';
 import { allowedGrowth } from '../helpers/measured-process.ts';
 import { connectRaw, HOST, type Master, startMaster } from '../helpers/zeromq-master.ts';
@@ -150,7 +150,7 @@ test('2,000 connections of every kind leave no memory allocated', async (t) => {
 async function isServed(t: ExecutionContext, master: Master): Promise<void> {
   const minion = dialZeromq({ host: HOST, requestPort: master.requestPort });
   t.teardown(() => minion.close());
-  t.true((await minion.request(Buffer.from('genuine'), 10_000)).length > 0);
+  t.true((await minion.request(Buffer.from('genuine'), waitMs)).length > 0);
 }
 
 function portOf(master: Master, port: 'request' | 'publish'): number {

@@ -36,6 +36,7 @@ import { rsaDecrypt } from '#minion-protocol/rsa.ts';
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
 import { runDoctor } from '#server/ops.ts';
+import { waitMs } from '../helpers/deadline.ts';
 import { isHeard } from '../helpers/genuine-minion.ts';
 import { mutated, seeded } from '../helpers/mutations.ts';
 import {
@@ -76,7 +77,7 @@ test('files of a master are readable by its own user only, except for public key
   const master = createMaster({ config, transports: [memory.master] });
   t.teardown(() => master.close());
   await master.start();
-  await memory.dial('x').request(packWire({ ...Object(signIn) }), 10_000);
+  await memory.dial('x').request(packWire({ ...Object(signIn) }), waitMs);
   const readable: string[] = [];
   for (const name of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
     const stats = lstatSync(path.join(directory, name));

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/session.ts';
-import { within } from '../../helpers/deadline.ts';
+import { waitMs, within } from '../../helpers/deadline.ts';
 import { pem } from '../../helpers/vectors.ts';
 import { fingerOf, type PairName, type Stage, showGrain, signIn, startStage } from './stage.ts';
 
@@ -19,7 +19,7 @@ async function returnFor(stage: Stage, jid: string, pair: PairName): Promise<voi
   const session = new MinionSession(createMinionIdentity('web-1', 3, pem(pair).privatePem), step);
   const load = { cmd: '_return', id: 'web-1', jid, fun: 'test.ping', return: true, retcode: 0 };
   const { bytes, nonce } = session.seal({ ...load, success: true });
-  session.openReply(await stage.dial('web-1').request(bytes, 45_000), nonce);
+  session.openReply(await stage.dial('web-1').request(bytes, waitMs), nonce);
 }
 
 test('a given pair is accepted before the machine exists, and its private half is not stored', async (t) => {

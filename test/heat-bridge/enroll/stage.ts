@@ -17,6 +17,7 @@ import {
 import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
 import { createSaltApi } from '#salt-api';
 import type { Store } from '#store';
+import { waitMs } from '../../helpers/deadline.ts';
 import {
   startVectorMaster,
   type VectorMaster,
@@ -109,7 +110,7 @@ export async function signIn(
     token: generateKeyString(),
     autosignGrains,
   });
-  return handshake.step(await stage.dial('somebody').request(handshake.request(), 45_000));
+  return handshake.step(await stage.dial('somebody').request(handshake.request(), waitMs));
 }
 
 /** Returns the reply to a sign-in of a minion that presents a ticket as a grain. */

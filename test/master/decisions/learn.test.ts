@@ -22,6 +22,7 @@ import { learnPolicy } from '#master/users/learn.ts';
 import { replay } from '#master/users/replay-decisions.ts';
 import { shapeOf } from '#master/users/shapes.ts';
 import type { WireValue } from '#minion-protocol';
+import { waitMs } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';
 import { policyOf } from '../../helpers/policies.ts';
 import { directories, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
@@ -260,7 +261,7 @@ test('requests with power over others are recorded, and permitted only if the ac
   const bold = await start(t, { mode: 'learn', learnActions: ['key'] });
   const minion = bold.dial(id);
   // The connection ends with the key, so there is no reply.
-  const unanswered = t.throwsAsync(minion.request(request(), 45_000), { code: 'ERR_CLOSED' });
+  const unanswered = t.throwsAsync(minion.request(request(), waitMs), { code: 'ERR_CLOSED' });
   const isGone = async (): Promise<boolean> => (await bold.master.keys.list()).length === 0;
   while (!(await isGone())) await setImmediate();
   await minion.close();

@@ -16,7 +16,7 @@ import {
 import { createMemoryTransport, type MasterTransport } from '#minion-protocol';
 import { openRunRow, ReactionQueue } from '#salt/reactor/reaction-queue.ts';
 import { createMemoryStore, openEmbeddedStore, type Store, StoreError } from '#store';
-import { until, within } from '../../helpers/deadline.ts';
+import { until, waitMs, within } from '../../helpers/deadline.ts';
 import { tries } from '../../helpers/effort.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { directories, RECORDED_AT } from '../../helpers/vector-master.ts';
@@ -505,7 +505,7 @@ test('work begun during the start is not mistaken for that of another master', a
     load: { tag, data: { env: 'live' }, nonce: freshNonce() },
   });
   const listen: MasterTransport['listen'] = async (...handlers) => {
-    await first.dial('peer', '192.0.2.9').request(request, 10_000);
+    await first.dial('peer', '192.0.2.9').request(request, waitMs);
     await within('the job to have left', sentIn(store));
     return late.master.listen(...handlers);
   };

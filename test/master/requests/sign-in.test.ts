@@ -19,6 +19,7 @@ import {
 import { encodeRequest } from '#minion-protocol/encode-request.ts';
 import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
 import { connectMinion, otherKey } from '../../helpers/connected-minion.ts';
+import { waitMs } from '../../helpers/deadline.ts';
 import { isHeard, refusedAs } from '../../helpers/genuine-minion.ts';
 import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, recorded } from '../../helpers/vector-requests.ts';
@@ -326,7 +327,7 @@ const privateKey = parsePrivateKey(privatePem);
 async function signInAs({ dial }: VectorMaster, id: string): Promise<string> {
   const token = generateKeyString();
   const handshake = createMinionHandshake({ id, version: 3, privateKey, publicPem, token });
-  return handshake.step(await dial('somebody').request(handshake.request(), 45_000)).state;
+  return handshake.step(await dial('somebody').request(handshake.request(), waitMs)).state;
 }
 
 const unusual = [
