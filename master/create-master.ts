@@ -233,7 +233,10 @@ const noCluster: ClusterApi = {
   resume: refuseWithout,
 };
 
-/** Name of the master in error messages about extensions that use one of the master's names. */
+/**
+ * Name of the master in error messages. They report that an extension uses a name that the master
+ * itself uses.
+ */
 const master = 'the master';
 
 /** Rejects a call of a method, because its extension is not loaded. */

@@ -1,5 +1,6 @@
 /**
- * Interface of the master for other rooms. exports/saltbridge.ts lists the exports for programs.
+ * Exports of the folder `master/` for the other folders of this package. exports/saltbridge.ts
+ * lists the exports for programs.
  */
 export {
   type AddressedMinions,

@@ -56,9 +56,10 @@ export const openRunsPrefix: Key = ['reactions', 'open'];
 
 /**
  * Prefixes of rows that a restored store omits. The first prefix contains the publish key and
- * session keys: minions have higher serials by now, and revoked keys must not work again. The
- * second prefix contains unfinished reaction runs, which have ended since the backup. The third
- * prefix contains tokens of users, which may have been revoked since the backup.
+ * session keys: minions have received publications with higher serials since the backup, and
+ * revoked keys must not work again. The second prefix contains unfinished reaction runs, which have
+ * ended since the backup. The third prefix contains tokens of users, which may have been revoked
+ * since the backup.
  */
 export const notRestored: readonly Key[] = [secretsPrefix, openRunsPrefix, tokensPrefix];
 

@@ -7,7 +7,10 @@ export interface AuditRequester {
 
 /** Attributes of a call that is made inside the master's process, possibly on behalf of a user. */
 export interface Requested {
-  /** Requester and permitting rule, for the audit log. Default: the local interface. */
+  /**
+   * Requester of the call, and the rule that permitted it, for the audit log. By default, the call
+   * counts as a call over the local interface.
+   */
   readonly by?: AuditRequester;
 }
 
@@ -49,16 +52,16 @@ interface AuditedInside {
 }
 
 /**
- * Audit record that is written before the call, as a permitted decision. Repetitions within a
- * period are counted in one record.
+ * Definition of an audit record that is written before the call, with the outcome `permitted`. If
+ * the same call is repeated within a minute, only the number of repetitions is recorded.
  */
 interface AuditedDecision<P> {
   readonly action: string;
-  /** @returns the value of the record's field `what` */
+  /** Returns the value of the audit record's field `what`: the object of the call. */
   permitted(parameters: P): string;
 }
 
-/** Audit record that is written after the call. */
+/** Definition of an audit record that is written after the call, with its outcome. */
 interface AuditedOutcome<P, R> {
   readonly action: string;
   done(parameters: P, result: R): AuditDetails;
@@ -78,9 +81,10 @@ export interface StoredHead extends AuditHead {
 /** Identity that an audit record attributes an action to. */
 export interface AuditActor {
   /**
-   * `minion`: authenticated by the key that decrypted the request. `local`: a client of the local
-   * socket, or the program that runs the master. `name` is the name that the client or program
-   * states. `project`: a Keystone user who acts for a project. `master`: the master itself.
+   * Kind of the actor. `minion`: a minion, authenticated by the key that decrypted its request.
+   * `local`: a client of the local socket, or the program that runs the master; such an actor
+   * states its name itself. `project`: a Keystone user who acts for a project. `master`: the master
+   * itself.
    */
   readonly kind: 'minion' | 'local' | 'user' | 'project' | 'service' | 'token' | 'master';
   /** Minion id, token id or name. Never a token itself. */

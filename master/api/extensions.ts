@@ -66,10 +66,10 @@ export type WholeRequest<A extends readonly unknown[]> = A extends readonly [
   : unknown;
 
 /**
- * Entry of the table of RPC methods. `A` are the parameters of the interface's method. `R` is its
- * result: a promise of a value, or a stream. `W` is {@link WholeRequest} of `A`. With it, the
- * compiler rejects an entry whose parameters omit an optional member of the request. With `A`
- * alone, the compiler would accept such an entry.
+ * Entry of the table of RPC methods. `A` is the list of argument types of the API method. `R` is
+ * the type of its result: a promise of a value, or a stream. `W` is {@link WholeRequest} of `A`.
+ * Because of `W`, the compiler rejects an entry whose parameters omit an optional member of the
+ * request.
  */
 export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W = unknown> {
   /** Schema of the parameters. */
@@ -77,13 +77,14 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
   readonly access: RpcAccess;
   readonly isStream: boolean;
   /**
-   * Whether a caller may repeat the call if its outcome is unknown, because the method only reads
-   * or repeating it has no further effect. Default: false.
+   * Whether a caller may repeat the call if its outcome is unknown. True for methods that only
+   * read, and for methods whose repetition has no further effect. Default: false.
    */
   readonly isIdempotent?: boolean;
   /**
-   * Whether the stream is already subscribed when the call resolves and does not wait for slow
-   * readers. A reader with too many pending items is disconnected. Default: false.
+   * Whether the method returns a live stream. A live stream is subscribed when the call resolves.
+   * It does not wait for slow readers, but disconnects a reader with too many pending items.
+   * Default: false.
    */
   readonly isLive?: boolean;
   /** Definition of the method's audit record. Absent for methods that only read. */
@@ -94,7 +95,10 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
   readonly toParameters: (...args: A) => object;
   /** Returns a description of the first invalid parameter, or `undefined` if all are valid. */
   readonly complaint: (parameters: unknown) => string | undefined;
-  /** @internal */
+  /**
+   * Calls the API method with checked parameters.
+   * @internal
+   */
   readonly invoke: (
     api: MasterApi,
     parameters: unknown,

@@ -18,8 +18,9 @@ export interface FileServerBackend {
    */
   find(path: string, saltenv: string): Promise<FoundFile | undefined>;
   /**
-   * Returns the paths in an environment, or {@link noFiles} if the environment is unknown. While
-   * nothing changes, it must return the same object, because callers use the object as a cache key.
+   * Returns the paths in an environment, or {@link noFiles} if the environment is unknown. As long
+   * as the files are unchanged, this method must return the same object, because callers use the
+   * object as a cache key.
    */
   lists(saltenv: string): Promise<FileLists>;
   /**
@@ -61,9 +62,11 @@ export interface FileStat {
   readonly gid: number;
   /** Size in bytes. */
   readonly size: number;
-  /** Access time, in seconds since 1970. The following two times have the same unit. */
+  /** Access time, in seconds since 1970. */
   readonly accessedAt: number;
+  /** Modification time of the content, in seconds since 1970. */
   readonly modifiedAt: number;
+  /** Change time of the attributes, in seconds since 1970. */
   readonly changedAt: number;
 }
 

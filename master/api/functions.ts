@@ -7,8 +7,9 @@ export interface FunctionCall {
   readonly arg?: readonly WireValue[];
   readonly kwarg?: Readonly<Record<string, WireValue>>;
   /**
-   * Name of the user in the events. Default: `saltbridge`. For calls over the local socket it is
-   * the name of the calling account, or `sudo_<name>` if the caller states this name.
+   * Name of the user in the events. Default: `saltbridge`. For calls over the local socket, the
+   * master uses the name of the calling account, unless the caller passes a name that begins with
+   * `sudo_`.
    */
   readonly user?: string;
   /** Job id of twenty digits, which must not have been used before. Default: a new id. */

@@ -74,9 +74,9 @@ export interface PublishRequest extends TargetRequest {
   /** Keyword arguments. Not allowed with several functions. */
   readonly kwarg?: Readonly<Record<string, WireValue>>;
   /**
-   * Name of the user in the job, which the minion returns. Default: `saltbridge`. For calls over
-   * the local socket it is the name of the calling account, or `sudo_<name>` if the caller states
-   * this name.
+   * Name of the user in the job. The minion's return repeats the name. Default: `saltbridge`. For
+   * calls over the local socket, the master uses the name of the calling account, unless the caller
+   * passes a name that begins with `sudo_`.
    */
   readonly user?: string;
   /** Returners to run on the minion, separated by commas. */
@@ -177,9 +177,9 @@ export interface PresentMinion {
   readonly address: string;
   readonly by: PresenceEvidence;
   /**
-   * Whether the connection certainly belongs to this minion, because of a token or of the minion's
-   * own requests. It is false for `topic` if the minion's requests come from another address,
-   * because any client can subscribe to a topic. It is false for `address` if the address has fewer
+   * Whether the connection certainly belongs to this minion. With the evidence `topic`, the value
+   * is false if the minion's requests come from another address, because any client can subscribe
+   * to a topic. With the evidence `address`, the value is false if the address has fewer
    * connections than active minions. The master then cannot determine which of these minions are
    * connected.
    */

@@ -405,7 +405,10 @@ interface ReactionRunsRequest {
 /** Reactions to events. */
 export interface ReactionsApi {
   list(): Promise<readonly ReactionInfo[]>;
-  /** @throws MasterError ERR_REACTION_UNKNOWN */
+  /**
+   * Returns the reaction with this name.
+   * @throws MasterError ERR_REACTION_UNKNOWN
+   */
   show(name: string): Promise<ReactionInfo>;
   /** Returns the stored runs: unfinished ones first, then the latest. */
   runs(request?: ReactionRunsRequest): Promise<readonly ReactionRun[]>;
@@ -495,9 +498,15 @@ export interface UserApi {
    * effect
    */
   readonly jobs: Pick<JobsApi, 'publish' | 'run' | 'batch' | 'follow'>;
-  /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
+  /**
+   * Runners that the user may call.
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
+   */
   readonly runners: Pick<FunctionsApi, 'run' | 'start'>;
-  /** @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN */
+  /**
+   * Wheel functions that the user may call.
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN
+   */
   readonly wheel: Pick<FunctionsApi, 'run' | 'start'>;
   /**
    * Returns whether the user may run a function without arguments, or read events of a tag. The
@@ -551,15 +560,16 @@ export interface MasterDescription {
 /** Events that a user may read and publish. */
 interface UserEventsApi {
   /**
-   * Subscribes to events. Users who may publish everything receive all events. Others receive the
-   * events of the jobs and calls that they started, and events whose tags a rule permits them to
-   * `subscribe`. The subscription is active when the promise resolves. It ends when the token ends.
+   * Subscribes to events. Users who may publish everything receive all events. Other users receive
+   * the events of the jobs and calls that they started. They also receive events with tags for
+   * which a rule permits the action `subscribe`. The subscription is active when the promise
+   * resolves, and ends when the token ends.
    * @throws AuthenticationError ERR_EAUTH_TOKEN; from the iteration MasterError ERR_READER_DROPPED
    */
   subscribe(request?: EventsRequest, signal?: AbortSignal): Promise<AsyncIterable<MasterEvent>>;
   /**
-   * Subscribes to the same events, but returns them in batches, for servers with many readers. Each
-   * batch contains all pending events and is never empty.
+   * Subscribes like {@link subscribe}, but returns the events in batches, for servers with many
+   * readers. Each batch contains all pending events and is never empty.
    */
   subscribeBatches(
     request?: EventsRequest,

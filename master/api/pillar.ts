@@ -21,15 +21,15 @@ export interface PillarOrigin {
   readonly value: WireValue;
 }
 
-/** Grain that compiled pillars have read. */
+/** Grain that was read while pillars were compiled. */
 interface PillarInputGrain {
   /** Name of the grain. `*`: a template has used all grains. */
   readonly grain: string;
-  /** Number of its different values in the compiled pillars. */
+  /** Number of different values of the grain in the compiled pillars. */
   readonly values: number;
   /** Number of compiled pillars that depend on the grain. */
   readonly pillars: number;
-  /** Whether only shared pillars depend on the grain. */
+  /** Whether the grain was read only for pillars that minions with equal inputs share. */
   readonly isShared: boolean;
 }
 

@@ -7,7 +7,7 @@ export interface ReportedRelease {
   /** Time of the report, in milliseconds since 1970. */
   readonly at: number;
   /**
-   * State of the site in the release that was published last: `current`, `refused`, `behind` or
+   * Progress of the site with the latest published release: `current`, `refused`, `behind` or
    * `waiting`. `undefined` if no release has been published.
    */
   readonly progress: string | undefined;
@@ -38,7 +38,10 @@ export interface SiteDetails extends Omit<JoinedSite, 'contactAge'> {
   readonly address: string | undefined;
   /** Clock of the site minus clock of the centre at the last connection, in milliseconds. */
   readonly clockDifferenceMs: number | undefined;
-  /** Received entries of the log by class, and the time of the last one by the clock of the site. */
+  /**
+   * Position up to which the centre has received the site's log, by class of entries. `ms` is the
+   * time of the last received entry by the site's clock, in milliseconds since 1970.
+   */
   readonly log: Readonly<
     Record<
       string,
@@ -50,18 +53,21 @@ export interface SiteDetails extends Omit<JoinedSite, 'contactAge'> {
       }
     >
   >;
-  /** Minions of the site by presence, and the times of the oldest and the latest facts. */
+  /**
+   * Number of the site's minions that are connected or absent. `oldestAt` and `latestAt` are the
+   * times of the oldest and the latest facts about these minions, in milliseconds since 1970.
+   */
   readonly minions: {
     readonly present: number;
     readonly absent: number;
     readonly oldestAt: number | undefined;
     readonly latestAt: number | undefined;
   };
-  /** Number of orders that the site has not received yet. */
+  /** Number of the centre's orders to the site that the site has not received yet. */
   readonly waitingOrders: number;
 }
 
-/** Sites of a centre. Callers must check rights. */
+/** Sites of a centre. The methods do not check rights, so callers must check them. */
 export interface SiteDirectory {
   /** Returns all joined sites, by name. */
   joinedSites(): readonly JoinedSite[];

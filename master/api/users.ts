@@ -115,8 +115,8 @@ export interface LearnedRule {
 }
 
 /**
- * Recorded decision about similar requests of a minion. Data and arguments are generalised to
- * shapes.
+ * Recorded decision about similar requests of a minion. Requests are similar if their data and
+ * arguments have the same structure, even with different strings and numbers.
  */
 export interface RecordedDecision {
   readonly minion: string;
@@ -145,13 +145,16 @@ export interface RecordedDecision {
 
 /** Recorded decision that would change with another policy. */
 export interface ReplayChange {
-  readonly kind: /** It was permitted, and would be denied. */
+  readonly kind: /** The policy permitted the request, and the other policy would deny it. */
     | 'denied'
-    /** It was denied, and would be permitted. */
+    /** The policy denied the request, and the other policy would permit it. */
     | 'allowed'
-    /** The decision would stay the same, but another rule would make it. */
+    /** The effect would stay the same, but a different rule would decide. */
     | 'other-rule';
   readonly recorded: Omit<RecordedDecision, 'samples'>;
-  /** New decision. If there are several samples, the decision about a denied sample. */
+  /**
+   * Decision of the other policy. If that policy would deny some samples and permit others, this is
+   * the decision about a denied sample.
+   */
   readonly decision: Decision;
 }

@@ -89,7 +89,7 @@ export class ArgumentReader {
 
   /**
    * Reads arguments as typed on a command line.
-   * @param owner - owner of the texts for the limit of threads
+   * @param owner - caller for which the limit of worker threads counts the texts
    * @param noParse - names of keyword arguments. Their values stay text
    */
   async readWords(

@@ -257,8 +257,8 @@ const wholeFloat = /^-?\d+\.0$/;
 const maxDigits = 1000;
 
 /**
- * Maximum nesting depth of marked JSON. It allows a mark around each level of the deepest value
- * that Salt permits.
+ * Maximum nesting depth of marked JSON. It is high enough for the deepest value that Salt permits,
+ * even if each level has a mark such as `$bytes` around it.
  */
 const maxDepth = 256;
 

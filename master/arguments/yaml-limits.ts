@@ -18,7 +18,10 @@ export interface YamlLimits {
   readonly keepsFloats?: boolean;
 }
 
-/** Default limits. They are at least as high as the limits of a request's load. */
+/**
+ * Default limits. They are at least as high as the limits on the decrypted content of a minion's
+ * request.
+ */
 const usualLimits = { maxValues: 1_000_000, maxDepth: 64, isPlain: false };
 
 /** Token types that start a value or a key. */

@@ -7,7 +7,7 @@ import { AuditWriter, type AuditWriterOptions, type TimedEntry } from './audit-w
 import { auditLimits } from './limits.ts';
 
 export interface AuditLogOptions extends AuditWriterOptions {
-  /** Key of the digests of arguments. */
+  /** HMAC key for the digests of arguments. */
   readonly digestKey: Uint8Array;
   /**
    * Called with `true` when records can no longer be written, and with `false` when they can be
@@ -200,7 +200,7 @@ function plain(value: unknown): unknown {
   return typeof value === 'bigint' ? `integer ${value}` : value;
 }
 
-/** Format for writing the same text in steps. */
+/** Format for writing the text of {@link describe} in steps. */
 const described: JsonForm = {
   write: (value) => (value === undefined ? 'null' : describe(value)),
   open: (given) => {

@@ -9,8 +9,8 @@ export interface AuditFilter {
   /** Name of the actor. */
   readonly who?: string;
   /**
-   * Name of the action. A part before a dot matches all its actions, for example `key` matches
-   * `key.accept`.
+   * Name of the action, or its first parts. For example, `key` selects `key.accept` and
+   * `key.reject`.
    */
   readonly action?: string;
   /** Id of a minion. Selects the actions of this minion, and the actions on this minion. */

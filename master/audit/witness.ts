@@ -1,6 +1,7 @@
 /**
- * Each member of a cluster records the heads of the other members' audit logs in its own log. To
- * alter one log unnoticed, an attacker would have to alter the logs of all members.
+ * Each member of a cluster records the heads of the other members' audit logs in its own log. A
+ * head is the sequence number and the hash of the last record. To alter one log unnoticed, an
+ * attacker would have to alter the logs of all members.
  */
 
 import type { Store } from '#store';

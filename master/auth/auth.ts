@@ -112,7 +112,7 @@ export async function createAuth(deps: AuthDeps) {
     ),
     lastRequests,
     revocation,
-    /** Retired ids with jobs of their previous owners. */
+    /** Retired ids. A new machine with such an id cannot access the jobs of the retired machine. */
     retiredIds,
     lifecycle: createKeyLifecycle({
       config,

@@ -24,9 +24,9 @@ export interface SignRules {
 }
 
 /**
- * Compiles the text of an `autosign_file` or `autoreject_file` [WIRE 7.6]. Each line is an
- * expression that matches as a glob or as a regular expression for the whole id. Unlike in Salt,
- * each alternative of a regular expression (`a|b`) must match the whole id.
+ * Compiles the text of an `autosign_file` or `autoreject_file` [WIRE 7.6]. A line matches an id if
+ * the line matches the whole id as a glob or as a regular expression. Unlike in Salt, each
+ * alternative of a regular expression (`a|b`) must match the whole id.
  */
 function compileSignRules(text: string): SignRules {
   const tests: ((id: string) => boolean)[] = [];

@@ -46,15 +46,15 @@ export interface KeySource {
    */
   readonly watch: (onDirty: (ids: readonly string[] | undefined) => void) => () => void;
   /**
-   * Whether other members of a cluster change the same keys and perform the revocation of their
-   * changes.
+   * Whether all members of a cluster share these keys. Each member revokes the access of the keys
+   * that it deletes or rejects.
    */
   readonly isShared?: boolean;
 }
 
 /**
  * Changes a key on disk and then in memory, and then reports the change. Calls must not overlap.
- * The caller has already decided whether a change is permitted.
+ * The caller must have checked that the change is permitted.
  */
 export class KeyChanger {
   readonly #dir: KeyFiles;

@@ -44,14 +44,17 @@ export interface KeyDecision {
 }
 
 /**
- * Decides about an offered key, exactly as Salt does [WIRE 6.2, steps 4 to 8]:
+ * Decides about an offered key, exactly as Salt does [WIRE 6.2, steps 4 to 8].
  *
- * | id has | autoreject | no autosign | autosign |
- * |---|---|---|---|
- * | rejected key | refuse | refuse | refuse |
- * | accepted key | equal: accept, else denied | the same | the same |
- * | no key | reject | pend | accept |
- * | pending key | reject | equal: pend, else denied | equal: accept, else denied |
+ * The id has a rejected key: refuse.
+ *
+ * The id has an accepted key: accept an equal key, deny any other key.
+ *
+ * The id has no key: `autoreject` rejects the key, `autosign` accepts it. Otherwise the key is
+ * pending.
+ *
+ * The id has a pending key: `autoreject` rejects it. Otherwise an equal key stays pending, or is
+ * accepted with `autosign`. Any other key is denied.
  *
  * In open mode, every key is accepted.
  */

@@ -5,13 +5,16 @@ import { authLimits } from './limits.ts';
 
 const minBits = 2048;
 
-/** Time limit for one pair, in milliseconds. A large one takes half a minute on a slow machine. */
+/**
+ * Time limit for generating a key pair, in milliseconds. A large key takes half a minute on a slow
+ * machine.
+ */
 const deadlineMs = 300_000;
 
 /** Time after which an idle thread ends, in milliseconds. */
 const idleMs = 10_000;
 
-/** Generates key pairs in threads of its own, one at a time for each owner. */
+/** Generates key pairs in its own worker threads, one at a time for each requester. */
 export class KeyGenerator {
   readonly #maxBits: number;
   readonly #pool: WorkerPool<number, KeyPairText>;
@@ -58,7 +61,7 @@ export class KeyGenerator {
   }
 }
 
-/** Returns the owner of a requester's key pairs for limits. */
+/** Returns the name under which the limits on key generation count a requester. */
 export function keyOwner(by: AuditRequester | undefined): string {
   return by === undefined ? 'local' : `${by.who.kind} ${by.who.name}`;
 }

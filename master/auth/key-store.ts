@@ -290,7 +290,8 @@ export class KeyStore {
   /**
    * Accepts, rejects or deletes the keys of all ids that match a glob pattern.
    * @returns the ids with their previous states
-   * @throws KeyError ERR_PKI_DIR; ERR_KEY_ID, ERR_KEY_INVALID if no other key was changed
+   * @throws KeyError ERR_PKI_DIR. If at least one key was changed, other keys with an unsuitable id
+   * or text are skipped. If none was changed, the error is ERR_KEY_ID or ERR_KEY_INVALID
    */
   async eachMatching(
     glob: string,
@@ -339,7 +340,8 @@ export class KeyStore {
   }
 
   /**
-   * Same as {@link #inTurn}, for operations that store or accept a key. The id must be permitted.
+   * Same as {@link #inTurn}, for operations that store or accept a key. Rejects with ERR_KEY_ID if
+   * {@link takesId} returns false for the id.
    */
   #inTurnOfTaken<T>(id: string, work: () => Promise<T>): Promise<T> {
     if (!this.takesId(id)) return Promise.reject(unusualId(id));

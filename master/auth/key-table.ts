@@ -88,8 +88,8 @@ export class KeyTable {
   }
 
   /**
-   * Returns the number of pending keys. With an address, counts only keys that the owner of this
-   * address sent to this process.
+   * Returns the number of pending keys. With an address, counts only keys that were sent to this
+   * process from the same address or IPv6 network of 64 bits.
    */
   countPending(address?: string): number {
     if (address === undefined) return this.#pending;

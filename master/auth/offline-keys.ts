@@ -19,8 +19,8 @@ export interface OfflineKeys {
 
 /**
  * Opens the keys of a master that is not running. When the master starts, it revokes the keys that
- * were deleted or rejected. If the master starts while these keys are open, it also applies each
- * later change.
+ * were deleted or rejected. If the master starts before the keys are closed, it also applies the
+ * changes made after its start.
  * @throws KeyError ERR_PKI_DIR; MasterError ERR_MASTER_STOPPED for the keys of a cluster
  */
 export async function openOfflineKeys(config: MasterConfig): Promise<OfflineKeys> {

@@ -30,7 +30,7 @@ import {
 import { MasterError } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 
-/** Maximum number of prepared keys in the cache. Each takes about 3 KB. */
+/** Maximum number of prepared session keys in the cache. Each takes about 3 KB. */
 const maxKept = 2048;
 /** Time without use after which a key may be evicted, in milliseconds. */
 const idleMs = 60_000;
@@ -46,9 +46,10 @@ interface Kept {
 }
 
 /**
- * Prepared keys of recently active minions. Preparing a key takes longer than decrypting a request.
- * If more minions are active than the cache can hold, the keys of active minions are not evicted.
- * Frequently replaced entries would occupy memory that only a full garbage collection frees.
+ * Session keys of recently active minions, in the prepared form that decryption needs. Preparing a
+ * key takes longer than decrypting a request. If more minions are active than the cache can hold,
+ * the keys of active minions are not evicted. Frequently replaced entries would occupy memory that
+ * only a full garbage collection frees.
  */
 export class RecentKeys {
   /** Cached keys. The most recently used key is last. */
@@ -95,7 +96,7 @@ export class RecentKeys {
   }
 }
 
-/** Key prefix of secrets. A restore deletes them from the store. */
+/** Prefix of the store rows that contain secrets. Restoring a backup omits these rows. */
 export const secretsPrefix: Key = ['secrets'];
 const prefix: Key = [...secretsPrefix, 'sessions'];
 
@@ -609,8 +610,8 @@ interface Heard {
 
 /**
  * Times and sources of minions' last verified requests since the start of the master. They are held
- * only in memory. The number of entries is limited, because only minions with an accepted key are
- * recorded, and deleted with their key.
+ * only in memory. Only minions with an accepted key have an entry. The entry is deleted with the
+ * key, so the number of entries is limited.
  */
 export class LastRequests {
   readonly #heard = new Map<string, Heard>();

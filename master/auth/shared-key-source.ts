@@ -14,7 +14,10 @@ interface ReplacedKey {
   readonly aside: string;
 }
 
-/** Keys that all members of a cluster share. The room `cluster` implements this interface. */
+/**
+ * Keys that all members of a cluster share. Code in the folder `cluster/` implements this
+ * interface.
+ */
 export interface SharedKeySource {
   /**
    * Opens the cluster's seal.

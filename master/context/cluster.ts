@@ -6,7 +6,9 @@ import type { ClusterStatus } from '../api/index.ts';
 import type { CallGate } from './call-gate.ts';
 import type { StoreDisk } from './store-disk.ts';
 
-/** The cluster that a master belongs to. The room `cluster` implements this interface. */
+/**
+ * The cluster that a master belongs to. Code in the folder `cluster/` implements this interface.
+ */
 export interface Cluster {
   readonly name: string;
   /** Name of this member. */

@@ -6,8 +6,8 @@ export function ownPrefix(member: string): Key {
 }
 
 /**
- * Returns the part of a cluster's store that only one member uses. A master without a cluster uses
- * the same keys.
+ * Returns the part of a cluster's store that only one member uses. Within this part, rows have the
+ * same keys as in the store of a master without a cluster.
  */
 export function createOwnStore(store: Store, member: string): Store {
   return storeBelow(store, ownPrefix(member), `${member}/`);

@@ -44,10 +44,9 @@ const exportDroppedTag = 'saltbridge/export/dropped';
 
 const stream = 'event-export';
 const pageSize = 256;
-/**
- * Maximum number of events in a batch, and their maximum total size. A single event may be larger.
- */
+/** Maximum number of events in a batch. */
 const batchSize = 100;
+/** Maximum total size of the events in a batch, in bytes. A single event may be larger. */
 const batchBytes = 1_048_576;
 /** Maximum number of events that wait to be written to the store. */
 const capacity = 50_000;

@@ -19,7 +19,10 @@ import type { Contributions } from './master-services.ts';
 import { conflict } from './services.ts';
 import { operationOfArea } from './state-area.ts';
 
-/** Name of the master in error messages about extensions that use one of the master's names. */
+/**
+ * Name of the master in error messages. They report that an extension uses a name that the master
+ * itself uses.
+ */
 const master = 'the master';
 
 /** Collects the contributions of all extensions. Each name belongs to one extension. */

@@ -21,7 +21,7 @@ export interface HostDeps extends ModuleDeps {
   readonly services: Services;
   /**
    * Returns the master's interface.
-   * @throws MasterError ERR_MASTER_STOPPED while it starts
+   * @throws MasterError ERR_MASTER_STOPPED while the master starts
    */
   readonly api: () => InProcessApi;
 }

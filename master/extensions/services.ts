@@ -13,12 +13,18 @@ export class ServiceKey<T extends object> {
     this.name = name;
   }
 
-  /** @internal */
+  /**
+   * Returns the service with this key, or `undefined` if `services` has none.
+   * @internal
+   */
   of(services: Services): T | undefined {
     return this.#provided.get(services);
   }
 
-  /** @internal */
+  /**
+   * Sets the service with this key in `services`.
+   * @internal
+   */
   set(services: Services, service: T): void {
     this.#provided.set(services, service);
   }

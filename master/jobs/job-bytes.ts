@@ -9,7 +9,10 @@ const unlimitedActors: ReadonlySet<string> = new Set(['local', 'master', 'servic
 export class JobBytes {
   readonly #buckets = new TokenBuckets(jobLimits.jobBytes);
 
-  /** @throws LimitExceeded if the requester stores too many bytes */
+  /**
+   * Checks that the requester may store more bytes.
+   * @throws LimitExceeded if the requester already stores too many bytes
+   */
   requirePlace(by: AuditRequester | undefined): void {
     const owner = ownerOf(by);
     if (owner === undefined || this.#buckets.has(owner)) return;

@@ -78,8 +78,8 @@ export function minionsOfPublications(
 }
 
 /**
- * Returns the record of a job that was published to further minions (a slice). Minions of the slice
- * that are already in the record are moved into the slice.
+ * Returns the record of a job that was published to further minions (a slice). A minion that is
+ * already in the record is moved to the section of the new slice.
  */
 export function withSlice(kept: JobRecord, slice: JobRecord): JobRecord {
   const added = new Set(slice.minions);

@@ -19,7 +19,8 @@ interface JobsOfMembersDeps {
 }
 
 /**
- * Exchanges jobs between the members of a cluster. The room `cluster` implements this interface.
+ * Exchanges jobs between the members of a cluster. Code in the folder `cluster/` implements this
+ * interface.
  */
 export interface JobsOfMembers {
   /**

@@ -183,8 +183,8 @@ export function presentMinions(
 type Place = Omit<PresentMinion, 'id' | 'isSure'>;
 
 /**
- * Connections that receive publications, in groups: each group identifies its minions in a
- * different way.
+ * Connections that receive publications. They are grouped by the way in which the master identifies
+ * their minions: announcement, topic or address.
  */
 class Listeners {
   readonly announced = new Map<string, Place>();

@@ -26,7 +26,9 @@ import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 export interface ResolvedTarget extends AddressedMinions {
   /** Target in the form in which it is published to minions. */
   readonly target: TargetExpression;
-  /** Elements of `minions` that may or may not match, because their facts are unknown. */
+  /**
+   * Elements of `minions` that may or may not match, because their grains or pillar are unknown.
+   */
   readonly unknown: readonly string[];
   /**
    * Ids of resources, by minion id. These minions send one return for each resource, and no return
@@ -129,7 +131,8 @@ export class TargetResolver {
 
   /**
    * Resolves a target to the minions that certainly match.
-   * @throws MasterError ERR_BAD_TGT, even if only the expression is invalid; WorkLimitExceeded
+   * @throws MasterError ERR_BAD_TGT, also for an invalid expression, which {@link resolve} reports
+   * in `problem` instead; WorkLimitExceeded
    */
   async resolveCertain(request: TargetRequest): Promise<AddressedMinions> {
     const { minions, missing, isNarrowed, problem } = await this.resolve(request, {
@@ -140,11 +143,12 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves the target of a user with limited rights to the minions within the reach that
-   * certainly match. Other minions are not examined, so that neither the result nor its duration
-   * reveals anything about them. Conditions on pillar only test for equality. Patterns with
-   * unlimited running time are rejected, and an undefined nodegroup has no minions. Listed names
-   * are reported as missing if they have no accepted key or are outside the reach.
+   * Resolves the target of a user with limited rights. The result contains those minions in `reach`
+   * that certainly match. Minions outside `reach` are not examined, so that neither the result nor
+   * its duration reveals anything about them. Conditions on pillar only test for equality. Patterns
+   * with unlimited running time are rejected. An undefined nodegroup has no minions. Listed names
+   * are reported as missing if they have no accepted key or are outside `reach`.
+   * @param reach - minions that the user's rights cover
    * @param budget - work budget of the request that contains the target
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
@@ -389,8 +393,9 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a minion with unknown facts may match. As in Salt, a minion that a `not` condition
-   * excludes does not match, unless the facts of all minions are unknown.
+   * Whether a minion with unknown grains or pillar may match. If facts are stored, a condition on
+   * unknown facts counts as true, as in Salt. So a `not` before such a condition excludes the
+   * minion. If the master stores no facts (`minion_data_cache`), every minion may match.
    */
   #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
     return !this.#options.isDataCached || compiled.isPossible(candidate);

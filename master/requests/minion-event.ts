@@ -187,8 +187,9 @@ function judgeAll(
 }
 
 /**
- * Returns the events that the minion's rate limit permits. Other events are dropped, except signals
- * that an intake delays: the master waits for them.
+ * Returns the events that the minion's rate limit permits, and drops the others. Some signals are
+ * never dropped, because a module delays them ({@link SignalIntake.isDelayed}). For these, the
+ * function waits until the rate limit permits them.
  */
 function whenDue(
   options: MinionEventOptions,

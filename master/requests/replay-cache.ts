@@ -14,8 +14,9 @@ const pageBits = 10;
 const blocksPerPage = 1 << pageBits;
 
 /**
- * Memory for the marks of all minions, in small blocks that form linked lists. A separate array for
- * each minion would take several times as much memory as its few marks. Released blocks are reused.
+ * Memory for the marks of all minions, in small blocks that form linked lists. A mark identifies a
+ * request. A separate array for each minion would take several times as much memory as its few
+ * marks. Released blocks are reused.
  */
 export class DigestPool {
   readonly #pages: Uint32Array[] = [];
@@ -81,8 +82,9 @@ function startOf(block: number): number {
 const never = 0xffff_ffff;
 
 /**
- * Digests of one minion's requests, in the order of arrival. Each is removed when it expires. A
- * mark takes only 13 bytes, because a large fleet has hundreds of thousands of marks.
+ * Digests of one minion's requests, in the order of arrival. Each digest is removed when it
+ * expires. A digest with its expiry time takes only 13 bytes, because a large fleet has hundreds of
+ * thousands of them.
  *
  * Eight bytes of a digest are enough. If a minion creates two requests with the same eight bytes,
  * only its own second request is lost.
@@ -209,7 +211,7 @@ export function requestDigest(request: VerifiedRequest): string {
  */
 const maxPerMinion = 8_192;
 
-/** Reply to nearly all requests. This reply is not stored with the mark. */
+/** Reply to nearly all requests. The cache stores only replies that differ from this one. */
 const usualReply: Reply = send(null);
 
 interface OddReply {
@@ -391,9 +393,10 @@ function nameOf(mark: Buffer): string {
 }
 
 /**
- * Returns a check for events that may be replays. A restart of the master loses all marks. So an
- * event with a time stamp before the start may be a replay. It is no replay if its session key was
- * created after the start, because no earlier recording can use this key.
+ * Returns a check for events that may be replays. When the master restarts, it no longer knows
+ * which requests it has answered. So an event with a time stamp before the start may be a replay.
+ * If its session key was created after the start, it is not a replay, because no earlier recording
+ * can use this key.
  */
 export function replayCheck(
   sessions: SessionKeys,

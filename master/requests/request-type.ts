@@ -22,8 +22,8 @@ interface RequestNature {
    */
   readonly rate: 'requests' | 'own';
   /**
-   * Whether the connection waits for the end of this request before it processes the next one.
-   * Requests that are only stored then keep their order. Default: false.
+   * Whether the connection waits for the end of this request before it processes the next one. The
+   * wait preserves the order of requests whose content is only stored. Default: false.
    */
   readonly isBrief?: boolean;
 }

@@ -189,7 +189,10 @@ function of(api: InProcessApi, token: string | undefined): InProcessApi | UserAp
  */
 export type CallableApi = Omit<MasterApi, 'asUser'> & {
   readonly acl: Pick<UserApi, 'permits'>;
-  /** @internal */
+  /**
+   * Methods that only programs of this package call.
+   * @internal
+   */
   readonly users: Pick<UserApi, 'requireFullRights' | 'describeMaster'>;
 };
 

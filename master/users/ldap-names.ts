@@ -1,6 +1,6 @@
 /**
- * Inserts user names into LDAP filters [RFC 4515] and distinguished names [RFC 4514], and escapes
- * them.
+ * This module inserts user names into LDAP filters [RFC 4515] and distinguished names [RFC 4514],
+ * and escapes the names.
  */
 
 const placeholder = /\{\{\s*username\s*\}\}/g;

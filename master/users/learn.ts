@@ -67,8 +67,8 @@ function isPossible(record: RecordedDecision): boolean {
 }
 
 /**
- * Whether another record makes this record unnecessary. That record is about the same mine function,
- * and also states the owner of the mine, which this record does not.
+ * Whether a record about a mine request is unnecessary. This is the case if the record lacks the
+ * owner of the mine data, and another record of the same minion and function contains an owner.
  */
 function isImplied(record: RecordedDecision, all: readonly RecordedDecision[]): boolean {
   if (record.action !== 'mine' || record.owner !== undefined) return false;

@@ -1,6 +1,6 @@
 /**
- * Checks the form of credentials: a short user name, a password, and the name of a backend [THREATS
- * A-04, C-14].
+ * This module checks the form of credentials: a short user name, a password, and the name of a
+ * backend [THREATS A-04, C-14].
  */
 
 const maxName = 256;

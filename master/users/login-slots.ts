@@ -42,7 +42,11 @@ export class LoginSlots {
     };
   }
 
-  /** Returns the slots of a backend for a kind of address. There are few backends. */
+  /**
+   * Returns the slots of a backend for known or for unknown addresses.
+   * @param key - kind of address and name of the backend. Few such keys exist, so entries are never
+   * removed
+   */
   #slotsOf(key: string): FairSlots {
     const known = this.#backends.get(key) ?? new FairSlots(userLimits.backendRequests);
     this.#backends.set(key, known);

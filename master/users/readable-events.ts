@@ -7,8 +7,8 @@ import type { UserSession } from './user-session.ts';
 const jidOfTag = /^(?:salt\/(?:job|run|wheel)\/)?(\d{20}(?:_[^/]+)?)(?:\/|$)/;
 
 /**
- * Time for which the result of the check for full rights is cached, in milliseconds. Rules may
- * expire.
+ * Time for which the result of the check for full rights is cached, in milliseconds. It is short,
+ * because the rules that grant the rights may expire.
  */
 const holdsMs = 1000;
 
