@@ -41,8 +41,8 @@ interface CompiledSubject {
    */
   readonly isEveryone: boolean;
   /**
-   * Whether the names of the subject match the rule. The names never change, so the result may be
-   * cached.
+   * Whether the rule matches the subject, apart from grains, pillar and nodegroups. The result
+   * never changes, so it may be cached.
    */
   readonly covers: (subject: Subject) => boolean;
   /**
@@ -134,7 +134,7 @@ interface KeystoneName {
   readonly name: string;
 }
 
-/** Default of the Keystone domain in rules that allow. */
+/** Keystone domain of `allow` rules that name no domain. */
 const usualDomain = 'Default';
 
 function compileProject(
@@ -174,8 +174,8 @@ function matchesKeystoneName({ id, name }: KeystoneName, test: TextTest | undefi
 const idForm = /^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i;
 
 /**
- * Whether the test matches the id. If the name does not look like an id, the test may match the
- * name instead. Users choose names, so a user could choose the id of another entity as a name.
+ * Whether the test matches the id. The test may match the name instead, unless the name looks like
+ * an id. Users choose names, so a user could choose the id of another entity as a name.
  */
 function matchesUnambiguously(entity: KeystoneName, test: TextTest | undefined): boolean {
   if (test === undefined || test(entity.id)) return true;
@@ -263,8 +263,8 @@ function refuseGrainsAlone(
 }
 
 /**
- * Part of a question. Each part is decided separately. A job with several functions has one request
- * for each function.
+ * Part of a policy question that is decided on its own. A job with several functions has one
+ * request for each function.
  */
 export interface Request {
   readonly subject: Subject;
@@ -275,7 +275,7 @@ export interface Request {
   readonly call?: Call;
   /** Targeted minions, or the owner of the mine. `undefined` if they are not known. */
   readonly minions?: readonly string[] | undefined;
-  /** Project of the minions, if it differs from the project of their enrolment. */
+  /** Project of the minions, if it differs from the project for which they were enrolled. */
   readonly project?: string | undefined;
   readonly event?: EventResource;
 }
@@ -292,7 +292,10 @@ interface CompiledResource {
   readonly obstacle: (request: Request) => string | undefined;
   /** Minions that the rule is limited to. Default: all. */
   readonly among?: MinionLimit;
-  /** Whether a minion is a guest of the subject. Absent if the rule has `among`. */
+  /**
+   * Whether a minion is an enrolled machine of the subject's own project. Absent if the rule has
+   * `among`.
+   */
   readonly isOwnGuest?: (request: GuestRequest, id: string) => boolean;
 }
 
@@ -300,7 +303,7 @@ type GuestRequest = Pick<Request, 'project' | 'subject'>;
 
 /** Limit of a rule to some minions. */
 interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
-  /** Explanation for a request that exceeds the limit. */
+  /** Explanation for a request that names a minion outside the limit. */
   readonly obstacle: string;
   /** Compound target that selects the minions. */
   readonly within?: string;
@@ -311,7 +314,10 @@ interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   readonly restsOnGrains?: boolean;
 }
 
-/** Whether a rule without `within` is limited to the guests of this subject. */
+/**
+ * Whether the rule covers only machines that were enrolled for the subject's own project. This
+ * applies to rules about projects that have no `within`.
+ */
 export function isForOwnGuests(
   { resource: { among, isOwnGuest } }: CompiledRule,
   subject: Subject,
@@ -320,9 +326,9 @@ export function isForOwnGuests(
 }
 
 /**
- * Whether an `allow` rule lets its subject refer to a minion. The minion must match `within`, if
- * the rule has it. Without `within`, a rule of a project covers only the project's own guests, and
- * any other rule covers all minions.
+ * Whether an `allow` rule covers a minion. If the rule has `within`, the minion must match this
+ * target. Without `within`, a rule about a project covers only machines that were enrolled for the
+ * project. Any other rule covers all minions.
  */
 export function mayReferTo(rule: CompiledRule, request: GuestRequest, id: string): boolean {
   const { among, isOwnGuest } = rule.resource;
@@ -626,7 +632,10 @@ function compileCall(
   };
 }
 
-/** Rejects functions that a rule must name explicitly but matches only by a wildcard. */
+/**
+ * Adds a check: the rule allows a powerful function only if it names the function without
+ * wildcards.
+ */
 function byName(
   { effect, action, resource: { fun } }: PolicyRule & { readonly action: 'runner' | 'wheel' },
   compiled: CompiledResource,

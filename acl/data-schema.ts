@@ -214,13 +214,16 @@ function toWholeEnd(pattern: string): string {
   return pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]|\$/gs, (part) => (part === '$' ? '\\Z' : part));
 }
 
-/** Returns a float without a fraction, which is an object with a numeric value, as a number. */
+/**
+ * Converts a float object to a number, and returns any other value unchanged. Floats without a
+ * fraction are objects that have a numeric value.
+ */
 function plainFloat(value: unknown): unknown {
   const number: unknown = Object(value).valueOf();
   return typeof number === 'number' ? number : value;
 }
 
-/** Copies a JSON value, and replaces everything in it that is neither a list nor a map. */
+/** Copies a JSON value. Calls `replace` for every value in it that is neither a list nor a map. */
 function withScalars(
   value: unknown,
   depth: number,

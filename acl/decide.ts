@@ -37,8 +37,9 @@ export function decide(question: Question, policy: Policy = emptyPolicy): Decisi
 }
 
 /**
- * Whether the policy has a rule that allows this subject to perform the action.
- * @param texts - requested functions or other texts; a rule must match each of them
+ * Whether the policy has rules that allow this subject to perform the action.
+ * @param texts - requested functions, tags, paths or operations; each must match one of these
+ * rules; default: none
  */
 export function hasRules(
   subject: Subject,
@@ -135,8 +136,8 @@ function applyAllowRules(
 }
 
 /**
- * Returns rules that together allow the request: each allows it on some of the minions. Returns an
- * empty list if no rule allows it on one of the minions.
+ * Returns rules that together allow the request: each rule covers some of its minions, and every
+ * minion is covered. Otherwise returns an empty list.
  */
 function rulesAllowingTogether(
   allow: readonly RuleIndex[],
@@ -353,7 +354,10 @@ function toDecision({ rule, reason }: CompiledRule): Decision {
     : { effect, rule: name, reason, origin };
 }
 
-/** @param obstacle - reason why a rule about this question does not apply */
+/**
+ * Returns the decision for a question that no rule allows.
+ * @param obstacle - reason why a rule that matches the request does not apply
+ */
 function denied(question: Question, obstacle?: string): Decision {
   const reason = `no rule allows ${nameOf(question.subject)} to ${describe(question)}`;
   return {

@@ -61,8 +61,8 @@ function toText({ source }: GrantPattern): TextPattern {
 
 /**
  * Converts an expression for a function name to a pattern. A plain name such as `test.ping` becomes
- * a literal, so its dot no longer matches any character. This has no effect, because no two
- * functions have names that differ only in this character.
+ * a literal. In an expression, its dot matches any character. The result is the same, because no
+ * two function names differ only there.
  */
 function toFunction(pattern: GrantPattern): TextPattern {
   return /^\w+\.\w+$/.test(pattern.source) ? pattern.source : toText(pattern);

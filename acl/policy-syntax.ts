@@ -49,7 +49,7 @@ export interface PolicySyntax {
   readonly target: (tgt: string, tgtType: string) => MinionTest;
 }
 
-/** Compilers, facts and clock that decisions need besides the question. */
+/** Input of decisions besides the question: pattern compilers, facts about minions, and a clock. */
 export interface PolicyEnvironment extends PolicySyntax {
   /**
    * Returns the text or number at a path (`a:b`) in the pillar of a minion, otherwise `undefined`.

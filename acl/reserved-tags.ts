@@ -49,7 +49,10 @@ export const signalLimits: readonly BuiltInRule<'signal'>[] = [
       isReservedTag(resource.tag) ? 'the tag is reserved for the master' : undefined,
   },
   {
-    /** `fire_event` of a state puts the minion's id into the tag [salt.state State.event]. */
+    /**
+     * Applies to tags that `fire_event` of a state creates. They contain the id of the minion
+     * [salt.state State.event].
+     */
     name: 'own-state-results',
     effect: 'deny',
     judge: ({ subject, resource }) => {

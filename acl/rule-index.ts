@@ -4,8 +4,8 @@ import type { CompiledRule } from './compile-rule.ts';
 
 /**
  * Maximum length of a pattern's index key, in characters. The key is a part of the pattern between
- * two wildcards. This length distinguishes thousands of patterns, and most patterns have a part of
- * this length.
+ * two wildcards. Four characters distinguish thousands of patterns, and most patterns have a part
+ * of this length.
  */
 const gramLength = 4;
 
@@ -20,8 +20,8 @@ const none: readonly CompiledRule[] = [];
 export class RuleIndex {
   readonly #literal = new Map<string, CompiledRule[]>();
   /**
-   * Rules without a literal. The outer key is the length of the index key, and the inner key is its
-   * hash ({@link gramAt}).
+   * Rules with patterns that are not literals. The outer key is the length of the index key, and
+   * the inner key is its hash ({@link gramAt}).
    */
   readonly #grams = new Map<number, Map<number, CompiledRule[]>>();
   readonly #rest: CompiledRule[] = [];

@@ -16,12 +16,13 @@ export type TextPattern = string | { readonly regex: string };
 export type TextPatterns = TextPattern | readonly TextPattern[];
 
 /**
- * Subject of a rule. All named conditions must hold. A rule has one of these kinds of subject:
- * - minions: `minion`, `grain`, `pillar`, `nodegroup`, `target`
- * - users: `user`, `group`, `eauth`
- * - Keystone users who act for a project: `project`, `role`, `domain`, and optionally `user`
- * - one `service`
- * - one `token`
+ * Subject of a rule. All conditions that are set must hold. A rule has one of these kinds of
+ * subject:
+ * - Minions, by `minion`, `grain`, `pillar`, `nodegroup` and `target`.
+ * - Users, by `user`, `group` and `eauth`.
+ * - Keystone users who act for a project, by `project`, `role`, `domain`, and optionally `user`.
+ * - Services, by `service`.
+ * - Tokens, by `token`.
  */
 export interface SubjectPattern {
   /** Ids of minions. */
@@ -84,13 +85,13 @@ export interface SignalPattern {
   readonly tag: string;
   /** JSON Schema for the data of the event. Default: any data. */
   readonly schema?: unknown;
-  /** Maximum size of the event, in bytes. Default: `event_bytes`. */
+  /** Maximum size of the event, in bytes. Default: the option `event_bytes`. */
   readonly bytes?: number;
 }
 
 /** Named commands that a rule applies to, and their minions. */
 export interface CommandPattern extends CallPattern {
-  /** Compound target that limits the rule to its minions. */
+  /** Compound target. The rule applies only to minions that match it. */
   readonly within?: string;
   /**
    * `pillar` allows targets to compare the pillar of these minions with a value, for equality.
@@ -110,7 +111,10 @@ export interface MinePattern {
   readonly fun: TextPatterns;
   /** Ids of the minions that own the mine. Default: any. */
   readonly owner?: TextPatterns;
-  /** See {@link CommandPattern.facts}. */
+  /**
+   * `pillar` allows targets to compare the pillar of the owners with a value, for equality.
+   * Default: targets may use ids and grains only.
+   */
   readonly facts?: 'pillar';
 }
 

@@ -41,7 +41,7 @@ export interface GrantSyntax {
    * @throws SyntaxError
    */
   readonly compile: (pattern: string) => (text: string) => boolean;
-  /** Meaning of a map's key in a list of functions: a function, or a target. */
+  /** Whether the key of a map in a list of functions is a function or a target. */
   readonly mapKey: 'function' | 'target';
 }
 

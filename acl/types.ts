@@ -62,8 +62,8 @@ export interface ReturnResource {
       }
     | undefined;
   /**
-   * Managed resource of the result: its id, and whether the minion has registered it. Absent if the
-   * result belongs to the minion itself.
+   * Resource that the minion manages and that executed the job: its id, and whether the minion has
+   * registered it. Absent if the minion itself executed the job.
    */
   readonly managed?: { readonly id: string; readonly isOwn: boolean };
 }
@@ -80,7 +80,9 @@ export interface Call {
 /** A named command to be run. Its name is the function of the call. */
 interface CommandResource {
   readonly call: Call;
-  /** Project of a machine that is not a guest yet. Default: the project of each minion's enrolment. */
+  /**
+   * Project for which a machine is to be enrolled. Default: the project of each minion's enrolment.
+   */
   readonly project?: string;
   /**
    * Ids of the targeted minions. If absent, they are not known, and rules with `within` grant

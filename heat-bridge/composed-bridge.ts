@@ -30,7 +30,7 @@ import { bridgeServices } from './services.ts';
 import type { HandlesApi, OutboxApi } from './signals/signals-api.ts';
 import { Traces } from './tracing.ts';
 
-/** Options of a bridge, whatever the types of its commands and plans are. */
+/** Options of a bridge with commands and plans of any type. */
 export type AnyBridgeOptions = BridgeOptions<
   readonly CommandDefinition[],
   readonly PlanDefinition[]

@@ -22,8 +22,8 @@ export interface CommandTypes {
 }
 
 /**
- * Types of the commands that a program defines with {@link defineCommand}. If there are none, all
- * commands are permitted.
+ * Types of the commands that a program defines with {@link defineCommand}. If it defines none, the
+ * type permits any command name.
  */
 export type CommandsOf<D extends readonly CommandDefinition[]> = D extends readonly []
   ? { readonly [name: string]: { readonly params: Parameters } }
@@ -39,8 +39,8 @@ export interface PlanTypes {
 }
 
 /**
- * Types of the plans that a program defines with {@link definePlan}. If there are none, all plans
- * are permitted.
+ * Types of the plans that a program defines with {@link definePlan}. If it defines none, the type
+ * permits any plan name.
  */
 export type PlansOf<L extends readonly PlanDefinition[]> = L extends readonly []
   ? { readonly [name: string]: { readonly params: Parameters; readonly groups: string } }

@@ -303,7 +303,7 @@ export interface DefinitionMistake {
    */
   readonly path: ValuePath;
   readonly problem: string;
-  /** Known name that is most similar, if the error is an unknown name. */
+  /** Most similar known name, if the mistake is an unknown name. */
   readonly meant?: string | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Named commands and plans, enrolment and signals, for orchestration services. The exports after
- * `states` are for extensions of the bridge in other directories.
+ * Named commands and plans, enrolment and signals, for orchestration services. Other exports are
+ * for extensions of the bridge in other directories.
  */
 
 export type {

@@ -78,7 +78,7 @@ export function keyText(path: ValuePath): string {
   return path.map((step) => (typeof step === 'number' ? `[${step}]` : `:${step}`)).join('');
 }
 
-/** Parses the text of {@link keyText}. */
+/** Parses text that {@link keyText} returned. */
 export function keyPath(text: string): ValuePath {
   return text
     .split(/:|(?=\[\d+\])/)

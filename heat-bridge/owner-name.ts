@@ -23,12 +23,12 @@ export function ownerNameOf(subject: Subject): string {
   }
 }
 
-/** Returns the name of the owner for all users of a project. */
+/** Returns the owner name that all users of a project share. */
 export function ownerNameOfProject(project: string): string {
   return `${ofProject}${project}`;
 }
 
-/** Returns the project id in the name of an owner, or `undefined` if the owner is no project. */
+/** Returns the project id in the name of an owner, or `undefined` if the owner is not a project. */
 export function projectOfOwner(owner: string): string | undefined {
   return owner.startsWith(ofProject) ? owner.slice(ofProject.length) : undefined;
 }

@@ -46,7 +46,7 @@ export function readLeniently<T>(
   return { mistakes };
 }
 
-/** Whether an error may only be a consequence of a part that was removed. */
+/** Whether the removal of a part may have caused an error. */
 function mayFollow({ path, problem }: DefinitionMistake, leftOut: ValuePath): boolean {
   const isAbove = path.length <= leftOut.length;
   if (isAbove && path.every((step, at) => step === leftOut[at])) return true;

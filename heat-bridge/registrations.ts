@@ -7,10 +7,7 @@ import Type, { type TSchema } from 'typebox';
 import { type AuditDetails, extensionMethod, type RpcTable } from '#master';
 import { BridgeError, type BridgeErrorCode } from './errors.ts';
 
-/**
- * Owner of a registration. If absent, any owner, provided that only one owner has a registration
- * with the name.
- */
+/** Owner of a registration. Without an owner, the name alone must identify one registration. */
 export interface RegistrationOwner {
   readonly owner?: string;
 }
@@ -124,9 +121,9 @@ interface Registered {
 
 /**
  * Returns the registration with a name.
- * @param owner - owner of the registration; if absent, only one owner may have a registration with
- * the name
- * @throws BridgeError with this code
+ * @param owner - owner of the registration; if absent, the registration without an owner, or else
+ * the only one with the name
+ * @throws BridgeError with the given code
  */
 export function findRegistration<R extends Registered>(
   all: readonly R[],

@@ -112,7 +112,7 @@ export class Traces {
 
   /**
    * Creates the span of a signal whose delivery has ended.
-   * @param reason - reason why it became dead, or `undefined` if it was delivered
+   * @param reason - reason why the signal became a dead letter, or `undefined` if it was delivered
    */
   signalOver(record: OutboxRecord, reason: string | undefined): void {
     const { id, alias, minion, acceptedAt } = record;

@@ -10,7 +10,10 @@ import type { Parameters, ParameterValue } from './parameters.ts';
 /** Sources of the values of arguments, by keyword. */
 export type ArgumentSources = Readonly<Record<string, ArgumentSource>>;
 
-/** Keyword argument in which a state file receives the reference to its secrets in the pillar. */
+/**
+ * Key in the argument `pillar` of `state.apply`. Its value is the key of the run's secrets in the
+ * minion's pillar, below `saltbridge:secrets`.
+ */
 export const secretsKeyword = 'saltbridge_secrets';
 
 /**

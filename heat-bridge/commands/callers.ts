@@ -32,8 +32,7 @@ export interface ResolvedCaller {
 }
 
 /**
- * Authenticates a caller. Watches whether its token stays valid, and stops watching when the caller
- * calls `releases.release()`.
+ * Authenticates a caller, and watches its token until `releases.release()` is called.
  * @throws AuthenticationError ERR_EAUTH_TOKEN
  */
 async function resolveCaller(
@@ -80,8 +79,9 @@ export async function callableCommands(
 }
 
 /**
- * Authenticates the caller of a run, and counts the run toward the caller's limit of active runs.
- * Both end when `releases.release()` is called.
+ * Authenticates the caller of a run, and watches its token. Counts the run toward the caller's
+ * limit of active runs. When `releases.release()` is called, the watch ends and the run no longer
+ * counts.
  * @throws AuthenticationError ERR_EAUTH_TOKEN, BridgeError ERR_COMMAND_BUSY
  */
 export async function acquireCaller(

@@ -42,15 +42,18 @@ export interface CompiledCommand {
   check(parameters: unknown): Parameters;
   /**
    * Returns the function call that is published to the minions.
-   * @param secrets - reference to the run's secrets: their key in the pillar; ignored if the
-   * command has no secrets
+   * @param secrets - key in the minions' pillar below which the secrets or states of the run are;
+   * ignored if there are none
    */
   toCall(parameters: Parameters, secrets: string): MinionCall;
-  /** Returns the data for the pillar of each minion, below the reference to the run's secrets. */
+  /**
+   * Returns the data to put into the pillar of each minion: for `install`, the compiled states; for
+   * any other command, its secret parameters.
+   */
   pillarOf(parameters: Parameters): Parameters;
   /** Splits parameters into secret ones and others. */
   split(parameters: Parameters): { readonly secret: Parameters; readonly open: Parameters };
-  /** Whether any of the parameters is secret. */
+  /** Whether any of these parameters is secret. */
   givesSecrets(parameters: Parameters): boolean;
   /**
    * Returns why a return is a failure although its retcode is 0, or `undefined` if it is a success.
@@ -187,7 +190,7 @@ export class Catalog {
 
   /**
    * Compiles the definitions.
-   * @param compiled - additional commands without a definition
+   * @param compiled - additional commands that are compiled already
    * @throws BridgeError ERR_CATALOG
    */
   constructor(

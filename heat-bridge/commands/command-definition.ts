@@ -70,7 +70,10 @@ const CommandBody = Type.Object(
         description: 'the name of a state file such as mysql.user',
       }),
     ),
-    /** Desired content of a machine, as ordered groups. docs/install.md describes the fields. */
+    /**
+     * Packages, files, services and other content of a machine, as ordered groups. docs/install.md
+     * describes the fields.
+     */
     install: Type.Optional(
       Type.Unsafe<readonly Readonly<Record<string, unknown>>[]>(
         Type.Array(Type.Object({}), { minItems: 1, maxItems: 64 }),
@@ -162,7 +165,10 @@ export function parseCommandDefinition(name: string, value: unknown): CommandDef
   return { ...definition, arguments: Object.fromEntries(sources) };
 }
 
-/** Returns a map in a definition with its floats, or `undefined` if there is no map. */
+/**
+ * Returns the map in a field of a definition, or `undefined` if the field is not a map. Floats in
+ * the map remain floats.
+ */
 export function exactMember(
   definition: unknown,
   field: string,
@@ -274,8 +280,8 @@ interface FieldNames {
 }
 
 /**
- * Returns a map from a catalog file, with its fields renamed for programs.
- * @throws the error of `refuse`, if the map has a field under its name for programs
+ * Renames the fields of a map from a catalog file to their names in programs.
+ * @throws the error of `refuse`, if a field in the file already has its name in programs
  */
 export function withOptionNames(value: unknown, { names, refuse }: FieldNames): unknown {
   if (!isPlainMap(value)) return value;

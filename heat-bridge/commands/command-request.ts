@@ -44,7 +44,7 @@ export interface CommandRequest<P = Parameters> {
   readonly idempotencyKey?: string;
   /** Deadline, as milliseconds since 1970 or a `Date`. Default: now plus the command's timeout. */
   readonly deadline?: Date | number;
-  /** Abort it to cancel the run, like {@link CommandHandle.cancel}. */
+  /** Abort this signal to cancel the run. */
   readonly signal?: AbortSignal;
 }
 
@@ -117,14 +117,16 @@ export interface CommandHandle {
   readonly command: string;
   readonly minions: readonly string[];
   /**
-   * Listed names that do not receive the command. Each has a result with the state `unaddressed`.
+   * Names in the target's list that do not receive the command. A name is listed here if it has no
+   * accepted key, or if the caller has no rights on it. Each has a result with the state
+   * `unaddressed`.
    */
   readonly missing: readonly string[];
   /** Whether the run already existed under the idempotency key. */
   readonly isRepeated: boolean;
   /**
-   * Outcome of the run. A command that fails on minions resolves the promise. The promise rejects
-   * only after an internal error of the master.
+   * Outcome of the run. The promise resolves even if the command fails on minions. It rejects only
+   * after an internal error of the master.
    */
   readonly outcome: Promise<CommandOutcome>;
   /** Returns all updates, from the start of the run. Can be called several times. */

@@ -52,7 +52,7 @@ export interface RunStarted {
   readonly type: 'begun';
   readonly id: string;
   readonly minions: readonly string[];
-  /** Listed names that do not receive the command. */
+  /** Names in the target's list that do not receive the command. */
   readonly missing: readonly string[];
   readonly isRepeated: boolean;
 }

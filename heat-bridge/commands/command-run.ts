@@ -9,14 +9,17 @@ import type {
 } from './command-request.ts';
 import { TrackedRun } from './tracked-run.ts';
 
-/** Parts of a target that do not receive a command. */
+/**
+ * Names in a target that do not receive a command, and whether the caller's rights excluded
+ * minions.
+ */
 export type LeftOut = Pick<AddressedMinions, 'isNarrowed' | 'missing'>;
 
 const nothing: LeftOut = { missing: [], isNarrowed: false };
 
 /**
- * Returns a result with the state `unaddressed` for each listed name that does not receive the
- * command.
+ * Returns a result with the state `unaddressed` for each name in the target's list that does not
+ * receive the command.
  */
 export function unaddressedResults({ missing, isNarrowed }: LeftOut): readonly CommandResult[] {
   const reason = isNarrowed
@@ -30,7 +33,7 @@ export interface CommandRunOptions {
   readonly id: string;
   readonly command: string;
   readonly minions: readonly string[];
-  /** Parts of the target that do not receive the command. Default: none. */
+  /** Names in the target that do not receive the command. Default: none. */
   readonly leftOut?: LeftOut | undefined;
   /** Name of the caller. */
   readonly owner: string;

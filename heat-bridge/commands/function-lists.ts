@@ -1,17 +1,18 @@
 /**
- * Classification of Salt's functions, from function-lists.json. It determines what an operator
- * must confirm to expose one.
+ * Classifies Salt's functions by function-lists.json. The class of a function determines what an
+ * operator must confirm before a command may call the function.
  *
- * `reviewed`: functions of Salt 3007's own modules that may be exposed without confirmation. They
- * only read, or act on one named thing. They neither run text as code, nor open paths or URLs that
- * a caller names. Each has a list of the keywords that a command may set. A keyword accepts one
- * word (letters, digits and `_.:@%+~-`, without `/` and blanks). With the suffix `*` it accepts
- * any text, and `**` permits any keywords with any text. docs/named-commands.md describes how the list was
- * created.
+ * `reviewed`: functions of Salt 3007's own modules that need no confirmation. They only read, or
+ * act on one named thing. They neither run text as code, nor open paths or URLs that a caller
+ * names. Each function has a list of the keywords that a command may set. A keyword accepts one
+ * word: letters, digits and `_.:@%+~-`. A keyword with the suffix `*` accepts any text. `**`
+ * permits any keywords with any text. docs/named-commands.md describes how the list was created.
  *
- * `unsafe`: globs of functions that run, fetch or write their arguments. A command for one of them
- * must have `unsafe: i-understand`. Functions in neither list require `reviewed:`, because no such
- * list is complete.
+ * `unsafe`: globs of functions that run, fetch or write their arguments. A command for one of these
+ * functions must have the field `unsafe: i-understand`.
+ *
+ * A command for a function in neither list must have the field `reviewed`, because no such list is
+ * complete.
  */
 
 import { compileGlob } from '#template/python/fnmatch.ts';

@@ -16,7 +16,8 @@ export const IdempotencyKeyOwner = Type.Object({
   caller: Type.String(),
   project: Type.String(),
   /**
-   * Name of the command. Keys for other purposes use a text that cannot be the name of a command.
+   * Name of the command. Keys of plans and their steps have another text here, which cannot be the
+   * name of a command.
    */
   command: Type.String(),
   key: Type.String(),
@@ -32,7 +33,7 @@ interface StoredRequest {
   readonly digest: string;
 }
 
-/** Time for which a key is stored after its deadline, in milliseconds. */
+/** Time for which an idempotency key is stored after the deadline of its run, in milliseconds. */
 const keyRetentionMs = 86_400_000;
 const maxBytes = 1_048_576;
 const maxKey = 255;

@@ -20,7 +20,7 @@ const row = defineRow({
     /** Digest of the parameters and the target. */
     digest: Type.String(),
     minions: Texts,
-    /** Parts of the target that do not receive the command. Absent if there are none. */
+    /** Names in the target that do not receive the command. Absent if there are none. */
     leftOut: Type.Optional(Type.Unsafe<LeftOut>(Type.Object({}))),
     /** Start, in milliseconds since 1970. */
     begunAt: Type.Number(),

@@ -5,10 +5,7 @@ import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import type { CommandDefinition } from './command-definition.ts';
 
-/**
- * Place of a run among the concurrent runs of its command. A run needs a seat on each of its
- * minions.
- */
+/** Place of a run among the concurrent runs of its command, on all minions of the run. */
 export interface RunSlot {
   /** Resolves when the run may start. */
   readonly entered: Promise<void>;
@@ -36,7 +33,7 @@ interface Run {
   readonly onSeated: () => void;
 }
 
-/** Seat: claim of a run on one of its minions. */
+/** Seat of a run in the queue for one of its minions. */
 interface Seat extends ListNode<Seat> {
   readonly run: Run;
   readonly line: Line;
@@ -189,7 +186,7 @@ export class RunConcurrency {
     this.#serve(run.seats.map(({ line }) => line));
   }
 
-  /** Starts the runs that may start after these queues have changed. */
+  /** Starts the waiting runs for which there is room after a change in these queues. */
   #serve(lines: readonly Line[]): void {
     const changed = [...lines];
     for (let line = changed.pop(); line !== undefined; line = changed.pop()) {

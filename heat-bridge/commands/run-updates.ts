@@ -7,13 +7,13 @@ import { inMilliseconds } from '#runtime';
 import type { TrackedRun } from './tracked-run.ts';
 
 /**
- * Interval at which a follower repeats its request for updates, in milliseconds. Requests are
- * repeated, because messages can be lost.
+ * Interval at which a member that follows a run repeats its request for updates, in milliseconds.
+ * Requests are repeated, because messages can be lost.
  */
 const askMs = 2000;
 /**
- * Time for which a member sends updates to a follower after the last request of the follower, in
- * milliseconds.
+ * Time for which a member sends updates to another member after the latest request of that member,
+ * in milliseconds.
  */
 const heardMs = 10_000;
 /** Maximum time to wait for the last updates after a run has ended, in milliseconds. */
@@ -63,9 +63,10 @@ interface Follower {
 }
 
 /**
- * Exchanges updates of runs between cluster members. A follower requests updates from a certain
- * number on. The member that executes the run sends these and all later updates. Messages bypass
- * the replicated log and can be lost. A follower then requests the missing updates again.
+ * Exchanges updates of runs between cluster members. A member that follows a run requests updates
+ * from a certain number on. The member that executes the run sends these and all later updates.
+ * Messages bypass the replicated log and can be lost. In this case, the missing updates are
+ * requested again.
  */
 export class RunUpdates {
   readonly #options: RunUpdatesOptions;
@@ -88,7 +89,7 @@ export class RunUpdates {
     return this.#followers.get(run.id)?.run === run;
   }
 
-  /** Adds the updates that another process sends to a local run object. */
+  /** Follows a run of another process: adds the updates of that process to the local run object. */
   follow(run: Run, process: string | undefined): void {
     const follower: Follower = {
       run,

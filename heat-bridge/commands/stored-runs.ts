@@ -136,8 +136,8 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
 
   /**
    * Performs a run, and releases its resources when it ends.
-   * @param work - calls `reply` as soon as the run is active or was found. If it performs the run
-   * itself, returns a function that reports the end of the run.
+   * @param work - calls `reply` with the handle as soon as the run is active or was found. Returns
+   * a function that reports the end of the run, or `undefined` if another process performs the run
    * @returns the handle that was passed to `reply`
    */
   carryOut<H>(

@@ -5,7 +5,7 @@ import { findInterpretedText } from '#minion-protocol';
 import { isPlainMap } from './command-definition.ts';
 import { isAnnotated, schemaOfMember } from './text-annotations.ts';
 
-/** Use that a command makes of its texts. */
+/** Kind of use of the texts in a command's parameters. */
 export interface TextUse {
   /**
    * Whether texts are inserted into a state file, which is rendered as a template and then parsed

@@ -48,7 +48,10 @@ class UpdateLog<U, O> {
     await this.outcome;
   }
 
-  /** Yields the updates after the first `from`. Each batch has all updates that are available. */
+  /**
+   * Yields the updates in batches, without the first `from` updates. Each batch has all updates
+   * that are available.
+   */
   async *batches(from: number): AsyncGenerator<readonly U[], void, void> {
     for (let next = from; ; ) {
       const change = this.#change.signal;
@@ -108,8 +111,8 @@ export class TrackedRun<U, O extends { readonly status: string }> {
   }
 
   /**
-   * Yields the updates after the first `from`. Each batch has all updates that are available. If
-   * the run fails, the iteration ends without an error.
+   * Yields the updates in batches, without the first `from` updates. Each batch has all updates
+   * that are available. If the run fails, the iteration ends without an error.
    */
   batches(from: number): AsyncGenerator<readonly (U | OutcomeUpdate<O>)[], void, void> {
     return this.#updates.batches(from);

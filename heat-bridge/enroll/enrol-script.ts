@@ -58,7 +58,7 @@ pin=${quoteForShell(`sha256//${publicKeyPin}`)}
 `;
 }
 
-/** Lines that find the address of the metadata agent, over IPv4 or over link-local IPv6. */
+/** Shell lines that find the address of the metadata agent, over IPv4 or over link-local IPv6. */
 const agentAddress = `# The metadata agent of this network identifies the machine.
 pin=
 export no_proxy='*'
@@ -75,9 +75,9 @@ find_agent
 `;
 
 /**
- * Lines that define the function `post`. The function trusts a pinned public key of the bridge, so
- * the bridge may have any address. It sends the body from a file, because every user of the machine
- * can read the arguments of a process.
+ * Shell lines that define the function `post`. The function trusts a pinned public key of the
+ * bridge, so the bridge may have any address. It sends the body from a file, because every user of
+ * the machine can read the arguments of a process.
  */
 const posting = `# post PATH: sends $work/body; prints the HTTP status, or 000 without a reply
 post() {
@@ -150,8 +150,8 @@ ${write('"$pki_dir/minion.pem"', privatePem)}${write('"$pki_dir/minion.pub"', pu
 }
 
 /**
- * Returns the lines that claim the ticket. The bridge accepts only one claim. If the response to it
- * is lost, the repeated claim is rejected, so the script does not treat that rejection as a
+ * Returns the shell lines that claim the ticket. The bridge accepts only one claim. If the response
+ * to it is lost, the repeated claim is rejected, so the script does not treat that rejection as a
  * failure.
  */
 function shellClaimLines(statesInstance: boolean): string {

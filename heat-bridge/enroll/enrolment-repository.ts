@@ -46,7 +46,7 @@ export class EnrolmentRepository {
   readonly #state: EnrolmentRows;
   readonly #now: () => number;
   readonly #byNumber = new Map<string, Enrolment>();
-  /** Number of the enrolment that currently uses an id. */
+  /** Number (identifier) of the live enrolment of each minion id. */
   readonly #byId = new Map<string, string>();
   readonly #byInstance = new MultiMap<string, Enrolment>();
   readonly #byProject = new MultiMap<string, Enrolment>();
@@ -89,17 +89,17 @@ export class EnrolmentRepository {
     return this.#byNumber.get(number);
   }
 
-  /** Returns the enrolment that currently uses an id. */
+  /** Returns the live enrolment of a minion id: its ticket is unused, or its key is accepted. */
   liveOf(id: string): Enrolment | undefined {
     return this.#byNumber.get(this.#byId.get(id) ?? '');
   }
 
-  /** Returns the enrolments of an instance that currently use their id. */
+  /** Returns the live enrolments of an instance: those with an unused ticket or an accepted key. */
   liveOfInstance(instance: string): Iterable<Enrolment> {
     return this.#byInstance.get(instance);
   }
 
-  /** Returns the enrolments of a project that currently use their id. */
+  /** Returns the live enrolments of a project: those with an unused ticket or an accepted key. */
   liveOfProject(project: string): Iterable<Enrolment> {
     return this.#byProject.get(project);
   }

@@ -34,7 +34,7 @@ export interface EnrolmentParts {
 
 export interface TransitionParts extends EnrolmentParts {
   readonly spent: Pick<UsedTickets, 'add'>;
-  /** Removes what other parts of the bridge store about an id. Called before the key is removed. */
+  /** Additional information for operators, in human-readable form. */
   readonly onRetire: (id: string) => Promise<void>;
   /** Removes the registrations of an owner for an id if the ticket of the id was never used. */
   readonly onRelease: (id: string, owner: string) => Promise<void>;
@@ -55,9 +55,9 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Runs a function with the current enrolment of an id. In the meantime, the id cannot sign in,
-   * and no other operation on its key or enrolment runs. If another cluster member changes the
-   * enrolment first, the function runs again.
+   * Runs a function with the current enrolment of an id. In the meantime, no minion can sign in
+   * with the id, and no other operation on its key or enrolment runs. If another cluster member
+   * changes the enrolment first, the function runs again.
    */
   exclusive<T>(
     enrolment: Pick<Enrolment, 'id' | 'number'>,

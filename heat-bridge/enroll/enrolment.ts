@@ -12,14 +12,12 @@ const Time = Type.Number();
 const Protocol = Type.Enum([0, 1, 2, 3]);
 
 /**
- * Enrolment, as stored, returned by APIs and passed to programs. Its states:
+ * Enrolment, as stored, returned by APIs and passed to programs.
  *
- * | state | event | next state |
- * |---|---|---|
- * | `open` | a claim with the ticket | `accepted` |
- * | `open`, `accepted` | a report of failure, or the deadline | `failed` |
- * | `accepted` | the minion's first request that proves its key | `signed-in` |
- * | any but `failed` and `retired` | `retire`, or the end of its key | `retired` |
+ * A claim with the ticket changes the state from `open` to `accepted`. The minion's first request
+ * that proves its key changes the state to `signed-in`. A report of failure, or the deadline,
+ * changes `open` and `accepted` to `failed`. Retirement, or the end of the key, changes any state
+ * except `failed` and `retired` to `retired`.
  */
 export const EnrolmentSchema = Type.Object({
   /** Number of the enrolment and of its ticket: 22 characters. */

@@ -47,7 +47,8 @@ export class MachineRequests {
 
   /**
    * Handles a claim.
-   * @throws BridgeError as {@link TicketClaimHandler.claim}; AuthenticationError ERR_EAUTH_LIMIT
+   * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, ERR_TICKET, ERR_TICKET_BOUND,
+   * ERR_TICKET_EXPIRED, ERR_TICKET_SPENT; AuthenticationError ERR_EAUTH_LIMIT
    */
   async claim(body: unknown, from: MachineOrigin): Promise<ClaimAnswer> {
     const enrolment = await this.#metered(from, async () =>
@@ -61,7 +62,8 @@ export class MachineRequests {
 
   /**
    * Handles a report of failure.
-   * @throws BridgeError as {@link TicketClaimHandler.report}; AuthenticationError ERR_EAUTH_LIMIT
+   * @throws BridgeError ERR_ENROLL_ARGS, ERR_TICKET, ERR_TICKET_BOUND, ERR_TICKET_SPENT;
+   * AuthenticationError ERR_EAUTH_LIMIT
    */
   async report(body: unknown, from: MachineOrigin): Promise<object> {
     await this.#metered(from, async () =>

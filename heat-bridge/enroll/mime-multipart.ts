@@ -10,9 +10,9 @@ const mimeHeader = /^(content-type|mime-version|from \S+)[: ]/i;
 const sevenBitText = /^(?:[\t\x20-\x7e]{0,990}\n)*[\t\x20-\x7e]{0,990}$/;
 
 /**
- * Combines parts with other user-data, which may have any format. cloud-init recognises the format
- * of that user-data by its first line. If it is a multipart message itself, it becomes a part
- * without changes.
+ * Combines parts and other user-data into one multipart message.
+ * @param beside - other user-data, in any format. A MIME message becomes a part without changes.
+ * cloud-init recognises any other format by its first line
  */
 export function renderMultipart(parts: readonly UserDataPart[], beside?: string): string {
   const entities = [

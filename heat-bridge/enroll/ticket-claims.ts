@@ -184,7 +184,8 @@ export class TicketClaimHandler {
   }
 
   /**
-   * Checks that the instance is not enrolled as another minion. A metadata agent has identified it.
+   * Checks that an instance, which a metadata agent has identified, is not enrolled as another
+   * minion.
    * @throws BridgeError ERR_ENROLL_TAKEN
    */
   #checkInstance({ number }: Enrolment, { instance, project }: MachineIdentity): void {

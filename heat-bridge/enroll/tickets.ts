@@ -1,6 +1,6 @@
 /**
- * Enrolment tickets. A ticket permits the key of one minion, once, until it expires. Anyone can
- * read the text of a ticket, but only the bridge can sign it:
+ * Enrolment tickets. With a ticket, one minion can have its key accepted, once, until the ticket
+ * expires. Anyone can read the text of a ticket, but only the bridge can sign it:
  *
  *     sbt1.<claims: base64url of JSON>.<Ed25519 signature of the preceding text: base64url>
  */

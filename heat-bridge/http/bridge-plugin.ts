@@ -16,18 +16,19 @@ interface RefusedTokenOptions {
 }
 
 /**
- * Whether a request goes to a route for guests. Credentials of guests are checked without Keystone.
- * The definition of the route decides this, because clients can choose the query of the URL.
+ * Whether a request goes to a route for guests (enrolled machines). Credentials of guests are
+ * checked without Keystone. Only the path in the route's definition is considered, because clients
+ * can choose the query of the URL.
  */
 function isOfGuest({ routeOptions }: FastifyRequest): boolean {
   return routeOptions.url?.includes('/guest/') === true;
 }
 
 /**
- * Rejects further requests from an address that has sent too many invalid tokens (429), without
- * reading them. Tokens that were accepted from the address before still work, because a proxy may
- * forward the tokens of many tenants. Requests of guests are neither counted nor rejected, because
- * all guests behind an agent have its address.
+ * After too many invalid tokens from an address, rejects further requests from the address with the
+ * status 429, before their bodies are read. Tokens that were accepted from the address before still
+ * work, because a proxy may forward the tokens of many tenants. Requests of guests are neither
+ * counted nor rejected, because all guests behind an agent have its address.
  */
 export function limitRefusedTokens(
   app: FastifyInstance,
@@ -70,7 +71,8 @@ export type BridgePlugin = Required<Omit<NonNullable<OpenExtension['routes']>[nu
 
 /**
  * Creates the plugin.
- * @param contributions - called when an HTTP server is created
+ * @param contributions - returns the contributions of the bridge's extensions; called when an HTTP
+ * server is created
  * @param requireCurrent - called before each request; throws if this cluster member is stale
  */
 export function createBridgePlugin(

@@ -44,7 +44,7 @@ export interface RegistrationRoutes<Registration, Info, Details> {
   readonly key: 'alias' | 'name';
   /** Name of the right to register, in rules of the action `command`. */
   readonly right: string;
-  /** Rule that audit records name when owners read or remove their own registrations. */
+  /** Name of the rule in audit records when owners read or remove their own registrations. */
   readonly rule: string;
   /** Error code for a body that is not a JSON object. */
   readonly formError: BridgeErrorCode;

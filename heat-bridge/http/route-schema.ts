@@ -41,7 +41,7 @@ interface CompiledSchema<T> {
 /**
  * Parses a value by its schema. Floats without a fraction become numbers.
  * @param whole - name for the whole value in messages
- * @throws BridgeError with this code; its message contains no values
+ * @throws BridgeError with the given code; its message contains no values
  */
 export function parseForm<T>(
   form: CompiledSchema<T>,

@@ -14,7 +14,7 @@ interface UpdateSource {
 /** Number of unsent bytes above which a stream waits for its reader. */
 const maxUnreadBytes = 65_536;
 
-/** Streams of the routes of one server. */
+/** Update streams of the HTTP routes of one server. */
 export class UpdateStreams {
   readonly #doors: HttpServerContext;
   /**

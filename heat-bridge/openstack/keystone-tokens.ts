@@ -112,8 +112,8 @@ export class KeystoneTokens {
 }
 
 /**
- * Returns a function that extends the master's authentication by token to Keystone tokens. The form
- * of a token determines whether the master or Keystone validates it.
+ * Returns a function that adds Keystone tokens to the tokens that the master accepts. The form of a
+ * token determines whether the master or Keystone validates it.
  * @param section - value of `saltbridge: bridge: keystone:`
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */

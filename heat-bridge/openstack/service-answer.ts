@@ -12,8 +12,8 @@ export type DeliveryOutcome =
       /** HTTP status of the response. Absent if there was no response. */
       readonly httpStatus?: number;
       /**
-       * Present if the service works, but has not read the previous signal yet. The delivery must
-       * wait until it has.
+       * Present if the service works, but has not read the previous signal yet. The next delivery
+       * must wait until the service has read it.
        */
       readonly isTurn?: true;
     }

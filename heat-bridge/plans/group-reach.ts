@@ -15,9 +15,9 @@ interface PlanCall {
 }
 
 /**
- * Returns the bounds for the target of a group. A group may have two parts, first and rest, with
- * commands of their own. The target may match a minion only if rules permit two things on this
- * minion: all commands for the whole group, and all commands for one of its parts.
+ * Returns the bounds for the target of a group. On every minion that the target matches, rules must
+ * permit all commands for the whole group. If commands run on parts of the group (`first` or
+ * `rest`), rules must also permit all commands for one of the parts.
  * @throws BridgeError ERR_COMMAND_PARAMETERS
  */
 export function targetBoundsOfGroup(
@@ -50,8 +50,8 @@ function commandsOn({ steps }: CompiledPlan, group: string): readonly MappedComm
 }
 
 /**
- * Returns the function call of a step for the check of rules. Parameters that depend on results of
- * other steps are unknown, and omitted.
+ * Returns the function call by which rules decide about a step. If parameters depend on results of
+ * other steps, the call has no arguments, because they are not known yet.
  */
 function plannedCall({ command, sources }: MappedCommand, parameters: Parameters): IntendedCall {
   if (stepReferences(sources).length > 0) return { fun: command.definition.name };

@@ -15,7 +15,10 @@ interface PlanState {
   readonly begun: readonly string[];
   /** Names of the ended steps, in the order in which they ended. */
   readonly ended: readonly string[];
-  /** Status that the plan will have when its completed steps are undone. Absent while steps run. */
+  /**
+   * Status that the plan will have when its completed steps have been undone. Absent while steps
+   * run.
+   */
   readonly undoing?: PlanOutcome['status'];
 }
 

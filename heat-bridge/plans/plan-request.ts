@@ -27,10 +27,7 @@ export interface PlanRequest<P = Parameters, G extends string = string>
    * plan returns the same run, and does not repeat completed steps.
    */
   readonly idempotencyKey?: string;
-  /**
-   * Whether completed steps are undone if `signal` cancels the run, like {@link PlanHandle.cancel}.
-   * Default: true.
-   */
+  /** Whether completed steps are undone when `signal` cancels the run. Default: true. */
   readonly undoOnCancel?: boolean;
 }
 
@@ -126,7 +123,7 @@ export interface PlanHandle {
   /** Whether the run already existed under the idempotency key. */
   readonly isRepeated: boolean;
   /**
-   * Outcome of the run. Commands that fail on minions resolve the promise. The promise rejects only
+   * Outcome of the run. The promise resolves even if commands fail on minions. It rejects only
    * after an internal error of the master.
    */
   readonly outcome: Promise<PlanOutcome>;

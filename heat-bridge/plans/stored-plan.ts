@@ -28,7 +28,8 @@ const row = defineRow({
     /** Names of the ended steps, in the order in which they ended. */
     ended: Texts,
     /**
-     * Status that the plan will have when its completed steps are undone. Absent while steps run.
+     * Status that the plan will have when its completed steps have been undone. Absent while steps
+     * run.
      */
     undoing: Type.Optional(Type.Unsafe<PlanOutcome['status']>(Type.String())),
     /** Outcome. Absent if the run has not ended. */

@@ -53,8 +53,8 @@ export class AgedIds {
   }
 
   /**
-   * Applies a stored row to memory. Only the id is read, because the rows of dead letters can be as
-   * large as the outbox.
+   * Applies a stored row to memory. Only the id is read, because all dead letters together can be
+   * as large as the outbox.
    */
   #note(change: StateChange): void {
     if (change.type === 'delete') this.#expiry.delete(change.key.at(-1) ?? '');

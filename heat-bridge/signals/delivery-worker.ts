@@ -87,7 +87,7 @@ export class DeliveryWorker implements PendingSignals {
   readonly #lanes = new Map<string, HandleQueue>();
   readonly #endpoints: KeyedSemaphore;
   readonly #work = new Set<Promise<void>>();
-  /** Keystone tokens of handles, by alias and user. */
+  /** Keystone tokens of handles, by a digest of the credentials. */
   readonly #tokens = new Map<string, string>();
   /** Aborted while this master is not active. */
   #closing = AbortSignal.abort();

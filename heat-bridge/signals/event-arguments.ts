@@ -14,10 +14,7 @@ const fun = 'event.send';
 /** Maximum time to wait for the return of `salt-call`, in milliseconds. */
 const maxWaitMs = 5_000;
 
-/**
- * Place from which the arguments of an event's `event.send` can be read: the job, or the return of
- * `salt-call`.
- */
+/** Source of the arguments of `event.send` for an event: the job, or the return of `salt-call`. */
 export type ArgumentsSource =
   | { readonly kind: 'job'; readonly args: readonly WireValue[] }
   | { readonly kind: 'return' };

@@ -49,8 +49,9 @@ export const RegistrationSchema = Type.Object(
     ),
     ...groupFields,
     /**
-     * Names of group members for which a minion signals, in the form of aliases. A minion then
-     * signals once for each member. Default: none; each minion signals once.
+     * Names for separate signals of one minion, in the form of aliases. The minion sends one signal
+     * for each name, with the tag `heat/<alias>/<name>`. Default: none; each minion signals once,
+     * with the tag `heat/<alias>`.
      */
     members: Type.Optional(
       Type.Unsafe<readonly string[]>(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
@@ -231,7 +232,10 @@ export interface HandleClaim
   extends Required<Pick<HandleRegistration, 'alias' | 'emptyIsSuccess' | 'signal' | 'stack'>>,
     Pick<HandleRegistration, 'owner'> {
   readonly minion: string;
-  /** Whether the minion moves to this handle from another handle with the same alias. */
+  /**
+   * Returns whether the minion moves from the given handle, which has the same alias, to the new
+   * one.
+   */
   readonly takesFrom: (handle: HandleInfo) => boolean;
 }
 
@@ -291,9 +295,9 @@ export class HandleRegistry {
 
   /**
    * Registers a handle. Resolves when it is durable.
-   * @param replaces - whether an existing handle with the same alias and owner may be replaced.
-   * This handle must have the same stack, or share a minion. Use it to change the minions, the keys
-   * or the expiry of a handle.
+   * @param replaces - whether the new handle may replace a handle with the same alias and owner, to
+   * change its minions, its keys or its expiry. Both handles must have the same stack or a common
+   * minion
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
   async add(registration: HandleRegistration, replaces = false): Promise<HandleInfo> {
@@ -382,7 +386,7 @@ export class HandleRegistry {
     return row && this.#infoOf(row);
   }
 
-  /** Returns the handle that receives a minion's signals with an alias. */
+  /** Returns the handle that receives the signals of a minion for an alias. */
   findFor(alias: string, minion: string): HandleInfo | undefined {
     const rows = this.#rowsFor(alias, minion);
     // Prefer handles that have not expired.
@@ -412,7 +416,7 @@ export class HandleRegistry {
 
   /**
    * Removes a handle with its secrets. Resolves when the removal is durable.
-   * @throws BridgeError as {@link show}
+   * @throws BridgeError ERR_HANDLE_UNKNOWN, ERR_HANDLE_AMBIGUOUS
    */
   async remove(alias: string, owner?: string, stack?: string): Promise<HandleInfo> {
     return this.#changes.run(alias, () =>
@@ -638,7 +642,7 @@ export class HandleRegistry {
   }
 
   /**
-   * Returns the handles that could receive a minion's signals with an alias, in order of
+   * Returns the handles that could receive the signals of a minion for an alias, in order of
    * precedence.
    */
   #rowsFor(alias: string, minion: string): readonly HandleRow[] {
@@ -712,8 +716,8 @@ export class HandleRegistry {
 }
 
 /**
- * Returns the name under which the size of a handle is counted. Handles without an owner are
- * counted separately.
+ * Returns the name under which the size of a handle is counted. Each handle without an owner is
+ * counted on its own.
  */
 function budgetOwner({ owner, id }: HandleFields): string {
   return owner ?? id;

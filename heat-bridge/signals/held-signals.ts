@@ -69,7 +69,7 @@ export class HeldSignals {
     this.#schedule();
   }
 
-  /** Whether signals of a minion with an alias are held. */
+  /** Whether signals that a minion sent for an alias are held. */
   has(alias: string, minion: string): boolean {
     return this.#of(alias, minion).length > 0;
   }

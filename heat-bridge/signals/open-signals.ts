@@ -35,8 +35,8 @@ export type SignalsHost = Pick<
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
   readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
   /**
-   * Event bus, to find the returns of jobs. If absent, returns are not searched for the data of
-   * events without data.
+   * Event bus, on which the returns of `salt-call` arrive. The return can contain the data of an
+   * event that arrived without them. If absent, returns are not searched.
    */
   readonly events?: Parameters<typeof awaitReturnedArguments>[0] | undefined;
   readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;
@@ -47,14 +47,14 @@ export interface SignalsModule
   extends Required<Pick<BridgeContribution, 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly api: SignalsApi;
   readonly intake: SignalIntake;
-  /** Returns the handle that receives a minion's signals with an alias. */
+  /** Returns the handle that receives the signals of a minion for an alias. */
   readonly handleFor: (alias: string, minion: string) => HandleInfo | undefined;
   /** Returns the API for a requester. Audit records name this requester. */
   as(requester: AuditRequester): SignalsApi;
   /** HTTP client that sends requests only to listed endpoints. */
   readonly ask: HttpClient;
   readonly isListed: (origin: string) => boolean;
-  /** Handles that the metadata of stacks' servers names. */
+  /** Operations on handles that the metadata of a stack's servers contains. */
   readonly ofStacks: StackHandles;
   /**
    * Returns the held and the expired signals of these minions, the oldest first. No handle was

@@ -8,8 +8,8 @@ const formKey = ['signals', 'form'];
 
 /**
  * Converts records of an earlier version to the current format, once and in one transaction.
- * Earlier records are one line of JSON, or have no owner. They receive the owner of their handle,
- * because an owner sees only own records.
+ * Earlier records are one line of JSON, or have no owner. Each record gets the owner of its handle,
+ * so that this owner can see the record.
  */
 export async function upgradeRecords(
   state: StateArea,

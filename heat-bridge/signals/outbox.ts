@@ -76,9 +76,9 @@ export interface OutboxOptions {
 /** Receiver of pending signals. */
 export interface PendingSignals {
   /**
-   * Receives each record, in the order in which records are accepted. In a cluster, it also
-   * receives the records of other members, and is called after a record is stored. Without a
-   * cluster, it is called before that.
+   * Receives each record, in the order in which records are accepted. In a cluster, this includes
+   * the records of other members, and the call follows the write. Without a cluster, the call
+   * precedes the write.
    */
   add(pending: PendingSignal): void;
   /** Receives each record that another member assigned to a handle, removed or delivered. */
@@ -214,8 +214,9 @@ export class Outbox {
   }
 
   /**
-   * Moves a signal to the delivered list. Resolves when it is durable.
-   * @throws StoreError ERR_REVISION as {@link #settle}
+   * Moves a signal to the delivered list. Resolves when the change is durable.
+   * @throws StoreError ERR_REVISION if another member now delivers signals, or has removed the
+   * signal
    */
   markDelivered(
     pending: PendingSignal,
@@ -226,8 +227,9 @@ export class Outbox {
   }
 
   /**
-   * Moves a signal to the dead-letter list. Resolves when it is durable.
-   * @throws StoreError ERR_REVISION as {@link #settle}
+   * Moves a signal to the dead-letter list. Resolves when the change is durable.
+   * @throws StoreError ERR_REVISION if another member now delivers signals, or has removed the
+   * signal
    */
   async moveToDeadLetter(
     pending: PendingSignal,
@@ -263,7 +265,7 @@ export class Outbox {
    * Removes a record from the outbox, and stores the result of its delivery in the same
    * transaction.
    * @throws StoreError ERR_REVISION if another member now delivers signals, or has removed the
-   * record; nothing was written then
+   * record; nothing is written in this case
    */
   async #settle(pending: PendingSignal, operations: readonly StateOperation[]): Promise<void> {
     const { state } = this.#options;
@@ -289,7 +291,7 @@ export class Outbox {
 
   /**
    * Assigns a held record to a handle. Resolves when the change is durable.
-   * @returns the quota that is exhausted, in which case the record does not change
+   * @returns the exhausted quota if the record could not be assigned, otherwise `undefined`
    */
   async assign(
     pending: PendingSignal,

@@ -62,8 +62,8 @@ export type IntakeResult =
 export class SignalIntake implements TakesSignals {
   readonly #options: SignalIntakeOptions;
   /**
-   * Takes a signal without a registered handle, and returns the id of the signal. A site sends such
-   * signals to its centre. Default: such signals are held.
+   * Takes over a signal without a registered handle, and returns the id of the signal. A master at
+   * the edge (a site) passes such signals to its centre. Default: such signals are held.
    */
   elsewhere: ((signal: TakenSignal) => Promise<string>) | undefined;
 
@@ -174,9 +174,9 @@ export class SignalIntake implements TakesSignals {
   }
 
   /**
-   * Waits until `salt-call` has sent the return of its job. Resolves with the signal in the arguments
-   * of this job, or with `undefined` if the arguments contain no data. The handle then determines the
-   * signal. The result is `undefined` instead of a promise if the bridge cannot observe returns.
+   * Waits for the return that `salt-call` sends after an event, and parses the signal in its
+   * arguments. Resolves to `undefined` if the arguments contain no data; the handle then determines
+   * the signal. Returns `undefined` instead of a promise if the bridge cannot observe returns.
    */
   #signalOfReturn(
     minion: string,

@@ -21,8 +21,8 @@ export type HandlesApi = RegistrationsApi<
 /** Owner and stack, which select one of several handles with the same alias. */
 interface HandleOwnerAndStack extends RegistrationOwner {
   /**
-   * Stack of the handle. Default: any stack. If several have a handle with the alias, the error is
-   * ERR_HANDLE_AMBIGUOUS.
+   * Stack of the handle. Default: any stack. If several stacks have a handle with the alias, the
+   * error is ERR_HANDLE_AMBIGUOUS.
    */
   readonly stack?: string;
 }

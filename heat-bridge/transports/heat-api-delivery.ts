@@ -112,9 +112,9 @@ function signalUrl(heat: string, { stackPath, name }: Resource): string {
 }
 
 /**
- * Returns the outcome of an attempt. If the attempt failed finally, signals the resource as the
- * owner of the stack, and returns the outcome of that. For example, pre-signed URLs are valid for
- * only 15 minutes.
+ * Returns the outcome of an attempt. If the attempt failed permanently, signals the resource as the
+ * owner of the stack instead, and returns the outcome of this second attempt. For example, a
+ * pre-signed URL is valid for only 15 minutes.
  */
 export async function orAsOwner(
   outcome: DeliveryOutcome,

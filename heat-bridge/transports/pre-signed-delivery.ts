@@ -16,9 +16,9 @@ import type { Ask, Delivery, ResultDelivery } from './transport.ts';
 type PreSigned = { readonly url: string };
 
 /**
- * Maximum number of responses with status 500 to one signal. Then the signal is not retried,
- * because heat-api-cfn also responds with 500 to signals that it will never accept. To some
- * signals, it responds with 500 for up to a minute before it accepts them.
+ * Maximum number of responses with the status 500 to one signal. After these, the signal is not
+ * retried, because heat-api-cfn also responds with 500 to signals that it will never accept. It
+ * responds with 500 to some signals for up to a minute before it accepts them.
  */
 const maxServerErrors = 4;
 
@@ -70,7 +70,9 @@ export async function postAlarm(delivery: Delivery<PreSigned>): Promise<Delivery
  */
 const untakenMs = 5_000;
 
-/** MD5 of the text that Heat writes into an object after it has read the signal. */
+/**
+ * MD5 of the text `in progress`, which Heat writes into an object after Heat has read the signal.
+ */
 const unreadSignalEtag = hash('md5', 'in progress');
 
 /**

@@ -57,8 +57,8 @@ export interface ResultUse<D> {
 }
 
 /**
- * Returns the value of an input that Heat adds to a deployment. The name is given without
- * `deploy_`.
+ * Returns the value of an input that Heat adds to a deployment. The name of the input is given
+ * without the prefix `deploy_`.
  */
 export type HeatInput = (name: string) => string | undefined;
 
@@ -81,7 +81,7 @@ export interface Delivery<D> {
   readonly expiresAt: number;
   readonly now: () => number;
   readonly ask: Ask;
-  /** Keystone tokens of handles, by alias and user. */
+  /** Keystone tokens of handles, by a digest of the credentials. */
   readonly tokens: Map<string, string>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Table of the transports that deliver signals and deployment results. A row has functions that
- * parse destinations and deliver to them, and names the secret fields.
+ * Table of the transports that deliver signals and deployment results. Each row has functions that
+ * parse a destination and deliver to it, and a list of the secret fields.
  */
 
 import Type from 'typebox';
@@ -448,7 +448,7 @@ const unknownTransport = {
   reason: 'this version of saltbridge does not support the transport of the stored destination',
 } as const;
 
-/** Maximum size of a result, in bytes of JSON. */
+/** Returns the maximum size of a deployment's result, in bytes of JSON. */
 export function maxResultBytes(transport: ResultTransport): number {
   return resultRows[transport].result.maxBytes;
 }
@@ -563,7 +563,7 @@ function loginOf(input: HeatInput): (Credentials & { readonly regionName?: strin
   return { authUrl, userId, password, projectId, ...region };
 }
 
-/** Converts the result of a deployment to a signal, like `cfn-signal`. */
+/** Converts the result of a deployment to a signal, as `cfn-signal` does. */
 function handleSignalOf(body: string): Parameters<ResultDelivery<unknown>['signalHandle']>[1] {
   const {
     deploy_status_code: code,

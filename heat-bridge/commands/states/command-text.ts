@@ -1,6 +1,7 @@
 /**
- * Converts commands of configs to text for /bin/sh. Untrusted text is quoted: the outer shell
- * passes it unchanged to an inner shell, which executes it.
+ * Converts commands in the description of a machine (`install:` or cfn-init) to text for /bin/sh.
+ * Untrusted text is quoted: the outer shell passes it unchanged to an inner shell, which executes
+ * it.
  */
 
 import { quoteForShell } from '../../shell-text.ts';

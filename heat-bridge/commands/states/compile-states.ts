@@ -1,4 +1,7 @@
-/** Compiles configs to Salt states. docs/cfn-init.md has a table of the resulting states. */
+/**
+ * Compiles configs to Salt states. A config is one group of packages, files, services and other
+ * content of a machine. docs/cfn-init.md has a table of the resulting states.
+ */
 
 import { MultiMap } from '#runtime';
 import { commandText, testText } from './command-text.ts';
@@ -26,10 +29,7 @@ export function compileStates(configs: readonly Config[]): CompiledStates {
   return compiler.build();
 }
 
-/**
- * States that can cause a service to restart when they change something, by kind and name in a
- * config.
- */
+/** States whose changes can restart a service, by kind and name in a config. */
 class Changes {
   readonly #found = new MultiMap<string, StateReference>();
 

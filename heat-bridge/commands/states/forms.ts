@@ -1,4 +1,7 @@
-/** Validates the values in a config before a minion receives them. */
+/**
+ * Validates the values in the description of a machine (`install:` or cfn-init) before a minion
+ * receives them.
+ */
 
 import path from 'node:path';
 import { isPlainMap } from '../command-definition.ts';
@@ -115,7 +118,7 @@ export function requireTexts(given: unknown, place: string): readonly string[] {
   return given.map((one) => requireText(one, place));
 }
 
-/** Returns variables of an environment. */
+/** Returns environment variables, by name. Converts numbers and booleans to text. */
 export function requireEnvironment(
   given: unknown,
   place: string,

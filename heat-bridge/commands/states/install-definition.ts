@@ -12,7 +12,7 @@ import { requireMap } from './forms.ts';
 import { type JsonMap, parseGroup } from './install-group.ts';
 import type { CompiledStates } from './state-data.ts';
 
-/** Groups, in the form of the catalog. */
+/** Groups of an `install:` definition, as the catalog contains them. */
 export type InstallDefinition = readonly JsonMap[];
 
 /**
@@ -22,7 +22,8 @@ export type InstallDefinition = readonly JsonMap[];
 export type CompiledInstall = (parameters: Parameters) => CompiledStates;
 
 /**
- * Compiles the groups, and validates everything except the values of parameters.
+ * Compiles the groups of an `install:` definition. Validates everything except the values of
+ * parameters.
  * @param names - names of the parameters
  * @throws BridgeError ERR_CATALOG
  */
@@ -84,8 +85,8 @@ function orElse<T>(
 }
 
 /**
- * Paths at which a parameter is permitted. They include arguments of a program, but never the
- * program itself.
+ * Fields of an `install:` definition whose value may be a parameter. They include the arguments of
+ * a program, but never the program itself.
  */
 const valuePlaces: readonly RegExp[] = [
   /^\d+\/packages\/\d+\/version$/,

@@ -166,7 +166,7 @@ function contentOf(file: JsonMap, place: string, budget: ContentBudget): ConfigF
   return { kind: 'bytes', bytes };
 }
 
-/** Names in `file.managed` of the fields for SELinux. */
+/** Keyword arguments of `file.managed`, by the field of an SELinux context. */
 const selinuxFields: Readonly<Record<string, string>> = {
   user: 'seuser',
   role: 'serole',

@@ -30,7 +30,7 @@ export interface MustacheOptions {
 
 const maxDepth = 32;
 
-/** Functions that a template calls while it is rendered. */
+/** Callbacks and settings for rendering a template. */
 interface Renderer {
   readonly write: (text: string) => void;
   /** Counts a rendered node against the budget. */

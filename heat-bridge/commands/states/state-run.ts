@@ -9,10 +9,8 @@ export const statesKey = 'states';
 export const statesFunction = 'state.template_str';
 
 /**
- * Returns the function call that applies states. All minions can read a publication. Therefore the
- * call contains only the location of the states in the pillar, and only addressed minions have them
- * in their pillar. The renderer `#!py` passes values unchanged.
- * @param reference - reference of the run's secrets, in hexadecimal digits
+ * Key of the states in the minion's pillar, below `saltbridge:secrets:<reference to the run's
+ * secrets>`.
  */
 export function applyStatesCall(reference: string): MinionCall {
   const tem = [
