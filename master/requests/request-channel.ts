@@ -75,6 +75,15 @@ export interface RequestChannelOptions
 const badLoad = 'bad load';
 const outermostFailure = 'Some exception handling minion payload';
 
+/** Unencrypted commands that Salt's own programs send to this port of a salt-master. */
+const commandsOfClients: ReadonlySet<unknown> = new Set([
+  'get_token',
+  'mk_token',
+  'publish',
+  'runner',
+  'wheel',
+]);
+
 /** Error that rejects a request. It contains the reply. */
 class Refusal extends Error {
   readonly reason: string;
@@ -141,8 +150,9 @@ export class RequestChannel {
   }
 
   /**
-   * Answers unencrypted requests. Only `_auth` and `ping` are permitted [THREATS C-23]. Salt's
-   * command line also sends unencrypted requests, but saltbridge has the local socket for them.
+   * Answers unencrypted requests. Only `_auth` and `ping` are permitted [THREATS C-23]. A command of
+   * Salt's own programs is refused with a message that names the interface for them. Any other
+   * command gets an empty map, as from a salt-master.
    */
   async #answerClear(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
     const { signIn, counters, meter } = this.#options;
@@ -152,7 +162,7 @@ export class RequestChannel {
     if (cmd === '_auth') return signIn.answer(envelope, peer);
     if (cmd === 'ping') return packWire(envelope.load);
     counters.count('unknown-clear-cmd');
-    return packWire({});
+    return packWire(commandsOfClients.has(cmd) ? notServedHere(cmd) : {});
   }
 
   #serve(
@@ -368,4 +378,13 @@ function openLoad(
     if (error instanceof ProtocolError) throw new Refusal(error.code);
     throw error;
   }
+}
+
+/**
+ * Returns the refusal of a command in the form that Salt's clients expect: a text for `publish`, and
+ * otherwise the name and text of an exception.
+ */
+function notServedHere(cmd: WireValue | undefined): WireValue {
+  const message = `the port of minions does not serve ${String(cmd)}; run saltbridge localclient enable, and use the configuration in the directory that it prints`;
+  return { error: cmd === 'publish' ? message : { name: 'SaltClientError', message } };
 }

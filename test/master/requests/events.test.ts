@@ -553,7 +553,8 @@ const prototypeNames = [
   'valueOf',
 ];
 
-const internalNames = ['publish', 'runner', 'wheel', 'mk_token', 'get_token', '_prep_auth_info'];
+const commandsOfClients = ['publish', 'runner', 'wheel', 'mk_token', 'get_token'];
+const internalNames = [...commandsOfClients, '_prep_auth_info'];
 
 test('names of prototypes and of internal methods are unknown commands', async (t) => {
   const { ask, counters } = await startVectorMaster(t);
@@ -579,13 +580,24 @@ test('a command that is not text is refused', async (t) => {
 test('without encryption, all commands but _auth and ping are unknown', async (t) => {
   const { ask, counters, master } = await startVectorMaster(t);
   const encrypted = ['_return', '_pillar', '_minion_event', '_serve_file', '_master_opts'];
-  const names = [...prototypeNames, ...internalNames, ...encrypted, ''];
+  const names = [...prototypeNames, '_prep_auth_info', ...encrypted, ''];
   for (const cmd of names) {
     const load = { cmd, id: 'vecminion', tgt: '*', fun: 'test.ping', arg: [], key: 'x' };
     t.deepEqual(unpackWire(await ask(packWire({ enc: 'clear', load }))), Object.create(null), cmd);
   }
   t.is((await counters())['unknown-clear-cmd'], names.length);
   t.is((await master.status()).keys.accepted, 1);
+});
+
+test('without encryption, commands of Salt’s own clients are refused by name', async (t) => {
+  const { ask, counters } = await startVectorMaster(t);
+  for (const cmd of commandsOfClients) {
+    const load = { cmd, fun: 'file_roots.write', user: 'root', key: 'x', token: 'y' };
+    const { error } = Object(unpackWire(await ask(packWire({ enc: 'clear', load }))));
+    const text = cmd === 'publish' ? error : error.message;
+    t.regex(text, new RegExp(`does not serve ${cmd};.*saltbridge localclient enable`), cmd);
+  }
+  t.is((await counters())['unknown-clear-cmd'], commandsOfClients.length);
 });
 
 test('a ping without encryption is answered', async (t) => {
