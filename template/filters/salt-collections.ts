@@ -5,7 +5,7 @@ import { PythonException, typeError } from '../python/exceptions.ts';
 import { readLate } from '../python/late.ts';
 import { binaryOperation } from '../python/operators.ts';
 import { typeName } from '../python/repr.ts';
-import { isTruthy, lengthOf } from '../python/sequences.ts';
+import { isTruthy, lengthOf, tryLength } from '../python/sequences.ts';
 import { tryItem } from '../python/subscripts.ts';
 import {
   type Arguments,
@@ -33,7 +33,7 @@ import { extreme } from './jinja-collections.ts';
 import { toFloat } from './jinja-numbers.ts';
 import { isIterable } from './jinja-scalars.ts';
 import { sizeOf } from './salt-itertools.ts';
-import { asList, hasHash } from './salt-sets.ts';
+import { hasHash } from './salt-sets.ts';
 
 function average(value: Value, context: FilterContext): Value {
   if (hasHash(value)) return new Float(toFloat(value));
@@ -127,14 +127,19 @@ function compareDicts(left: Value, right: Value): Value {
   return changes;
 }
 
-function compareLists(left: Value, right: Value, { meter }: FilterContext): Value {
+function compareLists(left: Value, right: Value, context: FilterContext): Value {
   const result = new Dict();
-  meter.comparisons(2 * asList(left).length * asList(right).length);
-  const fresh = asList(right).filter((item) => !contains([...asList(left)], item));
-  const old = asList(left).filter((item) => !contains([...asList(right)], item));
+  context.meter.comparisons(2 * (tryLength(left) ?? 0) * (tryLength(right) ?? 0));
+  const fresh = itemsNotIn(left, right, context);
+  const old = itemsNotIn(right, left, context);
   if (fresh.length > 0) result.set('new', fresh);
   if (old.length > 0) result.set('old', old);
   return result;
+}
+
+/** Returns the items of `values` that `container` does not contain. */
+function itemsNotIn(container: Value, values: Value, context: FilterContext): Value[] {
+  return [...iterateItems(values, context)].filter((item) => !contains(container, item));
 }
 
 function toEntries(data: Value): Value {

@@ -2,7 +2,7 @@
 
 import { contains, equals } from '../python/comparison.ts';
 import { binaryOperation } from '../python/operators.ts';
-import { lengthOf } from '../python/sequences.ts';
+import { tryLength } from '../python/sequences.ts';
 import { isHashable } from '../python/subscripts.ts';
 import { isPyObject, PySet, Tuple, type Value } from '../python/values.ts';
 import {
@@ -54,10 +54,12 @@ function setOperation(
       return new PySet(both.filter((item) => keep(first.has(item), second.has(item))));
     }
     if (isUnion) return distinct(sumOf(left, right, context), context);
-    const all = keep(false, true) ? sumOf(left, right, context) : [...iterateItems(left, context)];
-    context.meter.step(all.length * (1 + lengthOf(right)));
+    const isFromLeft = !keep(false, true);
+    const all = isFromLeft ? [...iterateItems(left, context)] : sumOf(left, right, context);
+    context.meter.step(all.length * (1 + (tryLength(right) ?? 0)));
+    // The iteration of a generator has consumed it, so that its items are no longer in it.
     return distinct(
-      all.filter((item) => keep(contains(left, item), contains(right, item))),
+      all.filter((item) => keep(isFromLeft || contains(left, item), contains(right, item))),
       context,
     );
   });
@@ -72,7 +74,7 @@ function sumOf(left: Value, right: Value, context: FilterContext): readonly Valu
 }
 
 /** Returns the items of a list or tuple. For other values, returns an empty list. */
-export function asList(value: Value): readonly Value[] {
+function asList(value: Value): readonly Value[] {
   if (Array.isArray(value)) return value;
   return value instanceof Tuple ? value.items : [];
 }

@@ -32,7 +32,7 @@ for (const [index, program] of programs.entries()) {
     const { findings, counts } = await checkMigration(real.configDirectory);
     t.is(counts.refused, 0, JSON.stringify(findings));
     const pair = findings.find(({ name }) => name === 'master.pem');
-    t.is(pair?.meaning, 'Minions continue to trust it.');
+    t.is(pair?.meaning, 'The master uses this key, so minions continue to trust it.');
     const stopped = await codes(real);
     t.deepEqual(
       stopped.filter((code) => code !== 'config-warning'),

@@ -30,7 +30,7 @@ const explanations: readonly Explanation[] = [
       value?.endsWith(' with errors') === true &&
       theirs.value !== undefined &&
       Object.entries(it.files).some(
-        ([name, text]) => name.endsWith('top.sls') && /@\S*\((?:\s|"|$)/m.test(text),
+        ([name, text]) => name.endsWith('top.sls') && /[@:]\S*\((?:\s|"|$)/m.test(text),
       ),
   },
   // Salt's packages include timelib, which parses dates in texts. The Salt of the campaign does not
