@@ -44,11 +44,11 @@ export function connectMaster(options: MasterClientOptions): MasterApi {
 /**
  * Returns the client of an extension of a master. Over HTTPS, calls have the rights of the token's
  * user; methods without a token require full rights. The local socket needs no token. With `urls`,
- * calls go to the next master as described for {@link connectMaster}. A run of a command or plan
- * then continues as the same run. Any other call that may have been carried out fails with
- * ERR_OUTCOME_UNKNOWN.
+ * calls go to another master of the cluster if the current one becomes unreachable or stops. A run
+ * of a command or plan then continues as the same run. Any other call that may have been carried
+ * out fails with ERR_OUTCOME_UNKNOWN.
  * @param extension - name of the extension, for example `bridge`
- * @throws TypeError like {@link connectMaster}
+ * @throws TypeError for an address without TLS that is not on this host
  */
 export function connectExtension(options: MasterClientOptions, extension: string): ExtensionClient {
   if ('urls' in options) return failOverExtension(new MasterList(options), extension);

@@ -69,7 +69,7 @@ export function localConnection({ socketPath }: LocalMaster, agent?: Agent): Con
 
 /**
  * Creates a connection over HTTP.
- * @throws TypeError for an invalid address, or if tokens would be sent unencrypted
+ * @throws TypeError for an invalid address, or for an address without TLS that is not on this host
  */
 export function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
   const { protocol, hostname, port, pathname, host } = new URL(url);

@@ -136,7 +136,7 @@ export class Attempts {
   /** Time of the first refused connection since the last success. */
   #refusedSince: number | undefined;
   #refusals = 0;
-  /** Whether a master has already rejected the job because its id exists. */
+  /** Whether a master has already rejected the job because a job with its id exists. */
   #wasRefused = false;
   /** First master that may have carried out the call, completely or in part. */
   #begunAt: ReachedMaster | undefined;

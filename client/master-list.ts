@@ -46,7 +46,8 @@ export class MasterList implements MasterSource {
 
   /**
    * Creates a list.
-   * @throws TypeError if there is no address, and like {@link remoteConnection}
+   * @throws TypeError if there is no address, if an address is invalid, or if an address without
+   * TLS is not on this host
    */
   constructor({ urls, ...access }: RemoteMasters) {
     if (urls.length === 0) throw new TypeError('urls: must contain at least one address');

@@ -427,8 +427,8 @@ function failureOf({ type, minion, retcode }: Update): string | undefined {
 }
 
 /**
- * Converts a percentage to a number of minions. It refers to the minions that the target matched at
- * first. Returns other sizes unchanged.
+ * Converts a percentage to a number of minions. A percentage refers to the minions that the target
+ * matched at first. Returns other sizes unchanged.
  */
 function absoluteSize(size: number | string = 1, minions: number): number | string {
   if (typeof size !== 'string' || !size.endsWith('%')) return size;

@@ -298,7 +298,7 @@ function refuseMember(item: Setting, [member, problem]: Mistake): ConfigError {
 
 /**
  * Whether a TLS server is given by its IP address. The NATS client can verify a certificate only
- * for a host name. Without one, it would verify the name `localhost`.
+ * for a host name. Without a host name, the client would verify the name `localhost`.
  */
 function isUnnamed(server: string): boolean {
   const { protocol, hostname } = new URL(server);

@@ -100,7 +100,7 @@ const refTypes = commaList(refType, 'a list, each one of branch, tag, sha');
 
 const refspecForm = /^\+?refs\/[^:\s]+:refs\/(?:remotes\/[^/:\s]+|tags)\/[^:\s]+$/;
 
-/** Schema of refspecs. git must not mistake one for an option. */
+/** Schema of refspecs. None can begin with `-`, so that git does not mistake it for an option. */
 const refspecs = commaList(
   textWhere((it) => refspecForm.test(it), 'a refspec: +refs/heads/*:refs/remotes/origin/*'),
   'a list of refspecs: +refs/heads/*:refs/remotes/origin/*',

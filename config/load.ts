@@ -138,7 +138,10 @@ function warnOfValues(
   return warnings;
 }
 
-/** Returns a warning if the maximum size of a file of `cp.push` exceeds the space of a minion. */
+/**
+ * Returns a warning if the maximum size of one file of `cp.push` exceeds the limit for all files of
+ * a minion.
+ */
 function warnOfPushedFiles(
   { acl, confFile, fileRecv, fileRecvMaxSize, limits }: MasterConfig,
   settings: Settings,

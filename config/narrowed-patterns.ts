@@ -87,7 +87,7 @@ function widened(pattern: string): string {
 }
 
 /**
- * Whether an expression may match fewer texts on this master than in Salt. It does not if all its
+ * Whether an expression may match fewer texts on this master than in Salt. Returns false if all its
  * alternatives end with `.*`, `.+`, `$` or `\Z`. If this is uncertain, returns true.
  */
 export function isNarrowed(pattern: string): boolean {

@@ -1,4 +1,7 @@
-/** Replaces options of a configuration by the options of a bundle. */
+/**
+ * Replaces options of a configuration by the options of a bundle: the configuration that a centre
+ * publishes for its sites.
+ */
 
 import type { ConfigError } from './config-error.ts';
 import type { OptionTable } from './option.ts';

@@ -31,7 +31,7 @@ import { tenantDirectories } from './tenant-directories.ts';
 const nextSignIn = 'the next sign-in';
 const nextRequest = 'the next request';
 
-/** Grains that usually differ between all minions. */
+/** Grains that usually have a different value on each minion. */
 const lateGrains: readonly string[] = [
   'id',
   'fqdn',

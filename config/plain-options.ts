@@ -51,9 +51,12 @@ export interface PlainOptions extends RowOptions {
    * the level of `logger`; without a logger, nothing is logged.
    */
   readonly logLevel?: LogLevel | undefined;
-  /** See {@link MasterConfig}. */
+  /**
+   * Options `saltgui_*` and a few others, as written. SaltGUI reads them with the wheel function
+   * `config.values`.
+   */
   readonly saltgui?: MasterConfig['saltgui'] | undefined;
-  /** See {@link MasterConfig}. */
+  /** Profiles of `sdb://` by name. */
   readonly sdb?: MasterConfig['sdb'] | undefined;
 }
 

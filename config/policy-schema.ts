@@ -123,9 +123,12 @@ export interface SignalRule {
   readonly name?: string;
   /** `schema`: JSON Schema of the data of the event. Default: any data. */
   readonly schema?: unknown;
-  /** `bytes`: maximum size of an event, in bytes. Default: `event_bytes`. */
+  /** `bytes`: maximum size of an event, in bytes. Default: the option `event_bytes`. */
   readonly bytes?: number;
-  /** `rate`: rate limit of each minion, for example `10/minute`. Default: `events_per_second`. */
+  /**
+   * `rate`: rate limit of each minion, for example `10/minute`. Default: the option
+   * `events_per_second`.
+   */
   readonly rate?: string;
   /** `expires`: expiry time in ISO 8601 form. Default: never. */
   readonly expires?: string;

@@ -30,8 +30,8 @@ export interface ReactionOptions {
    */
   readonly throttleSeconds?: number;
   /**
-   * `throttle_key`: paths as in {@link MappedValue}. Events are throttled together if their values
-   * at all paths are equal. Default: all events are throttled together.
+   * `throttle_key`: paths of values in the event, for example `data.env`. Events are throttled
+   * together if their values at all paths are equal. Default: all events are throttled together.
    */
   readonly throttleKey?: readonly string[];
   /** `max_concurrent`: maximum number of concurrent runs. Default: 1. */
@@ -42,7 +42,7 @@ export interface ReactionOptions {
   readonly queue?: number;
   /** `timeout`: time limit for a run, in seconds. Default: 300. */
   readonly timeoutSeconds?: number;
-  /** `rate`: rate limit of requested runs, in the form of rules. Default: `60/minute`. */
+  /** `rate`: rate limit of requested runs, for example `10/minute`. Default: `60/minute`. */
   readonly rate?: string;
 }
 

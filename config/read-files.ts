@@ -199,7 +199,10 @@ export function parseConfigFile(text: string, file: string): Settings {
   }));
 }
 
-/** Replaces a float without a fraction by a number, because options do not distinguish them. */
+/**
+ * Replaces a float without a fraction by an ordinary number, because options do not distinguish 1.0
+ * from 1.
+ */
 function useNumber(_place: unknown, node: Scalar): void {
   if (node.value instanceof Float) node.value = node.value.value;
 }
@@ -252,8 +255,8 @@ function nameOf(place: ValuePath): Pick<OptionOrigin, 'entry' | 'key'> {
 }
 
 /**
- * Returns the line of a key or item. If it comes from an alias, returns the line of the nearest key
- * or item above it.
+ * Returns the line of a key or item. If the key or item comes from a YAML alias, returns the line
+ * of the nearest key or item above it.
  */
 function lineOf(document: Document, lines: LineCounter, path: ValuePath): number {
   let node: unknown = document.contents;

@@ -66,8 +66,8 @@ const withheldNames: ReadonlySet<string> = new Set(
 );
 
 /**
- * Whether templates in Salt can read an option that {@link valuesForMinions} omits. Such an option
- * hides a grain or pillar value of the same name.
+ * Whether Salt lets templates read this option, but this master does not. Such an option hides a
+ * grain or pillar value of the same name.
  */
 export function isWithheldOption(name: string): boolean {
   return withheldNames.has(name);

@@ -28,7 +28,7 @@ export interface SignalPlan {
   readonly needless: readonly Listening[];
   /** Patterns that match more tags than their proposed rule permits. */
   readonly narrowed: readonly UnplannedPattern[];
-  /** Patterns that cannot have a rule, or only in part. */
+  /** Patterns whose tags a rule cannot permit, or can permit only in part. */
   readonly ungranted: readonly UnplannedPattern[];
 }
 

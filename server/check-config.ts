@@ -94,7 +94,8 @@ async function join(directory: string): Promise<Pick<ConfigCheck, 'loaded' | 'pr
 }
 
 /**
- * Checks one directory, with the bundle if it is a site. Returns `undefined` if it does not exist.
+ * Checks one directory. For a site, includes the bundle of options that its centre published.
+ * Returns `undefined` if the directory does not exist.
  */
 async function checkDirectory(directory: string): Promise<CheckedConfig | undefined> {
   if (!(await isDirectory(directory))) return undefined;
@@ -113,7 +114,7 @@ function noDirectory(
   return new ConfigError('ERR_CONFIG_READ', origin, problem);
 }
 
-/** Adds the errors in files that the options or the catalog of the bridge name. */
+/** Adds the errors in files to which the options or the bridge's catalog refer. */
 export async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
   const { config, settings, problems, warnings } = checked;
   const bridge = await checkBridgeOptions(config);

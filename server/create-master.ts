@@ -41,7 +41,7 @@ export function createMaster(options: CreateMasterOptions = {}): Master {
   });
 }
 
-/** Loads the modules that serve minions in advance, so that a later start is faster. */
+/** Loads in advance the modules that serve minions, so that a later start is faster. */
 export async function preloadServices(): Promise<void> {
   await Promise.all([preloadMaster(), preloadSaltServices()]);
 }

@@ -18,7 +18,10 @@ import type { SiteServeOptions } from './site-config.ts';
 
 /** A master with the bridge and the HTTP API. */
 export interface MasterServer {
-  /** The master. A site replaces it when a bundle changes options that require a restart. */
+  /**
+   * The master. If it is a site of a centre, it is replaced when the centre's bundle changes
+   * options that require a restart.
+   */
   readonly master: Master;
   readonly bridge: Bridge;
   /** Address of the HTTP API, or `undefined` if the configuration does not enable it. */
@@ -188,7 +191,10 @@ export class MasterWithServices implements UnstartedMasterServer {
     return checkSiteBundle((await this.#readOwn?.()) ?? this.master.config, bundle);
   }
 
-  /** Restarts the master. A restart that is requested during another one follows it. */
+  /**
+   * Restarts the master. If a restart is requested during another one, it starts when that one has
+   * ended.
+   */
   #restart(): Promise<void> {
     const former = this.#restarting ?? Promise.resolve();
     const next = former.catch(() => {}).then(() => this.#restartOnce());

@@ -78,7 +78,7 @@ export function parseCloudOptions(given: unknown, common: unknown) {
 
 /**
  * Creates a reader of the cloud.
- * @param closing - aborts its requests when it fires
+ * @param closing - aborts the requests of the reader when it fires
  */
 export function createCloudReader(
   { endpoints, timeoutMs, ...account }: CloudOptions,

@@ -25,7 +25,7 @@ export interface Coordinator {
   /**
    * Writes a new version of a value, if the stored version is the one before it. Resolves when the
    * write is durable.
-   * @returns false if another version is stored; nothing was written then
+   * @returns false if another version is stored; nothing is written in this case
    */
   put(space: string, key: string, written: CoordinatedValue): Promise<boolean>;
   /**

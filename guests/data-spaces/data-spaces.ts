@@ -374,8 +374,8 @@ export class DataSpaces {
 }
 
 /**
- * Returns the name under which the size of a space is counted. Spaces without an owner are counted
- * separately.
+ * Returns the name under which the size of a space is counted. Each space without an owner is
+ * counted on its own.
  */
 function budgetOwner({ owner, id }: DataSpace): string {
   return owner ?? id;

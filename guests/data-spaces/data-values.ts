@@ -87,8 +87,8 @@ export class DataValues {
    * Returns a value that the minion's role reads, as soon as it is written. A read continues to
    * wait if the server becomes unavailable.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT,
-   * ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE, or ERR_DATA_VALUE for an old value that could not be
-   * written any more
+   * ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE; ERR_DATA_VALUE for a stored value that the checks of
+   * writes would reject now
    */
   async read(reader: DataReader, { key, waitMs, after = 0 }: ReadRequest): Promise<DataValue> {
     const space = this.#readableSpace(reader, key);

@@ -77,7 +77,8 @@ export class GuestRequests {
 
   /**
    * Reads a value.
-   * @throws BridgeError as {@link DataValues.read}
+   * @throws BridgeError ERR_DATA_FORM, ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY,
+   * ERR_DATA_TIMEOUT, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE, ERR_DATA_VALUE
    */
   async get(minion: string, given: object, isPrivate: boolean): Promise<DataValue> {
     const { key, wait = 0, after } = parseForm(isGet, given, 'ERR_DATA_FORM', 'the request');
@@ -92,7 +93,8 @@ export class GuestRequests {
   /**
    * Writes a value. For each minute, the audit log contains the first write of a value, and a
    * summary with the number of writes.
-   * @throws BridgeError ERR_DATA_BUSY, and as {@link DataValues.write}
+   * @throws BridgeError ERR_DATA_FORM, ERR_DATA_BUSY, ERR_DATA_UNKNOWN, ERR_DATA_DENIED,
+   * ERR_DATA_VALUE, ERR_DATA_WRITTEN, ERR_DATA_QUOTA, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE
    */
   async put(minion: string, given: object): Promise<DataReceipt> {
     const { key, value } = parseForm(isPut, given, 'ERR_DATA_FORM', 'the request');
@@ -151,7 +153,10 @@ export class GuestRequests {
   }
 }
 
-/** @throws BridgeError ERR_DATA_BUSY */
+/**
+ * Counts a request of a minion toward its rate limit.
+ * @throws BridgeError ERR_DATA_BUSY
+ */
 function requireRate(rates: TokenBuckets, minion: string): void {
   if (rates.tryTake(minion)) return;
   throw new BridgeError(

@@ -27,8 +27,8 @@ const tokenForm = /^sbg1\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})$/;
 
 /**
  * Creates and verifies guest tokens. A token is a MAC (message authentication code) over the number
- * of an enrolment and the fingerprint of its key. Tokens are not stored, and are valid while the
- * enrolment is.
+ * of an enrolment and the fingerprint of its key. Tokens are not stored. A token is valid as long
+ * as its enrolment is valid.
  */
 export class GuestTokens {
   readonly #key: Uint8Array;

@@ -67,7 +67,7 @@ export type Roles = Readonly<Record<string, Role>>;
 /** Problem in the declarations of roles. */
 export interface RoleProblem {
   readonly kind: 'cycle' | 'unknown-role' | 'unknown-value' | 'unread-value';
-  /** Human-readable text. */
+  /** Description of the problem, in human-readable form. */
   readonly text: string;
   /** Keys of the values that depend on each other, with the first one repeated at the end. */
   readonly chain?: readonly string[];

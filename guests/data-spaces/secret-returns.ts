@@ -84,8 +84,8 @@ const redactions: Readonly<Record<string, Redaction>> = {
 };
 
 /**
- * Redacts secret attributes in a part of the pillar: below `attributes`, or as the value at a path
- * that ends with the name of the attribute.
+ * Redacts secret attributes in a returned part of the pillar. The part contains a map of
+ * attributes, or is itself the value of an attribute.
  */
 function redactPillar(load: ReturnLoad, { isSecret, reads }: SecretKeys): ReturnLoad {
   const names = Object.keys(reads).filter((name) => isSecret(reads[name] ?? ''));

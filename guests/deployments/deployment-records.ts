@@ -31,8 +31,8 @@ export interface DeploymentRecord {
   readonly endedAt?: number;
   readonly command?: string;
   /**
-   * Call to run. Present while the deployment runs. Not kept in memory, because its states can have
-   * 4 MiB.
+   * Call to run. Present while the deployment runs. Not kept in memory, because its states can be 4
+   * MiB large.
    */
   readonly call?: DeploymentCall;
   /** Destination and outputs of the result. Present until the result has reached Heat. */

@@ -72,9 +72,9 @@ const maxIo = 256;
 const maxHandles = 64;
 const maxConfigLength = 262_144;
 /**
- * Maximum nesting of the metadata, in levels. The eight additional levels contain the levels around
- * the config of a component, and one level by which a config that is nested too deeply is
- * recognised.
+ * Maximum nesting of the metadata, in levels. It is eight levels more than in a config. These are
+ * the levels around the config of a component, and one level that shows that a config is nested too
+ * deeply.
  */
 const maxMetadataDepth = maxConfigDepth + 8;
 
@@ -254,7 +254,7 @@ function isHeatInput(name: string): boolean {
   return heatInputs.has(name);
 }
 
-/** Resolves a component. It has a config and a tool for each action. */
+/** Resolves a software component of Heat, which has a config and a tool for each action. */
 function resolveComponent(
   group: string,
   given: unknown,

@@ -262,8 +262,8 @@ function createStacksApi(
 }
 
 /**
- * Whether the owner of a stack may address a minion. Minions that the registration names were
- * authorised when the stack was registered. Minions that enrolments name are authorised here.
+ * Whether the owner of a stack may address a minion. Minions in the registration were authorised
+ * when the stack was registered. Minions from enrolments are authorised here.
  */
 function mayReferTo(
   host: Pick<ExtensionHost, 'decide'>,

@@ -34,8 +34,8 @@ export interface ServerWorkerDeps {
   /** Whether a minion is connected. */
   readonly isPresent: (minion: string) => Promise<boolean>;
   /**
-   * Registers the handles that a server's metadata names, and removes the minion from the other
-   * handles of the stack. Returns the reasons why handles could not be registered.
+   * Registers the handles in a server's metadata, and removes the minion from the other handles of
+   * the stack. Returns the reasons why handles could not be registered.
    */
   readonly registerHandles: (
     minion: string,
@@ -166,7 +166,7 @@ export class ServerWorker {
   /**
    * Performs the next step: continues an unfinished deployment, or reads the metadata and starts
    * the next deployment.
-   * @returns delay before the step after it, in milliseconds
+   * @returns delay before the following step, in milliseconds
    */
   async #step(): Promise<number> {
     const open = this.#open();

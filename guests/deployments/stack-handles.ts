@@ -1,5 +1,5 @@
 import { errorMessage } from '#runtime';
-/** Handles that the metadata of a stack's servers names. */
+/** Handles in the metadata of a stack's servers. */
 
 import type { Logger } from 'pino';
 import { BridgeError, type HandleInfo, isPlainMap, type SignalsModule } from '#heat-bridge';
@@ -61,10 +61,10 @@ interface HandlesOfServer {
 }
 
 /**
- * Registers the handles that a server's metadata names for its minion, and removes the minion from
- * the other handles of the stack. A handle of another stack may have the same alias and minion. If
- * the other stack was removed or was registered earlier, the minion moves to the handle of this
- * stack.
+ * Registers the handles in a server's metadata for the minion of the server, and removes the minion
+ * from the other handles of the stack. A handle of another stack may have the same alias and
+ * minion. If the other stack was removed or was registered earlier, the minion moves to the handle
+ * of this stack.
  * @returns the reasons why handles could not be registered
  */
 export async function registerHandles(given: HandlesOfServer): Promise<readonly string[]> {

@@ -62,7 +62,10 @@ export const StackDetailsSchema = Type.Object({
   ),
   /** Deployments, the oldest first; at most 1,000. */
   deployments: Type.Unsafe<readonly DeploymentInfo[]>(Type.Array(DeploymentSchema)),
-  /** Signals of its minions without a registered handle, the oldest first; at most 1,000. */
+  /**
+   * Signals of the stack's minions for which no handle is registered, the oldest first; at most
+   * 1,000.
+   */
   unclaimed: Type.Unsafe<readonly UnclaimedSignal[]>(Type.Array(UnclaimedSchema)),
 });
 

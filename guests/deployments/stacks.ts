@@ -208,7 +208,7 @@ export const StackSchema = Type.Object({
     Type.Object({
       server: Type.String(),
       minion: Type.Optional(Type.String()),
-      /** Transport through which its metadata is read. */
+      /** Transport through which the server's metadata is read. */
       source: Type.Enum(['cfn', 'heat', 'login', 'request', 'zaqar']),
     }),
   ),
@@ -441,7 +441,7 @@ export class StackRegistry {
   }
 }
 
-/** Stack, with its name and owner. Callers look it up by both. */
+/** Stack, with the name and owner by which callers look it up. */
 interface NamedStack {
   readonly stack: RegisteredStack;
   readonly name: string;

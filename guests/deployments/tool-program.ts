@@ -6,8 +6,8 @@ import { quoteForShell } from '#heat-bridge';
 export const toolNameForm: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
 
 /**
- * Returns shell commands that run a tool. Other than in heat-agents, they fail if the tool is
- * missing.
+ * Returns shell commands that run a tool. Unlike the commands of heat-agents, they fail if the tool
+ * is missing.
  */
 export function runTool(program: string, args: readonly string[], after = ''): string {
   return [

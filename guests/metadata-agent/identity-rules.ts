@@ -12,9 +12,11 @@ export interface InstanceFacts {
   readonly project: readonly string[];
   /** Name of the metadata agent that identified the instance. */
   readonly agent: readonly string[];
-  /** Id of the image, from Nova. `network` is read from Neutron, and `zone` from Nova. */
+  /** Id of the image, read from Nova. */
   readonly image: readonly string[];
+  /** Ids of the networks, read from Neutron. */
   readonly network: readonly string[];
+  /** Name of the availability zone, read from Nova. */
   readonly zone: readonly string[];
 }
 

@@ -54,7 +54,9 @@ export interface ScriptCall {
 
 export interface ExecutionPlan {
   readonly id: string;
-  /** Stamp, or `undefined` if it is not checked. */
+  /**
+   * Stamp: an increasing number that prevents a replay. `undefined` if the stamp is not checked.
+   */
   readonly stamp: number | undefined;
   readonly parameters: Readonly<Record<string, unknown>>;
   /** Call in the body. `undefined` if the body runs nothing. */

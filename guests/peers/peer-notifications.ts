@@ -23,7 +23,10 @@ const eventForm = /^(?:(?:compute\.)?instance|port)\./;
 const Notification = compileSchema(
   Type.Object({
     event_type: Type.String({ maxLength: 255 }),
-    /** Payload. Nova: versioned `nova_object.data` or the older form; Neutron: `port`. */
+    /**
+     * Content of the notification. Nova sends `nova_object.data` or an older form, and Neutron
+     * sends `port`.
+     */
     payload: Type.Optional(Type.Object({}, { additionalProperties: true })),
     /** Traits of Ceilometer events: name, type and value. */
     traits: Type.Optional(Type.Array(Type.Array(Type.Unknown()), { maxItems: 200 })),

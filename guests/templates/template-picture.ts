@@ -20,7 +20,7 @@ export function drawFlows(roles: readonly string[], flows: readonly ValueFlow[])
   return `${lines.join('\n')}\n`;
 }
 
-/** Returns quoted text. In Mermaid, entities have no ampersand. */
+/** Returns quoted text. In Mermaid, character entities are written without an ampersand. */
 function quote(text: string): string {
   return `"${text.replaceAll('#', '#35;').replaceAll('"', '#quot;')}"`;
 }

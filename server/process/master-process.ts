@@ -69,8 +69,8 @@ class PidFile {
 }
 
 /**
- * Maximum duration of stopping a start-up after a termination signal, in milliseconds. Later the
- * process is killed.
+ * Maximum duration of stopping a start-up after a termination signal, in milliseconds. After this
+ * time, the process is killed.
  */
 const abortedStartTimeoutMs = 3000;
 
