@@ -9,8 +9,8 @@ import type { ReactionOutcome } from './reactions.ts';
 /** Named commands of the bridge, which reactions can call. */
 export interface NamedCommands {
   /**
-   * Calls a command and waits until it has ended. The rules must permit the caller. A failure is
-   * reported as the outcome of the result.
+   * Calls a command and waits until it has ended. The rules must permit the caller. If the command
+   * fails, the promise still resolves, and the result reports the failure.
    * @param deadline - aborts the waiting, but not the command
    */
   run(call: NamedCall, deadline: AbortSignal): Promise<ReactionResult>;

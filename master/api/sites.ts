@@ -32,7 +32,7 @@ export interface JoinedSite {
 
 /** Complete state of a site, as the centre knows it. */
 export interface SiteDetails extends Omit<JoinedSite, 'contactAge'> {
-  /** `invited`, `joined` or `revoked`. */
+  /** State of the site: `invited`, `joined` or `revoked`. */
   readonly state: string;
   readonly joinedAt: number | undefined;
   readonly address: string | undefined;

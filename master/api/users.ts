@@ -18,8 +18,8 @@ export interface ReplayReport {
   /** Number of requests in these decisions. */
   readonly requests: number;
   /**
-   * Number of decisions with unrecorded samples. The new rules may decide differently about the
-   * unrecorded samples.
+   * Number of decisions for which some data or arguments were not recorded. About these, the new
+   * rules may decide differently than reported.
    */
   readonly uncertain: number;
   /**
@@ -127,9 +127,9 @@ export interface RecordedDecision {
   readonly owner?: string;
   /** Target minions of a job. */
   readonly minions?: readonly string[];
-  /** One sample for each observed shape of an event's data or of a job's calls. */
+  /** One sample for each observed structure of an event's data or of a job's calls. */
   readonly samples: readonly WireValue[];
-  /** Whether `samples` contains every observed shape. */
+  /** Whether `samples` contains every observed structure. */
   readonly isWhole: boolean;
   /** Size of the largest request, in bytes. 0 for requests without a size. */
   readonly bytes: number;

@@ -154,15 +154,15 @@ type MarkedValue = Uint8Array | Float | WireDateTime | WireExtension | Map<WireV
 const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 
 /**
- * Form of a float without a fraction in JSON: the number `1.0`, the mark `{"$float": "1.0"}`, or
- * the `Float` itself.
+ * Form of a float without a fraction in marked JSON. `exact`: the `Float` object. `mark`: the map
+ * `{"$float": "1.0"}`. `raw`: an object that `JSON.stringify` writes as the number `1.0`.
  */
 type FloatForm = 'exact' | 'mark' | 'raw';
 
 /**
  * Converts a value to marked JSON: a map with a key such as `$bytes` represents a type that JSON
  * lacks. Also accepts an object with values as members.
- * @param floats - form of floats without a fraction. Default: `raw`; only `writeJson` can write it
+ * @param floats - form of floats without a fraction. Default: `raw`
  */
 export function toJson(value: WireValue | object, floats: FloatForm = 'raw'): JsonValue {
   if (typeof value === 'number') return numberToJson(value);
@@ -190,7 +190,7 @@ function floatToJson(value: Float, form: FloatForm): JsonValue {
   return (form === 'exact' ? value : rawNumber(String(value))) as unknown as JsonValue;
 }
 
-/** Returns the text of {@link toJson}. */
+/** Returns a value as the text of marked JSON (see {@link toJson}). */
 export function writeMarkedJson(value: WireValue | object, floats?: FloatForm): string {
   return writeJson(toJson(value, floats));
 }

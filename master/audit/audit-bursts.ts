@@ -87,12 +87,15 @@ export class AuditBursts {
     this.note({ who, action, ...(what === undefined ? {} : { what }), rule, outcome }, asker);
   }
 
-  /** Appends the counts if the current minute is over. */
+  /** Calls {@link flush} if the current minute is over. */
   flushIfDue(): void {
     if (this.#options.now() - this.#begunAt >= burstMs) this.flush();
   }
 
-  /** Appends the number of repetitions of each entry, and starts a new minute. */
+  /**
+   * Appends a record with the number of repetitions for each repeated entry, and starts a new
+   * minute.
+   */
   flush(): void {
     const { audit, now } = this.#options;
     this.#begunAt = now();

@@ -19,7 +19,7 @@ function pythonText(value: WireValue | undefined): string | undefined {
 /** Compiled rules of {@link compileSignRules}. */
 export interface SignRules {
   matches(id: string): boolean;
-  /** Numbers of the lines with an unsupported regular expression, starting at 1. */
+  /** Line numbers of unsupported regular expressions. The first line has the number 1. */
   readonly unreadable: readonly number[];
 }
 
@@ -59,8 +59,8 @@ type TrustedFile =
   | { readonly ok: false; readonly reason: 'missing' | 'unreadable' | 'writable' };
 
 /**
- * Reads a file with rules. The file is not trusted if others can write to it, or if its group can
- * and `groupMayWrite` is not set.
+ * Reads a file with rules. The file is not trusted if all users can write to it. It is also not
+ * trusted if its group can write to it and `groupMayWrite` is false.
  */
 async function readTrustedFile(file: string, groupMayWrite: boolean): Promise<TrustedFile> {
   try {

@@ -23,10 +23,16 @@ export const tags = {
   reaction: (kind: 'dropped' | 'denied'): string => `saltbridge/reaction/${kind}`,
   resourcesRefreshed: (minionId: string): string => `resource/refresh/${minionId}`,
   dataRefreshed: (minionId: string): string => `minion/refresh/${minionId}`,
-  /** The disk of the store became full (`full`), or has free space again (`room`). */
+  /**
+   * The disk of the store became full. The tag `saltbridge/store/room` reports that it has free
+   * space again.
+   */
   storeFull: 'saltbridge/store/full',
   storeRoom: 'saltbridge/store/room',
-  /** The disk of the audit log became full, or has free space again. */
+  /**
+   * The disk of the audit log became full. The tag `saltbridge/audit/room` reports that it has free
+   * space again.
+   */
   auditFull: 'saltbridge/audit/full',
   auditRoom: 'saltbridge/audit/room',
 } as const;

@@ -3,7 +3,7 @@ import { rpcMethods } from '../rpc/index.ts';
 import { masterServices } from './master-services.ts';
 import type { ServiceKey } from './services.ts';
 
-/** Method groups that a service implements, by the first part of the method names. */
+/** Services that implement a group of methods. The key is the first part of the method names. */
 const answeredBy: ReadonlyMap<string, ServiceKey<object>> = new Map<string, ServiceKey<object>>([
   ['pillar', masterServices.pillar],
   ['reactions', masterServices.reactions],

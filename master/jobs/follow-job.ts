@@ -164,7 +164,8 @@ type JobNews =
   /** No event has arrived for some time. */
   | { readonly type: 'quiet' }
   /**
-   * Result of asking minions. `running` contains the asked minions that are still running the job.
+   * Result of asking minions whether they still run the job. `running` contains the minions that
+   * do.
    */
   | { readonly type: 'asked'; readonly asked: readonly string[]; readonly running: Set<string> }
   | { readonly type: 'failed'; readonly error: unknown };
@@ -183,12 +184,15 @@ interface FollowedJob {
   /** Events of the job since its publication. */
   readonly news: BoundedQueue<JobNews>;
   /**
-   * Time without events after which silent minions are asked for the first time, in milliseconds.
+   * Time without events after which silent minions are first asked whether they still run the job,
+   * in milliseconds.
    */
   readonly firstMs: number;
   /** Time without events after which silent minions are asked again, in milliseconds. */
   readonly quietMs: number;
-  /** Time that minions have to answer when they are asked, in milliseconds. */
+  /**
+   * Time that minions have to answer the question whether they still run the job, in milliseconds.
+   */
   readonly gatherMs: number;
   /**
    * Time during which silent minions are asked repeatedly before the master stops waiting, in

@@ -238,8 +238,8 @@ export class JobCache {
   }
 
   /**
-   * Updates the job in memory with the stored return, which another member has written. This member
-   * ignored that change, because it was just storing the same return.
+   * Updates the job in memory with the stored return, which another member has written. The notice
+   * of that write was ignored, because this member was storing the same return at the time.
    */
   async #answerByKept(jid: string, result: JobReturn): Promise<void> {
     const kept = await this.#options.store.get(returnKey(jid, result));

@@ -36,7 +36,10 @@ export class Reachability {
   readonly #questions = new Map<string, Promise<boolean>>();
   /** Time of the last response of each minion by `performance.now()`, oldest first. */
   readonly #answers = new Map<string, number>();
-  /** Minions that the next publication asks. The value is called when the minion responds. */
+  /**
+   * Minions that the next publication asks. The function of a minion is called when the minion
+   * responds.
+   */
   #next: Map<string, () => void> | undefined;
 
   constructor(options: ReachabilityOptions) {

@@ -20,8 +20,9 @@ export interface FollowOptions {
 }
 
 /**
- * Time that minions have to reconnect before they are asked, in milliseconds. They try to reconnect
- * at least every ten seconds (`recon_max`), and then send the returns of finished jobs.
+ * Time that minions have to reconnect before the master asks whether they still run the job, in
+ * milliseconds. Minions try to reconnect at least every ten seconds (`recon_max`), and then send
+ * the returns of finished jobs.
  */
 const reconnectMs = 30_000;
 

@@ -33,8 +33,8 @@ function createSharedSecretBackend(sharedsecret: string): LoginBackend {
 export type Backends = ReadonlyMap<string, LoginBackend>;
 
 /**
- * Creates the backends of a configuration. Backends with invalid options are omitted. The start of
- * the master has reported them.
+ * Creates the backends of a configuration. Backends with invalid options are omitted, and were
+ * reported when the master started.
  * @param before - existing backends. A backend whose options are unchanged is reused with its state
  */
 export function createBackends(

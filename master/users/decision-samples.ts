@@ -52,8 +52,8 @@ export function keyOf(subject: DecisionSubject): string {
 }
 
 /**
- * Returns the same key as {@link keyOf}. For an event, does not create a record to compute the key,
- * because most questions are about events.
+ * Returns the same key as {@link keyOf}. Most questions are about events, so the key of an event is
+ * computed without creating a record.
  */
 export function keyOfQuestion(question: MinionQuestion, decision: Decision): string {
   if (question.action !== 'signal') return keyOf(subjectOf(question, decision));

@@ -124,8 +124,8 @@ function within({ action, minions }: RecordedDecision): { readonly within?: stri
 const sender = '${minion.id}';
 
 /**
- * Replaces the parts of a tag that equal the sender's id. Wildcards are permitted only after the
- * placeholder.
+ * Replaces the parts of a tag that equal the sender's id by `${minion.id}`. Leaves the id in place
+ * if a part before it contains wildcard characters.
  */
 function generalised(tag: string, id: string): string {
   const parts = tag.split('/');
