@@ -1,6 +1,6 @@
 /**
- * Interface to the syntax of patterns and targets. The room `acl` must not import the
- * implementation, so its callers supply it.
+ * Interface to the syntax of patterns and targets. Callers of `acl/` supply the implementation,
+ * because `acl/` must not import it.
  */
 
 /** Whether a pattern matches a text. */

@@ -9,7 +9,10 @@ export interface RuleField {
   readonly field: string;
 }
 
-/** Maximum number of cached results per expression. Minions use few different function names. */
+/**
+ * Maximum number of cached results per expression. It suffices, because minions use few different
+ * function names.
+ */
 const maxRemembered = 512;
 const maxRememberedLength = 256;
 
@@ -124,7 +127,10 @@ function memoizeTest(test: TextTest): TextTest {
   };
 }
 
-/** Returns a glob that matches only this text. For use as a tag, it escapes placeholders too. */
+/**
+ * Returns a glob that matches only this text. Placeholders in the text are escaped too, because the
+ * glob may become a tag pattern.
+ */
 export function literalGlob(text: string): string {
   return text.replace(/[*?[]|(?<=\$)\{/g, (character) => `[${character}]`);
 }

@@ -45,7 +45,7 @@ interface ExportOptions {
 export interface WebhookExport extends ExportOptions {
   /** `webhook`: address to post to. */
   readonly webhook: string;
-  /** `headers`: headers of each request. Default: none. Secret. */
+  /** `headers`: headers of each request. Their values are secret. Default: none. */
   readonly headers?: Readonly<Record<string, string>>;
   /** `timeout`: time limit for a response, in seconds. Default: 10. */
   readonly timeout?: number;

@@ -88,7 +88,7 @@ const httpSection = section(
     hosts: textList(),
     /** Format of the response. Default: `json`. */
     format: optional(oneOf(['json', 'yaml'])),
-    /** Headers of each request. Default: none. Secret. */
+    /** Headers of each request. Their values are secret. Default: none. */
     headers: optional(headers()),
     /** Time limit for the complete response, in seconds. Default: 10. */
     timeout: optional(number(0.1, 300)),

@@ -273,7 +273,7 @@ function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
   return problems.length > 0 ? problems : [refusal];
 }
 
-/** Returns the pairs that {@link repack} returns, with their locations. */
+/** Returns the pairs of a map, or of a list of maps, each with its location. */
 function parametersIn(setting: Setting): readonly (readonly [string, Setting])[] | undefined {
   if (repack(setting.value) === undefined) return undefined;
   const maps = remotesIn(setting);

@@ -13,7 +13,10 @@ import { isSettings, type Setting, type Settings } from './settings.ts';
 /** Maximum number of expressions that one warning lists. */
 const maxNamed = 5;
 
-/** Returns a warning for each entry of these options that permits less than in Salt. */
+/**
+ * Returns a warning for each entry of `peer`, `peer_run` and `mine_get` that permits less than in
+ * Salt.
+ */
 export function warnOfNarrowed(
   { peer, peerRun, mineGet }: Pick<MasterConfig, 'peer' | 'peerRun' | 'mineGet'>,
   settings: Settings,

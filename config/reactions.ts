@@ -157,7 +157,7 @@ function writtenName(step: string | number): string | number {
   return fieldNames.get(String(step)) ?? (step === 'tgtType' ? 'tgt_type' : step);
 }
 
-/** Returns an error for each option in a file that has its name in programs. */
+/** Returns an error for each option that a file sets under its name for programs. */
 function foreignNames(setting: Setting): readonly ConfigError[] {
   return settingsOf(setting)
     .filter(([name]) => fieldNames.has(name))

@@ -310,8 +310,8 @@ export function namesOf(schema: TSchema): readonly string[] {
 const nowhere: OptionOrigin = { file: 'options', line: 0, key: '' };
 
 /**
- * Returns the value that a schema reads from the given one, or `undefined` if the schema rejects
- * it.
+ * Returns the value that a schema reads from the given value, or `undefined` if the schema rejects
+ * that value.
  */
 export function parseValue<S extends TSchema>(schema: S, value: unknown): Static<S> | undefined {
   const read = readSetting(schema, { value, origin: nowhere });

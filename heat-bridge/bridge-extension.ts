@@ -22,7 +22,7 @@ export interface BridgeExtension {
   readonly name: string;
   /**
    * Keys of `saltbridge: bridge:` that configure the extension. The value `false` for any of these
-   * keys disables it.
+   * keys disables the extension.
    */
   readonly sections: readonly (keyof BridgeSections)[];
   /**

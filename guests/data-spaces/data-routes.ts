@@ -30,7 +30,7 @@ export interface DataRoutesDeps {
   readonly as: (requester: AuditRequester) => DataApi;
 }
 
-/** Adds the routes of {@link addRegistrationRoutes} for data spaces. */
+/** Adds the HTTP routes that manage data spaces. */
 export function addDataRoutes(
   app: FastifyInstance,
   server: HttpServerContext,

@@ -59,11 +59,14 @@ interface DataQuery {
 export interface GuestRoutesDeps {
   readonly requests: GuestRequests;
   readonly guestOf: GuestIdentifier;
-  /** Text of `saltbridge-data`. */
+  /** Source text of the program `saltbridge-data`, which guests download. */
   readonly program: string;
 }
 
-/** Adds `GET` and `PUT guest/data?key=KEY`, `GET guest/peers` and `GET guest/saltbridge-data`. */
+/**
+ * Adds the routes for guests: `GET` and `PUT guest/data?key=KEY`, `GET guest/peers` and `GET
+ * guest/saltbridge-data`.
+ */
 export function addGuestRoutes(
   app: FastifyInstance,
   { requests, guestOf, program }: GuestRoutesDeps,

@@ -35,8 +35,8 @@ export interface GuestSignalDeps {
 }
 
 /**
- * Adds `POST guest/signals?alias=ALIAS`. The policy decides as for the event `heat/ALIAS` of the
- * guest's minion. The signal is durable when the response is sent.
+ * Adds the route `POST guest/signals?alias=ALIAS`. The policy decides as for the event `heat/ALIAS`
+ * of the guest's minion. The signal is durable when the response is sent.
  */
 export function addGuestSignalRoute(
   app: FastifyInstance,

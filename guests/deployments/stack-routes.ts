@@ -8,8 +8,8 @@ import { parseStackRegistration, StackRegistrationSchema, StackSchema } from './
 import { minionsOfRegistration, StackDetailsSchema } from './stacks-api.ts';
 
 /**
- * Adds the routes of {@link addRegistrationRoutes} for stacks. Rules for the subject that
- * registered a stack determine what its deployments may run.
+ * Adds the HTTP routes that manage stacks. Rules for the subject that registered a stack determine
+ * what its deployments may run.
  */
 export function addStackRoutes(
   app: FastifyInstance,

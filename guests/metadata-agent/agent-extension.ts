@@ -133,8 +133,8 @@ const checkAgents: BridgeExtensionModule['check'] = ({ sections, names, problems
 export const agentExtension: BridgeExtensionModule = { check: checkAgents, open: openAgents };
 
 /**
- * Adds `POST guest/enroll/claim` and `POST guest/enroll/failure`. A ticket is accepted only for the
- * instance and the project that the agent identified.
+ * Adds the routes `POST guest/enroll/claim` and `POST guest/enroll/failure`. A ticket is accepted
+ * only for the instance and the project that the agent identified.
  * @param identify - returns the instance of a request, or throws AuthenticationError
  * ERR_EAUTH_TOKEN
  */

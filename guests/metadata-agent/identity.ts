@@ -173,7 +173,7 @@ const operation = describeRoute({
 });
 
 /**
- * Adds `GET guest/user-data`.
+ * Adds the route `GET guest/user-data`, through which an instance gets user-data that enrols it.
  * @param identify - returns the instance of a request, or throws AuthenticationError
  * ERR_EAUTH_TOKEN
  */

@@ -266,9 +266,9 @@ interface RouterOrigin {
 }
 
 /**
- * Returns the network or router, and the address, that the proxy names. A guest may have sent some
- * of the headers itself. Therefore duplicate headers, lists in headers, and headers of both kinds
- * are rejected.
+ * Returns the network or router, and the address, from the headers of the proxy. A guest may have
+ * sent some of the headers itself. Therefore duplicate headers, lists in headers, and headers of
+ * both kinds are rejected.
  */
 function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin | RouterOrigin {
   const places: { readonly id: string; readonly isRouter: boolean }[] = [];

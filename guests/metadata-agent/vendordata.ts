@@ -106,9 +106,10 @@ const operation = describeRoute({
 });
 
 /**
- * Adds `POST vendordata`. The token must belong to a service. A rule must permit this service the
- * action `command` on `bridge.vendordata`. The keyword arguments are `project`, `instance`, `image`
- * and `name` of the instance. If no rule permits the instance, the response is `{}`.
+ * Adds the route `POST vendordata`, which Nova calls. The token must belong to a service. A rule
+ * must permit this service the action `command` on `bridge.vendordata`. The keyword arguments are
+ * `project`, `instance`, `image` and `name` of the instance. If no rule permits the instance, the
+ * response is `{}`.
  */
 export function addVendordataRoute(
   app: FastifyInstance,

@@ -26,8 +26,8 @@ export class ExecutionPlanError extends Error {
 type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
 /**
- * Argument of a call: a parameter, or text that contains parameters. For `args`, which means all
- * parameters, there is no argument.
+ * Argument of a call: a parameter, or text that contains parameters. A call with `args`, which
+ * means all parameters, has no argument in this form.
  */
 type CallArgument =
   | { readonly parameter: string }

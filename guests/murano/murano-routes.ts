@@ -43,7 +43,7 @@ const route: FastifySchema = describeRoute({
 
 const bodyLimit = 2_097_152;
 
-/** Adds `POST murano/<guest>`. */
+/** Adds the route `POST murano/<guest>`, which runs an execution plan on a guest. */
 export function addMuranoRoutes(
   app: FastifyInstance,
   doors: HttpServerContext,

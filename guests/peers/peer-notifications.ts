@@ -83,8 +83,8 @@ const operation = describeRoute({
 });
 
 /**
- * Adds `POST notifications`. Senders authenticate with HTTP Basic authentication, with the secret
- * as the password.
+ * Adds the route `POST notifications`. Senders authenticate with HTTP Basic authentication, with
+ * the secret as the password.
  * @param onChanged - receives the ids of instances that may have changed
  */
 export function addNotificationRoute(

@@ -64,7 +64,7 @@ export class ClusterRuns<C extends object> {
     this.#updates = new RunUpdates({ cluster, kind, process: this.rows.process, find });
   }
 
-  /** Opens the runs. Returns `undefined` if there is no cluster. */
+  /** Opens the table of active runs. Returns `undefined` if there is no cluster. */
   static async open<C extends object>(
     options: ClusterRunsOptions<C>,
   ): Promise<ClusterRuns<C> | undefined> {

@@ -49,9 +49,7 @@ const CommandBody = Type.Object(
   {
     /** Description of the effect, for callers. */
     description: Words,
-    /**
-     * Version of the command. Increase it for changes that require changes of callers. Default: 1.
-     */
+    /** Version of the command. Increase it when callers must be changed. Default: 1. */
     version: Type.Optional(Count),
     /**
      * Function that minions execute: `module.function`. Set exactly one of `function`, `state` and
@@ -145,7 +143,8 @@ export const catalogNameForm: RegExp = /^[a-z][a-z0-9-]*(?:\.[a-z0-9][a-z0-9-]*)
 const maxSources = 32;
 
 /**
- * Parses a definition. As in files, an argument may be the name of a parameter instead of a source.
+ * Parses a definition. An argument may be the name of a parameter instead of a source, as in
+ * catalog files.
  * @throws BridgeError ERR_CATALOG
  */
 export function parseCommandDefinition(name: string, value: unknown): CommandDefinition {

@@ -25,7 +25,7 @@ const RunBody = Type.Object(
 );
 const compiledRunBody = compileSchema(RunBody);
 
-/** Adds the routes of {@link addRunRoutes} for commands. */
+/** Adds the HTTP routes that list, describe and run commands, and the routes of their runs. */
 export function addCommandRoutes(
   app: FastifyInstance,
   server: HttpServerContext,

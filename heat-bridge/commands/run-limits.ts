@@ -5,7 +5,7 @@ import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import type { CommandDefinition } from './command-definition.ts';
 
-/** Place of a run among the concurrent runs of its command, on all minions of the run. */
+/** Slot of a run within its command's limits on concurrent runs, in total and on each minion. */
 export interface RunSlot {
   /** Resolves when the run may start. */
   readonly entered: Promise<void>;

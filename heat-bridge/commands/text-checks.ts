@@ -38,8 +38,8 @@ const maxNesting = 16;
 const notPlainYaml = /^[\s\-?:,[\]{}#&*!|>'"%@`]|: |\s#|:$|\s$|[{}[\]\n\t]/;
 
 /**
- * Checks all texts in a value by the rules that their schemas annotate. Returns the first problem,
- * or `undefined` if all texts are valid.
+ * Checks all texts in a value by the annotations of their schemas, such as `x-allow-newlines`.
+ * Returns the first problem, or `undefined` if all texts are valid.
  */
 export function findTextProblem(
   value: unknown,

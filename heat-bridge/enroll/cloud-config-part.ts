@@ -10,8 +10,8 @@ import {
 
 /**
  * Returns a cloud-config that configures and starts the minion, with its key pair if one is given.
- * The cloud-config has only one top-level key, so that cloud-init does not mix it with keys of
- * other parts when it merges them.
+ * The cloud-config has only one top-level key, so that it does not affect the keys of other parts
+ * when cloud-init merges the parts.
  */
 export function cloudConfigPart({ configDir, config, grains, keys }: UserDataInput): UserDataPart {
   const module = {

@@ -45,7 +45,8 @@ const signInMs = 600_000;
 
 /**
  * Transitions of enrolments. Methods must be called inside {@link exclusive}, or in another
- * exclusive operation on the id, with the current enrolment. Comments name the exceptions.
+ * exclusive operation on the id, with the current enrolment. The comments of the methods state the
+ * exceptions.
  */
 export class EnrolmentTransitions {
   readonly #parts: TransitionParts;
@@ -206,7 +207,7 @@ export class EnrolmentTransitions {
 
   /**
    * Marks the ticket of an enrolment as used on this member, after another cluster member has
-   * accepted it.
+   * accepted the enrolment.
    */
   async followed(enrolment: Enrolment): Promise<void> {
     if (enrolment.state !== 'open') await this.#spend(enrolment);

@@ -115,7 +115,7 @@ export const machineRoutes: {
   readonly failure: FastifySchema;
 } = { bodyLimit: machineBodyLimit, claim: claimOperation, failure: failureOperation };
 
-/** Adds `POST enroll/claim` and `POST enroll/failure`. */
+/** Adds the routes for machines with a ticket: `POST enroll/claim` and `POST enroll/failure`. */
 export function addMachineRoutes(app: FastifyInstance, machines: MachineRequests): void {
   const bodyLimit = machineBodyLimit;
   app.post('/enroll/claim', { bodyLimit, schema: claimOperation }, ({ body, ip: address }) =>

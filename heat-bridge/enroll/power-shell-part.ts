@@ -62,8 +62,9 @@ ${claims ? powerShellClaimLines(report.statesInstance) : ''}  if ((Get-Service '
 }
 
 /**
- * Returns lines that compile a function to check the pinned certificate. A PowerShell script block
- * cannot do this, because it cannot be called from the threads that verify certificates.
+ * Returns PowerShell lines that compile a function to check the pinned certificate. A PowerShell
+ * script block cannot do this, because it cannot be called from the threads that verify
+ * certificates.
  */
 function pinning(certificatePin: string): string {
   return `[Net.ServicePointManager]::SecurityProtocol = [Net.SecurityProtocolType]::Tls12

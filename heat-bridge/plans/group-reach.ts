@@ -15,9 +15,9 @@ interface PlanCall {
 }
 
 /**
- * Returns the bounds for the target of a group. On every minion that the target matches, rules must
- * permit all commands for the whole group. If commands run on parts of the group (`first` or
- * `rest`), rules must also permit all commands for one of the parts.
+ * Returns the minions that the target of a group may match, and whether secrets are sent to them.
+ * On each of these minions, rules must permit all commands for the whole group. If commands run on
+ * parts of the group (`first` or `rest`), rules must also permit all commands for one part.
  * @throws BridgeError ERR_COMMAND_PARAMETERS
  */
 export function targetBoundsOfGroup(

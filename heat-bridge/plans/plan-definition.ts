@@ -113,7 +113,7 @@ const PlanBody = Type.Object(
   {
     /** Description of the effect, for callers. */
     description: Words,
-    /** Version of the plan. Increase it for changes that require changes of callers. Default: 1. */
+    /** Version of the plan. Increase it when callers must be changed. Default: 1. */
     version: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
     /** JSON Schema of the parameters, of type object. Default: no parameters. */
     parameters: Type.Optional(Schema),
@@ -146,7 +146,7 @@ export interface PlanDefinition extends Readonly<Static<typeof PlanBody>> {
 const maxDepth = 16;
 
 /**
- * Parses a definition. As in files, the source of a value may be the name of a parameter.
+ * Parses a definition. The source of a value may be the name of a parameter, as in catalog files.
  * @throws BridgeError ERR_CATALOG
  */
 export function parsePlanDefinition(name: string, value: unknown): PlanDefinition {

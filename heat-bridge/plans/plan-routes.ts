@@ -28,8 +28,8 @@ const RunBody = Type.Object(
 const compiledRunBody = compileSchema(RunBody);
 
 /**
- * Adds the routes of {@link addRunRoutes} for plans. `DELETE` with `?undo=false` cancels a run
- * without undoing completed steps.
+ * Adds the HTTP routes that list, describe and run plans, and the routes of their runs. `DELETE`
+ * with `?undo=false` cancels a run without undoing completed steps.
  */
 export function addPlanRoutes(
   app: FastifyInstance,

@@ -19,8 +19,8 @@ import type { OutboxApi } from './signals-api.ts';
 const EntriesSchema = Type.Array(OutboxEntrySchema);
 
 /**
- * Adds the routes of {@link addRegistrationRoutes} for handles. For the outbox, adds `GET` and
- * `DELETE handles/<alias>/outbox`, and `POST handles/<alias>/outbox/retry`.
+ * Adds the HTTP routes that manage handles. For the outbox, adds `GET` and `DELETE
+ * handles/<alias>/outbox`, and `POST handles/<alias>/outbox/retry`.
  */
 export function addSignalRoutes(
   app: FastifyInstance,

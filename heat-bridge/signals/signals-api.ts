@@ -46,7 +46,8 @@ export interface OutboxApi {
     selection?: OutboxSelection & {
       readonly isDead?: boolean;
       /**
-       * Whether to return the signals that were delivered within a day instead, the latest first.
+       * Whether to return the signals that were delivered in the last 24 hours, the latest first,
+       * instead of dead letters and pending signals.
        */
       readonly isDelivered?: boolean;
       readonly limit?: number;

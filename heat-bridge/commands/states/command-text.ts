@@ -7,7 +7,7 @@
 import { quoteForShell } from '../../shell-text.ts';
 import type { Command } from './state-config.ts';
 
-/** Returns the text that runs a command in its directory and environment. */
+/** Returns shell text that runs a command in its directory and environment. */
 export function commandText(command: Command): string {
   const { command: what, ignoreErrors } = command;
   const text = typeof what === 'string' ? inShell(what) : what.map(quoteForShell).join(' ');

@@ -51,7 +51,7 @@ interface Tag {
 }
 
 /**
- * Finds the tags of a template. Its time is proportional to the length of the template, even if the
+ * Finds the tags of a template. Takes time proportional to the length of the template, even if the
  * template consists only of braces.
  */
 function* tagsOf(template: string, meter: WorkMeter): Generator<Tag, void, void> {

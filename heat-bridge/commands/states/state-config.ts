@@ -6,7 +6,8 @@
 import { BridgeError } from '../../errors.ts';
 
 /**
- * Config: one group of the desired content. Its parts are applied in the order of the fields below.
+ * Config: one group of the desired content. Its parts are applied in the order of the fields of
+ * this type.
  */
 export interface Config {
   readonly name: string;
