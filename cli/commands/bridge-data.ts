@@ -15,7 +15,7 @@ export function addDataCommands(bridge: Command, context: CommandContext): void 
     page: 'docs/data-spaces.md',
     help: {
       all: 'manage data spaces: values that the minions of a stack write for each other',
-      add: 'register a data space: the roles of a stack, and their minions',
+      add: 'register a data space with the roles of a stack and their minions',
       show: 'show which values of a data space are set, without the values',
       remove: 'remove a data space and its values',
     },

@@ -217,7 +217,7 @@ function addOutboxList(outbox: Command, context: CommandContext): void {
   outbox
     .command('list')
     .description(
-      'list signals: failed ones, pending ones, then those that wait for a handle; oldest first',
+      'list failed signals, then pending signals, then signals that wait for a handle; oldest first',
     )
     .option('--handle <alias>', 'only signals of this handle')
     .addOption(new Option('--dead', 'only failed signals').conflicts('delivered'))

@@ -84,7 +84,10 @@ export function defineCluster(command: Command, context: CommandContext): void {
         'before you start it again, remove saltbridge: cluster from its configuration',
       ]);
     });
-  subcommand('drain', 'prepare the running member for a restart: it rejects new jobs and calls')
+  subcommand(
+    'drain',
+    'prepare the running member for a restart, and make it reject new jobs and calls',
+  )
     .option(
       '--timeout <seconds>',
       'maximum time to wait for running calls, in seconds (default: 300)',

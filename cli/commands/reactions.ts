@@ -53,7 +53,7 @@ function addShow(reactions: Command, context: CommandContext): void {
 function addRuns(reactions: Command, context: CommandContext): void {
   reactions
     .command('runs')
-    .description('list runs of reactions: first unfinished runs, then the latest')
+    .description('list the unfinished runs of reactions, then the latest finished runs')
     .argument('[name]', 'name of the reaction (default: all)')
     .addOption(
       new Option('--limit <number>', 'maximum number of runs').argParser(parseCount).default(20),

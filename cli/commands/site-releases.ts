@@ -39,7 +39,12 @@ export function addReleases(site: Command, context: CommandContext): void {
   addRotate(keys, context);
   addPush(site, context);
   addRollback(site, context);
-  addChange(site, context, 'hold', 'pause the release; sites that wait keep their former one');
+  addChange(
+    site,
+    context,
+    'hold',
+    'pause the release; sites that have not installed it keep their former release',
+  );
   addChange(site, context, 'resume', 'continue a release, or begin its next ring');
   addList(site, context);
   addClaims(site, context);
@@ -52,7 +57,9 @@ function openCentre(context: CommandContext, configDir: string): Promise<Extensi
 function addInit(keys: Command, context: CommandContext): void {
   const init = keys
     .command('init')
-    .description('create the offline keys of this centre: three root keys and one targets key')
+    .description(
+      'create the offline keys of this centre, which are three root keys and one targets key',
+    )
     .argument('<directory>', 'new directory for the key files; move them to separate places');
   withCommonOptions(init).action(async (directory: string, { configDir, json }: CommonOptions) => {
     const { createRoot, createSigningKey } = await import('#edge');

@@ -44,7 +44,7 @@ export function addDataRoutes(
     formError: 'ERR_DATA_FORM',
     bodyLimit: 4_194_304,
     summaries: {
-      add: 'Registers a data space: the roles of a stack, and their minions',
+      add: 'Registers a data space with the roles of a stack and their minions',
       replace: 'Replaces the data space with this name; its values stay',
       list: "Lists the caller's data spaces",
       show: "Returns one of the caller's data spaces, with the keys but not the content of its values",

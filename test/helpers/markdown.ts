@@ -16,11 +16,11 @@ export interface CodeBlock {
   readonly text: string;
   /** File name in backquotes with which the paragraph before the block begins. */
   readonly file: string | undefined;
-  /** Reason why no test runs the block: the text of `<!-- not run by a test: … -->` before it. */
+  /** Reason why no test runs the block, from the first line: ```` ```sh not run by a test: … ````. */
   readonly notRun: string | undefined;
   /**
-   * Test that runs the block if the required programs are installed: the text of `<!-- run by FILE
-   * -->` before it.
+   * Test that runs the block if the required programs are installed, from the first line:
+   * ```` ```sh run by FILE ````.
    */
   readonly runBy: string | undefined;
 }
@@ -42,8 +42,8 @@ export function documents(): string[] {
 /** Returns the code blocks of a document in order. */
 export function codeBlocks(document: string): CodeBlock[] {
   const text = readFileSync(`${root}${document}`, 'utf8');
-  return [...text.matchAll(/^```(\w*)\n(.*?)^```$/gms)].map(
-    ({ index, 1: language = '', 2: body = '' }) => {
+  return [...text.matchAll(/^```(\w*)(?: ([^\n]+))?\n(.*?)^```$/gms)].map(
+    ({ index, 1: language = '', 2: note = '', 3: body = '' }) => {
       const before = text.slice(0, index).trimEnd();
       const paragraph = before.split(/\n\n/).at(-1) ?? '';
       return {
@@ -52,8 +52,8 @@ export function codeBlocks(document: string): CodeBlock[] {
         language,
         text: body,
         file: /^`([\w./-]+)`/.exec(paragraph)?.[1],
-        notRun: /^<!-- not run by a test: (.+) -->$/s.exec(paragraph)?.[1],
-        runBy: /^<!-- run by (\S+) -->$/.exec(paragraph)?.[1],
+        notRun: /^not run by a test: (.+)$/.exec(note)?.[1],
+        runBy: /^run by (\S+)$/.exec(note)?.[1],
       };
     },
   );
