@@ -68,12 +68,13 @@ export class Stack {
     this.#kind = kind;
   }
 
-  static async create(kind: HandleKind, count: number): Promise<Stack> {
+  /** @param waitSeconds - time that the condition waits for its signals */
+  static async create(kind: HandleKind, count: number, waitSeconds = 120): Promise<Stack> {
     const name = `saltbridge-${randomBytes(4).toString('hex')}`;
     const { stack } = await ask('POST', '/stacks', {
       stack_name: name,
-      template: kind === 'AWS' ? awsTemplate(count) : template(kind, count),
-      timeout_mins: 5,
+      template: kind === 'AWS' ? awsTemplate(count) : template(kind, count, waitSeconds),
+      timeout_mins: Math.ceil(waitSeconds / 60) + 3,
       disable_rollback: true,
     });
     return new Stack(`/stacks/${name}/${stack.id}`, kind);
@@ -149,7 +150,7 @@ function isAddress(value: unknown): boolean {
   return String(value).startsWith('http');
 }
 
-function template(kind: HandleKind, count: number): object {
+function template(kind: HandleKind, count: number, timeout: number): object {
   const attribute = (name: string): object => ({ value: { get_attr: ['handle', name] } });
   return {
     heat_template_version: '2018-08-31',
@@ -157,7 +158,7 @@ function template(kind: HandleKind, count: number): object {
       handle: { type: 'OS::Heat::WaitConditionHandle', properties: { signal_transport: kind } },
       condition: {
         type: 'OS::Heat::WaitCondition',
-        properties: { handle: { get_resource: 'handle' }, timeout: 120, count },
+        properties: { handle: { get_resource: 'handle' }, timeout, count },
       },
     },
     outputs: {
