@@ -128,7 +128,7 @@ function parse(
     version: '1.1',
   });
   const levels = new Levels(problems, maxDepth);
-  const lexed = tokens(text, lineCounter, levels);
+  const lexed = new Directives(problems).checked(tokens(text, lineCounter, levels));
   try {
     const [document, second] = composer.compose(lexed, true, text.length);
     if (document === undefined)
@@ -151,6 +151,53 @@ function* tokens(text: string, lineCounter: LineCounter, levels: Levels): Genera
     yield* parser.next(lexeme);
   }
   yield* parser.end();
+}
+
+/** Characters that libyaml accepts in the prefix of `%TAG`. */
+const uriText = /^(?:[\w\-;/?:@&=+$,.!~*'()[\]]|%[0-9a-f]{2})*$/i;
+
+/** Rejects directives (`%YAML`, `%TAG`) that libyaml rejects and the `yaml` package ignores. */
+class Directives {
+  readonly #problems: Problems;
+  /** Directives of the next document, without the value of `%YAML` and the prefix of `%TAG`. */
+  readonly #known = new Set<string>();
+
+  constructor(problems: Problems) {
+    this.#problems = problems;
+  }
+
+  /** @throws TemplateError ERR_YAML */
+  *checked(given: Iterable<CST.Token>): Generator<CST.Token> {
+    let end = 0;
+    for (const token of given) {
+      if (token.type === 'directive') this.#check(token.source, token.offset);
+      if (token.type === 'document') this.#known.clear();
+      end = token.offset;
+      yield token;
+    }
+    if (this.#known.size > 0) {
+      this.#problems.fail('ParserError', 'did not find expected <document start>', end);
+    }
+  }
+
+  #check(source: string, offset: number): void {
+    const [directive = '', value = '', prefix = ''] = source.trim().split(/[ \t]+/);
+    const fail = (detail: string): never => this.#problems.fail('ScannerError', detail, offset);
+    if (directive === '%') fail('could not find expected directive name');
+    if (directive !== '%YAML' && directive !== '%TAG') fail('found unknown directive name');
+    if (directive === '%YAML' && /^\d+\.\d+$/.test(value) && !/^0*1\.0*[12]$/.test(value)) {
+      fail('found incompatible YAML document');
+    }
+    if (directive === '%TAG' && value !== '' && !/^!(?:[\w-]*!)?$/.test(value)) {
+      fail("did not find expected '!'");
+    }
+    if (directive === '%TAG' && !uriText.test(prefix)) {
+      fail('did not find expected whitespace or line break');
+    }
+    const name = directive === '%TAG' ? `${directive} ${value}` : directive;
+    if (this.#known.has(name)) fail(`found duplicate ${directive} directive`);
+    this.#known.add(name);
+  }
 }
 
 /**
