@@ -28,25 +28,44 @@ import { constructScalar, resolveTag } from './python/yaml-scalar.ts';
 /**
  * Creates a lexer of the `yaml` package that ignores indentation inside brackets and quotes, like
  * PyYAML. Salt's filter `yaml` breaks lines after 80 characters, and templates insert its output at
- * any depth. The package has no option for this, so two of its methods are wrapped.
+ * any depth. The package has no option for this, so its methods are wrapped.
  */
 function createLenientLexer(): Lexer {
   const lexer = new Lexer();
   for (const method of ['parseFlowCollection', 'parseQuotedScalar']) ignoreIndent(lexer, method);
+  keepBlankLines(lexer);
   return lexer;
 }
 
+/**
+ * Makes the lexer include the last lines of a block scalar with an indentation indicator (`|2`), if
+ * they consist of blanks. As in libyaml, blanks beyond the indentation are text.
+ */
+function keepBlankLines(lexer: Lexer): void {
+  wrap(lexer, 'parseBlockScalar', (parse) => {
+    if (Reflect.get(lexer, 'blockScalarIndent') !== -1) Reflect.set(lexer, 'blockScalarKeep', true);
+    return parse();
+  });
+}
+
 function ignoreIndent(lexer: Lexer, method: string): void {
-  const parse: unknown = Reflect.get(lexer, method);
-  if (typeof parse !== 'function')
-    throw new TypeError(`internal error: the YAML lexer does not define ${method}`);
-  Reflect.set(lexer, method, function* lenient(): Generator<unknown, unknown> {
+  wrap(lexer, method, function* lenient(parse) {
     const least: unknown = Reflect.get(lexer, 'indentNext');
     Reflect.set(lexer, 'indentNext', 0);
-    const next: unknown = yield* parse.call(lexer);
+    const next = yield* parse();
     Reflect.set(lexer, 'indentNext', least);
     return next;
   });
+}
+
+type Parsing = Generator<unknown, unknown>;
+
+/** Replaces a method of the lexer. The replacement gets the method. */
+function wrap(lexer: Lexer, method: string, replacement: (parse: () => Parsing) => Parsing): void {
+  const parse: unknown = Reflect.get(lexer, method);
+  if (typeof parse !== 'function')
+    throw new TypeError(`internal error: the YAML lexer does not define ${method}`);
+  Reflect.set(lexer, method, () => replacement(() => parse.call(lexer)));
 }
 
 /** Options for parsing YAML. */
