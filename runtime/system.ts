@@ -143,9 +143,12 @@ export async function hashFile(file: string, algorithm: string): Promise<Buffer>
   const handle = await open(file);
   try {
     const hash = createHash(algorithm);
-    const slice = Buffer.allocUnsafe(sliceBytes);
+    const { size } = await handle.stat();
+    // Most files are small, and a buffer of the whole slice costs more than their digest. Files of
+    // the kernel have the size 0.
+    const slice = Buffer.allocUnsafe(size === 0 ? sliceBytes : Math.min(sliceBytes, size));
     for (;;) {
-      const { bytesRead } = await handle.read(slice, 0, sliceBytes);
+      const { bytesRead } = await handle.read(slice, 0, slice.length);
       if (bytesRead === 0) return hash.digest();
       hash.update(slice.subarray(0, bytesRead));
     }

@@ -5,24 +5,12 @@
  */
 
 import { createHash } from 'node:crypto';
-import {
-  copyFile,
-  link,
-  mkdir,
-  open,
-  readdir,
-  readFile,
-  readlink,
-  rename,
-  rm,
-  symlink,
-} from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import Type, { type Static, type TSchema } from 'typebox';
 import {
   compileSchema,
-  hashFile,
   ifPresent,
   isMissing,
   makeDirectory,
@@ -34,6 +22,7 @@ import type { BeforeStep } from '../before-step.ts';
 import { EdgeError } from '../errors.ts';
 import { type BundleFile, bundleBounds, decodeManifest, type Manifest } from './manifest.ts';
 import { packedFiles } from './pack-content.ts';
+import { FileReuser, type ReusableFile } from './reuse-file.ts';
 
 const Version = Type.Integer({ minimum: 0 });
 
@@ -318,7 +307,8 @@ export class BundleDirectory {
     packed: readonly BundleFile[],
   ): Promise<void> {
     const written = new Set(packed.map((it) => it.path));
-    const sources = new Map<string, { readonly file: string; readonly executable: boolean }>();
+    const reuser = new FileReuser();
+    const sources = new Map<string, ReusableFile>();
     for (const { sha256, path: inner, executable } of from?.manifest.files ?? []) {
       sources.set(sha256, { file: path.join(this.pathOf(from?.version ?? 0), inner), executable });
     }
@@ -329,12 +319,11 @@ export class BundleDirectory {
       if (written.has(inner)) continue;
       const source = sources.get(sha256);
       if (source === undefined) throw refuse(`${inner} is missing`);
-      const digest = await ifPresent(hashFile(source.file, 'sha256'));
-      if (digest?.toString('hex') !== sha256) {
+      if ((await reuser.digest(source.file)) !== sha256) {
         throw refuse(`${inner} of the former bundle is damaged`);
       }
       this.#beforeStep('reuse a file');
-      await reuseFile(source, path.join(incomplete, inner), executable);
+      await reuser.reuse(source, path.join(incomplete, inner), executable);
     }
   }
 
@@ -438,32 +427,6 @@ async function writeContent(
       missing -= piece.length;
     }
     if (hash.digest('hex') !== sha256) throw refuse(`${inner} does not match its digest`);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-/**
- * Creates a hard link to a file of the former bundle. Copies the file if its mode differs or hard
- * links are not possible.
- */
-async function reuseFile(
-  source: { readonly file: string; readonly executable: boolean },
-  target: string,
-  executable: boolean,
-): Promise<void> {
-  if (source.executable === executable) {
-    const isLinked = await link(source.file, target).then(
-      () => true,
-      () => false,
-    );
-    if (isLinked) return;
-  }
-  await copyFile(source.file, target);
-  const handle = await open(target, 'r+');
-  try {
-    await handle.chmod(executable ? 0o700 : 0o600);
     await handle.sync();
   } finally {
     await handle.close();

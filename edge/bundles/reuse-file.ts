@@ -1,0 +1,87 @@
+/**
+ * Files that a new bundle takes from the former bundle. A release may have thousands of small
+ * files, and each asynchronous operation costs more than the operation itself. Small files are
+ * therefore read and linked synchronously, in slices of a few milliseconds.
+ */
+
+import { createHash } from 'node:crypto';
+import { closeSync, fstatSync, linkSync, openSync, readSync } from 'node:fs';
+import { copyFile, open } from 'node:fs/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { hashFile, ifPresent } from '#runtime';
+
+/** File that exists already. */
+export interface ReusableFile {
+  readonly file: string;
+  readonly executable: boolean;
+}
+
+/** Maximum size of a file that is read synchronously, in bytes. */
+const smallBytes = 65_536;
+
+/** Duration after which other work of the process has its turn, in milliseconds. */
+const sliceMs = 5;
+
+/** Reads and links files. It pauses as soon as it has worked for some milliseconds. */
+export class FileReuser {
+  /** One more byte, so that a file that grows is noticed. */
+  readonly #content = Buffer.allocUnsafe(smallBytes + 1);
+  #beganAt = performance.now();
+
+  /** Returns the SHA-256 digest of a file in hexadecimal form, or `undefined` if it is missing. */
+  async digest(file: string): Promise<string | undefined> {
+    if (performance.now() - this.#beganAt >= sliceMs) {
+      await nextTurn();
+      this.#beganAt = performance.now();
+    }
+    return ifPresent(this.#digestOf(file));
+  }
+
+  /**
+   * Creates a hard link to a file. Copies the file if its mode differs or hard links are not
+   * possible.
+   */
+  async reuse(source: ReusableFile, target: string, executable: boolean): Promise<void> {
+    if (source.executable === executable && isLinked(source.file, target)) return;
+    await copyFile(source.file, target);
+    const handle = await open(target, 'r+');
+    try {
+      await handle.chmod(executable ? 0o700 : 0o600);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  }
+
+  async #digestOf(file: string): Promise<string> {
+    const content = this.#readSmall(file);
+    if (content === undefined) return (await hashFile(file, 'sha256')).toString('hex');
+    return createHash('sha256').update(content).digest('hex');
+  }
+
+  /** Returns the content of a file, or `undefined` if the file is large. */
+  #readSmall(file: string): Buffer | undefined {
+    const descriptor = openSync(file, 'r');
+    try {
+      if (fstatSync(descriptor).size > smallBytes) return undefined;
+      for (let length = 0; length <= smallBytes; ) {
+        const missing = this.#content.length - length;
+        const read = readSync(descriptor, this.#content, length, missing, null);
+        if (read === 0) return this.#content.subarray(0, length);
+        length += read;
+      }
+      return undefined;
+    } finally {
+      closeSync(descriptor);
+    }
+  }
+}
+
+function isLinked(source: string, target: string): boolean {
+  try {
+    linkSync(source, target);
+    return true;
+  } catch {
+    return false;
+  }
+}
