@@ -70,6 +70,13 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'Facts and signals of further minions are refused.',
     code: 'ERR_SITE_MESSAGE',
   },
+  factBytes: {
+    unit: 'bytes of the facts of a site at the centre',
+    owner: 'site',
+    perOwner: 16_777_216,
+    effect: 'Facts that would exceed it are refused. The centre keeps the former facts.',
+    code: 'ERR_SITE_MESSAGE',
+  },
   describedPacks: {
     unit: 'packs of releases whose digests are in memory',
     owner: 'none',

@@ -102,7 +102,8 @@ export class CentreFacts {
   /** Returns the facts of the minions of a site, or of all sites. */
   async list(site?: string): Promise<readonly SiteMinion[]> {
     const found: SiteMinion[] = [];
-    for await (const { key, value } of this.#options.host.shared.list(['centre', 'fact'])) {
+    const sites = site === undefined ? this.#options.claims.sites : [site];
+    for await (const { key, value } of this.#rowsOf(sites)) {
       const fact = readFact(key.at(-1) ?? '', value);
       if (site === undefined || fact.site === site) found.push(fact);
     }
@@ -113,7 +114,7 @@ export class CentreFacts {
   async ofSites(sites: readonly string[]): Promise<ReadonlyMap<string, PackedSiteMinion>> {
     const wanted = new Set(sites);
     const found = new Map<string, PackedSiteMinion>();
-    for await (const entry of this.#options.host.shared.list(['centre', 'fact'])) {
+    for await (const entry of this.#rowsOf(sites)) {
       const { site, ms, present, grains } = factRow.decode(entry);
       if (!wanted.has(site)) continue;
       const copy = Uint8Array.from(grains);
@@ -127,6 +128,23 @@ export class CentreFacts {
       });
     }
     return found;
+  }
+
+  /**
+   * Reads the rows of the minions of these sites. If they are most of all rows, reads all rows in
+   * their order, which is faster than finding each one.
+   */
+  async *#rowsOf(sites: readonly string[]): AsyncGenerator<FactEntry> {
+    const { host, claims } = this.#options;
+    const minions = sites.flatMap((site) => claims.minionsOf(site));
+    if (minions.length > claims.size / 2) {
+      yield* host.shared.list(['centre', 'fact']);
+      return;
+    }
+    for (const minion of minions) {
+      const entry = await host.shared.get(keyOf(minion));
+      if (entry !== undefined) yield entry;
+    }
   }
 
   /** Deletes the facts of these minions from memory, because another site may claim the minions. */
@@ -157,10 +175,11 @@ export class CentreFacts {
     if (packed.length > maxGrainsBytes) {
       throw new EdgeError('ERR_SITE_MESSAGE', `the grains of ${minion} are too large`);
     }
+    const sized = await claims.claim(site, minion, packed.length);
     this.#remember(minion, { at, grains: given });
     const { ms, count } = at;
     const row = { site, ms, count, receivedAt: host.now(), present, grains: packed };
-    return [...claim, { op: 'put', key: keyOf(minion), value: factRow.encode(row) }];
+    return [...sized, { op: 'put', key: keyOf(minion), value: factRow.encode(row) }];
   }
 
   #remember(minion: string, fact: MergedFact): void {
@@ -171,6 +190,8 @@ export class CentreFacts {
     if (oldest !== undefined) this.#recent.delete(oldest);
   }
 }
+
+type FactEntry = NonNullable<Awaited<ReturnType<ExtensionHost['shared']['get']>>>;
 
 /** Facts without the names of the minion and the site. */
 type MergedFact = Pick<SiteMinion, 'at' | 'grains'>;

@@ -12,14 +12,25 @@ import { edgeLimits } from '../limits.ts';
 
 const claimRow = defineRow({
   name: 'claim of a minion',
-  schema: Type.Object({ site: Type.String() }),
+  schema: Type.Object({
+    site: Type.String(),
+    /** Size of the facts of the minion, in bytes. */
+    factBytes: Type.Optional(Type.Integer({ minimum: 0 })),
+  }),
 });
+
+/** Minions of a site, with the sizes of their facts. */
+interface SiteClaims {
+  readonly factBytes: Map<string, number>;
+  total: number;
+}
+
 const prefix = ['centre', 'minion'] as const;
 
 export class MinionClaims {
   readonly #host: Pick<ExtensionHost, 'admission' | 'shared'>;
   readonly #siteOf = new Map<string, string>();
-  readonly #counts = new Map<string, number>();
+  readonly #bySite = new Map<string, SiteClaims>();
 
   private constructor(host: Pick<ExtensionHost, 'admission' | 'shared'>) {
     this.#host = host;
@@ -30,7 +41,8 @@ export class MinionClaims {
     await host.shared.follow([...prefix], (change) => {
       if (change.type === 'put') {
         const minion = change.entry.key.at(-1) ?? '';
-        claims.#set(minion, claimRow.decode(change.entry).site);
+        const { site, factBytes = 0 } = claimRow.decode(change.entry);
+        claims.#set(minion, site, factBytes);
       } else claims.#set(change.key.at(-1) ?? '', undefined);
     });
     return claims;
@@ -43,39 +55,54 @@ export class MinionClaims {
 
   /** Names of the sites that have claimed minions. */
   get sites(): readonly string[] {
-    return [...new Set(this.#siteOf.values())];
+    return [...this.#bySite.keys()];
   }
 
   /** Returns the minions of a site. */
   minionsOf(site: string): readonly string[] {
-    return [...this.#siteOf].filter(([, owner]) => owner === site).map(([minion]) => minion);
+    return [...(this.#bySite.get(site)?.factBytes.keys() ?? [])];
+  }
+
+  /** Number of minions of all sites. */
+  get size(): number {
+    return this.#siteOf.size;
   }
 
   /**
    * Claims a minion for a site.
+   * @param factBytes - size of new facts of the minion. Default: the size of its known facts
    * @returns the write of the claim
-   * @throws EdgeError ERR_SITE_MESSAGE if the centre or another site has a minion with this id
+   * @throws EdgeError ERR_SITE_MESSAGE if the centre or another site has a minion with this id, or
+   * if the facts of the site are too large
    */
-  async claim(site: string, minion: string): Promise<readonly StateOperation[]> {
+  async claim(
+    site: string,
+    minion: string,
+    factBytes?: number,
+  ): Promise<readonly StateOperation[]> {
     if (!isValidMinionId(minion)) throw refused(minion, 'its id is not valid');
     if (this.#host.admission.keyOf(minion) !== undefined) {
       throw refused(minion, 'the centre itself has a key for this id');
     }
     const owner = this.#siteOf.get(minion);
-    const claim = {
-      op: 'put',
-      key: [...prefix, minion],
-      value: claimRow.encode({ site }),
-    } as const;
-    // Repeat the write of an existing claim, because the earlier write may have failed.
-    if (owner === site) return [claim];
-    if (owner !== undefined) throw refused(minion, 'another site has a minion with this id');
+    if (owner !== undefined && owner !== site) {
+      throw refused(minion, 'another site has a minion with this id');
+    }
+    const ofSite = this.#bySite.get(site);
     const { perOwner = 0 } = edgeLimits.minions;
-    if ((this.#counts.get(site) ?? 0) >= perOwner) {
+    if (owner === undefined && (ofSite?.factBytes.size ?? 0) >= perOwner) {
       throw refused(minion, `the site already has ${perOwner} minions, which is the maximum`);
     }
-    this.#set(minion, site);
-    return [claim];
+    const before = ofSite?.factBytes.get(minion) ?? 0;
+    const bytes = factBytes ?? before;
+    const most = edgeLimits.factBytes.perOwner ?? 0;
+    if (bytes > before && (ofSite?.total ?? 0) - before + bytes > most) {
+      throw refused(minion, `the facts of the site would exceed ${most} bytes`);
+    }
+    this.#set(minion, site, bytes);
+    // The write of an existing claim is repeated, because the earlier write may have failed.
+    const value = claimRow.encode({ site, factBytes: bytes });
+    return [{ op: 'put', key: [...prefix, minion], value }];
   }
 
   /**
@@ -93,15 +120,24 @@ export class MinionClaims {
     return minions;
   }
 
-  #set(minion: string, site: string | undefined): void {
+  #set(minion: string, site: string | undefined, factBytes = 0): void {
     const before = this.#siteOf.get(minion);
-    if (before === site) return;
-    if (before !== undefined) this.#counts.set(before, (this.#counts.get(before) ?? 1) - 1);
-    if (site === undefined) this.#siteOf.delete(minion);
-    else {
-      this.#siteOf.set(minion, site);
-      this.#counts.set(site, (this.#counts.get(site) ?? 0) + 1);
-    }
+    if (before !== undefined) this.#remove(minion, before);
+    if (site === undefined) return;
+    this.#siteOf.set(minion, site);
+    const ofSite = this.#bySite.get(site) ?? { factBytes: new Map(), total: 0 };
+    ofSite.factBytes.set(minion, factBytes);
+    ofSite.total += factBytes;
+    this.#bySite.set(site, ofSite);
+  }
+
+  #remove(minion: string, site: string): void {
+    this.#siteOf.delete(minion);
+    const ofSite = this.#bySite.get(site);
+    if (ofSite === undefined) return;
+    ofSite.total -= ofSite.factBytes.get(minion) ?? 0;
+    ofSite.factBytes.delete(minion);
+    if (ofSite.factBytes.size === 0) this.#bySite.delete(site);
   }
 }
 

@@ -1,0 +1,107 @@
+/** Facts of sites in the store of the centre: what is read, and how much a site may store. */
+
+import test from 'ava';
+import { CentreFacts, type CentreFactsOptions } from '#edge/facts/centre-facts.ts';
+import { MinionClaims } from '#edge/facts/minion-claims.ts';
+import { edgeLimits } from '#edge/limits.ts';
+import type { LogEntry, LogEntryHandler } from '#edge/log/log.ts';
+import type { StateOperation } from '#master';
+
+/** Rows of a store that counts the rows that were read. */
+class Rows {
+  readonly #rows = new Map<string, Uint8Array>();
+  read = 0;
+
+  readonly shared = {
+    get: async (key: readonly string[]) => {
+      const value = this.#rows.get(JSON.stringify(key));
+      if (value === undefined) return undefined;
+      this.read += 1;
+      return { key, value };
+    },
+    list: (prefix: readonly string[]) => this.#list(prefix),
+    follow: async () => {},
+    write: async (operations: readonly StateOperation[]) => this.apply(operations),
+  };
+
+  apply(operations: readonly StateOperation[]): void {
+    for (const operation of operations) {
+      if (operation.op === 'delete-prefix') throw new TypeError('not used by facts');
+      const name = JSON.stringify(operation.key);
+      if (operation.op === 'put') this.#rows.set(name, operation.value);
+      else this.#rows.delete(name);
+    }
+  }
+
+  async *#list(prefix: readonly string[]) {
+    for (const [name, value] of this.#rows) {
+      const key: string[] = JSON.parse(name);
+      if (!prefix.every((part, index) => key[index] === part)) continue;
+      this.read += 1;
+      yield { key, value };
+    }
+  }
+}
+
+async function stage() {
+  const rows = new Rows();
+  const host = { ...rows, now: () => 1000, admission: { keyOf: () => undefined } };
+  // The parts of the host that facts and claims use.
+  const claims = await MinionClaims.open(
+    host as unknown as Parameters<typeof MinionClaims.open>[0],
+  );
+  let merge: LogEntryHandler['operations'];
+  const facts = new CentreFacts({
+    host,
+    claims,
+    options: { factAheadSeconds: 60 },
+    ingest: { on: (_kind: string, handler: LogEntryHandler) => (merge = handler.operations) },
+  } as unknown as CentreFactsOptions);
+  const report = async (
+    site: string,
+    minion: string,
+    grains: object = {},
+    ms = 1,
+  ): Promise<void> => {
+    const value = { minion, present: true, grains };
+    rows.apply((await merge?.({ site, value, at: { ms, count: 0 } } as unknown as LogEntry)) ?? []);
+  };
+  return { rows, claims, facts, report };
+}
+
+test('facts of some sites are read without the rows of other sites', async (t) => {
+  const { rows, claims, facts, report } = await stage();
+  for (const site of ['north', 'south', 'west', 'east']) {
+    for (let index = 0; index < 10; index += 1) await report(site, `${site}-${index}`);
+  }
+  rows.read = 0;
+  t.is((await facts.ofSites(['north'])).size, 10);
+  t.is((await facts.list('south')).length, 10);
+  t.is(rows.read, 20);
+  t.is((await facts.ofSites(claims.sites)).size, 40);
+  t.is((await facts.list()).length, 40);
+  t.is(rows.read, 100);
+  t.is((await facts.ofSites(['unknown'])).size, 0);
+  t.is(rows.read, 100);
+});
+
+test('the facts of a site have a maximum size', async (t) => {
+  const { claims, report } = await stage();
+  const most = edgeLimits.factBytes.perOwner ?? 0;
+  const text = { text: 'x'.repeat(16_000) };
+  const refused = { code: 'ERR_SITE_MESSAGE', message: /facts of the site would exceed/ };
+  let stored = 0;
+  const fill = async (): Promise<void> => {
+    for (; stored < 2000; stored += 1) await report('north', `n${stored}`, text);
+  };
+  await t.throwsAsync(fill(), refused);
+  t.true(stored * 16_000 <= most);
+  // Smaller facts, and facts of other sites, are accepted.
+  await report('north', 'n0', {}, 2);
+  await report('north', 'last', text, 2);
+  await t.throwsAsync(report('north', 'n0', text, 3), refused);
+  await report('south', 's0', text);
+  t.is(claims.minionsOf('south').length, 1);
+  await claims.release('north');
+  await report('north', 'n0', text, 4);
+});
