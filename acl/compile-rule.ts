@@ -1,4 +1,5 @@
 import { TokenBuckets } from '#runtime';
+import { isAccepted, markAccepted } from './accepted-rules.ts';
 import { compileDataSchema } from './data-schema.ts';
 import { PolicyError } from './errors.ts';
 import { indexKeyOf, type RuleIndexKey } from './index-keys.ts';
@@ -33,7 +34,7 @@ import { compileTagPattern } from './tag-patterns.ts';
 import type { Call, EventResource, Subject } from './types.ts';
 
 /** Compiled subject of a rule. */
-interface CompiledSubject {
+export interface CompiledSubject {
   readonly kind: Subject['kind'];
   /**
    * Whether the rule covers every subject of its kind. Conditions on facts (grains, pillar,
@@ -62,11 +63,16 @@ const factSelectors = [
   ['target', 'compound'],
 ] as const;
 
+/** Whether the subject of a rule selects minions by facts. */
+export function restsOnFacts({ subject }: PolicyRule): boolean {
+  return factSelectors.some(([key]) => subject[key] !== undefined);
+}
+
 /**
  * Compiles the subject of a rule.
  * @throws PolicyError
  */
-function compileSubject(
+export function compileSubject(
   { name: rule, effect, subject }: Pick<PolicyRule, 'name' | 'effect' | 'subject'>,
   syntax: PolicySyntax,
 ): CompiledSubject {
@@ -281,7 +287,7 @@ export interface Request {
 }
 
 /** Compiled resource of a rule. */
-interface CompiledResource {
+export interface CompiledResource {
   /** Keys for the rule index, one for each pattern. */
   readonly keys: readonly RuleIndexKey[];
   readonly meansText: (text: string, subject: Subject) => boolean;
@@ -374,16 +380,27 @@ export function compileRule(
     order,
     subject: compileSubject(rule, world),
     resource: compileResource(rule, world),
-    expiresAt: rule.expires === undefined ? Infinity : parseTime(rule.expires, rule.name),
-    meter: rule.rate === undefined ? undefined : ruleMeter(rule.rate, rule.name),
+    expiresAt: expiryOf(rule),
+    meter: meterOf(rule),
     showsPillar: showsPillar(rule),
-    reason: `${describeSubject(rule.subject)} ${verbs[rule.effect]} ${describeResource(rule)}`,
+    reason: reasonOf(rule),
   };
 }
 
+/** Returns the expiry of a rule in milliseconds since 1970, or `Infinity`. */
+export function expiryOf({ expires, name }: PolicyRule): number {
+  return expires === undefined ? Infinity : parseTime(expires, name);
+}
+
 /** Returns the rate limit of a rule. */
-function ruleMeter(rate: string, name: string): TokenBuckets {
+export function meterOf({ rate, name }: PolicyRule): TokenBuckets | undefined {
+  if (rate === undefined) return undefined;
   return new TokenBuckets(policyLimits.ruleRate, undefined, parseRate(rate, name));
+}
+
+/** Returns the explanation of a decision by a rule, in one sentence. */
+export function reasonOf(rule: PolicyRule): string {
+  return `${describeSubject(rule.subject)} ${verbs[rule.effect]} ${describeResource(rule)}`;
 }
 
 /**
@@ -441,14 +458,17 @@ export function rulePatternProblems(
   rule: PolicyRule,
   world: PolicyEnvironment,
 ): readonly PolicyError[] {
+  if (isAccepted(rule, world)) return [];
   const { name, rate, expires } = rule;
-  const problems = [
+  const ofPatterns = [
     ...problemOf(() => compileSubject(rule, world)),
     ...problemOf(() => compileResource(rule, world)),
     ...(rate === undefined ? [] : problemOf(() => parseRate(rate, name))),
     ...(expires === undefined ? [] : problemOf(() => parseTime(expires, name))),
   ];
-  return problems.length > 0 ? problems : problemOf(() => refuseContradictions(rule));
+  const problems = ofPatterns.length > 0 ? ofPatterns : problemOf(() => refuseContradictions(rule));
+  if (problems.length === 0) markAccepted(rule, world);
+  return problems;
 }
 
 function problemOf(look: () => unknown): readonly PolicyError[] {
@@ -492,7 +512,7 @@ export function textsOf(rule: PolicyRule): TextPatterns {
   }
 }
 
-function compileResource(rule: PolicyRule, world: PolicyEnvironment): CompiledResource {
+export function compileResource(rule: PolicyRule, world: PolicyEnvironment): CompiledResource {
   const place = (field: string): RuleField => ({ rule: rule.name, field: `resource.${field}` });
   switch (rule.action) {
     case 'signal':

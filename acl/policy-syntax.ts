@@ -37,6 +37,11 @@ export const grainsGiveNoRight =
 
 /** Compilers of patterns. Each throws a SyntaxError with the reason. */
 export interface PolicySyntax {
+  /**
+   * Text that identifies the accepted patterns and targets. Two syntaxes with the same text accept
+   * the same ones, so that a rule is examined once for both. Default: each rule is examined.
+   */
+  readonly dialect?: string;
   readonly glob: (pattern: string) => TextTest;
   /** Compiles a regular expression for whole texts, with a linear-time engine. */
   readonly regex: (pattern: string) => TextTest;

@@ -1,4 +1,6 @@
+import { isAccepted, markAccepted } from './accepted-rules.ts';
 import { type CompiledRule, compileRule } from './compile-rule.ts';
+import { DeferredRule } from './deferred-rule.ts';
 import type { PolicyEnvironment } from './policy-syntax.ts';
 import type { PolicyRule } from './rule.ts';
 import { RulesBySubject } from './rules-by-subject.ts';
@@ -16,7 +18,12 @@ export interface Policy {
  * @throws PolicyError if a rule is invalid
  */
 export function createPolicy(rules: readonly PolicyRule[], world: PolicyEnvironment): Policy {
-  const compiled = rules.map((rule, order) => compileRule(rule, order, world));
+  const compiled = rules.map((rule, order): CompiledRule => {
+    if (isAccepted(rule, world)) return new DeferredRule(rule, order, world);
+    const whole = compileRule(rule, order, world);
+    markAccepted(rule, world);
+    return whole;
+  });
   return { rules: compiled, ofSubjects: new RulesBySubject(compiled), now: world.now };
 }
 

@@ -26,9 +26,8 @@ export async function loadCandidatePolicy(
   const mainFile = mainFileOf(directory);
   const { settings } = await readConfigFiles(mainFile);
   const candidate = parseConfigFile(await read(file), file);
-  forgetRules(settings);
-  overrideSettings(settings, candidate);
-  const { config, problems } = completeSettings(settings, mainFile);
+  const whole = overrideSettings(withoutRules(settings), candidate);
+  const { config, problems } = completeSettings(whole, mainFile);
   const mistake = ConfigError.of(problems);
   if (mistake !== undefined) throw mistake;
   return { config, rules: rulesOf(config) };
@@ -43,10 +42,13 @@ async function read(file: string): Promise<string> {
   }
 }
 
-function forgetRules(settings: Settings): void {
-  const own = settings.get('saltbridge')?.value;
-  const acl = isSettings(own) ? own.get('acl')?.value : undefined;
-  if (!isSettings(acl)) return;
-  acl.delete('rules');
-  acl.delete('signals');
+function withoutRules(settings: Settings): Settings {
+  const own = settings.get('saltbridge');
+  const acl = isSettings(own?.value) ? own.value.get('acl') : undefined;
+  if (!isSettings(own?.value) || !isSettings(acl?.value)) return settings;
+  const rest = new Map(acl.value);
+  rest.delete('rules');
+  rest.delete('signals');
+  const value = new Map(own.value).set('acl', { ...acl, value: rest });
+  return new Map(settings).set('saltbridge', { ...own, value });
 }

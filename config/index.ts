@@ -69,7 +69,7 @@ export { optionsHeading, optionsPage } from './options-page.ts';
 export { configJsonSchema } from './options-schema.ts';
 export { type OverlaidConfig, overlayConfig } from './overlay.ts';
 export { type PlainOptions, resolvePlainOptions } from './plain-options.ts';
-export { rulesOf } from './policy-rules.ts';
+export { dialectOf, rulesOf } from './policy-rules.ts';
 export { formWorld, policySyntax, type SignalRule } from './policy-schema.ts';
 export type {
   CallValue,
@@ -82,6 +82,7 @@ export type {
 export { neededValues, pathOf, schemaGuarantees } from './reaction-guarantees.ts';
 export { globsOf, isMapped, reaction, serviceOf } from './reaction-values.ts';
 export { type ReactorEntry, readReactorEntries } from './reactor-entries.ts';
+export { type ReadOptions, readOptions } from './read-config.ts';
 export { expandGlob, yamlLines } from './read-files.ts';
 export type { RelayOptions } from './relay-options.ts';
 export { resolveMasterConfig } from './resolve.ts';

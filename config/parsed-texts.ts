@@ -1,7 +1,8 @@
 /**
- * Contents of large configuration files by the digest of their text. A site reads the files of a
- * release several times, and all sites of a process read the same files. Each reader gets a copy,
- * so that masters share nothing that can change.
+ * Contents of large configuration files by the digest of their text. A master reads its files
+ * several times, and the sites of a process read the same files of a release. Readers of the same
+ * text under the same name share its content, which nothing can change. State that is derived from
+ * a part of the content can therefore be stored in a `WeakMap` by this part.
  */
 
 import { createHash } from 'node:crypto';
@@ -13,6 +14,7 @@ import { isSettings, type Setting, type Settings } from './settings.ts';
 const smallestKept = 16_384;
 
 interface ParsedText {
+  readonly file: string;
   readonly settings: Settings;
   readonly characters: number;
 }
@@ -34,10 +36,32 @@ export function parsedOnce(
   if (text.length < smallestKept) return parse(text, file);
   const digest = createHash('sha256').update(text).digest('base64');
   const known = kept.get(digest);
-  if (known !== undefined) return copyOf(known.settings, file);
-  const settings = parse(text, file);
-  kept.set(digest, { settings: copyOf(settings, file), characters: text.length });
+  if (known?.file === file) return known.settings;
+  const settings = known === undefined ? parse(text, file) : copyOf(known.settings, file);
+  protect(settings);
+  kept.set(digest, { file, settings, characters: text.length });
   return settings;
+}
+
+const unchanging = {
+  value: () => {
+    throw new TypeError('masters share the content of this file; copy it before you change it');
+  },
+};
+
+/** Makes a value and everything in it read-only, except for dates and bytes. */
+function protect(value: unknown): void {
+  if (value instanceof Map) {
+    // Object.freeze does not protect the entries of a map. The properties are not enumerable, so
+    // the map stays equal to another with the same entries.
+    Object.defineProperties(value, { set: unchanging, delete: unchanging, clear: unchanging });
+    for (const inner of value.values()) protect(inner);
+    return;
+  }
+  if (typeof value !== 'object' || value === null) return;
+  if (value instanceof Date || ArrayBuffer.isView(value)) return;
+  for (const inner of Object.values(value)) protect(inner);
+  Object.freeze(value);
 }
 
 function copyOf(settings: Settings, file: string): Settings {

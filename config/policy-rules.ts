@@ -61,13 +61,21 @@ function signalRule({ tag, minions, name, schema, bytes, rate, expires }: Signal
   });
 }
 
+/**
+ * Returns the dialect of policies with these nodegroups. Besides the nodegroups, the syntax of
+ * patterns and targets does not depend on the configuration.
+ */
+export function dialectOf(nodegroups: MasterConfig['nodegroups']): string {
+  return JSON.stringify(nodegroups);
+}
+
 /** Returns the mistakes in the rules of a configuration. */
 export function policyProblems(config: MasterConfig, acl: Settings): readonly ConfigError[] {
   const target: PolicySyntax['target'] = (tgt, tgtType) => {
     compileRightTarget({ tgt, tgtType }, config.nodegroups);
     return noMinions;
   };
-  const world = { ...formWorld, target };
+  const world = { ...formWorld, target, dialect: dialectOf(config.nodegroups) };
   const rules = acl.get('rules')?.value;
   const signals = itemsOf(acl.get('signals') ?? nowhere);
   const { length } = config.acl.rules;

@@ -31,9 +31,9 @@ export const policyRules: TUnsafe<readonly PolicyRule[]> = custom<readonly Polic
   {
     expected: 'a map of rules by name, each with subject, action and resource',
     accept: (value) => {
-      const rules = givenRules(value)?.map(({ name, rule, origin }) =>
-        readRule(name, rule, origin),
-      );
+      const rules = isSettings(value)
+        ? Array.from(value, ([name, setting]) => ruleOf(name, setting))
+        : givenRules(value)?.map(({ name, rule }) => readRule(name, rule));
       const read = rules?.filter((rule) => rule !== undefined);
       return read?.length === rules?.length ? read : undefined;
     },
@@ -53,7 +53,6 @@ interface GivenRule {
   readonly rule: unknown;
   /** Setting in a file. Absent if a program passed the rule. */
   readonly setting?: Setting | undefined;
-  readonly origin?: RuleOrigin | undefined;
 }
 
 /**
@@ -62,10 +61,11 @@ interface GivenRule {
  */
 function givenRules(value: unknown): readonly GivenRule[] | undefined {
   if (isSettings(value)) {
-    return Array.from(value, ([name, setting]) => {
-      const { file, line } = setting.origin;
-      return { name, rule: toPlain(setting.value), setting, origin: { file, line } };
-    });
+    return Array.from(value, ([name, setting]) => ({
+      name,
+      rule: toPlain(setting.value),
+      setting,
+    }));
   }
   if (!Array.isArray(value)) return undefined;
   return value.map((given: unknown) => {
@@ -74,6 +74,28 @@ function givenRules(value: unknown): readonly GivenRule[] | undefined {
     const { name, ...rule } = given;
     return { name: String(name), rule };
   });
+}
+
+/**
+ * Rules by their settings. Masters that share the settings share the rules too, and what other
+ * modules derive from a rule.
+ */
+const knownRules = new WeakMap<Setting, PolicyRule>();
+
+function ruleOf(name: string, setting: Setting): PolicyRule | undefined {
+  const known = knownRules.get(setting);
+  if (known?.name === name) return known;
+  const { file, line } = setting.origin;
+  const rule = readRule(name, toPlain(setting.value), { file, line });
+  if (rule !== undefined) knownRules.set(setting, freezeDeeply(rule));
+  return rule;
+}
+
+function freezeDeeply<T extends object>(value: T): T {
+  for (const inner of Object.values(value)) {
+    if (typeof inner === 'object' && inner !== null) freezeDeeply(inner);
+  }
+  return Object.freeze(value);
 }
 
 function readRule(name: string, rule: unknown, origin?: RuleOrigin): PolicyRule | undefined {

@@ -1,5 +1,6 @@
 /** Reads a configuration from files and collects all mistakes in them. */
 
+import path from 'node:path';
 import type { ConfigWarning } from './config-error.ts';
 import { type ConfigError, typeError, unknownOption } from './config-error.ts';
 import { type MasterConfig, namesIn } from './options.ts';
@@ -29,9 +30,31 @@ export interface ReadConfig {
 export async function readConfigDirectory(directory: string): Promise<ReadConfig> {
   const mainFile = mainFileOf(directory);
   const ofFiles: ConfigError[] = [];
-  const read = await readConfigFiles(mainFile, (it) => ofFiles.push(it));
+  const read = await readConfigFiles(mainFile, { onProblem: (it) => ofFiles.push(it) });
   const { config, problems } = completeSettings(read.settings, mainFile);
   return { ...read, config, problems: [...ofFiles, ...problems] };
+}
+
+/** Options of a configuration directory that are not validated. */
+export interface ReadOptions {
+  /** Top-level options of the files, as written. */
+  readonly settings: Settings;
+  /** Mistakes in the form of the files. */
+  readonly problems: readonly ConfigError[];
+}
+
+/**
+ * Reads the options in a configuration directory without validating them.
+ * @param name - name of the directory in the locations of its options. Directories of the same
+ * content and name share their options
+ */
+export async function readOptions(directory: string, name: string): Promise<ReadOptions> {
+  const problems: ConfigError[] = [];
+  const { settings } = await readConfigFiles(mainFileOf(directory), {
+    onProblem: (it) => problems.push(it),
+    nameOf: (file) => path.join(name, path.relative(path.resolve(directory), file)),
+  });
+  return { settings, problems };
 }
 
 /** Returns a complete configuration from the options in files, with all mistakes. */

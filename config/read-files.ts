@@ -37,40 +37,60 @@ export interface FileSettings {
   readonly warnings: readonly ConfigWarning[];
 }
 
+/** Options of {@link readConfigFiles}. */
+export interface ConfigReading {
+  /**
+   * Called for each invalid file, which is then skipped. Default: the first problem is thrown.
+   */
+  readonly onProblem?: (problem: ConfigError) => void;
+  /** Returns the name of a file in the locations of its values. Default: its path. */
+  readonly nameOf?: (file: string) => string;
+}
+
 /**
  * Reads a main file, then the files in its `default_include`, then the files in its `include`.
  * Later values take precedence [salt.config.master_config].
- * @param onProblem - called for each invalid file, which is then skipped. Default: the first
- * problem is thrown
  * @throws ConfigError ERR_CONFIG_READ, ERR_CONFIG_SYNTAX, ERR_OPTION_TYPE
  */
 export async function readConfigFiles(
   mainFile: string,
-  onProblem?: (problem: ConfigError) => void,
+  reading: ConfigReading = {},
 ): Promise<FileSettings> {
-  const reader = new FileReader(onProblem);
+  const reader = new FileReader(reading);
   const settings = await reader.attempt(() => reader.readMain(mainFile));
   const standard = settings.get('default_include');
   const included = settings.get('include');
   const standardFiles = await reader.attempt(() => {
     const patterns = standard === undefined ? [defaultInclude] : patternsOf(standard);
-    const origin = standard?.origin ?? { file: mainFile, line: 0, key: 'default_include' };
-    return reader.include(patterns, origin, []);
+    const place = { file: reader.nameOf(mainFile), line: 0, key: 'default_include' };
+    return reader.include(patterns, { file: mainFile, origin: standard?.origin ?? place }, []);
   });
-  overrideSettings(settings, standardFiles);
-  if (included !== undefined) {
-    overrideSettings(settings, await reader.attempt(() => reader.includeOf(included, [])));
-  }
-  return { settings, files: reader.files, warnings: reader.warnings };
+  const standardSettings = overrideSettings(settings, standardFiles);
+  const whole =
+    included === undefined
+      ? standardSettings
+      : overrideSettings(
+          standardSettings,
+          await reader.attempt(() => reader.includeOf(included, mainFile, [])),
+        );
+  return { settings: whole, files: reader.files, warnings: reader.warnings };
+}
+
+/** File that includes others, and the location of its option. */
+interface IncludingFile {
+  readonly file: string;
+  readonly origin: OptionOrigin;
 }
 
 class FileReader {
+  readonly nameOf: (file: string) => string;
   readonly files: string[] = [];
   readonly warnings: ConfigWarning[] = [];
   readonly #onProblem: ((problem: ConfigError) => void) | undefined;
 
-  constructor(onProblem: ((problem: ConfigError) => void) | undefined) {
+  constructor({ onProblem, nameOf = (file) => file }: ConfigReading) {
     this.#onProblem = onProblem;
+    this.nameOf = nameOf;
   }
 
   /**
@@ -92,36 +112,36 @@ class FileReader {
       return await this.#read(file);
     } catch (error) {
       if (!(error instanceof ConfigError) || !isMissing(error.cause)) throw error;
-      const origin = { file, line: 0, key: '' };
-      const message = `${file} does not exist; defaults apply`;
+      const origin = { file: this.nameOf(file), line: 0, key: '' };
+      const message = `${origin.file} does not exist; defaults apply`;
       this.warnings.push({ kind: 'missing-file', ...origin, message });
       return new Map();
     }
   }
 
   /** Reads the files that an `include:` names. Adds a warning for each pattern without matches. */
-  async includeOf(setting: Setting, trail: readonly string[]): Promise<Settings> {
+  async includeOf(setting: Setting, file: string, trail: readonly string[]): Promise<Settings> {
     const { origin } = setting;
     const patterns = patternsOf(setting);
     for (const pattern of patterns) {
-      if ((await expandGlob(absolute(pattern, origin.file))).length > 0) continue;
+      if ((await expandGlob(absolute(pattern, file))).length > 0) continue;
       const message = `${origin.file}:${origin.line}: include: ${pattern} matches no file`;
       this.warnings.push({ kind: 'nothing-included', ...origin, message });
     }
-    return await this.include(patterns, origin, trail);
+    return await this.include(patterns, { file, origin }, trail);
   }
 
   async include(
     patterns: readonly string[],
-    origin: OptionOrigin,
+    including: IncludingFile,
     trail: readonly string[],
   ): Promise<Settings> {
-    const merged: Settings = new Map();
+    let merged: Settings = new Map();
     for (const pattern of patterns) {
-      for (const file of await expandGlob(absolute(pattern, origin.file))) {
+      for (const file of await expandGlob(absolute(pattern, including.file))) {
         const read = (): Promise<Settings> =>
-          this.#readIncluded(file, origin, [...trail, origin.file]);
-        mergeSettings(merged, await this.attempt(read));
+          this.#readIncluded(file, including.origin, [...trail, including.file]);
+        merged = mergeSettings(merged, await this.attempt(read));
       }
     }
     return merged;
@@ -133,15 +153,13 @@ class FileReader {
     trail: readonly string[],
   ): Promise<Settings> {
     if (trail.includes(file)) {
-      const problem = `${file} includes itself, directly or through other files; remove one of these includes`;
+      const problem = `${this.nameOf(file)} includes itself, directly or through other files; remove one of these includes`;
       throw new ConfigError('ERR_CONFIG_READ', origin, problem);
     }
     const settings = await this.#read(file);
     const inner = settings.get('include');
-    if (inner !== undefined) {
-      overrideSettings(settings, await this.attempt(() => this.includeOf(inner, trail)));
-    }
-    return settings;
+    if (inner === undefined) return settings;
+    return overrideSettings(settings, await this.attempt(() => this.includeOf(inner, file, trail)));
   }
 
   async #read(file: string): Promise<Settings> {
@@ -149,11 +167,11 @@ class FileReader {
     try {
       text = await readFile(file, 'utf8');
     } catch (cause) {
-      const origin = { file, line: 0, key: '' };
+      const origin = { file: this.nameOf(file), line: 0, key: '' };
       throw new ConfigError('ERR_CONFIG_READ', origin, 'the file cannot be read', { cause });
     }
     this.files.push(file);
-    return parsedOnce(text, file, parseConfigFile);
+    return parsedOnce(text, this.nameOf(file), parseConfigFile);
   }
 }
 
@@ -224,7 +242,7 @@ function toSettings(
   path: ValuePath,
   originAt: OriginAt,
 ): Settings {
-  const settings: Settings = new Map();
+  const settings = new Map<string, Setting>();
   for (const [key, value] of map) {
     const name = String(key);
     settings.set(name, toSetting(value, [...path, name], originAt));

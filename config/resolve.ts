@@ -188,7 +188,7 @@ function readTable<Table extends OptionTable>(
   mistakes: ConfigError[],
 ): ReadOptions<ValuesOf<Table>> {
   const values: Record<string, unknown> = {};
-  const usable: Settings = new Map(given);
+  const usable = new Map(given);
   for (const [member, { name, schema, default: defaultValue }] of Object.entries(table)) {
     values[member] = defaultValue;
     const found: ConfigError[] = [];
@@ -333,7 +333,7 @@ function toSettings(
   table: OptionTable,
   { above, onUnknown }: SectionOfProgram,
 ): Settings {
-  const settings: Settings = new Map();
+  const settings = new Map<string, Setting>();
   for (const [name, value] of options) {
     const origin = originOf(`${above}${name}`);
     const row = Object.hasOwn(table, name) ? table[name] : undefined;

@@ -14,9 +14,9 @@ export interface Setting {
 
 /**
  * Options of a file or of a map in it, by key. It is a `Map`, so that no key can reach an object's
- * prototype.
+ * prototype. Masters in one process may share it, so nothing may change it after it was parsed.
  */
-export type Settings = Map<string, Setting>;
+export type Settings = ReadonlyMap<string, Setting>;
 
 /** Options as written, by their names in files. */
 export interface GivenOptions {
@@ -46,18 +46,20 @@ export function isSettings(value: unknown): value is Settings {
  * Merges the files of one `include`. Maps are merged, and lists are appended without duplicates.
  * Other values are replaced [salt.utils.dictupdate.update with merge_lists].
  */
-export function mergeSettings(into: Settings, from: Settings): void {
-  for (const [key, setting] of from) {
-    const before = into.get(key);
+export function mergeSettings(first: Settings, later: Settings): Settings {
+  const merged = new Map(first);
+  for (const [key, setting] of later) {
+    const before = first.get(key);
     const present = before?.value;
-    if (isSettings(present) && isSettings(setting.value)) {
-      mergeSettings(present, setting.value);
+    if (before !== undefined && isSettings(present) && isSettings(setting.value)) {
+      merged.set(key, { ...before, value: mergeSettings(present, setting.value) });
     } else if (before !== undefined && Array.isArray(present) && Array.isArray(setting.value)) {
-      into.set(key, appendNew(before, setting));
+      merged.set(key, appendNew(before, setting));
     } else {
-      into.set(key, setting);
+      merged.set(key, setting);
     }
   }
+  return merged;
 }
 
 /**
@@ -65,15 +67,13 @@ export function mergeSettings(into: Settings, from: Settings): void {
  * [salt.config.master_config], an included option replaces the whole option. Only the section
  * `saltbridge` is merged, because it contains many options.
  */
-export function overrideSettings(into: Settings, from: Settings): void {
-  for (const [key, setting] of from) {
-    const present = into.get(key)?.value;
-    if (key === 'saltbridge' && isSettings(present) && isSettings(setting.value)) {
-      mergeSettings(present, setting.value);
-    } else {
-      into.set(key, setting);
-    }
+export function overrideSettings(including: Settings, included: Settings): Settings {
+  const whole = new Map([...including, ...included]);
+  const [before, setting] = [including.get('saltbridge'), included.get('saltbridge')];
+  if (before !== undefined && isSettings(before.value) && isSettings(setting?.value)) {
+    whole.set('saltbridge', { ...before, value: mergeSettings(before.value, setting.value) });
   }
+  return whole;
 }
 
 /** Appends those items of a list that another list does not contain. */

@@ -128,10 +128,7 @@ function apply({ dict, entries, isDeep }: DictChange, origins: Origins): void {
   setEntries(target, entries, { origins, isDeep });
 }
 
-/**
- * Sets entries of a dict. If `isDeep` is set and both the old and the new value of a key are dicts,
- * the old dict is changed and not replaced.
- */
+/** Sets entries of a dict. If `isDeep`, dicts in it that have another version are changed too. */
 function setEntries(
   dict: Dict,
   entries: PlainDict,

@@ -111,7 +111,7 @@ export function mapPaths(
   settings: Settings,
   replace: (place: string, option: PathOption) => string,
 ): Settings {
-  const mapped: Settings = new Map(settings);
+  const mapped = new Map(settings);
   for (const option of pathOptions) {
     const setting = settings.get(option);
     if (setting === undefined) continue;

@@ -4,10 +4,11 @@ import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import {
   ConfigError,
-  checkMasterConfig,
   type MasterConfig,
   type OverlaidConfig,
   overlayConfig,
+  type ReadOptions,
+  readOptions,
 } from '#config';
 import { errorMessage, ifPresent, readTextIfPresent } from '#runtime';
 import { EdgeError } from '../errors.ts';
@@ -34,15 +35,23 @@ export async function withBundle(
   const ofOrders = await mistakesOfOrders(bundle);
   const directory = path.join(bundle, 'etc');
   if (!(await isDirectory(directory))) return { config, problems: ofOrders };
-  const given = await checkMasterConfig(directory);
+  const given = await optionsOf(bundle);
   const mapped = mapPaths(permittedOptions(given.settings), (place, option) =>
     option === 'catalog' && !path.isAbsolute(place)
       ? path.join(directory, place)
       : path.join(bundle, 'tree', place),
   );
-  const { config: whole, problems } = overlayConfig(config, mapped, given.config.confFile);
+  const { config: whole, problems } = overlayConfig(config, mapped, path.join(directory, 'master'));
   const ofFiles = given.problems.filter(({ code }) => code.startsWith('ERR_CONFIG'));
   return { config: whole, problems: [...ofFiles, ...problems, ...ofOrders] };
+}
+
+/**
+ * Returns the options of a bundle. Their locations do not contain the directory of the site, so
+ * that the sites of a process share the options of a release.
+ */
+function optionsOf(bundle: string): Promise<ReadOptions> {
+  return readOptions(path.join(bundle, 'etc'), 'bundle:etc');
 }
 
 async function mistakesOfOrders(bundle: string): Promise<readonly ConfigError[]> {
@@ -73,7 +82,7 @@ export async function revertBundle(stateDir: string, error: unknown): Promise<bo
 
 /** Returns the paths and digests of the catalog files of a bundle, as one text for comparison. */
 export async function catalogDigest(bundle: string, { files }: Manifest): Promise<string> {
-  const { settings } = await checkMasterConfig(path.join(bundle, 'etc'));
+  const { settings } = await optionsOf(bundle);
   const places: string[] = [];
   mapPaths(settings, (place, option) => {
     if (option === 'catalog') {

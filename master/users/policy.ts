@@ -1,5 +1,5 @@
 import { createPolicy, type Policy, type PolicyEnvironment } from '#acl';
-import { type LiveConfig, type MasterConfig, policySyntax, rulesOf } from '#config';
+import { dialectOf, type LiveConfig, type MasterConfig, policySyntax, rulesOf } from '#config';
 import { type MinionFacts, type Nodegroups, pythonStr, traverseFacts } from '#minion-protocol';
 import { createBoundedMap } from '#runtime';
 import { Float } from '#template/python/values.ts';
@@ -88,6 +88,7 @@ export class LivePolicy {
     const { targets, factsOf, now } = this.#options;
     return {
       ...policySyntax,
+      dialect: dialectOf(nodegroups),
       target: (tgt, tgtType) => targets.compileRight({ tgt, tgtType }, nodegroups),
       pillarOf: (id, path) => pillarText(factsOf(id), path),
       projectOf: (id) => this.#projectOf(id),

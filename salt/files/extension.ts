@@ -17,11 +17,7 @@ import { fileserverRunner } from './fileserver-runner.ts';
 import { PushedFiles } from './pushed-files.ts';
 import { saltutilRunner } from './saltutil-runner.ts';
 
-/**
- * Opens the file server and the storage of pushed files.
- * @param options - sources of the files. Default: the backends in `fileserver_backend` of the
- * configuration
- */
+/** @param options - default: the backends in `fileserver_backend` of the configuration */
 export async function openFiles(
   host: ExtensionHost,
   options: FileServerOptions | undefined,

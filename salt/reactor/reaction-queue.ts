@@ -115,7 +115,8 @@ function packCall(planned: PlannedCall): WireMap {
   return { ...common, target: { tgt: typeof tgt === 'string' ? tgt : [...tgt], tgtType } };
 }
 
-/** Returns the key of the row of an unfinished run. */
+/** Key prefix of unfinished runs. */
+
 const openKey = (jid: string): Key => [...openRunsPrefix, jid];
 const endedKey = (jid: string): Key => ['reactions', 'ended', jid];
 
@@ -129,8 +130,8 @@ export interface QueueConditions {
     | { readonly minion: string; readonly request: string; readonly place: string }
     | undefined;
   /**
-   * Time window in which only one run with the same values is stored: the values, and the length of
-   * the window. `undefined`: no such limit.
+   * Values and length of a time window. Within this time, only one run with the same values is
+   * stored. `undefined`: no such limit.
    */
   readonly window: { readonly values: readonly unknown[]; readonly lengthMs: number } | undefined;
 }

@@ -157,7 +157,7 @@ export interface PillarRules extends MergeOptions {
   readonly limits: Partial<TemplateLimits>;
 }
 
-/** Grains of one pillar that SLS files print as placeholders (marks). */
+/** Late grains of one pillar. */
 export interface LateSetting {
   readonly rules: LateRules;
   /** Receives the paths of the marks in the compiled pillar. */
@@ -186,10 +186,7 @@ export interface PillarSetting extends PillarRules {
    * values.
    */
   readonly foreign?: UntrustedInput | undefined;
-  /**
-   * Grains that SLS files print as placeholders (marks). Top files read the values of these grains.
-   * Default: none.
-   */
+  /** Grains that SLS print as marks. The top files read them. Default: none. */
   readonly late?: LateSetting | undefined;
   /** Files of `file_roots` that functions may read. `undefined` if the master serves none. */
   readonly files: PillarSources | undefined;

@@ -21,8 +21,7 @@ export interface FilterContext {
 }
 
 /**
- * Definition of a filter, test or function. It either has named parameters (`run`) or accepts any
- * arguments (`runAll`).
+ * Definition of a filter, test or function: its named parameters, or that it accepts any arguments.
  */
 export type FilterDefinition = Parameters &
   (

@@ -116,10 +116,7 @@ export function toPlain(
   });
 }
 
-/**
- * Converts a list, tuple, set or dict to plain data.
- * @throws PythonException TypeError for other values
- */
+/** @throws PythonException TypeError for values that are not data */
 function containerOf(
   value: Exclude<Value & object, Float | Markup | Bytes | Undefined>,
   convert: (item: Value) => PlainData,

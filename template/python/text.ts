@@ -1,7 +1,4 @@
-/**
- * This module implements text functions of Python: characters are code points, and whitespace is
- * defined by Unicode.
- */
+/** Text functions of Python: characters are code points, and whitespace is defined by Unicode. */
 
 const surrogate = /[\ud800-\udfff]/;
 /** Content of a character class for the characters of `str.isspace`. */

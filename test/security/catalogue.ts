@@ -2526,6 +2526,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-483',
     threat: 'a stranger or a site exhausts the centre over the link',
     tests: [
+      'edge/centre-facts.test.ts: the facts of a site have a maximum size',
       siteLink('large, malformed and early messages end a handshake'),
       siteLink('an address with too many refused handshakes is rejected unread, and may not join'),
       siteLink('an address may have 128 handshakes at a time, and one more when one ends'),
@@ -2735,6 +2736,15 @@ export const catalogue: readonly Threat[] = [
       siteLink(
         'a centre that ended during a revocation releases the minions of the site when it starts',
       ),
+    ],
+  },
+  {
+    id: 'H-505',
+    threat: 'masters of one process share options of a release, and one affects the others',
+    tests: [
+      'master/config/parsed-texts.test.ts: readers of a text under the same name share it, and cannot change it',
+      'acl/deferred-rules.test.ts: a rule that one dialect accepts is examined again in another',
+      'acl/deferred-rules.test.ts: policies that share a rule use the facts and counts of their own masters',
     ],
   },
 ];

@@ -96,7 +96,7 @@ test('a mistake in a bundle is a problem of the configuration of the site', asyn
   const { problems } = await checkServerConfig(configuration);
   t.deepEqual(
     problems.map(({ file, key }) => [path.basename(path.dirname(file)), key]),
-    [['etc', 'nodegroups']],
+    [['bundle:etc', 'nodegroups']],
   );
 });
 

@@ -1,0 +1,71 @@
+/** Rules that are compiled when a decision needs them for the first time. */
+
+import type { TokenBuckets } from '#runtime';
+import {
+  type CompiledResource,
+  type CompiledRule,
+  type CompiledSubject,
+  compileResource,
+  compileSubject,
+  expiryOf,
+  meterOf,
+  reasonOf,
+  restsOnFacts,
+  showsPillar,
+} from './compile-rule.ts';
+import type { PolicyEnvironment } from './policy-syntax.ts';
+import type { PolicyRule } from './rule.ts';
+
+/**
+ * Subjects of rules by their rules. Masters that share a rule share its subject, unless it depends
+ * on facts of their minions.
+ */
+const sharedSubjects = new WeakMap<PolicyRule, CompiledSubject>();
+
+/**
+ * Rule that was accepted in the dialect of its environment, so that its compilation cannot fail.
+ * Most rules of a large policy concern few subjects, and their compiled form is many times larger
+ * than the rule.
+ */
+export class DeferredRule implements CompiledRule {
+  readonly rule: PolicyRule;
+  readonly order: number;
+  readonly subject: CompiledSubject;
+  readonly expiresAt: number;
+  readonly meter: TokenBuckets | undefined;
+  readonly #world: PolicyEnvironment;
+  #resource: CompiledResource | undefined;
+  #reason: string | undefined;
+
+  constructor(rule: PolicyRule, order: number, world: PolicyEnvironment) {
+    this.rule = rule;
+    this.order = order;
+    this.#world = world;
+    this.subject = subjectOf(rule, world);
+    this.expiresAt = expiryOf(rule);
+    this.meter = meterOf(rule);
+  }
+
+  get resource(): CompiledResource {
+    this.#resource ??= compileResource(this.rule, this.#world);
+    return this.#resource;
+  }
+
+  get showsPillar(): boolean {
+    return showsPillar(this.rule);
+  }
+
+  get reason(): string {
+    this.#reason ??= reasonOf(this.rule);
+    return this.#reason;
+  }
+}
+
+function subjectOf(rule: PolicyRule, world: PolicyEnvironment): CompiledSubject {
+  if (restsOnFacts(rule)) return compileSubject(rule, world);
+  const known = sharedSubjects.get(rule);
+  if (known !== undefined) return known;
+  const compiled = compileSubject(rule, world);
+  sharedSubjects.set(rule, compiled);
+  return compiled;
+}
