@@ -220,7 +220,9 @@ function linesOf(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): st
   }
 }
 
-/** Returns a table with a line for each text, and before it the number of unchanged elements. */
+/**
+ * Returns the number of unchanged elements, followed by a table with one row for each difference.
+ */
 function statusLines(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): string[] {
   const others = rows.filter(({ status }) => status !== 'served');
   const unchanged = rows.length - others.length;

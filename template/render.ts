@@ -128,7 +128,10 @@ function apply({ dict, entries, isDeep }: DictChange, origins: Origins): void {
   setEntries(target, entries, { origins, isDeep });
 }
 
-/** Sets entries of a dict. If `isDeep`, dicts in it that have another version are changed too. */
+/**
+ * Sets entries of a dict. If `isDeep` is set and both the old and the new value of a key are dicts,
+ * the old dict is changed and not replaced.
+ */
 function setEntries(
   dict: Dict,
   entries: PlainDict,

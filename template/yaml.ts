@@ -28,25 +28,44 @@ import { constructScalar, resolveTag } from './python/yaml-scalar.ts';
 /**
  * Creates a lexer of the `yaml` package that ignores indentation inside brackets and quotes, like
  * PyYAML. Salt's filter `yaml` breaks lines after 80 characters, and templates insert its output at
- * any depth. The package has no option for this, so two of its methods are wrapped.
+ * any depth. The package has no option for this, so its methods are wrapped.
  */
 function createLenientLexer(): Lexer {
   const lexer = new Lexer();
   for (const method of ['parseFlowCollection', 'parseQuotedScalar']) ignoreIndent(lexer, method);
+  keepBlankLines(lexer);
   return lexer;
 }
 
+/**
+ * Makes the lexer include the last lines of a block scalar with an indentation indicator (`|2`), if
+ * they consist of blanks. As in libyaml, blanks beyond the indentation are text.
+ */
+function keepBlankLines(lexer: Lexer): void {
+  wrap(lexer, 'parseBlockScalar', (parse) => {
+    if (Reflect.get(lexer, 'blockScalarIndent') !== -1) Reflect.set(lexer, 'blockScalarKeep', true);
+    return parse();
+  });
+}
+
 function ignoreIndent(lexer: Lexer, method: string): void {
-  const parse: unknown = Reflect.get(lexer, method);
-  if (typeof parse !== 'function')
-    throw new TypeError(`internal error: the YAML lexer does not define ${method}`);
-  Reflect.set(lexer, method, function* lenient(): Generator<unknown, unknown> {
+  wrap(lexer, method, function* lenient(parse) {
     const least: unknown = Reflect.get(lexer, 'indentNext');
     Reflect.set(lexer, 'indentNext', 0);
-    const next: unknown = yield* parse.call(lexer);
+    const next = yield* parse();
     Reflect.set(lexer, 'indentNext', least);
     return next;
   });
+}
+
+type Parsing = Generator<unknown, unknown>;
+
+/** Replaces a method of the lexer. The replacement gets the method. */
+function wrap(lexer: Lexer, method: string, replacement: (parse: () => Parsing) => Parsing): void {
+  const parse: unknown = Reflect.get(lexer, method);
+  if (typeof parse !== 'function')
+    throw new TypeError(`internal error: the YAML lexer does not define ${method}`);
+  Reflect.set(lexer, method, () => replacement(() => parse.call(lexer)));
 }
 
 /** Options for parsing YAML. */
@@ -128,7 +147,7 @@ function parse(
     version: '1.1',
   });
   const levels = new Levels(problems, maxDepth);
-  const lexed = tokens(text, lineCounter, levels);
+  const lexed = new Directives(problems).checked(tokens(text, lineCounter, levels));
   try {
     const [document, second] = composer.compose(lexed, true, text.length);
     if (document === undefined)
@@ -151,6 +170,53 @@ function* tokens(text: string, lineCounter: LineCounter, levels: Levels): Genera
     yield* parser.next(lexeme);
   }
   yield* parser.end();
+}
+
+/** Characters that libyaml accepts in the prefix of `%TAG`. */
+const uriText = /^(?:[\w\-;/?:@&=+$,.!~*'()[\]]|%[0-9a-f]{2})*$/i;
+
+/** Rejects directives (`%YAML`, `%TAG`) that libyaml rejects and the `yaml` package ignores. */
+class Directives {
+  readonly #problems: Problems;
+  /** Directives of the next document, without the value of `%YAML` and the prefix of `%TAG`. */
+  readonly #known = new Set<string>();
+
+  constructor(problems: Problems) {
+    this.#problems = problems;
+  }
+
+  /** @throws TemplateError ERR_YAML */
+  *checked(given: Iterable<CST.Token>): Generator<CST.Token> {
+    let end = 0;
+    for (const token of given) {
+      if (token.type === 'directive') this.#check(token.source, token.offset);
+      if (token.type === 'document') this.#known.clear();
+      end = token.offset;
+      yield token;
+    }
+    if (this.#known.size > 0) {
+      this.#problems.fail('ParserError', 'did not find expected <document start>', end);
+    }
+  }
+
+  #check(source: string, offset: number): void {
+    const [directive = '', value = '', prefix = ''] = source.trim().split(/[ \t]+/);
+    const fail = (detail: string): never => this.#problems.fail('ScannerError', detail, offset);
+    if (directive === '%') fail('could not find expected directive name');
+    if (directive !== '%YAML' && directive !== '%TAG') fail('found unknown directive name');
+    if (directive === '%YAML' && /^\d+\.\d+$/.test(value) && !/^0*1\.0*[12]$/.test(value)) {
+      fail('found incompatible YAML document');
+    }
+    if (directive === '%TAG' && value !== '' && !/^!(?:[\w-]*!)?$/.test(value)) {
+      fail("did not find expected '!'");
+    }
+    if (directive === '%TAG' && !uriText.test(prefix)) {
+      fail('did not find expected whitespace or line break');
+    }
+    const name = directive === '%TAG' ? `${directive} ${value}` : directive;
+    if (this.#known.has(name)) fail(`found duplicate ${directive} directive`);
+    this.#known.add(name);
+  }
 }
 
 /**

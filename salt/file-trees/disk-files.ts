@@ -141,8 +141,8 @@ function seconds(nanoseconds: bigint): number {
 }
 
 /**
- * Error codes of file system calls that are treated as "no such file". Paths of the wrong file type
- * are included.
+ * Error codes of file system calls that are treated as "no such file". They include the errors for
+ * paths of the wrong file type.
  */
 const absent: ReadonlySet<string> = new Set([
   'EACCES',

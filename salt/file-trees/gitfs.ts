@@ -212,8 +212,8 @@ class GitfsFiles implements FileServerBackend {
 }
 
 /**
- * Compiles a pattern of environments. As in Salt, it matches as a glob or as a regular expression
- * of the whole name.
+ * Compiles a pattern of environments. As in Salt, a name matches if the pattern matches the whole
+ * name as a glob or as a regular expression.
  */
 function compileEnvPattern(pattern: string): (name: string) => boolean {
   const tests = [(name: string) => name === pattern, compileGlob(pattern)];

@@ -6,11 +6,9 @@ import { packWire, type WireMap } from '#minion-protocol';
 /** Kind of a list that minions request. */
 export type ListKind = keyof FileLists;
 
-/**
- * Limits of the cache for one version of the file lists: the number of packed replies, and the size
- * in bytes of a reply for a path prefix.
- */
+/** Maximum number of packed replies that are cached for one version of the file lists. */
 const maxKept = 256;
+/** Maximum size of a cached reply for a path prefix, in bytes. Larger replies are not cached. */
 const maxKeptBytes = 64 * 1024;
 
 /**

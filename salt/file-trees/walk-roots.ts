@@ -83,7 +83,7 @@ export async function directoryState(
 }
 
 interface Directory {
-  /** Absolute path from the root; may contain links. */
+  /** Absolute path that begins with the path of the root. It may contain links. */
   readonly path: string;
   /** Path below the root; empty for the root itself. */
   readonly relative: string;

@@ -17,7 +17,11 @@ import { fileserverRunner } from './fileserver-runner.ts';
 import { PushedFiles } from './pushed-files.ts';
 import { saltutilRunner } from './saltutil-runner.ts';
 
-/** @param options - default: the backends in `fileserver_backend` of the configuration */
+/**
+ * Opens the file server and the storage of pushed files.
+ * @param options - sources of the files. Default: the backends in `fileserver_backend` of the
+ * configuration
+ */
 export async function openFiles(
   host: ExtensionHost,
   options: FileServerOptions | undefined,

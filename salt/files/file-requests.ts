@@ -125,7 +125,10 @@ async function serveFile(
   return { kind: 'packed', pieces };
 }
 
-/** Returns a level from 1 to 9. For other values, the data is sent uncompressed. */
+/**
+ * Returns the compression level of a request, 1 to 9. Returns `undefined` for other values, so that
+ * the data is sent uncompressed.
+ */
 function gzipLevel(gzip: WireValue | undefined): number | undefined {
   if (typeof gzip !== 'number' || !Number.isInteger(gzip)) return undefined;
   return gzip >= 1 && gzip <= 9 ? gzip : undefined;

@@ -29,7 +29,7 @@ interface Use {
   readonly bytes: number;
 }
 
-/** Minimum size that each folder or file counts towards the quota, in bytes. */
+/** Minimum number of bytes by which each folder or file counts towards the quota. */
 const leastFileBytes = 4096;
 
 /** Part of a file to write. */

@@ -42,10 +42,16 @@ const kinds: readonly string[] = [
   'wrapper',
 ];
 
-/** Directories of the file server that are not named after the kind. */
+/**
+ * Directories on the file server by kind of modules. Kinds that are not listed have a directory of
+ * the same name.
+ */
 const directories: ReadonlyMap<string, string> = new Map([['proxymodules', 'proxy']]);
 
-/** Names of functions that are not `sync_` followed by the kind. */
+/**
+ * Names of functions by kind of modules. For kinds that are not listed, the name is `sync_`
+ * followed by the kind.
+ */
 const functionNames: ReadonlyMap<string, string> = new Map([
   ['tokens', 'sync_eauth_tokens'],
   ['fileserver', 'sync_fileserver'],

@@ -56,7 +56,7 @@ function toWireResults(results: readonly (readonly [string, StateResult])[]): Wi
   return map;
 }
 
-/** Declarations of an SLS by id, or a list of errors, under the master's id. */
+/** Map from the master's id to the declarations of the SLS files by id, or to a list of errors. */
 export type ShownHigh = WireMap;
 
 export function showHigh({ high, errors }: Compilation): WireValue {

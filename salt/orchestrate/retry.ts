@@ -13,8 +13,9 @@ import type { Outcome } from './state-result.ts';
 interface Retry {
   readonly until: boolean;
   readonly attempts: number;
-  /** Delay between two attempts, and maximum random addition to it, in seconds. */
+  /** Delay between two attempts, in seconds. */
   readonly interval: number;
+  /** Maximum random addition to the delay, in seconds. */
   readonly splay: number;
 }
 

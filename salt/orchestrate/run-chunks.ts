@@ -65,11 +65,12 @@ export class ChunkRun {
   readonly #results = new Map<string, StateResult>();
   /** Results of trial runs for `prereq`. */
   readonly #tried = new Map<string, StateResult>();
-  /**
-   * Chunks that first run as a trial, because a `prereq` refers to them (`#trials`). Other chunks
-   * wait for these trials (`#awaited`).
-   */
+  /** Chunks that first run as a trial, because a `prereq` refers to them. */
   readonly #trials = new Set<Chunk>();
+  /**
+   * Chunks that have a `prereq`. The chunks to which they refer depend on them in turn
+   * (`prerequired`).
+   */
   readonly #awaited = new Set<Chunk>();
   /** Tags on the path to the current chunk. A repeated tag is a cycle. */
   #active = new Set<string>();

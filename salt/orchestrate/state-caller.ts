@@ -53,7 +53,10 @@ export class StateCaller {
     return result;
   }
 
-  /** Assigns the number of the following result. Salt does this for some cycles of requisites. */
+  /**
+   * Assigns the number that the next result will also have, as Salt does for some cycles of
+   * requisites.
+   */
   numberAsNext(result: StateResult): void {
     result.facts = { ...result.facts, __run_num__: this.#runNumber };
   }

@@ -47,7 +47,8 @@ export class SlsError extends Error {
 }
 
 /**
- * Stores a mark before work without a job starts, so that the work never runs twice.
+ * Stores a mark before a state starts work that is not a job of minions, so that the work never
+ * runs twice.
  * @throws SlsError if another member has started this work and then stopped, because its result is
  * unknown
  */

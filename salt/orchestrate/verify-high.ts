@@ -149,7 +149,10 @@ class Circles {
   readonly #states = new Map<string, string>();
   readonly #requisites = new Map<string, Map<string, string>>();
 
-  /** Starts the requisites of an id. As in Salt, only the last list of an id is checked. */
+  /**
+   * Begins a list of requisites of an id. A list recorded earlier for the id is discarded, because
+   * Salt also checks only the last list of an id.
+   */
   begin(id: string, state: string): void {
     this.#states.set(id, state);
     this.#requisites.set(id, new Map());

@@ -36,7 +36,10 @@ const maxSls = 2000;
 /** Maximum number of includes in one pillar, including those of SLS that were already rendered. */
 const maxIncludes = 20_000;
 
-/** SLS of a minion, and the errors of finding them. */
+/**
+ * SLS that the top files assign to a minion, and the errors that occurred when the targets were
+ * matched.
+ */
 export interface Assignment {
   readonly mayBeMissing: Top['mayBeMissing'];
   readonly matches: Matches;

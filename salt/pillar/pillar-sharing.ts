@@ -38,8 +38,8 @@ export interface ProvidedPillar {
   /** Whether the pillar was compiled for an earlier request. */
   readonly isShared: boolean;
   /**
-   * Dependencies of the pillar, if it must be cached for this minion only. Default: it is not
-   * cached for one minion.
+   * Dependencies of a pillar that must be cached for this minion only. Absent for all other
+   * pillars.
    */
   readonly own?: CacheDependencies;
 }
@@ -169,8 +169,8 @@ export class PillarSharing {
   }
 
   /**
-   * Returns, for each shared pillar, the grains that its rendering has read: a fingerprint by name
-   * of the grain.
+   * Returns one map for each shared pillar. The map contains the fingerprint of each grain that the
+   * rendering has read, by name of the grain.
    */
   async inputs(): Promise<ReadonlyMap<string, string>[]> {
     return (await this.#pillars.current()).map(({ inputs }) => new Map(inputs));

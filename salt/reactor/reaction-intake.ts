@@ -90,8 +90,8 @@ export class ReactionIntake {
 
   /**
    * Queues a run.
-   * @returns whether the run is in the queue, because this call or a repetition of the request
-   * added it
+   * @returns `true` if this call added the run, or if the minion repeated a request and the run had
+   * already been added
    */
   async #queue(
     { reaction }: CompiledReaction,

@@ -115,8 +115,7 @@ function packCall(planned: PlannedCall): WireMap {
   return { ...common, target: { tgt: typeof tgt === 'string' ? tgt : [...tgt], tgtType } };
 }
 
-/** Key prefix of unfinished runs. */
-
+/** Returns the key of the row of an unfinished run. */
 const openKey = (jid: string): Key => [...openRunsPrefix, jid];
 const endedKey = (jid: string): Key => ['reactions', 'ended', jid];
 
@@ -130,8 +129,8 @@ export interface QueueConditions {
     | { readonly minion: string; readonly request: string; readonly place: string }
     | undefined;
   /**
-   * Values and length of a time window. Within this time, only one run with the same values is
-   * stored. `undefined`: no such limit.
+   * Time window in which only one run with the same values is stored: the values, and the length of
+   * the window. `undefined`: no such limit.
    */
   readonly window: { readonly values: readonly unknown[]; readonly lengthMs: number } | undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * Reports reactions that did not run. All are counted. The first of each burst is also logged and
- * published.
+ * Reports reactions that did not run. Each of these reactions is counted. The first one of a burst
+ * is also logged and published as an event.
  */
 
 import type { Logger } from 'pino';

@@ -20,7 +20,7 @@ export type AskedFunctions = Readonly<Record<string, AskedFunction>>;
 
 /**
  * Returns the functions in a form that templates can call. A call without a stored answer
- * interrupts the rendering. Two equal calls are separate questions, because functions may have
+ * interrupts the rendering. Two equal calls are executed separately, because functions may have
  * effects.
  */
 export function askingFunctions({

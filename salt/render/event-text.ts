@@ -10,7 +10,10 @@ import { isList } from './pillar-data.ts';
 // dates, booleans and null get none, because YAML gives them their type. In other files, words
 // without a special meaning in YAML get none either, because templates compare printed words.
 
-/** Delimiters of a mark. They are valid in YAML and come from Unicode's private use area. */
+/**
+ * Delimiters of a mark, which is the placeholder for a text of the event. They are valid in YAML
+ * and come from Unicode's private use area.
+ */
 const [open, close] = ['\uE000', '\uE001'];
 
 /**

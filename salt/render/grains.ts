@@ -18,12 +18,12 @@ export class GrainReads {
   readonly values: Map<string, Buffer | null> = new Map();
   /** Fingerprint of all grains. Set if the rendering iterated over them. */
   whole: Buffer | undefined;
-  /** Grains that the rendering has printed without reading them. */
+  /** Grains that the rendering has printed as placeholders, without reading their values. */
   readonly late: Set<string> = new Set();
-  /** Number of marks of late grains that the rendering has printed. */
+  /** Number of placeholders (marks) for values of grains that the rendering has printed. */
   marks = 0;
 
-  /** Records a mark of a late grain. */
+  /** Records a placeholder (mark) for a value of a grain. */
   addMark(grain: string): void {
     this.late.add(grain);
     this.marks += 1;
@@ -62,7 +62,8 @@ export class TracedGrains implements FactSource {
   readonly #marks: PrintedMarks | undefined;
 
   /**
-   * @param marks - marks of the rendering. Without marks, grains are never returned as late values
+   * @param marks - receives the placeholders for values of grains. Without it, each use of a grain
+   * reads the value
    */
   constructor(grains: WireMap, reads: GrainReads, marks?: PrintedMarks) {
     this.#grains = grains;
@@ -72,8 +73,8 @@ export class TracedGrains implements FactSource {
   }
 
   /**
-   * Returns a grain as a late value, without recording a read. Returns `undefined` if the grain
-   * must be read.
+   * Returns a grain as a late value, which a template can print without reading it. Records no
+   * read. Returns `undefined` if the grain must be read.
    * @param holder - object that returns the value to the template. Default: a new copy of the value
    */
   late(

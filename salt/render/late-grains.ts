@@ -33,7 +33,8 @@ export type LatePath = readonly (string | number)[];
 const safe = /^[A-Za-z0-9](?:[A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?$/;
 
 /**
- * Returns the beginning of marks: `isPlain` in plain scalars of YAML, otherwise in all other texts.
+ * Returns the beginning of the marks in a text.
+ * @param isPlain - whether the text is a plain (unquoted) scalar of YAML
  */
 function markStart(secret: string, isPlain: boolean): string {
   return `${secret}${isPlain ? 'p' : 'q'}`;

@@ -25,7 +25,10 @@ export interface PillarSource {
   provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
   /** Compiles a pillar file by file for inspection. Absent if a program provides the pillar. */
   compile?(request: PillarRequest, lower?: PillarMap): Promise<CompiledPillar>;
-  /** Functions of templates that compile a pillar with additional sources. Absent in parts. */
+  /**
+   * Functions of templates that compile a pillar with additional sources. Absent if this source is
+   * only one layer of the pillar.
+   */
   readonly onDemand?: OnDemandPillar;
   /** Returns the inputs of compiled pillars. Absent if a program provides the pillar. */
   inputs?(): Promise<PillarInputs>;

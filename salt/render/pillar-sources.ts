@@ -157,7 +157,7 @@ export interface PillarRules extends MergeOptions {
   readonly limits: Partial<TemplateLimits>;
 }
 
-/** Late grains of one pillar. */
+/** Grains of one pillar that SLS files print as placeholders (marks). */
 export interface LateSetting {
   readonly rules: LateRules;
   /** Receives the paths of the marks in the compiled pillar. */
@@ -186,7 +186,10 @@ export interface PillarSetting extends PillarRules {
    * values.
    */
   readonly foreign?: UntrustedInput | undefined;
-  /** Grains that SLS print as marks. The top files read them. Default: none. */
+  /**
+   * Grains that SLS files print as placeholders (marks). Top files read the values of these grains.
+   * Default: none.
+   */
   readonly late?: LateSetting | undefined;
   /** Files of `file_roots` that functions may read. `undefined` if the master serves none. */
   readonly files: PillarSources | undefined;

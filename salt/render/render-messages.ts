@@ -39,7 +39,7 @@ export type RenderOrder =
     }
   | { readonly kind: 'read'; readonly task: ReadTask };
 
-/** Answer of a rendering thread: the outcome and the notes of the rendering. */
+/** Answer of a rendering thread: the outcome of the rendering, and its dependencies. */
 export interface RenderAnswer {
   readonly outcome: RenderOutcome;
   readonly notes?: SentNotes;

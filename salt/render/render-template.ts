@@ -107,7 +107,10 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
 
 interface PrintedInput {
   readonly secret: string;
-  /** Untrusted values, in whose texts marks are inserted. `undefined` if there are none. */
+  /**
+   * Untrusted values. A placeholder (mark) is printed in place of each of their texts. `undefined`
+   * if there are no such values.
+   */
   readonly words: WireValue;
   readonly marksWords: boolean;
 }

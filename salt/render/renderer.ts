@@ -55,9 +55,9 @@ export interface Imports {
 }
 
 /**
- * Step limits of a rendering on the main thread, which take a few milliseconds. A file of 80 lines
- * needs a few hundred steps. A rendering that exceeds a limit starts again on a worker thread,
- * which has higher limits.
+ * Limits of a rendering on the main thread. A rendering within these limits takes a few
+ * milliseconds. A file of 80 lines needs a few hundred steps. A rendering that exceeds a limit
+ * starts again on a worker thread, which has higher limits.
  */
 const inlineLimits: Omit<TemplateLimits, 'depth'> = {
   steps: 5000,

@@ -1,5 +1,6 @@
 /**
- * Template functions of Salt that this master does not offer, with the reason or an alternative.
+ * This module lists the template functions of Salt that this master does not offer, with the reason
+ * or an alternative.
  */
 
 const onMinion = 'it changes a machine; call it in a state, which the minion renders';

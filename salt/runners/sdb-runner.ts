@@ -23,9 +23,8 @@ interface Found {
 }
 
 /**
- * Function that finds the driver for an `sdb://` address.
- * @param uri - as in Salt, the result is `undefined` if it is not `sdb://<profile>/<key>` with a
- * known profile
+ * Function that finds the driver for an address. As in Salt, the result is `undefined` if the
+ * address is not `sdb://<profile>/<key>` with a known profile.
  */
 type Find = (uri: string) => Promise<Found | undefined>;
 

@@ -21,7 +21,8 @@ export interface FilterContext {
 }
 
 /**
- * Definition of a filter, test or function: its named parameters, or that it accepts any arguments.
+ * Definition of a filter, test or function. It either has named parameters (`run`) or accepts any
+ * arguments (`runAll`).
  */
 export type FilterDefinition = Parameters &
   (

@@ -31,7 +31,7 @@ interface TemplateAnalysis {
 interface AnalysisContext {
   readonly scope: Scope;
   readonly isTop: boolean;
-  /** Whether an unknown filter is an error only when it is used. This holds inside a condition. */
+  /** Whether an unknown filter is an error only when it is used. True inside a condition. */
   readonly isSoft: boolean;
   readonly isInLoop: boolean;
 }

@@ -42,8 +42,8 @@ class Output {
   }
 
   /**
-   * Writes a mark. It counts as the longest value, so that the limit of characters holds with every
-   * value.
+   * Writes a mark. A mark counts as many characters as the longest value that can replace it, so
+   * that the limit on characters holds for every value.
    */
   writeMark(mark: string): void {
     this.#rendering.meter.text(countedMarkLength);

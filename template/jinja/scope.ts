@@ -1,7 +1,7 @@
 /**
  * Scopes of a template: names, and the sources of their values [jinja2/idtracking.py]. As in
  * jinja2, scopes are determined before the template runs. Therefore, as in jinja2, a name is
- * undefined if a block reads the name before it sets it.
+ * undefined if a block reads the name before assigning it.
  */
 
 /** Source of a name's initial value. */

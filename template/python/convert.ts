@@ -116,7 +116,10 @@ export function toPlain(
   });
 }
 
-/** @throws PythonException TypeError for values that are not data */
+/**
+ * Converts a list, tuple, set or dict to plain data.
+ * @throws PythonException TypeError for other values
+ */
 function containerOf(
   value: Exclude<Value & object, Float | Markup | Bytes | Undefined>,
   convert: (item: Value) => PlainData,

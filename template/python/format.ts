@@ -28,7 +28,7 @@ interface Spec {
 
 const specForm =
   /^(?:(.)?([<>=^]))?([-+ ])?(z)?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([bcdeEfFgGnosxX%])?$/su;
-/** Maximum width. The meter already rejects smaller widths, because no text may be this long. */
+/** Maximum width, in characters. The limit on the length of texts rejects even smaller widths. */
 const maxWidth = 2 ** 31;
 
 /**

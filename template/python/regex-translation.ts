@@ -14,12 +14,7 @@ interface RegexPiece {
   readonly written: string;
 }
 
-/**
- * Contents of bracket sets for Python's Unicode classes `
- * d`, `
- * w` and `
- * s`.
- */
+/** Contents of bracket sets for Python's Unicode classes `\d`, `\w` and `\s`. */
 const classes: Readonly<Record<string, string>> = {
   d: '\\p{Nd}',
   D: '\\P{Nd}',

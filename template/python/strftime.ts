@@ -1,4 +1,4 @@
-/** Formats dates like Python's `strftime`. */
+/** This module formats dates like Python's `strftime`. */
 
 const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
 const months =

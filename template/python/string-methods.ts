@@ -121,8 +121,8 @@ function justified(share: (missing: number, width: number) => number): TextMetho
 }
 
 /**
- * Returns the size of the padding on one side. If the padding is odd, CPython's rule determines the
- * longer side.
+ * Returns the size of the padding before a centred text. If the total padding is odd, CPython's
+ * rule decides whether the part before the text is longer.
  */
 function half(missing: number, width: number): number {
   return Math.floor(missing / 2) + (missing & width & 1);

@@ -1,4 +1,7 @@
-/** Text functions of Python: characters are code points, and whitespace is defined by Unicode. */
+/**
+ * This module implements text functions of Python: characters are code points, and whitespace is
+ * defined by Unicode.
+ */
 
 const surrogate = /[\ud800-\udfff]/;
 /** Content of a character class for the characters of `str.isspace`. */

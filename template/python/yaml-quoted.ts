@@ -1,4 +1,4 @@
-/** Writes quoted scalars like PyYAML's emitter, without folding lines. */
+/** This module writes quoted scalars like PyYAML's emitter, without folding lines. */
 
 const short: Readonly<Record<string, string>> = {
   '\0': '\\0',

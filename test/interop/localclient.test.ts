@@ -247,14 +247,16 @@ async function checkOtherAccount(t: ExecutionContext, master: string): Promise<v
   t.deepEqual(await api.jobs.list(), before);
 }
 
-for (const master of masterPrograms.length === 0 ? [''] : masterPrograms) {
-  const version = master === '' ? 'Salt' : path.dirname(path.dirname(master));
+const masters = masterPrograms.length > 0 ? masterPrograms : [''];
+
+for (const [index, master] of masters.entries()) {
+  const salt = `Salt number ${index + 1}`;
   const step = steps('SALT_MINION', 'SALT_MASTER');
-  step(`LocalClient and get_event of ${version} work beside our master`, (t) =>
+  step(`LocalClient and get_event of ${salt} work beside our master`, (t) =>
     checkInterfaces(t, master),
   );
-  step(`salt and salt-run of ${version} work beside our master`, (t) => checkPrograms(t, master));
+  step(`salt and salt-run of ${salt} work beside our master`, (t) => checkPrograms(t, master));
   const isRoot = process.getuid?.() === 0;
-  const title = `another account is refused by what salt of ${version} needs`;
+  const title = `another account is refused by what ${salt} needs`;
   testWhere(isRoot, 'root', step)(title, (t) => checkOtherAccount(t, master));
 }

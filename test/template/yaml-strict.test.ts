@@ -39,6 +39,16 @@ const refused: readonly (readonly [string, RegExp])[] = [
   ["{'a': ??}", /found '\?' at the begin of a value/],
   ['>\ntext', /did not find expected <document start>/],
   ['|-\n\ntext', /did not find expected <document start>/],
+  ['%a\n---\n', /found unknown directive name/],
+  ['%yaml 1.1\n---\na', /found unknown directive name/],
+  ['%\n---\na', /could not find expected directive name/],
+  ['%YAML 2.0\n---\na', /found incompatible YAML document/],
+  ['%YAML 1.1\n%YAML 1.1\n---\na', /found duplicate %YAML directive/],
+  ['%TAG !e! x\n%TAG !e! y\n---\na', /found duplicate %TAG directive/],
+  ['%TAG !e x\n---\na', /did not find expected '!'/],
+  ['%TAG !e! é\n---\na', /did not find expected whitespace or line break/],
+  ['a: 1\n...\n%FOO\n', /found unknown directive name/],
+  ['a: 1\n...\n%YAML 1.1\n', /did not find expected <document start>/],
 ];
 
 for (const [text, message] of refused) {

@@ -1,6 +1,6 @@
 /** Differences that docs/compatibility/differential.md explains, by the id of their row. */
 
-import type { Question } from './cases.ts';
+import { type Question, surroundings } from './cases.ts';
 import type { Answer } from './ours.ts';
 
 interface Explanation {
@@ -8,6 +8,8 @@ interface Explanation {
   readonly id: string;
   readonly covers: (it: Question, mine: Answer, theirs: Answer) => boolean;
 }
+
+const groups: ReadonlySet<string> = new Set(Object.keys(surroundings.nodegroups));
 
 const explanations: readonly Explanation[] = [
   // Salt publishes an invalid target, which matches no minion. Here it is rejected.
@@ -69,6 +71,19 @@ const explanations: readonly Explanation[] = [
     id: 'yaml-unindented-block',
     covers: ({ kind }, { message }) =>
       kind === 'yaml' && message?.startsWith('did not find expected <document start>') === true,
+  },
+  // A block scalar with an indentation indicator contains only blanks.
+  {
+    id: 'yaml-blank-block',
+    covers: (it) => it.kind === 'yaml' && /[|>][-+]?[1-9][-+]?[^\S\n]*\r?\n[\s]*$/.test(it.text),
+  },
+  // An expression names a nodegroup that is not defined.
+  {
+    id: 'undefined-nodegroup',
+    covers: (it) =>
+      it.kind === 'target' &&
+      it.tgtType === 'compound' &&
+      `${it.tgt}`.split(' ').some((word) => /^N@./.test(word) && !groups.has(word.slice(2))),
   },
   // Salt ends with an exception of Python's, here the pillar contains an error.
   {
