@@ -156,7 +156,10 @@ function readSchema(
 ): Record<string, unknown> | boolean {
   if (typeof schema === 'boolean') return schema;
   if (!isMap(schema) || depth > maxDepth)
-    throw schemaError({ rule, field }, 'must be a JSON Schema');
+    throw schemaError(
+      { rule, field },
+      `a JSON Schema must be a map, true or false, nested at most ${maxDepth} levels deep`,
+    );
   const read: Record<string, unknown> = {};
   for (const [keyword, value] of Object.entries(schema)) {
     const place = { rule, field: `${field}.${keyword}` };
@@ -278,12 +281,18 @@ function isFlag(value: unknown): boolean {
 
 function listOf(value: unknown, place: RuleField): readonly unknown[] {
   if (Array.isArray(value) && value.length > 0) return value;
-  throw schemaError(place, 'must be a non-empty list of schemas');
+  throw schemaError(
+    place,
+    'this keyword of the JSON Schema must contain a list with at least one schema',
+  );
 }
 
 function mapOf(value: unknown, place: RuleField): Record<string, unknown> {
   if (isMap(value)) return value;
-  throw schemaError(place, 'must be a map of schemas');
+  throw schemaError(
+    place,
+    'this keyword of the JSON Schema must contain a map whose values are schemas',
+  );
 }
 
 function schemaError(place: RuleField, problem: string): PolicyError {

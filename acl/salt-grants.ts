@@ -84,7 +84,9 @@ function parseFunction(
   const parsed = asGrantList(conditions).map((condition) => parseCondition(condition, syntax));
   // An empty list would allow everything, although the operator wrote it as a restriction.
   if (parsed.length === 0)
-    throw new SyntaxError('the list of conditions of a function must not be empty');
+    throw new SyntaxError(
+      'a function has an empty list of conditions; add a condition, or write the function as text',
+    );
   return [{ fun: toPattern(fun, syntax), conditions: parsed, within }];
 }
 
@@ -94,7 +96,9 @@ function parseCondition(value: unknown, syntax: GrantSyntax): ArgumentCondition 
   const kwargs = condition.get('kwargs') ?? {};
   for (const name of condition.keys()) {
     if (name !== 'args' && name !== 'kwargs') {
-      throw new SyntaxError('a condition may only have the keys args and kwargs');
+      throw new SyntaxError(
+        'a condition on the arguments of a function may only have the keys args and kwargs',
+      );
     }
   }
   return {
@@ -113,7 +117,9 @@ function toArgumentPattern(value: unknown, syntax: GrantSyntax): GrantPattern | 
   if (typeof value === 'string' || typeof value === 'number') {
     return toPattern(String(value), syntax);
   }
-  throw new SyntaxError('the condition on an argument must be an expression or null');
+  throw new SyntaxError(
+    'the condition on an argument must be a regular expression, or null for any value',
+  );
 }
 
 function toPattern(source: string, { compile }: GrantSyntax): GrantPattern {

@@ -143,7 +143,7 @@ class RightsReader implements UserRights {
     }
     const [only, ...more] = isMap(entry) ? Object.entries(entry) : [];
     if (only === undefined || more.length > 0) {
-      throw new SyntaxError('an entry must be a function or a map with one key');
+      throw new SyntaxError('an entry must be the name of a function, or a map with one key');
     }
     const [key, functions] = only;
     if (key.startsWith('@')) {

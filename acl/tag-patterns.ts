@@ -70,7 +70,10 @@ function split(
   for (const found of pattern.matchAll(placeholder)) {
     const literal = pattern.slice(end, found.index);
     if (wildcard.test(literal)) {
-      throw tagPatternError(place, 'wildcards are allowed only after the last placeholder');
+      throw tagPatternError(
+        place,
+        'a tag pattern may have wildcards only after its last placeholder',
+      );
     }
     literals.push(literal);
     if (literal !== '') parts.push(() => literal);
@@ -84,7 +87,10 @@ function readPlaceholder(name: string, { pillarOf }: PolicyEnvironment, place: R
   if (name === 'minion.id') return (id) => id;
   const path = name.startsWith('pillar:') ? name.slice('pillar:'.length) : '';
   if (path === '')
-    throw tagPatternError(place, 'the name of a placeholder must be minion.id or pillar:PATH');
+    throw tagPatternError(
+      place,
+      'a placeholder of a tag pattern must have the name minion.id or pillar:PATH',
+    );
   return (id) => pillarOf(id, path);
 }
 

@@ -217,7 +217,10 @@ function toRemoteError({ name }: Connection, error: unknown): RemoteError {
   }
   // The HTTP server itself wrote this error, for example for an unknown path.
   return typeof error === 'string'
-    ? new RemoteError(error, `${name}: the HTTP API rejected the request`)
+    ? new RemoteError(
+        error,
+        `the HTTP API rejected the call of ${name}; check the address and the token`,
+      )
     : new RemoteError(
         'ERR_SOCKET',
         `${name}: the response does not come from a saltbridge master; check the address`,

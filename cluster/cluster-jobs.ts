@@ -126,7 +126,7 @@ export class ClusterJobs implements OtherMembers {
     if (now() + clock - at > publishedWithinMs) {
       log.warn(
         { jid: load.jid, member: by },
-        'this member did not publish a job to its minions: the request of another member arrived too late',
+        'did not publish a job to the minions of this member: the request of another member was too old',
       );
       return;
     }

@@ -147,13 +147,13 @@ const saltenvs = custom<readonly GitSaltenv[]>(
   { type: ['array', 'object'] },
 );
 
+const saltenvForm = 'a list of maps, each with one of the keys ref, root and mountpoint';
+
 /** Returns all problems of an environment's settings, each with its own location. */
 function explainSaltenv(env: Setting): readonly ConfigError[] {
   const parameters = parametersIn(env);
   if (parameters === undefined) {
-    return [
-      typeError(env.origin, env.value, 'a list of maps with the key ref, root or mountpoint'),
-    ];
+    return [typeError(env.origin, env.value, saltenvForm)];
   }
   return refusals(saltenvSection, { ...env, value: new Map(parameters) });
 }
@@ -257,7 +257,9 @@ function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
   if (withId(id, {}, []) === undefined) return [refusal];
   const parameters = read ?? parametersIn(remote[1]);
   if (parameters === undefined) {
-    return [typeError(item.origin, value, 'a list of maps with one parameter each')];
+    return [
+      typeError(item.origin, value, 'a list of maps, each with one parameter of the git remote'),
+    ];
   }
   const problems = parameters.flatMap(([name, found]) => {
     const origin = originOfMember(item.origin, name);

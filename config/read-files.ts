@@ -209,7 +209,8 @@ export function parseConfigFile(text: string, file: string): Settings {
   visit(document, { Scalar: useNumber });
   const content = toJs(document, file);
   if (content === null) return new Map();
-  if (!(content instanceof Map)) throw syntaxError(file, 1, 'expected a map of options');
+  if (!(content instanceof Map))
+    throw syntaxError(file, 1, 'the configuration file must contain a map of options');
   return toSettings(content, [], (path) => ({
     file,
     line: lineOf(document, lines, path),

@@ -287,7 +287,7 @@ export function headers(keywords: Keywords = {}): TUnsafe<Readonly<Record<string
 export function defaultsOf<T>(schema: TUnsafe<T>): T {
   const read = readSetting(schema, { value: {}, origin: nowhere });
   if (read.problems === undefined) return read.value;
-  throw new TypeError('internal error: an option of the section has no default');
+  throw new TypeError('internal error: an option of a configuration section has no default value');
 }
 
 /** Returns the description of the values that a schema accepts, for error messages. */

@@ -68,7 +68,10 @@ export async function openCentre(
   };
   const release = (name: string): Promise<void> =>
     releaseIfRevoked(name).catch((error: unknown) =>
-      host.logger.error({ err: error }, 'cannot release the minion ids of a revoked site'),
+      host.logger.error(
+        { err: error },
+        'cannot free the minion ids of a site that was revoked or has another centre now',
+      ),
     );
   sites.onRevoked((name) => void release(name));
   const facts = new CentreFacts({ host, options, ingest, claims });

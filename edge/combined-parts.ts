@@ -34,7 +34,7 @@ export async function startAll(parts: readonly EdgePart[]): Promise<void> {
 function onlyOne<T>(items: readonly T[]): T | undefined {
   if (items.length > 1)
     throw new TypeError(
-      'two parts of the extension contribute the same thing: a file backend, an intake or pillar data',
+      'this extension has two sources of files, two sources of pillar, or two handlers of signals; only one of each is allowed',
     );
   return items[0];
 }

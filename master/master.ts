@@ -313,7 +313,10 @@ class MasterInProcess implements Master, InProcessApi {
     const onReplaced = (error: Error): void => {
       this.#replacedBy = error;
       this.close().catch((failure: unknown) => {
-        this.#parts.logger.error({ err: failure }, 'cannot close some modules of the master');
+        this.#parts.logger.error(
+          { err: failure },
+          'internal error while closing the modules of the master',
+        );
       });
     };
     return open({ ...this.#parts, onReplaced });

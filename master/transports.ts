@@ -51,7 +51,7 @@ export async function renewCertificates(
       const { name } = transport;
       log.error(
         { transport: name, err: error },
-        'cannot load a renewed certificate; the previous certificate stays in use',
+        'cannot load a renewed TLS certificate; the previous certificate stays in use',
       );
     }
   }
@@ -107,7 +107,7 @@ function reporter({ name, ssl }: ServedTransport, log: Logger): (error: unknown)
     else
       log.error(
         { ...about, err: error },
-        'cannot load a renewed certificate; the previous certificate stays in use',
+        'cannot load a renewed TLS certificate; the previous certificate stays in use',
       );
   };
 }

@@ -477,7 +477,7 @@ class PayloadWriter {
     this.#depth += 1;
     if (this.#depth > maxWritingDepth)
       throw new TypeError(
-        `cannot encode a value: the nesting is deeper than ${maxWritingDepth} levels`,
+        `cannot encode a value: it is nested more than ${maxWritingDepth} levels deep`,
       );
     if (Array.isArray(value)) this.#list(value);
     else if (value instanceof Map) this.#map(value);
@@ -686,7 +686,8 @@ const maxShortMap = 15;
  */
 export function packWireMap(packed: Readonly<Record<string, Uint8Array>>): Buffer {
   const entries = Object.entries(packed);
-  if (entries.length > maxShortMap) throw new RangeError(`more than ${maxShortMap} entries`);
+  if (entries.length > maxShortMap)
+    throw new RangeError(`the map has more than ${maxShortMap} entries`);
   const head = Buffer.from([0x80 | entries.length]);
   return Buffer.concat([head, ...entries.flatMap(([key, value]) => [packWire(key), value])]);
 }

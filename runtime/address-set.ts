@@ -31,7 +31,7 @@ function add(blocks: BlockList, text: string): void {
   const isNetwork = prefix.length === 1 && /^\d{1,3}$/.test(prefix[0] ?? '');
   const isWithin = isPlain || bits <= (familyOf(address) === 'ipv6' ? 128 : 32);
   if (isIP(address) === 0 || !isWithin || !(isPlain || isNetwork)) {
-    throw new TypeError(`${text}: not an IP address or a network such as 10.0.0.0/8`);
+    throw new TypeError(`${text} is neither an IP address nor a network such as 10.0.0.0/8`);
   }
   if (isPlain) blocks.addAddress(address, familyOf(address));
   else blocks.addSubnet(address, bits, familyOf(address));

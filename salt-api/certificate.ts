@@ -63,7 +63,7 @@ export function renewTls(
       onFailure: (error) =>
         log.error(
           { certificate, err: error },
-          'cannot load the changed certificate; the previous certificate remains in use',
+          'cannot load the changed TLS certificate; the previous certificate remains in use',
         ),
     },
     contents,

@@ -48,7 +48,7 @@ export function sendError(
 ): FastifyReply {
   const { status, code, message } = toErrorAnswer(error);
   const fields = { err: error, reference: request.id, status };
-  if (code === 'ERR_INTERNAL') log.error(fields, 'HTTP request failed');
+  if (code === 'ERR_INTERNAL') log.error(fields, 'internal error while handling an HTTP request');
   else log.debug(fields, 'rejected an HTTP request');
   reply.code(status).header('x-request-id', request.id);
   if (status === 503) reply.header('retry-after', '1');

@@ -51,7 +51,7 @@ export async function writeEvents(
     }
     queue.end();
   } catch (err) {
-    log.warn({ err }, 'an event stream was closed because of an error');
+    log.warn({ err }, 'closed an event stream of an HTTP client because of an error');
     queue.cut();
   } finally {
     clearInterval(timer);

@@ -85,7 +85,8 @@ export function emitDeclarations(folder: string): void {
   const { status } = spawnSync(process.execPath, [compiler, '-p', project], {
     stdio: ['ignore', 2, 2],
   });
-  if (status !== 0) throw new Error('cannot compile the declarations; see the output of tsc above');
+  if (status !== 0)
+    throw new Error('cannot compile the type declarations; the output of tsc names the errors');
   for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
     if (name.endsWith('.d.ts')) placeSpecifiers(folder, name);
   }
@@ -170,7 +171,7 @@ export function bundleDeclarations(emitted: string, folder: string): void {
     }),
     { localBuild: true, messageCallback: quiet },
   );
-  if (result.errorCount > 0) throw new Error('API Extractor could not bundle the declarations');
+  if (result.errorCount > 0) throw new Error('API Extractor cannot bundle the type declarations');
   for (const { name } of modules) {
     const text = readFileSync(path.join(emitted, 'exports', `${name}.d.ts`), 'utf8');
     const lists = text

@@ -63,7 +63,7 @@ async function readSealed(
   const seal = Buffer.alloc(sealBytes);
   await handle.read(seal, 0, sealBytes, bytes);
   if (!seal.subarray(0, mark.length).equals(mark))
-    throw damagedBackupError(file, 'the checksum at the end of the file is missing');
+    throw damagedBackupError(file, 'the checksum at the end of the backup is missing');
   const hash = createHash('sha256');
   const end = bytes - 1;
   if (bytes > 0) {
@@ -73,7 +73,7 @@ async function readSealed(
     }
   }
   if (!hash.digest().equals(seal.subarray(mark.length))) {
-    throw damagedBackupError(file, 'the content does not match the checksum');
+    throw damagedBackupError(file, 'the content does not match the checksum at its end');
   }
   return bytes;
 }

@@ -165,7 +165,9 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
   #readUnversioned(value: Uint8Array): unknown {
     const { unversioned } = this.#definition;
     if (unversioned === undefined)
-      throw new TypeError('the row has no version number; this program cannot read it');
+      throw new TypeError(
+        'a row of the store has no version number, so this program cannot read the row',
+      );
     return unversioned(value);
   }
 

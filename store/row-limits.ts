@@ -41,21 +41,21 @@ export function checkRowBody(bytes: Uint8Array): void {
     if (entries > 0) {
       elements += entries;
       if (elements > maxElements)
-        throw new RangeError(`the row has more than ${maxElements} elements`);
+        throw new RangeError(`the row of the store has more than ${maxElements} elements`);
       if (around.push(missing) > maxDepth)
-        throw new RangeError(`the row is nested more than ${maxDepth} levels deep`);
+        throw new RangeError(`the row of the store is nested more than ${maxDepth} levels deep`);
       missing = entries;
     }
     while (missing === 0) {
       const outer = around.pop();
       if (outer === undefined) {
         if (offset === end) return;
-        throw new RangeError('unexpected bytes after the row');
+        throw new RangeError('unexpected bytes follow the row of the store');
       }
       missing = outer;
     }
   }
-  throw new RangeError('the row is truncated');
+  throw new RangeError('the row of the store is truncated');
 }
 
 /**
@@ -67,7 +67,9 @@ function scalarBytes(head: number): number {
   if (head === 0xcb) return 8;
   if (head >= 0xcc && head <= 0xcf) return 1 << (head - 0xcc);
   if (head >= 0xd0 && head <= 0xd3) return 1 << (head - 0xd0);
-  throw new RangeError('the row contains a MessagePack extension type, which is not supported');
+  throw new RangeError(
+    'the row of the store contains a MessagePack extension type, which is not supported',
+  );
 }
 
 function uint(bytes: Uint8Array, offset: number, size: number): number {

@@ -26,7 +26,7 @@ interface LearnOptions extends SinceOptions {
 export function addLearnCommand(acl: Command, context: CommandContext): void {
   acl
     .command('learn')
-    .description('print the smallest policy that permits all recorded denials')
+    .description('print the smallest policy that permits all requests recorded as denied')
     .option('--since <time>', 'use only requests since this time: 30m, 1h or 7d ago, or a date')
     .option(
       '--generalise',

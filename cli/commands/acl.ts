@@ -88,13 +88,13 @@ function addExplain(acl: Command, context: CommandContext): void {
     .option('--target <compound>', 'target of the job')
     .option('--data <json>', 'data of the event')
     .option('--bytes <number>', 'size of the event')
-    .option('--owner <id>', 'owner of the requested mine data')
+    .option('--owner <id>', 'id of the minion whose mine data is requested')
     .option('--group <name...>', 'groups of a user')
     .option('--eauth <name>', 'eauth back end that authenticated the user')
-    .option('--role <name...>', 'roles in the Keystone project')
+    .option('--role <name...>', 'roles of the user in the Keystone project')
     .option(
       '--domain <name>',
-      'name or id of the Keystone domain; the project and the user belong to it',
+      'name or id of the Keystone domain that contains the project and the user',
       'Default',
     )
     .option('--user <name>', 'name or id of the user that acts for the project', '-')
@@ -142,7 +142,7 @@ function addReload(acl: Command, context: CommandContext): void {
   acl
     .command('reload')
     .description(
-      'make the running master reload its configuration; if it has errors, nothing changes',
+      'make the running master reload its configuration; if the configuration has errors, nothing changes',
     )
     .addOption(configOption())
     .addOption(jsonOption())

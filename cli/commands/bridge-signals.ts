@@ -53,7 +53,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
     .option('--project <names...>', 'projects whose enrolled minions may signal the handle')
     .option(
       '--member <names...>',
-      'names of group members; minions signal for a member with the tag heat/<alias>/<member>',
+      'names of group members; events with the tag heat/<alias>/<member> are signals of this member',
     )
     .option('--empty-is-success', 'treat an event without data as SUCCESS instead of FAILURE')
     .option('--stack <name>', 'stack whose quota applies to the signals')
@@ -256,8 +256,8 @@ function addOutboxChange(
     .command(name)
     .description(description)
     .argument('[id]', 'id of the signal, as printed by list')
-    .option('--handle <alias>', 'all signals of this handle')
-    .option('--all', 'all signals')
+    .option('--handle <alias>', 'change all signals of this handle')
+    .option('--all', 'change all signals')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -94,7 +94,7 @@ export function parseGroupTarget(text: string, before: GroupTargets = {}): Group
     throw new InvalidArgumentError('expected NAME=TARGET.');
   }
   if (Object.hasOwn(before, name))
-    throw new InvalidArgumentError('this group already has a target.');
+    throw new InvalidArgumentError('the same group is given twice; give each group one target.');
   return { ...before, [name]: target.includes(',') ? target.split(',') : target };
 }
 
@@ -176,8 +176,18 @@ function addNamedCommands(bridge: Command, context: CommandContext): void {
   addList(bridge, context);
   addShow(bridge, context);
   addRun(bridge, context);
-  addPage(bridge, context, 'docs', 'print a Markdown page that describes the commands and plans');
-  addPage(bridge, context, 'types', 'print TypeScript declarations of the commands and plans');
+  addPage(
+    bridge,
+    context,
+    'docs',
+    'print a Markdown page about the commands and plans, without a running master',
+  );
+  addPage(
+    bridge,
+    context,
+    'types',
+    'print TypeScript declarations of commands and plans, without a running master',
+  );
 }
 
 function addLint(bridge: Command, context: CommandContext): void {
@@ -354,7 +364,7 @@ function addPage(
 ): void {
   bridge
     .command(name)
-    .description(`${description}, without a running master`)
+    .description(description)
     .argument('[places...]', 'files or directories (default: those of the configuration)')
     .addOption(configOption())
     .addOption(logLevelOption())

@@ -113,12 +113,19 @@ export function defineCluster(command: Command, context: CommandContext): void {
     'refound',
     'recreate the replicated log from the store of this stopped master, or from a backup',
   )
-    .option('--from <backup>', 'start from this backup of a member, and replay the log since then')
+    .option(
+      '--from <backup>',
+      'start from this backup of a member, and replay the log after the backup',
+    )
     .option(
       '--until <time>',
       'replay writes of the log up to this time: 30m, 1h or 7d ago, or a date',
     )
-    .option('--position <number>', 'replay up to this position of the log', parseCount)
+    .option(
+      '--position <number>',
+      'replay the log up to this position (number of the last entry)',
+      parseCount,
+    )
     .action((options: RefoundOptions) => refound(options, context));
   subcommand('status', 'show the cluster as the running master sees it').action(
     async (options: ClusterCommandOptions) => {

@@ -19,7 +19,12 @@ interface MinionOptions {
 export function defineMinion(command: Command, context: CommandContext): void {
   command
     .option('--master <host>', 'address of the master', '127.0.0.1')
-    .option('--master-port <n>', 'ret_port of the master', parsePort, 4506)
+    .option(
+      '--master-port <n>',
+      'port for requests of minions (ret_port of the master)',
+      parsePort,
+      4506,
+    )
     .option(
       '--master-finger <fingerprint>',
       'fingerprint of the key of the master; other masters are rejected',
@@ -41,7 +46,7 @@ async function runMinion(options: MinionOptions, { stderr }: CommandContext): Pr
     ...(masterFinger === undefined ? {} : { masterFinger }),
     onState: ({ state }) => logger.info({ state }, 'state'),
     onError: (error) =>
-      logger.warn({ err: error }, 'the minion failed to perform an operation, and continues'),
+      logger.warn({ err: error }, 'an operation of the minion failed; the minion keeps running'),
   });
   await Promise.race([minion.start().then(() => terminated), terminated]);
   await minion.stop();

@@ -36,7 +36,7 @@ export function addOrders(site: Command, context: CommandContext): void {
 function withOrderOptions(command: Command): Command {
   return withCommonOptions(
     command
-      .option('--valid <seconds>', 'validity in seconds; default: a day', parseCount)
+      .option('--valid <seconds>', 'validity of the order in seconds (default: 86400)', parseCount)
       .option('--wait', 'print the results as they arrive, until all sites have ended'),
   );
 }
@@ -52,7 +52,7 @@ function withTargetOptions(command: Command): Command {
       .option('-T, --target-type <type>', 'target type, as in Salt: list, compound, …')
       .option(
         '--facts <target>',
-        'select minions by a compound target over the facts that the centre has; not together with -t',
+        'compound target; the centre selects minions by their reported facts; not allowed with -t',
       ),
   );
 }

@@ -38,7 +38,7 @@ const defaultDays = 365;
 
 /** Adds the subcommands for the change of sites to another centre. */
 export function addRehome(site: Command, context: CommandContext): void {
-  const rehome = site.command('rehome').description('give sites to another centre');
+  const rehome = site.command('rehome').description('move sites of this centre to another centre');
   addOffer(rehome, context);
   addSign(rehome, context);
   addCosign(rehome, context);
@@ -51,10 +51,15 @@ export function addRehome(site: Command, context: CommandContext): void {
 function addOffer(rehome: Command, context: CommandContext): void {
   const offer = rehome
     .command('offer')
-    .description('print a description of this centre, for a statement of another centre')
+    .description(
+      'print a description of this centre, which another centre needs to move its sites here',
+    )
     .requiredOption('--url <address...>', 'addresses of the HTTP API, in the order of the attempts')
-    .option('--ca <file>', 'CA of the certificate of the HTTP API, PEM')
-    .option('--behind-proxy', 'a proxy ends the TLS connections of the sites');
+    .option('--ca <file>', 'PEM file with the CA that issued the certificate of the HTTP API')
+    .option(
+      '--behind-proxy',
+      'TLS connections of the sites end at a proxy in front of this centre',
+    );
   withCommonOptions(offer).action(async (options: OfferOptions) => {
     const { configDir, url, ca, behindProxy = false } = options;
     const client = await context.openExtension(configDir, 'site');
@@ -70,7 +75,7 @@ function addOffer(rehome: Command, context: CommandContext): void {
 function addSign(rehome: Command, context: CommandContext): void {
   const sign = rehome
     .command('sign')
-    .description('sign a statement that gives sites of this centre to another centre')
+    .description('sign a statement that moves sites of this centre to another centre')
     .argument('<sites...>', 'names of sites, and globs on them')
     .requiredOption(
       '--to <file>',
@@ -79,11 +84,11 @@ function addSign(rehome: Command, context: CommandContext): void {
     .requiredOption('--keys <directory>', 'directory with root keys of this centre')
     .option(
       '--after <seconds>',
-      'time without this centre after which a site tries the next one',
+      'seconds without contact to this centre after which a site tries the next centre',
       parseCount,
     )
-    .option('--now', 'the sites try the next centre as soon as they have the statement')
-    .option('--days <count>', `validity in days; default: ${defaultDays}`, parseCount, defaultDays);
+    .option('--now', 'the sites try the next centre as soon as they receive the statement')
+    .option('--days <count>', 'validity of the statement in days', parseCount, defaultDays);
   withCommonOptions(sign).action(async (sites: readonly string[], options: SignOptions) => {
     const { maxStatementDays, parseNextCentre, writeStatement } = await import('#edge');
     const { configDir, to: file, keys, after, now = false, days } = options;
@@ -113,7 +118,7 @@ function addSign(rehome: Command, context: CommandContext): void {
 function addCosign(rehome: Command, context: CommandContext): void {
   const cosign = rehome
     .command('cosign')
-    .description('add signatures to a statement, and print it')
+    .description('add signatures to a statement about another centre, and print the statement')
     .argument('<file>', 'file with the statement; - reads it from standard input')
     .requiredOption('--keys <directory>', 'directory with root keys of this centre');
   withCommonOptions(cosign).action(async (file: string, options: CosignOptions) => {
@@ -148,7 +153,9 @@ async function readSigners(
 function addPublish(rehome: Command, context: CommandContext): void {
   const publish = rehome
     .command('publish')
-    .description('store a signed statement, and give it to the sites that it names')
+    .description(
+      'store a signed statement about another centre, and send it to the sites that must move',
+    )
     .argument('<file>', 'file with the statement; - reads it from standard input');
   withCommonOptions(publish).action(async (file: string, { configDir, json }: CommonOptions) => {
     const statement = (await readFileOrStandardInput(file, context)).trim();
@@ -162,7 +169,9 @@ function addPublish(rehome: Command, context: CommandContext): void {
 function addStatements(rehome: Command, context: CommandContext): void {
   const list = rehome
     .command('list')
-    .description('list the published statements, and the sites that hold them');
+    .description(
+      'list the published statements about other centres, and which sites have received them',
+    );
   withCommonOptions(list).action(async ({ configDir, json }: CommonOptions) => {
     const client = await context.openExtension(configDir, 'site');
     const found = await client.call<readonly StatementInfo[]>('rehome.statements');
@@ -175,7 +184,9 @@ function addStatements(rehome: Command, context: CommandContext): void {
 function addExport(rehome: Command, context: CommandContext): void {
   const command = rehome
     .command('export')
-    .description('print the sites of this centre with their public keys, for another centre');
+    .description(
+      'print a list of the sites of this centre and their public keys, for import at another centre',
+    );
   withCommonOptions(command).action(async ({ configDir }: CommonOptions) => {
     const client = await context.openExtension(configDir, 'site');
     await printJson(context.stdout, await client.call<SiteList>('rehome.export'));

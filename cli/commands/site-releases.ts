@@ -34,7 +34,7 @@ const rootKeyCount = 3;
 
 /** Adds the subcommands for releases. */
 export function addReleases(site: Command, context: CommandContext): void {
-  const keys = site.command('keys').description('create and replace the keys of releases');
+  const keys = site.command('keys').description('create and replace the keys that sign releases');
   addInit(keys, context);
   addRotate(keys, context);
   addPush(site, context);
@@ -85,7 +85,7 @@ function addRotate(keys: Command, context: CommandContext): void {
   const rotate = keys
     .command('rotate')
     .description(
-      'replace the keys of a role; requires signatures with two of the current root keys',
+      'replace the root, targets or online keys; two of the current root keys must sign the change',
     )
     .argument('[directory]', 'new directory for the key files; not for the online keys')
     .requiredOption('--keys <directory>', 'directory with at least two of the root keys')
@@ -138,11 +138,13 @@ function addRotate(keys: Command, context: CommandContext): void {
 function addPush(site: Command, context: CommandContext): void {
   const push = site
     .command('push')
-    .description('pack the source of the sites and release it, ring by ring')
+    .description(
+      'pack the files for the sites as a release, and publish it to one ring of sites after the other',
+    )
     .requiredOption('--key <file>', 'key file of the role targets')
     .option(
       '--above <version>',
-      'use a higher version than this; for restored centres',
+      'use a version number above this one; needed after a restore of the centre',
       parseCount,
     );
   withCommonOptions(push).action((options: PushOptions) => release(context, options, undefined));

@@ -12,7 +12,7 @@ export function addSecrets(site: Command, context: CommandContext): void {
   const secrets = site
     .command('secrets')
     .description(
-      'notify sites that their secrets have changed; sites that are away read them later',
+      'notify sites that their secrets have changed; disconnected sites read the secrets later',
     )
     .argument('[name]', 'name of the site; default: all sites of this centre');
   withCommonOptions(secrets).action(

@@ -36,7 +36,7 @@ function addTicket(site: Command, context: CommandContext): void {
     .description('create a ticket for one site to join this centre')
     .argument('<name>', 'name of the site')
     .option('--url <address>', "address of this centre's HTTP API; default: this host and its port")
-    .option('--hours <count>', 'validity in hours; default: 24', parseCount);
+    .option('--hours <count>', 'validity of the ticket in hours; default: 24', parseCount);
   withCommonOptions(ticket).action(
     async (name: string, { configDir, json, url, hours }: TicketOptions) => {
       const client = await context.openExtension(configDir, 'site');

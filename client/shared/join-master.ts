@@ -162,7 +162,7 @@ class Member implements MasterSource {
       onEnded: (pid) =>
         this.#log.error(
           { pid },
-          'the process that ran the shared master did not respond; this process has ended it',
+          'killed the process that ran the shared master, because it did not respond',
         ),
     });
     await new Promise<void>((resolve, reject) => {

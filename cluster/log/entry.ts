@@ -151,7 +151,7 @@ function decodeStep(reader: ByteReader): WriteStep {
       return { op, stream: reader.text(), value: reader.buffer() };
     default:
       throw new RangeError(
-        'a log entry, written by a later version, has a step of an unknown type; upgrade this member',
+        'the cluster log has an entry of a later version of saltbridge; upgrade this member',
       );
   }
 }
@@ -214,7 +214,7 @@ class ByteReader {
     const length = this.#bytes.readUInt32BE(this.#offset);
     const start = this.#offset + 4;
     if (start + length > this.#bytes.length)
-      throw new RangeError('an entry of the log is truncated');
+      throw new RangeError('an entry of the cluster log is truncated');
     this.#offset = start + length;
     return this.#bytes.subarray(start, this.#offset);
   }

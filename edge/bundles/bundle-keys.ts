@@ -70,7 +70,10 @@ export class BundleKeys {
     await admission.exclusive(id, async () => {
       if (admission.keyOf(id) === undefined) return;
       await admission.retire(id);
-      logger.warn({ minion: id }, 'minion key deleted: the bundle of the centre revokes it');
+      logger.warn(
+        { minion: id },
+        'deleted the key of a minion, because the release of the centre revokes this key',
+      );
     });
   }
 
@@ -85,7 +88,10 @@ export class BundleKeys {
         await admission.admit({ id, publicKey, protocol: 0 });
       });
     } catch (err) {
-      logger.error({ minion: id, err }, 'cannot accept a minion key of the bundle');
+      logger.error(
+        { minion: id, err },
+        'cannot accept a minion key that the release of the centre contains',
+      );
     }
   }
 }

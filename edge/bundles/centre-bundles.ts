@@ -369,11 +369,11 @@ class CentreBundles {
     try {
       if (this.#host.shared.cluster?.isHeld === false) return;
       if (await this.#tuf.renew())
-        this.#host.logger.info('renewed the signature of the timestamp metadata of the releases');
+        this.#host.logger.info('signed the timestamp metadata (TUF) of the releases again');
     } catch (err) {
       this.#host.logger.error(
         { err },
-        'cannot renew the signature of the timestamp metadata of the releases',
+        'cannot sign the timestamp metadata (TUF) of the releases again',
       );
     }
   }

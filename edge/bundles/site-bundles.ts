@@ -180,7 +180,7 @@ class SiteBundles implements BundleInUse {
     } catch (err) {
       this.#host.logger.error(
         { err },
-        'the manifest of the bundle in use is damaged; the site installs the bundle again when the centre names it',
+        'the manifest of the installed release is damaged; the site installs the release again',
       );
       return undefined;
     }
@@ -228,7 +228,7 @@ class SiteBundles implements BundleInUse {
         if (wanted !== undefined) this.#want(wanted);
       })
       .catch((err: unknown) =>
-        this.#host.logger.info({ err }, 'cannot report to the centre which bundle is in use'),
+        this.#host.logger.info({ err }, 'cannot report to the centre which release this site uses'),
       );
   }
 
@@ -281,14 +281,20 @@ class SiteBundles implements BundleInUse {
       } catch (error) {
         const { logger } = this.#host;
         if (codeOf(error) === 'ERR_SITE_LINK') {
-          logger.info({ err: error, version: wanted.version }, 'cannot read a bundle yet');
+          logger.info(
+            { err: error, version: wanted.version },
+            'cannot download a release from the centre; the site tries again',
+          );
           if (!this.#context.link.state.isConnected) return;
           attempt = 0;
           await sleepUntilAborted(lostRetryMs * (0.5 + Math.random()), this.#host.closing);
           continue;
         }
         const failure = this.#failed(base + wanted.version, error);
-        logger.error({ err: error, version: wanted.version }, 'cannot install a bundle');
+        logger.error(
+          { err: error, version: wanted.version },
+          'cannot install a release of the centre',
+        );
         this.#needsWhole = failure.code === 'ERR_BUNDLE_CONTENT' && !this.#needsWhole;
         if (finalCodes.has(failure.code)) await this.#bundles.fail(failure);
         this.#report();
@@ -435,7 +441,7 @@ class SiteBundles implements BundleInUse {
       await this.#bundles.revert(this.#failed(bundle.version, error));
       logger.error(
         { err: error, version: bundle.version },
-        'bundle refused; the former bundle is in use again',
+        'a new release failed its checks; the site uses the former release again',
       );
       const { needRestart } = await this.#program.reload();
       if (needRestart.length > 0) return this.#restart();

@@ -30,7 +30,10 @@ export function openInputsReport({ host, link, log }: SiteContext): EdgePart {
     if (host.closing.aborted) return;
     running ??= report()
       .catch((err: unknown) => {
-        host.logger.warn({ err }, 'cannot report the inputs of pillars to the centre');
+        host.logger.warn(
+          { err },
+          'cannot report to the centre which grains the pillars of this site depend on',
+        );
       })
       .finally(() => {
         running = undefined;

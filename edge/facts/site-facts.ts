@@ -65,7 +65,7 @@ class SiteFacts {
     } catch (error) {
       this.#host.logger.error(
         { err: error },
-        'cannot read events; the facts of minions are not stored in the log of the site',
+        'cannot read events; the centre no longer gets the presence and grains of minions',
       );
     }
   }
@@ -100,7 +100,7 @@ class SiteFacts {
     } catch (error) {
       this.#host.logger.error(
         { err: error },
-        'cannot store facts of a minion in the log of the site',
+        'cannot store the presence and grains of a minion in the log for the centre',
       );
     }
   }

@@ -28,7 +28,8 @@ export function addJoinRoute(
   app.addContentTypeParser('application/json', readJson);
   app.setErrorHandler((error, _request, reply) => {
     const { code, message, status } = problemOf(error);
-    if (status === 500) host.logger.error({ err: error }, 'the request of a site to join failed');
+    if (status === 500)
+      host.logger.error({ err: error }, 'internal error while a site joined this centre');
     return reply.code(status).send({ error: { code, message } });
   });
   app.addHook('onRequest', async ({ ip }) => {

@@ -154,7 +154,10 @@ async function readAll(response: IncomingMessage): Promise<string> {
   let bytes = 0;
   for await (const chunk of response as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > maxReplyBytes) throw new Error('the reply of the centre exceeds the maximum size');
+    if (bytes > maxReplyBytes)
+      throw new Error(
+        `the reply of the centre has more than ${maxReplyBytes} bytes; check the address in the ticket`,
+      );
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');

@@ -38,7 +38,10 @@ export class KeyRenewal {
       if (!isOld && identity.nextKey === undefined) return;
       this.renew().catch((error: unknown) => {
         if (codeOf(error) !== 'ERR_SITE_LINK') {
-          options.logger.error({ err: error }, 'cannot renew the key of the site');
+          options.logger.error(
+            { err: error },
+            'cannot renew the key of this site; retrying at the next connection to the centre',
+          );
         }
       });
     });

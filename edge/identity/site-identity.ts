@@ -226,7 +226,8 @@ function encode(identity: SiteIdentity): StoredIdentity {
 function decode(stored: StoredIdentity): SiteIdentity {
   const { centreKey: text, key, nextKey, formerKeys, root, rehomed, statement, ...rest } = stored;
   const centreKey = Buffer.from(text, 'base64url');
-  if (centreKey.length !== keyBytes) throw new TypeError('the key of the centre is malformed');
+  if (centreKey.length !== keyBytes)
+    throw new TypeError('the stored public key of the centre is malformed');
   return {
     ...rest,
     centreKey,
@@ -246,6 +247,7 @@ function encodeKey(key: KeyObject): string {
 function decodeKey(text: string): KeyObject {
   const der = Buffer.from(text, 'base64');
   const key = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
-  if (key.asymmetricKeyType !== 'ed25519') throw new TypeError('the key is not an Ed25519 key');
+  if (key.asymmetricKeyType !== 'ed25519')
+    throw new TypeError('the stored key of this site is not an Ed25519 key');
   return key;
 }

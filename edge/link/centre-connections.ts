@@ -169,7 +169,10 @@ export class CentreConnections implements CentreLinks {
       this.#handshake(connection, request).then(release, (error: unknown) => {
         release();
         if (!(error instanceof EdgeError)) {
-          this.#options.logger.error({ err: error }, 'handshake with a site failed');
+          this.#options.logger.error(
+            { err: error },
+            'internal error during the handshake with a site',
+          );
         } else if (error.code !== 'ERR_SITE_LINK') {
           this.noteRefused(address);
           this.#options.logger.warn({ address, err: error }, 'rejected the connection of a site');
@@ -264,7 +267,10 @@ export class CentreConnections implements CentreLinks {
         logger.info({ site, reason: reason.message }, 'the connection of a site has ended');
       },
       onUnexpected: (error, name) =>
-        logger.error({ err: error, site, name }, 'the request of a site failed'),
+        logger.error(
+          { err: error, site, name },
+          'internal error while handling a request of a site',
+        ),
     });
     const connection: Connection = {
       peer,
@@ -289,7 +295,10 @@ export class CentreConnections implements CentreLinks {
       noted.set(site, { ...contact, at: lastContactAt });
     }
     this.#options.sites.noteContacts(noted).catch((error: unknown) => {
-      this.#options.logger.warn({ err: error }, 'cannot store the last contact of sites');
+      this.#options.logger.warn(
+        { err: error },
+        'cannot store the times of the last contact with sites',
+      );
     });
   }
 

@@ -47,7 +47,7 @@ export class LinkHandlers<From> {
   ): void {
     if (message.sender !== this.#sender || this.#rows.has(message.name)) {
       throw new TypeError(
-        `cannot add a handler for ${message.name}: it already has a handler, or this side sends it`,
+        `cannot add a handler for ${message.name}: this message already has a handler, or only the other side receives it`,
       );
     }
     this.#rows.set(message.name, {

@@ -138,7 +138,7 @@ export class SiteConnection implements SiteLink {
       const send = isSecure(endpoint) ? httpsGet : httpGet;
       const request = send(url, settings, resolve);
       request.setTimeout(connectMs, () =>
-        request.destroy(new Error(`no data arrived within ${connectMs / 1000} s`)),
+        request.destroy(new Error(`the centre sent no data for ${connectMs / 1000} s`)),
       );
       request.on('error', (cause) => reject(lostRequest(path, cause)));
     });
@@ -286,7 +286,10 @@ export class SiteConnection implements SiteLink {
           resolve(reason);
         },
         onUnexpected: (error, name) =>
-          logger.error({ err: error, name }, 'the request of the centre failed'),
+          logger.error(
+            { err: error, name },
+            'internal error while handling a request of the centre',
+          ),
       });
       socket.send(proof);
       this.#opening = peer;

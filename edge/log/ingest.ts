@@ -95,7 +95,7 @@ export class Ingest implements LogIngest {
 
   on(kind: string, handler: LogEntryHandler): void {
     if (this.#handlers.has(kind))
-      throw new TypeError(`the log entry kind ${kind} already has a handler`);
+      throw new TypeError(`log entries of the kind ${kind} already have a handler`);
     this.#handlers.set(kind, handler);
   }
 
@@ -169,7 +169,7 @@ export class Ingest implements LogIngest {
       const missing = `${from + 1} to ${begin - 1}`;
       this.#host.logger.warn(
         { site, class: name, missing },
-        'entries of a site are missing; the site begins a new log',
+        'log entries of a site are missing on this centre; the site begins a new log',
       );
       return { sequence: from, refused: [] };
     }
@@ -227,7 +227,7 @@ export class Ingest implements LogIngest {
     if (refused.length > 0) {
       this.#host.logger.warn(
         { site, class: name, refused },
-        'rejected entries in the log of a site',
+        'rejected some entries in the log of a site',
       );
     }
     return { sequence: position.sequence, refused };

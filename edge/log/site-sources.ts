@@ -109,7 +109,7 @@ class Sources {
         if (codeOf(error) !== 'ERR_READER_DROPPED') {
           this.#host.logger.error(
             { err: error },
-            'cannot read events; returns, events and alarms are not stored in the log of the site',
+            'cannot read events; the centre no longer gets returns, events and alarms of this site',
           );
           return;
         }
@@ -170,7 +170,10 @@ class Sources {
     try {
       await this.#log.appendTogether(entries, operations);
     } catch (error) {
-      this.#host.logger.error({ err: error }, 'cannot store entries in the log of the site');
+      this.#host.logger.error(
+        { err: error },
+        'cannot store entries in the log that this site sends to the centre',
+      );
     }
   }
 }

@@ -47,13 +47,16 @@ export class ApprovedPlans {
       this.#lastRead = this.#read().catch((error: unknown) => {
         this.#host.logger.error(
           { err: error },
-          'cannot read the approved plans; the former plans remain in use',
+          'cannot read the approved plans of a new release; the former plans remain in use',
         );
       });
     });
     this.#saving = setInterval(() => {
       this.#lastSave = this.#clock.save().catch((error: unknown) => {
-        this.#host.logger.error({ err: error }, 'cannot store the last contact with the centre');
+        this.#host.logger.error(
+          { err: error },
+          'cannot store the time of the last contact with the centre',
+        );
       });
     }, saveIntervalMs);
     this.#saving.unref();
@@ -72,7 +75,10 @@ export class ApprovedPlans {
     this.#stop.abort();
     this.#stop = new AbortController();
     for (const [name, plan] of plans) this.#arm(name, plan, this.#stop.signal);
-    this.#host.logger.info({ plans: plans.size }, 'the approved plans of the bundle are in use');
+    this.#host.logger.info(
+      { plans: plans.size },
+      'loaded the approved plans of the release in use',
+    );
   }
 
   #arm(name: string, plan: ApprovedPlan, stopped: AbortSignal): void {
@@ -100,7 +106,7 @@ export class ApprovedPlans {
       if (stopped.aborted) return;
       this.#host.logger.error(
         { err: error, match },
-        'cannot read events; signals no longer start an approved plan',
+        'cannot read events; signals no longer start approved plans on this site',
       );
     });
   }
@@ -133,12 +139,16 @@ export class ApprovedPlans {
       return;
     }
     if (!this.#clock.isValid) {
-      const reason = 'the centre has been unreachable for longer than valid_offline';
-      logger.warn({ plan: name, cause, reason }, 'did not start an approved plan');
+      logger.warn(
+        { plan: name, cause },
+        'did not start an approved plan: the centre was unreachable for longer than valid_offline',
+      );
       return;
     }
     const run = this.#run(name, plan, cause)
-      .catch((error: unknown) => logger.error({ err: error, plan: name }, 'approved plan failed'))
+      .catch((error: unknown) =>
+        logger.error({ err: error, plan: name }, 'an approved plan of this site failed'),
+      )
       .finally(() => this.#running.delete(name));
     this.#running.set(name, run);
   }

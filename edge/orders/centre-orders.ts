@@ -121,7 +121,10 @@ export class CentreOrders {
     await this.#prune();
     this.#pruning = setInterval(() => {
       this.#prune().catch((error: unknown) =>
-        this.#host.logger.error({ err: error }, 'cannot remove old orders'),
+        this.#host.logger.error(
+          { err: error },
+          'cannot delete old orders to sites; retrying in an hour',
+        ),
       );
     }, pruneIntervalMs);
     this.#pruning.unref();
@@ -405,7 +408,8 @@ export class CentreOrders {
       action: 'command',
       resource: { call },
     });
-    if (effect === 'deny') throw new AuthorizationError(`order for ${site} denied: ${reason}`);
+    if (effect === 'deny')
+      throw new AuthorizationError(`the policy denies this order to the site ${site}: ${reason}`);
   }
 
   /** @throws LimitExceeded */

@@ -74,7 +74,9 @@ async function issuerOf(
   const holder = await host.holdToken(token);
   holder.stop();
   if (holder.subject.kind === 'user') return holder.subject;
-  throw new AuthorizationError('only users can issue orders');
+  throw new AuthorizationError(
+    'the token does not belong to a user; only users can issue orders to sites',
+  );
 }
 
 /** Yields the order now and after each change, until its state at every site is final. */

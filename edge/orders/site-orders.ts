@@ -68,7 +68,10 @@ class SiteOrders {
     }
     this.#pruning = setInterval(() => {
       this.#prune().catch((error: unknown) =>
-        this.#host.logger.error({ err: error }, 'cannot remove ended orders'),
+        this.#host.logger.error(
+          { err: error },
+          'cannot delete finished orders of the centre; retrying in an hour',
+        ),
       );
     }, pruneIntervalMs);
     this.#pruning.unref();
@@ -131,7 +134,7 @@ class SiteOrders {
       .catch((error: unknown) =>
         this.#host.logger.error(
           { err: error, order: order.id },
-          'cannot complete an order of the centre',
+          'cannot complete an order from the centre',
         ),
       )
       .finally(() => this.#running.delete(order.id));
@@ -183,7 +186,7 @@ class SiteOrders {
     const { state, succeeded, failed, silent } = result;
     this.#host.logger.info(
       { order: order.id, state, succeeded, failed, silent },
-      'an order has ended',
+      'finished an order from the centre',
     );
   }
 

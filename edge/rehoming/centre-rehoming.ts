@@ -213,7 +213,10 @@ export class CentreRehoming {
     if (this.#context.host.now() > latest.statement.expiresAt) return;
     this.#giveOne(site, caller, latest).catch((error: unknown) => {
       if (codeOf(error) === 'ERR_SITE_LINK') return;
-      this.#context.host.logger.error({ err: error, site }, 'cannot give a statement to a site');
+      this.#context.host.logger.error(
+        { err: error, site },
+        'cannot send a site the statement about its next centre',
+      );
     });
   }
 

@@ -92,7 +92,10 @@ class SiteRehoming {
       );
       this.#audit('site.statement', statement, 'done');
     } catch (error) {
-      this.#host.logger.warn({ err: error }, 'rejected a statement about the next centre');
+      this.#host.logger.warn(
+        { err: error },
+        'rejected a statement that names another centre for this site',
+      );
       throw error;
     }
     this.#notify();
@@ -200,7 +203,10 @@ class SiteRehoming {
     if (!link.state.isConnected) return;
     const signal = AbortSignal.any([AbortSignal.timeout(leaveMs), this.#stopped.signal]);
     await link.call(siteLeft, { issuedAt }, signal).catch((error: unknown) => {
-      this.#host.logger.info({ err: error }, 'the former centre did not confirm the change');
+      this.#host.logger.info(
+        { err: error },
+        'the former centre did not confirm that this site has left',
+      );
     });
   }
 
@@ -217,7 +223,7 @@ class SiteRehoming {
     if (entry !== undefined && announcedRow.decode(entry).issuedAt === issuedAt) return;
     const data = { from, issuedAt, at };
     host.fire('rehomed', data);
-    host.logger.warn(data, 'this site has another centre now');
+    host.logger.warn(data, 'this site now belongs to another centre');
     await log.append({ class: 'alarm', kind: 'event', value: { tag: 'rehomed', data } });
     await announce();
     const value = announcedRow.encode({ issuedAt });
@@ -253,6 +259,6 @@ class SiteRehoming {
     const problem = error instanceof Error ? error.message : String(error);
     if (problem === this.#problem) return;
     this.#problem = problem;
-    this.#host.logger.warn({ err: error }, 'cannot change to the next centre; retrying');
+    this.#host.logger.warn({ err: error }, 'cannot move this site to its next centre; retrying');
   }
 }

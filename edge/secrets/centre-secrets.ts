@@ -63,7 +63,7 @@ export function openCentreSecrets(context: CentreContext): CentrePartContributio
     const content = await read(site);
     const caller = links.callerOf(site);
     caller?.call(secretsChangedMessage, {}, host.closing).catch((err: unknown) => {
-      host.logger.info({ site, err }, 'cannot notify a site of its secrets');
+      host.logger.info({ site, err }, 'cannot notify a site that its secrets have changed');
     });
     if (content === undefined) return { site, state: 'none' };
     return { site, state: caller === undefined ? 'away' : 'notified' };

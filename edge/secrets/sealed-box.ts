@@ -48,7 +48,8 @@ export function seal(plain: Uint8Array, siteKey: Uint8Array, site: string): Buff
  * @throws Error if the box is damaged, or sealed to another key or site
  */
 export function unseal(box: Uint8Array, siteKey: KeyObject, site: string): Buffer {
-  if (box.length < sealKeyBytes + tagBytes) throw new TypeError('the box is too short');
+  if (box.length < sealKeyBytes + tagBytes)
+    throw new TypeError('the encrypted secrets are truncated');
   const ownKey = box.subarray(0, sealKeyBytes);
   const shared = diffieHellman({ privateKey: siteKey, publicKey: toKey(ownKey) });
   const decipher = createDecipheriv(

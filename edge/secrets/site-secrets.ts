@@ -45,7 +45,8 @@ export async function openSiteSecrets(context: SiteContext): Promise<EdgePart> {
   host.provide(siteSecrets, secrets);
   const refresh = (): void => {
     secrets.refresh().catch((err: unknown) => {
-      if (!host.closing.aborted) host.logger.warn({ err }, 'cannot read the secrets of this site');
+      if (!host.closing.aborted)
+        host.logger.warn({ err }, 'cannot read the secrets of this site from the centre');
     });
   };
   link.handle(secretsChangedMessage, async () => {
@@ -84,7 +85,9 @@ class StoredSecrets implements ReadSecrets {
       const { digest, box } = storedCheck.Parse(JSON.parse(text));
       secrets.#use(digest, secrets.#open(digest, Buffer.from(box, 'base64')));
     } catch {
-      context.host.logger.error('the stored secrets of this site are damaged');
+      context.host.logger.error(
+        'the stored secrets of this site are damaged; the site reads them again from the centre',
+      );
     }
     return secrets;
   }
@@ -128,7 +131,10 @@ class StoredSecrets implements ReadSecrets {
     const stored: Static<typeof Stored> = { digest, box: Buffer.from(box).toString('base64') };
     await writeFileAtomically(this.#file, `${JSON.stringify(stored)}\n`, 0o600);
     this.#use(digest, opened);
-    host.logger.info({ globs: this.#tests.length }, 'the secrets of this site have changed');
+    host.logger.info(
+      { globs: this.#tests.length },
+      'received new secrets of this site from the centre',
+    );
   }
 
   /** @throws EdgeError ERR_SITE_SECRETS */

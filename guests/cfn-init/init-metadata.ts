@@ -177,7 +177,7 @@ function parseArchive(given: string, value: unknown, place: string): states.Arch
   if (format !== undefined) return { directory, url, format };
   throw configError(
     place,
-    'must be a URL of an archive that ends with .tar, .tar.gz, .tgz, .tar.bz2, .tbz2 or .zip',
+    'the URL of an archive must end with .tar, .tar.gz, .tgz, .tar.bz2, .tbz2 or .zip',
   );
 }
 
@@ -193,14 +193,14 @@ function parseFile(
   if (file.authentication !== undefined) {
     throw configError(
       place,
-      'authentication is not supported, because the minion has no credentials for the download; remove it',
+      'the field authentication is not supported, because the minion has no credentials for downloads; remove the field',
     );
   }
   requireKnownKeys(file, fileKeys, place);
   const { content, source, encoding = 'plain', context, owner, group } = file;
   const mode = file.mode === undefined ? undefined : modeOf(file.mode, `${place}: mode`);
   if ((content === undefined) === (source === undefined)) {
-    throw configError(place, 'must set exactly one of content and source');
+    throw configError(place, 'a file must have either the field content or the field source');
   }
   const common = {
     path: requirePath(given, place),
@@ -216,7 +216,7 @@ function parseFile(
     if (context !== undefined) {
       throw configError(
         place,
-        'context is applied to content only, not to a file from a source; remove it',
+        'the field context applies to content only, but this file has a source; remove context',
       );
     }
     return { ...common, content: { kind: 'url', url: requireUrl(source, `${place}: source`) } };

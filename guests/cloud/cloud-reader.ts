@@ -167,7 +167,9 @@ export class CloudReader {
     if (body === undefined) return undefined;
     const [problem] = oneServer.Errors(body);
     if (problem === undefined) return cloudServerOf(oneServer.Parse(body).server);
-    throw new CloudError(`invalid response of ${url}: ${problem.instancePath}: ${problem.message}`);
+    throw new CloudError(
+      `invalid response of ${url}: the value at "${problem.instancePath}" ${problem.message}`,
+    );
   }
 
   /**
@@ -290,7 +292,7 @@ export class CloudReader {
       const [problem] = form.check.Errors(body);
       if (problem !== undefined) {
         throw new CloudError(
-          `invalid response of ${url}: ${form.list}${problem.instancePath}: ${problem.message}`,
+          `invalid response of ${url}: the value at "${form.list}${problem.instancePath}" ${problem.message}`,
         );
       }
       const read = Object(body) as Readonly<Record<string, unknown>>;
@@ -326,12 +328,14 @@ export class CloudReader {
         continue;
       }
       if (result.status === 404 && mayBeMissing) return undefined;
-      const [place] = url.split('?');
+      const [address] = url.split('?');
       if (result.status !== 200)
-        throw new CloudError(`${place} responded with status ${result.status}`);
+        throw new CloudError(`${address} responded with the HTTP status ${result.status}`);
       const body = tryParseJson(result.body);
       if (body !== undefined) return body;
-      throw new CloudError(`${place}: the response is not JSON, or exceeds ${maxPageBytes} bytes`);
+      throw new CloudError(
+        `the response of ${address} is not JSON, or exceeds ${maxPageBytes} bytes`,
+      );
     }
   }
 

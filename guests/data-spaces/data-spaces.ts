@@ -119,7 +119,7 @@ export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceR
   const interpreted = findInterpretedText(roles);
   if (interpreted !== undefined) {
     throw formError(
-      `roles.${interpreted.path.join('.')}: the name of a value in the space ${interpreted.expected}`,
+      `the name of a value at roles.${interpreted.path.join('.')} ${interpreted.expected}`,
     );
   }
   const minions = minionsOfSpace(registration);

@@ -146,7 +146,7 @@ export class GuestRequests {
       if (code === 'ERR_INTERNAL')
         this.#host.logger.error(
           { err: error },
-          'internal error in a request of a guest to its data space',
+          'internal error while handling a request of a guest to its data space',
         );
       return { error: { code, message } };
     }

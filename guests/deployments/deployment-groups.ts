@@ -185,8 +185,10 @@ export function codeRowOf(group: CodeGroup): CodeRow {
 function initOf(config: GroupConfig['config']): unknown {
   const map = typeof config === 'string' ? readConfigJson(config) : config;
   if (map === undefined) {
-    const expected = `a map, or JSON text with at most ${maxConfigDepth} levels`;
-    throw configError(initKey, `must be ${expected}`);
+    throw configError(
+      initKey,
+      `the config must be a map, or JSON text that is nested at most ${maxConfigDepth} levels deep`,
+    );
   }
   return isPlainMap(map) && Object.hasOwn(map, initKey) ? map[initKey] : map;
 }

@@ -169,7 +169,7 @@ export async function openDeployments(
     changed.catch((error: unknown) => {
       log.error(
         { err: error },
-        'could not apply a change of a registered stack to the deployments of the stack',
+        'the registration of a stack changed, but its deployments could not be updated',
       );
     });
   };

@@ -162,7 +162,7 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
     await close();
     throw error;
   }
-  log.info({ socket, networks: networks.length }, 'metadata agent started');
+  log.info({ socket, networks: networks.length }, 'the metadata agent accepts requests of guests');
   return { close };
 }
 

@@ -68,7 +68,7 @@ export class Vendordata {
     if (code !== undefined)
       this.#log.warn(
         { code, reason, instance },
-        'sent empty vendordata to an instance, because its enrolment was rejected',
+        'sent empty vendordata to an instance, because the enrolment of the instance was rejected',
       );
     return undefined;
   }

@@ -117,8 +117,11 @@ function requireVersion(given: unknown): Version {
   const [major = 0, minor = 0, patch = 0] = parts.map(Number);
   const version: Version = [major, minor, patch];
   if (parts.length === 3 && major === 2 && compare(version, newest) <= 0) return version;
-  const text = `Unsupported format version ${String(given).slice(0, 32)}`;
-  throw new ExecutionPlanError(errorCodes.version, `${text}: 2.0.0 to 2.2.0 are supported`);
+  const found = String(given).slice(0, 32);
+  throw new ExecutionPlanError(
+    errorCodes.version,
+    `Unsupported format version ${found}: 2.0.0 to 2.2.0 are supported`,
+  );
 }
 
 function compare(a: Version, b: Version): number {

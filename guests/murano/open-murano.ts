@@ -142,7 +142,7 @@ function requireSignature(
     if (acceptsUnsigned) return;
     throw new ExecutionPlanError(
       errorCodes.malformed,
-      'the execution plan is rejected: unsigned plans are not permitted, and the option murano: keys has no public key of the project',
+      'unsigned execution plan rejected; add the public key of the project to the option murano: keys',
     );
   }
   // The signed text contains the id of the guest, so the signature is valid for this guest only.
@@ -235,7 +235,7 @@ function parametersOf(
     if (value !== undefined) return value;
     throw new ExecutionPlanError(
       errorCodes.malformed,
-      `the Body uses args.${parameter}, but Parameters has no value for it`,
+      `the Body of the execution plan uses args.${parameter}, but Parameters has no value for it`,
     );
   };
   if ('parameter' in argument) {
@@ -252,7 +252,7 @@ function parametersOf(
   if (hasParameter && !hasOwnText) return given;
   throw new ExecutionPlanError(
     errorCodes.malformed,
-    'the Body passes an argument, but the catalog entry has no field named argument',
+    'the Body of the execution plan passes an argument; the entry of this command in the catalog needs the field argument',
   );
 }
 

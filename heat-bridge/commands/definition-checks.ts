@@ -85,7 +85,12 @@ function checkSources(
       );
     }
     const missing = parametersOfArgument(source).find((it) => !names.includes(it));
-    if (missing !== undefined) throw catalogError(name, field, `unknown parameter ${missing}`);
+    if (missing !== undefined)
+      throw catalogError(
+        name,
+        field,
+        `unknown parameter ${missing}: the command does not define this parameter`,
+      );
     if (known !== undefined && !known.isOpen && !known.keywords.has(keyword)) {
       throw catalogError(
         name,
@@ -119,7 +124,12 @@ function checkSecrets(
     throw catalogError(name, 'secret', problem);
   }
   const missing = secret.find((it) => !names.includes(it));
-  if (missing !== undefined) throw catalogError(name, 'secret', `unknown parameter ${missing}`);
+  if (missing !== undefined)
+    throw catalogError(
+      name,
+      'secret',
+      `unknown parameter ${missing}: the command does not define this parameter`,
+    );
   const leaked = Object.values(sources)
     .flatMap(parametersOfArgument)
     .find((it) => secret.includes(it));

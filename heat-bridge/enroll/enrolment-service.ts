@@ -351,6 +351,8 @@ export class EnrolmentService {
 /** API of enrolments. */
 export type EnrollApi = Omit<EnrolmentService, 'reissue'>;
 
+const nameForm = 'text of 1 to 255 characters';
+
 function checkEnrolRequest(request: EnrolRequest, now: number): void {
   const { project, instance, address, lifetimeSeconds, expires, agent = false, format } = request;
   if (agent && format === 'cloudbase-init') {
@@ -360,8 +362,7 @@ function checkEnrolRequest(request: EnrolRequest, now: number): void {
     );
   }
   for (const [name, text] of Object.entries({ project, instance: instance ?? '-' })) {
-    if (text.length === 0 || text.length > 255)
-      throw argumentError(name, 'text of 1 to 255 characters');
+    if (text.length === 0 || text.length > 255) throw argumentError(name, nameForm);
   }
   if (address !== undefined && isIP(address) === 0 && !isRelayedAddress(address)) {
     throw argumentError(

@@ -20,9 +20,7 @@ const ownKey = /(?:^|[\s{,])["']?salt_minion["']?\s*:/m;
  */
 export function requireMergeable(text: string, format: string): void {
   if (format === 'none')
-    throw userDataError(
-      'the format none produces no user-data to merge with; choose another format',
-    );
+    throw userDataError('the format "none" creates no user-data; choose another format');
   if (text.includes('\0') || text.includes('\ufffd')) {
     throw userDataError(
       'the given user-data is not text; decompress it, or pass gzip data as a file to saltbridge enroll create',
@@ -30,7 +28,7 @@ export function requireMergeable(text: string, format: string): void {
   }
   if (hasSaltMinion(text, 0)) {
     throw userDataError(
-      'the given cloud-config has a section salt_minion, which would override the settings of the bridge; remove it, and pass its conf and grains as config and grains to POST /bridge/v1/enrolments',
+      'remove the section salt_minion, which would override the settings of the bridge; pass conf and grains to POST /bridge/v1/enrolments as config and grains',
     );
   }
 }

@@ -92,7 +92,10 @@ function fingerprintOfKnownMinion({ publicKey, fingerprint }: KnownMinion, place
   const stated = fingerprint === undefined ? undefined : tryParseFingerprint(fingerprint);
   if (publicKey === undefined) {
     if (stated === undefined)
-      throw importError(place, 'set publicKey, or fingerprint with a SHA-256 fingerprint');
+      throw importError(
+        place,
+        'the entry must have a publicKey, or a fingerprint in the SHA-256 form',
+      );
     return stated;
   }
   try {

@@ -130,7 +130,7 @@ export async function openEnrolment(
     transitions.followed(enrolment).catch((error: unknown) => {
       log.error(
         { err: error },
-        'another cluster member accepted a ticket; this member could not record it',
+        'another cluster member accepted a ticket, but this member could not mark the ticket as used',
       );
     });
   };
@@ -138,7 +138,7 @@ export async function openEnrolment(
     transitions.heard(id).catch((error: unknown) => {
       log.error(
         { minion: id, err: error },
-        'could not record the sign-in of a minion in its enrolment',
+        'a minion signed in, but its enrolment could not be updated',
       );
     });
   });
@@ -185,7 +185,7 @@ export async function openEnrolment(
           transitions.takeOver().catch((error: unknown) => {
             log.error(
               { err: error },
-              'cannot complete the enrolment changes of a failed cluster member',
+              'cannot complete the changes of enrolments that a failed cluster member began',
             );
           });
         });

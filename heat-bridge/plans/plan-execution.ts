@@ -233,7 +233,7 @@ export class PlanExecution {
   #step(name: string): CompiledStep {
     const step = this.#options.plan.steps.find((it) => it.name === name);
     if (step === undefined)
-      throw new TypeError('internal error: the plan has no step with this name');
+      throw new TypeError(`internal error: the plan has no step named ${name}`);
     return step;
   }
 

@@ -120,7 +120,7 @@ export class HeldSignals {
       .catch((error: unknown) => {
         this.#options.log.error(
           { err: error },
-          'could not store the data of a held signal; the signal keeps waiting for its handle',
+          'could not store the data of a signal that waits for its handle; the signal keeps waiting',
         );
       })
       .finally(() => this.#work.delete(work));
@@ -260,7 +260,10 @@ export class HeldSignals {
       }
       return this.#delayed.size === 0 ? 0 : storeRetryMs;
     } catch (error) {
-      log.error({ err: error }, 'could not remove expired held signals from the outbox; retrying');
+      log.error(
+        { err: error },
+        'could not delete expired signals that waited for a handle; retrying',
+      );
       return storeRetryMs;
     }
   }

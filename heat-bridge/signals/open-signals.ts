@@ -157,15 +157,12 @@ export async function openSignals(
     held.releaseAll(handle).catch((error: unknown) => {
       log.error(
         { alias: handle.alias, err: error },
-        'a handle was registered; its held signals could not be queued for delivery',
+        'a handle was registered, but the signals that waited for it could not be queued for delivery',
       );
     });
   const begin = (ended: AbortSignal): void => {
     Promise.all([delivery.begin(ended), held.start()]).catch((error: unknown) => {
-      log.error(
-        { err: error },
-        'internal error while starting the delivery of pending and held signals',
-      );
+      log.error({ err: error }, 'internal error while starting the delivery of stored signals');
     });
   };
   const intake = new SignalIntake({

@@ -35,10 +35,12 @@ export function credentialsOf(form: LoginForm): Credentials {
 export function checkedUrl(text: string): string {
   const isPlain = /^https?:\/\/[\x21-\x7e]+$/.test(text) && !/[\\#"<>^`{|}]/.test(text);
   if (!isPlain || !URL.canParse(text))
-    throw destinationError('must be an http or https URL without special characters');
+    throw destinationError(
+      'the URL must begin with http:// or https://, and must not contain spaces, quotes or other special characters',
+    );
   const { username, password } = new URL(text);
   if (username !== '' || password !== '' || text.split('/')[2]?.includes('@')) {
-    throw destinationError('must be a URL without a user name or password');
+    throw destinationError('the URL must not contain a user name or password');
   }
   return text;
 }

@@ -372,7 +372,7 @@ export function parseDestination(given: unknown): Destination {
   if (form === '') throw destinationError('the handle must not be empty');
   if (typeof form === 'string' && isSignalUrl.test(form)) {
     throw destinationError(
-      'a signal_url requires a login; use the alarm_url of the policy instead, or give a JSON object with this URL as alarm_url, and with auth_url, user_id, password and project_id',
+      'a signal_url requires a login; use the alarm_url of the scaling policy, or a JSON object with alarm_url (this URL), auth_url, user_id, password and project_id',
     );
   }
   for (const { handle } of Object.values(handleRows)) {
@@ -537,7 +537,8 @@ function tokenInCurl(text: string): HandleDestinations['TOKEN_SIGNAL'] | undefin
  * requires.
  */
 function checkedKeys(keys: readonly string[]): readonly string[] {
-  if (keys.length < 1 || keys.length > 2) throw destinationError('a webhook must have 1 or 2 keys');
+  if (keys.length < 1 || keys.length > 2)
+    throw destinationError('a webhook must have one or two keys');
   const isKey = (it: string): boolean => /^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/.test(it);
   if (keys.every(isKey)) return keys;
   throw destinationError('a webhook key must be whsec_, followed by 24 to 64 bytes in base64');

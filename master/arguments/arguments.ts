@@ -267,7 +267,8 @@ const maxDepth = 256;
  * @throws TypeError if a mark has invalid content
  */
 export function fromJson(json: unknown, depth = 0): WireValue {
-  if (depth > maxDepth) throw new TypeError('the value is nested too deeply');
+  if (depth > maxDepth)
+    throw new TypeError(`the JSON value is nested more than ${maxDepth} levels deep`);
   if (json === null || typeof json === 'boolean' || typeof json === 'string') return json;
   if (typeof json === 'number' || typeof json === 'bigint' || json instanceof Float) return json;
   if (Array.isArray(json)) return json.map((item) => fromJson(item, depth + 1));

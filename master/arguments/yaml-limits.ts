@@ -103,11 +103,11 @@ function checked(token: CST.Token, maxDepth: number): CST.Token {
 }
 
 export function tooMany(maxValues: number): SyntaxError {
-  return new SyntaxError(`the text has more than ${maxValues} values`);
+  return new SyntaxError(`the YAML text has more than ${maxValues} values`);
 }
 
 function tooDeep(): SyntaxError {
-  return new SyntaxError('the text is nested too deeply');
+  return new SyntaxError('the YAML text is nested too deeply');
 }
 
 function childrenOf(token: CST.Token | null | undefined): (CST.Token | null | undefined)[] {

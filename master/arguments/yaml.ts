@@ -30,13 +30,13 @@ const nextLine = '\x85';
  * @throws Error if the text is not exactly one YAML document with supported values
  */
 export function parseYaml(text: string, limits: YamlLimits = {}): WireValue {
-  if (unreadable.test(text)) throw new Error('the text contains control characters');
+  if (unreadable.test(text)) throw new Error('the YAML text contains control characters');
   const lines = text.replaceAll(nextLine, '\n');
   const document = compose(lines, limits);
   const [complaint] = [...document.errors, ...document.warnings];
   if (complaint !== undefined) throw complaint;
   if (isBeyondLibyaml(document, lines))
-    throw new SyntaxError('libyaml, which Salt uses, does not accept this syntax');
+    throw new SyntaxError('Salt cannot read this YAML: libyaml rejects its syntax');
   checkNodes(document.contents, limits);
   correctLastBlock(document, lines);
   return toWireValue(document.toJS({ mapAsMap: true }), limits.keepsFloats === true);
@@ -58,7 +58,7 @@ function compose(text: string, limits: YamlLimits): Document.Parsed {
   const composer = new Composer<ParsedNode>(composing);
   const [document, more] = composer.compose(boundedTokens(text, limits), true, text.length);
   if (document === undefined || more !== undefined)
-    throw new SyntaxError('the text must contain exactly one document');
+    throw new SyntaxError('the YAML text must contain exactly one document');
   return document;
 }
 
@@ -80,7 +80,7 @@ function checkNodes(root: unknown, { maxValues, isPlain = false }: YamlLimits): 
     const keys = new Set<unknown>();
     for (const { key, value } of node.items) {
       if (isScalar(key) && keys.size === keys.add(pythonKey(key.value)).size) {
-        throw new SyntaxError('a map contains a key twice');
+        throw new SyntaxError('a map in the YAML text contains a key twice');
       }
       waiting.push(value);
     }
@@ -108,7 +108,7 @@ function isPlainScalar(value: unknown): value is null | boolean | number | bigin
 function toWireMap(entries: readonly [unknown, unknown][], keepsFloats: boolean): WireValue {
   const read = entries.map(([key, item]): [WireValue, WireValue] => {
     if (!isPlainScalar(key) && !(key instanceof Float)) {
-      throw new TypeError('a list or a map cannot be a key');
+      throw new TypeError('a key of a map must not be a list or a map');
     }
     return [toWireValue(key, keepsFloats), toWireValue(item, keepsFloats)];
   });

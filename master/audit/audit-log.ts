@@ -58,7 +58,7 @@ export class AuditLog implements AuditTrail {
     for (const { action, detail } of findings) {
       options.log.warn(
         { action, reason: detail },
-        'audit log was changed or damaged since the last run',
+        'the audit log was changed or damaged since the last run of the master',
       );
     }
     for (const finding of findings) audit.append(finding);
@@ -109,7 +109,10 @@ export class AuditLog implements AuditTrail {
     try {
       await this.flush();
     } catch (error) {
-      this.#options.log.error({ err: error }, 'audit log was closed with unwritten records');
+      this.#options.log.error(
+        { err: error },
+        'the audit log was closed before all records were written; the other records are lost',
+      );
     }
     await this.#writer.close();
   }
@@ -167,7 +170,7 @@ export class AuditLog implements AuditTrail {
       this.#isFull = true;
       this.#options.log.error(
         { err: error },
-        'audit log cannot be written: records are queued until the disk is writable',
+        'cannot write the audit log; records wait in memory until the disk is writable',
       );
       this.#options.onFull(true);
     }

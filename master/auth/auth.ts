@@ -43,7 +43,7 @@ export async function createAuth(deps: AuthDeps) {
   for (const one of replaced) {
     log.warn(
       one,
-      'the PKI directory had another master key; it was replaced by the key of the cluster',
+      'replaced the master key in the PKI directory, because it differed from the key of the cluster',
     );
   }
   const masterKeys = await openOwnKeys(fixed, 'master', fixed.keyPass);
@@ -82,7 +82,7 @@ export async function createAuth(deps: AuthDeps) {
       Promise.all(onKeyDeleted.map((forget) => forget(id))).catch((error: unknown) => {
         log.error(
           { minion: id, err: error },
-          'the key of a minion was deleted, but the data of the minion cannot be deleted',
+          'deleted the key of a minion, but cannot delete the stored data of this minion',
         );
       });
     });
@@ -165,7 +165,10 @@ function startRotation(
     if (context.duties?.isHeld === false) return;
     if (lifetimeMs === 0 || context.now() - publishKey.current.madeAt < lifetimeMs) return;
     revocation.rotate().catch((error: unknown) => {
-      context.log.error({ err: error }, 'publish key rotation failed; it will be retried');
+      context.log.error(
+        { err: error },
+        'cannot replace the publish key, which encrypts jobs for all minions; retrying',
+      );
     });
   };
   const timer = setInterval(round, loopInterval * 1000);

@@ -274,7 +274,7 @@ export class Revocation {
     this.#lastRotation = now();
     await publishKey.rotate();
     bus.fire(tags.rotation, { rotate_aes_key: true });
-    log.info('publish key rotated');
+    log.info('replaced the publish key, which encrypts jobs for all minions');
   }
 
   #planRotation(): void {
@@ -285,7 +285,7 @@ export class Revocation {
       this.#underWay = this.rotate().catch((error: unknown) => {
         this.#options.log.error(
           { err: error },
-          'a minion key was revoked, but the rotation of the publish key failed',
+          'a minion key was revoked, but the publish key was not replaced; the minion can still read jobs',
         );
       });
     }, waitMs);

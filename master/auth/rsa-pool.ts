@@ -111,7 +111,12 @@ class RsaThreads {
         for (const waiting of tasks) this.#give(member, [waiting]);
         return;
       }
-      tasks[0]?.reject(new TypeError('the task cannot be sent to a worker thread', { cause }));
+      tasks[0]?.reject(
+        new TypeError(
+          'a value cannot be sent to a worker thread; use plain data, such as text, numbers, lists and maps',
+          { cause },
+        ),
+      );
     }
   }
 

@@ -164,13 +164,13 @@ async function openEmbedded(
           { directory },
           'the disk of the store is full: the master stores no new data until the disk has free space',
         );
-      else log.info({ directory }, 'disk of the store has free space again');
+      else log.info({ directory }, 'the disk of the store has free space again');
       tell(isFull);
     },
     onUpgrade: ({ from, to, old }) =>
       log.warn(
         { from, to, old: old.file, bytes: old.bytes },
-        'the store was upgraded to the current layout; a backup of the old store was kept',
+        'upgraded the store to the current layout, and kept a backup of the old store',
       ),
     onFenced: (error) => {
       log.fatal(

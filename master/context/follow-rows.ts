@@ -33,7 +33,10 @@ export async function followRows(
       listener(change);
     } catch (error) {
       // An error in one module must not prevent other modules from receiving the change.
-      log.error({ err: error }, 'a module of the master failed to process a change in the store');
+      log.error(
+        { err: error },
+        'internal error while a module of the master processed a change of the store',
+      );
     }
   });
   for await (const entry of store.list(prefix)) listener({ type: 'put', entry });

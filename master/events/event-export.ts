@@ -171,7 +171,7 @@ export class EventExporter {
         if (signal.aborted) return;
         // The store rejects writes or is too slow for the rate of events. All pending events are
         // lost.
-        log.error({ err }, 'some events could not be stored for export, and are lost');
+        log.error({ err }, 'some events could not be stored for export, and will not be exported');
         if (unwritten > 0) this.#reportDropped(unwritten, 'the store rejected the write');
         else this.#reportDropped(capacity, 'the store was too slow');
         await sleepUntilAborted(retryDelays.initialDelayMs, signal);
@@ -232,7 +232,7 @@ export class EventExporter {
     const waiting = this.#cursors.filter(({ done }) => done < this.#last).map(({ name }) => name);
     log.error(
       { events, reason, exports: waiting },
-      'export backlog is full: the oldest events were dropped',
+      'dropped some events before they were exported; the field reason says why',
     );
     bus.fire(exportDroppedTag, { reason, exports: waiting });
   }
@@ -294,11 +294,11 @@ export class EventExporter {
         await consumer.acknowledge(last.sequence);
         cursor.done = Math.max(cursor.done, last.sequence);
         await this.#trim();
-        if (failures > 0) log.info({ export: name }, 'event export resumed');
+        if (failures > 0) log.info({ export: name }, 'the event export works again');
         failures = 0;
       } catch (err) {
         if (signal.aborted) return;
-        if (failures === 0) log.error({ export: name, err }, 'event export failed, and is retried');
+        if (failures === 0) log.error({ export: name, err }, 'the event export failed; retrying');
         failures += 1;
         await sleepUntilAborted(retryDelayMs(failures, retryDelays, Math.random), signal);
       }

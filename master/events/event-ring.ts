@@ -312,7 +312,7 @@ export class EventRing {
     } catch (error) {
       this.#parts.log.warn(
         { err: error },
-        'cannot mark the events as complete; after a restart, readers will be notified that events may be missing',
+        'cannot mark the stored events as complete; readers will be warned of missing events after a restart',
       );
     }
   }

@@ -44,7 +44,9 @@ function indexByName<E extends OrderedExtension>(extensions: readonly E[]): Read
     const { name, namespace = name } = one;
     for (const word of [name, namespace]) {
       if (!/^[a-z][a-z0-9-]{0,63}$/.test(word))
-        throw new TypeError(`invalid extension name: ${word}`);
+        throw new TypeError(
+          `invalid name ${word} of an extension; use lower-case letters, digits and "-", and begin with a letter`,
+        );
     }
     if (byName.has(name)) throw sameName(name);
     byName.set(name, one);

@@ -249,7 +249,7 @@ export class FunctionCaller {
     } catch (error) {
       this.#options.log.error(
         { jid: ready.jid, err: error },
-        'cannot store a call in the job list',
+        'cannot store the call of a runner or wheel function in the job list',
       );
     }
   }

@@ -60,7 +60,7 @@ export async function readBounded(file: string, maxBytes: number): Promise<Buffe
   });
   try {
     const stats = await handle?.stat();
-    if (stats?.isFile() === false) throw new TypeError('the path is not a file');
+    if (stats?.isFile() === false) throw new TypeError('the path does not lead to a regular file');
     if (stats !== undefined && stats.size > maxBytes) {
       throw new RangeError(`the file has ${stats.size} bytes; the limit is ${maxBytes}`);
     }
@@ -72,11 +72,14 @@ export async function readBounded(file: string, maxBytes: number): Promise<Buffe
 
 function parseFacts(bytes: Uint8Array): { grains: FactMap; pillar: FactMap } {
   const record = unpackLocal(bytes);
-  if (!isWireMap(record)) throw new TypeError('the file does not contain a map');
+  if (!isWireMap(record))
+    throw new TypeError(
+      'the file of a minion in the cache of the salt-master does not contain a map',
+    );
   return { grains: asMap(record.grains), pillar: asMap(record.pillar) };
 }
 
 function asMap(value: WireValue | undefined): FactMap {
   if (value instanceof Map || isWireMap(value)) return value;
-  throw new TypeError('the value of grains or pillar is not a map');
+  throw new TypeError('the grains or the pillar in the cache of the salt-master are not a map');
 }

@@ -218,7 +218,11 @@ async function openFacts(
     maxBytes: 2 * maxBytes,
     log,
   });
-  if (count > 0) log.info({ minions: count }, 'minion data imported from salt-master');
+  if (count > 0)
+    log.info(
+      { minions: count },
+      'imported grains and pillar of minions from the cache of a salt-master',
+    );
   return facts;
 }
 

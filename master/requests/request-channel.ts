@@ -199,7 +199,7 @@ export class RequestChannel {
       if (!(error instanceof StoreError)) throw error;
       this.#options.log.warn(
         { minion: minionId, code: error.code },
-        'cannot store the protocol version of a minion; after a restart, the master accepts lower versions from it again',
+        'cannot store the protocol version of a minion; after a restart, the master accepts lower versions from this minion',
       );
     }
   }

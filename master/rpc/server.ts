@@ -38,7 +38,10 @@ export class RpcServer {
     this.#calls = new CallServer({ ...options, steps: new StepScheduler(), sendPool });
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {
-        this.#log.error({ err: error }, 'a request on the local socket failed');
+        this.#log.error(
+          { err: error },
+          'internal error while handling a request on the local socket',
+        );
         response.destroy();
       });
     });

@@ -107,7 +107,10 @@ export class DecisionRecorder {
     }
     recorder.#timer = setInterval(() => {
       recorder.flush().catch((error: unknown) => {
-        options.log.warn({ err: error }, 'cannot store recorded decisions');
+        options.log.warn(
+          { err: error },
+          'cannot store the decisions of the policy for acl learn and acl replay',
+        );
       });
     }, flushEveryMs).unref();
     return recorder;
@@ -162,7 +165,10 @@ export class DecisionRecorder {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush().catch((error: unknown) => {
-      this.#options.log.warn({ err: error }, 'cannot store recorded decisions');
+      this.#options.log.warn(
+        { err: error },
+        'cannot store the decisions of the policy for acl learn and acl replay',
+      );
     });
   }
 

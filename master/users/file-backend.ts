@@ -94,7 +94,8 @@ async function readUsers(filename: string): Promise<string> {
     const file = await open(filename, 'r');
     try {
       const { size } = await file.stat();
-      if (size > maxFileBytes) throw new Error(`the file is larger than ${maxFileBytes} bytes`);
+      if (size > maxFileBytes)
+        throw new Error(`the file of users is larger than ${maxFileBytes} bytes`);
       return await file.readFile('utf8');
     } finally {
       await file.close();

@@ -67,7 +67,7 @@ function logPolicyMode({ acl }: ReloadableConfig, log: Logger): void {
   if (mode !== 'learn') return;
   log.warn(
     { actions: learnActions },
-    'acl mode is learn: the master permits requests without a rule, and records them',
+    'the option acl: mode is learn: the master permits requests without a rule, and records them',
   );
 }
 

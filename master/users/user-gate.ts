@@ -185,7 +185,7 @@ export class UserGate {
     const user = subject as UserSubject; // only users are subjects here
     const { name, eauth } = user;
     this.#parts.counters.count(`user-${action}-denied`);
-    this.#parts.log.info({ user: name, eauth, fun, reason }, 'request of a user denied');
+    this.#parts.log.info({ user: name, eauth, fun, reason }, 'denied a request of a user');
     const { who } = requester(user, rule);
     const what = [fun].flat().join(', ');
     this.#parts.ruled.noteDecision({ who, action, what }, { effect: 'deny', rule });

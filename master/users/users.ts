@@ -139,10 +139,7 @@ function startSweep({ config, context }: UsersDeps, logins: Logins): { stop: () 
   const timer = setInterval(() => {
     if (context.duties?.isHeld === false) return;
     logins.sweep().catch((error: unknown) => {
-      context.log.error(
-        { err: error },
-        'cannot delete expired tokens; the deletion will be retried',
-      );
+      context.log.error({ err: error }, 'cannot delete expired tokens; retrying later');
     });
   }, config.fixed.loopInterval * 1000);
   timer.unref();

@@ -160,7 +160,8 @@ class CompoundParser {
   #primary(isExcluded: boolean): CompoundExpression {
     if (this.#take('(')) return this.#parenthesised();
     const word = this.#words[this.#at];
-    if (word === undefined) throw new SyntaxError('a condition is missing at the end');
+    if (word === undefined)
+      throw new SyntaxError('a condition is missing at the end of the target');
     if (isCompoundOperator(word)) throw new SyntaxError(`a condition is missing before "${word}"`);
     this.#at += 1;
     this.#terms += 1;

@@ -41,7 +41,7 @@ export function expandTargetRequest(
  */
 export function readTargetRequest(request: WrittenTarget): TargetExpression {
   const { tgt, tgtType = 'glob', delimiter = ':' } = request;
-  if (delimiter === '') throw new SyntaxError('delimiter: must not be empty');
+  if (delimiter === '') throw new SyntaxError('the delimiter of the target must not be empty');
   switch (tgtType) {
     case 'nodegroup':
       return { tgtType: 'compound', tgt: [`N@${textOf(tgt, tgtType)}`] };

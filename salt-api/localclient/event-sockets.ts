@@ -108,7 +108,7 @@ export class EventSockets {
     server.on('drop', () => {
       log.warn(
         { connections: maxConnections },
-        'rejected a connection of a LocalClient: too many are open',
+        'rejected a connection of a LocalClient: too many connections are open',
       );
     });
     return server;
@@ -172,7 +172,7 @@ export class EventSockets {
       } catch (error) {
         this.#options.log.error(
           { err: error },
-          'disconnected all LocalClients: they missed events',
+          'disconnected all LocalClients, because they missed events',
         );
         for (const queue of this.#queues) queue.destroy();
       }

@@ -192,14 +192,14 @@ export class GitMirror {
     try {
       await this.update();
       if (this.#loggedFailure !== '')
-        this.#log.info({ remote: this.place }, 'fetching a git remote works again');
+        this.#log.info({ remote: this.place }, 'a git remote can be fetched again');
       this.#loggedFailure = '';
     } catch (err) {
       // A repeated failure is logged once.
       if (!this.#closing.aborted && String(err) !== this.#loggedFailure) {
         this.#log.error(
           { remote: this.place, err },
-          'cannot fetch a git remote; files of the last successful fetch are served',
+          'cannot fetch a git remote; the master serves the files of the last successful fetch',
         );
         this.#loggedFailure = String(err);
       }

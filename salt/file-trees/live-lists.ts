@@ -107,7 +107,7 @@ export class LiveLists {
     if (this.#tree.isCut)
       log.warn(
         { roots, files: maxEntries },
-        'the file roots contain more files than the limit; the other files are not served',
+        'file_roots contains too many files; the master serves only the first files, up to the limit',
       );
   }
 
@@ -117,7 +117,7 @@ export class LiveLists {
     this.#walkTimer ??= setTimeout(() => {
       this.#walkTimer = undefined;
       this.current().catch((err: unknown) => {
-        this.#options.log.error({ err }, 'cannot list the file roots');
+        this.#options.log.error({ err }, 'cannot list the files in file_roots');
       });
     }, quietMs).unref();
   }
@@ -128,7 +128,7 @@ export class LiveLists {
     const { log, checkMs } = this.#options;
     log.warn(
       { err, checkMs },
-      'cannot watch every directory of the file roots; a periodic check finds changes',
+      'cannot watch every directory of file_roots; the master checks for changes periodically instead',
     );
   }
 
@@ -137,7 +137,7 @@ export class LiveLists {
       const startedAt = performance.now();
       this.#check()
         .catch((err: unknown) =>
-          this.#options.log.error({ err }, 'cannot check the file roots for changes'),
+          this.#options.log.error({ err }, 'cannot check file_roots for changes'),
         )
         .finally(() => {
           const pause = (performance.now() - startedAt) / checkShare;

@@ -160,7 +160,9 @@ class Roots implements FileServerBackend {
       checkMs: this.#options.fileserverListCacheTime * 1000,
       log: this.#log,
     });
-    lists.current().catch((err: unknown) => this.#log.error({ err }, 'cannot list the file roots'));
+    lists
+      .current()
+      .catch((err: unknown) => this.#log.error({ err }, 'cannot list the files in file_roots'));
     return lists;
   }
 
@@ -178,6 +180,8 @@ class Roots implements FileServerBackend {
   }
 
   #closeLists(lists: LiveLists): void {
-    lists.close().catch((err: unknown) => this.#log.error({ err }, 'cannot close the file roots'));
+    lists
+      .close()
+      .catch((err: unknown) => this.#log.error({ err }, 'cannot stop watching file_roots'));
   }
 }

@@ -176,7 +176,7 @@ function fileRecvRequest(options: FileRequestOptions): RequestType {
         if (!isTaken) counters.count('push-refused');
         return send(isTaken);
       } catch (error) {
-        log.error({ minion: minionId, err: error }, 'cannot store a pushed file');
+        log.error({ minion: minionId, err: error }, 'cannot store a file that a minion pushed');
         return send(false);
       }
     },

@@ -40,7 +40,10 @@ async function takeOver(mine: MineStore, id: string, cache: SaltDataCache): Prom
     await mine.update(id, { data, clear: false }, undefined);
     return true;
   } catch (error) {
-    cache.log.warn({ minion: id, file, err: error }, 'cannot import the mine of a minion');
+    cache.log.warn(
+      { minion: id, file, err: error },
+      'cannot import the mine data of a minion from the cache of a salt-master',
+    );
     return false;
   }
 }

@@ -45,7 +45,11 @@ export async function openMine(deps: MineDeps): Promise<Mine> {
       maxBytes: 2 * fixed.limits.mineBytes,
       log,
     });
-    if (count > 0) log.info({ minions: count }, 'imported the mines that a salt-master stored');
+    if (count > 0)
+      log.info(
+        { minions: count },
+        'imported the mine data of minions from the cache of a salt-master',
+      );
   }
   auth.onRetire((id) => mine.forget(id));
   auth.onKeyDeleted((id) => mine.forget(id));

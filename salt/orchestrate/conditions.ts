@@ -30,7 +30,9 @@ export function outcomeOfConditions(
 ): Outcome | undefined {
   for (const name of notServed) {
     if (args.has(name))
-      throw new SlsError(`${name} is not supported: this master runs no commands`);
+      throw new SlsError(
+        `the requisite ${name} is not supported, because this master runs no shell commands`,
+      );
   }
   const onlyIf = args.get('onlyif');
   const unless = args.get('unless');
@@ -72,7 +74,9 @@ function truthOf(
   functions: ConditionFunctions,
 ): boolean | undefined {
   if (typeof condition === 'string') {
-    throw new SlsError(`${kind} with a command is not supported: this master runs no commands`);
+    throw new SlsError(
+      `a command in ${kind} is not supported, because this master runs no shell commands`,
+    );
   }
   if (!isPillarMap(condition) || !condition.has('fun')) return undefined;
   return isTrue(partOf(callOf(condition, functions), condition.get('get_return')));

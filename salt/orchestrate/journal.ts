@@ -172,7 +172,7 @@ export class OrchestrationJournal {
       if (!isTooLarge(error)) throw error;
       log.warn(
         { jid },
-        'the call of an orchestration is too large to store; if this member fails, no other member can resume the orchestration',
+        'an orchestration is too large to store; if this cluster member fails, no other member can resume it',
       );
       return undefined;
     }

@@ -90,7 +90,7 @@ function readArguments({ given }: StateCall): {
 function functionKeywords({ given }: StateCall): WireMap {
   const kwarg = toWire(given.get('kwarg') ?? new Map());
   if (isWireMap(kwarg)) return kwarg;
-  throw new SlsError('kwarg is not a dictionary');
+  throw new SlsError('kwarg of salt.function must be a dictionary');
 }
 
 /** Findings about a job of `salt.function`, in addition to the answers of the minions. */

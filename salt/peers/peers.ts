@@ -312,7 +312,10 @@ export class PeerPublisher {
     if (decision.effect === 'allow') return { calls, addressed, decision };
     counters.count(`peer-${decision.rule}`);
     const { rule, reason } = decision;
-    log.info({ minion: subject.id, rule, reason }, "rejected a minion's request for a job");
+    log.info(
+      { minion: subject.id, rule, reason },
+      'rejected the request of a minion to publish a job',
+    );
     return undefined;
   }
 
@@ -409,7 +412,7 @@ export class PeerRunner {
       counters.count(`runner-${decision.rule}`);
       log.info(
         { minion: minionId, rule: decision.rule },
-        "rejected a minion's request for a runner",
+        'rejected the request of a minion to call a runner',
       );
       return {};
     }

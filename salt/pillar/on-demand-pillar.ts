@@ -28,7 +28,9 @@ export function onDemandPillar(deps: OnDemandDeps): OnDemandPillar {
   return ({ id, grains, saltenv }, place) => ({
     'pillar.ext': takes(['external', 'pillar'], async ({ external = null, pillar: override }) => {
       if (place === 'pillar' && id === masterId) {
-        throw new TypeError('pillar.ext cannot be called in the pillar that it compiles');
+        throw new TypeError(
+          'a pillar file must not call pillar.ext, if pillar.ext compiles the same pillar',
+        );
       }
       const sources = await openSources(external, deps);
       const request = { id: masterId, grains, saltenv, pillarenv: undefined };
@@ -59,7 +61,7 @@ async function openSources(
   for (const name of map(given, 'external').keys()) {
     if (!allowed.includes(textOf(name))) {
       throw new TypeError(
-        `pillar.ext may not use ${textOf(name)}: the option on_demand_ext_pillar lists ${allowed.join(', ')}`,
+        `pillar.ext may not use ${textOf(name)}: the option on_demand_ext_pillar permits only ${allowed.join(', ')}`,
       );
     }
   }
@@ -67,9 +69,11 @@ async function openSources(
   return Promise.all(
     entries.map(async (entry) => {
       if (entry === undefined)
-        throw new TypeError('pillar.ext: the options of a module are invalid');
+        throw new TypeError('pillar.ext: the options of an external pillar are invalid');
       if (entry.module === 'git') {
-        throw new TypeError('pillar.ext does not support git: list the remote in ext_pillar');
+        throw new TypeError(
+          'pillar.ext does not support git; list the git remote in the option ext_pillar',
+        );
       }
       if (entry.module === 'unserved') {
         throw new MasterError(

@@ -119,7 +119,7 @@ export class OwnPillar implements PillarSource {
       now: surroundings.now,
       onCompiled: (compiled, minion) => this.#noteCompiled(compiled, minion),
       onUnstored: (err, minion) => {
-        surroundings.log.error({ minion, err }, 'cannot store a pillar shared by several minions');
+        surroundings.log.error({ minion, err }, 'cannot store a pillar that several minions share');
       },
     });
   }

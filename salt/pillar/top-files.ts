@@ -156,7 +156,8 @@ function orderOf(options: readonly PillarMap[]): number {
   const order = orders.at(-1) ?? 0;
   if (typeof order === 'number') return order;
   if (typeof order === 'boolean') return order ? 1 : 0;
-  if (typeof order !== 'string') throw new TypeError('order: must be a number');
+  if (typeof order !== 'string')
+    throw new TypeError('the value of order in a top file must be a number');
   return /^\s*[+-]?\d+\s*$/.test(order) ? Number(order) : 0;
 }
 

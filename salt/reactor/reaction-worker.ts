@@ -80,7 +80,7 @@ export class ReactionWorker {
       queue.leave(run.jid);
       log.error(
         { reaction: name, jid: run.jid, err: error },
-        'cannot run the call of a reaction; the master tries again at its next start',
+        'cannot run the call of a reaction; the master retries the call at its next start',
       );
     });
     this.#track(
@@ -110,7 +110,7 @@ export class ReactionWorker {
     const { queue, reports, log } = this.#options;
     await queue.end(jid, outcome, reason);
     if (outcome !== 'denied') reports.count(outcome);
-    log.info({ reaction, jid, outcome, reason }, 'a reaction has ended');
+    log.info({ reaction, jid, outcome, reason }, 'finished a run of a reaction');
   }
 
   /**

@@ -120,7 +120,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
       .catch((error: unknown) => {
         log.warn(
           { err: error },
-          'cannot take over the pending reactions of another cluster member; trying again',
+          'cannot take over the pending reactions of another cluster member; retrying',
         );
       });
   };
@@ -147,7 +147,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
       following = followOwnEvents({ bus, intake, reports, closing }).catch((error: unknown) => {
         log.error(
           { err: error },
-          "reactions no longer receive the master's own events; restart the master",
+          "the master's own events no longer trigger reactions; restart the master",
         );
       });
     },

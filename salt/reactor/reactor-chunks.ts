@@ -27,7 +27,8 @@ const requisites: ReadonlySet<PlainData> = new Set(['require', 'watch', 'prereq'
  * @throws FormError if any part of the file is invalid; none of its calls is made then
  */
 export function chunksOf(data: PlainData): Chunk[] {
-  if (!isPillarMap(data)) throw new FormError('the file must contain a map whose keys are ids');
+  if (!isPillarMap(data))
+    throw new FormError('the reactor file must contain a map whose keys are ids of reactions');
   const bodies = Array.from(data, ([id, body]) => [id, padded(id, body)] as const);
   const isOwn = ([id]: readonly [PlainData, Body]): boolean => {
     return typeof id === 'string' && id.startsWith('__');
@@ -50,12 +51,13 @@ function padded(id: PlainData, body: PlainData): Body {
     const [state, fun] = split(body);
     return new Map([[state, [fun]]]);
   }
-  if (!isPillarMap(body)) throw new FormError(`${named(id)} must be a map`);
+  if (!isPillarMap(body))
+    throw new FormError(`the value of ${named(id)} in the reactor file must be a map`);
   const result = new Map(body);
   const seen = new Set<string>();
   const keys = [...body.keys()];
   if (!keys.every((key) => typeof key === 'string')) {
-    throw new FormError(`${named(id)} has a key that is not text`);
+    throw new FormError(`the value of ${named(id)} in the reactor file has a key that is not text`);
   }
   for (const key of keys.sort()) {
     const args = body.get(key);
@@ -77,10 +79,12 @@ function split(name: string): [state: string, fun: string] {
 }
 
 function verify(id: PlainData, body: Body): void {
-  if (typeof id !== 'string') throw new FormError(`${named(id)} must be text; it may need quotes`);
+  if (typeof id !== 'string')
+    throw new FormError(`${named(id)} in the reactor file must be text; write it in quotes`);
   for (const [state, args] of body) {
     if (String(state).startsWith('__')) continue;
-    if (!isList(args)) throw new FormError(`${named(id)}: ${String(state)} must be a list`);
+    if (!isList(args))
+      throw new FormError(`${named(id)}: the value of ${String(state)} must be a list`);
     verifyFunctions(`${named(id)}: ${String(state)}`, String(state), args);
     for (const arg of args) verifyRequisite(named(id), arg);
   }
@@ -89,13 +93,15 @@ function verify(id: PlainData, body: Body): void {
 function verifyFunctions(place: string, state: string, args: readonly PlainData[]): void {
   const names = args.filter((arg) => typeof arg === 'string');
   if (names.some((name) => name.trim().includes(' '))) {
-    throw new FormError(`${place}: the function name contains a space; a colon may be missing`);
+    throw new FormError(
+      `${place}: the name of the function contains a space; add the missing colon`,
+    );
   }
   const count = names.length + (state.includes('.') ? 1 : 0);
   if (count === 0 && state !== 'require' && state !== 'watch') {
-    throw new FormError(`${place} names no function`);
+    throw new FormError(`${place}: the name of the function is missing`);
   }
-  if (count > 1) throw new FormError(`${place} names more than one function`);
+  if (count > 1) throw new FormError(`${place}: the list names more than one function`);
 }
 
 function verifyRequisite(place: string, arg: PlainData): void {
@@ -103,7 +109,7 @@ function verifyRequisite(place: string, arg: PlainData): void {
   const [[name, value] = [null, null]] = arg;
   if (!requisites.has(name)) return;
   const isForm = isList(value) && arg.size === 1 && value.every(isRequisite);
-  if (!isForm) throw new FormError(`${place}: ${String(name)} must be a list of ids`);
+  if (!isForm) throw new FormError(`${place}: the value of ${String(name)} must be a list of ids`);
 }
 
 function isRequisite(item: PlainData): boolean {

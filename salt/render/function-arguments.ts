@@ -13,11 +13,11 @@ export function takes<T>(
 ): (args: readonly PlainData[], kwargs: Named) => T {
   return (args, kwargs) => {
     if (args.length > names.length) {
-      throw new TypeError(`too many arguments: the maximum is ${names.length}`);
+      throw new TypeError(`too many arguments: this function accepts at most ${names.length}`);
     }
     for (const name of Object.keys(kwargs)) {
       if (!names.includes(name)) {
-        throw new TypeError(`unknown argument ${name}; valid arguments: ${names.join(', ')}`);
+        throw new TypeError(`unknown argument ${name}; the function accepts ${names.join(', ')}`);
       }
     }
     const byPlace = args.map((value, index): [string, PlainData] => [names[index] ?? '', value]);
@@ -40,7 +40,7 @@ export function takesMore<T>(
 
 export function text(value: PlainData | undefined, name: string): string {
   if (typeof value === 'string') return value;
-  throw new TypeError(`${name} must be text`);
+  throw new TypeError(`the argument ${name} must be text`);
 }
 
 export function textOr(value: PlainData | undefined, fallback: string): string {
@@ -49,7 +49,7 @@ export function textOr(value: PlainData | undefined, fallback: string): string {
 
 export function map(value: PlainData | undefined, name: string): PillarMap {
   if (isPillarMap(value)) return value;
-  throw new TypeError(`${name} must be a dictionary`);
+  throw new TypeError(`the argument ${name} must be a dictionary`);
 }
 
 /** Whether an argument was given with a value other than `None`. */

@@ -77,7 +77,7 @@ export function masterFunctions({ runRunner, log }: TemplateMaster): AskedFuncti
  */
 function returnOf({ fun, return: value, success }: MasterCallResult): WireValue {
   if (success) return value;
-  throw new TypeError(`${fun} failed: ${textOf(fromWire(value))}`);
+  throw new TypeError(`the function ${fun} failed: ${textOf(fromWire(value))}`);
 }
 
 export function argumentsOf(arg: PlainData | undefined): WireValue[] {

@@ -39,7 +39,8 @@ function lookups(
 ): Readonly<Record<string, SaltFunction>> {
   const isMeant = (kind: PlainData | undefined, tgt: PlainData, id: PlainData | undefined) => {
     const match = matches[`match.${typeof kind === 'string' ? kind : 'compound'}`];
-    if (match === undefined) throw new TypeError(`unknown tgt_type ${kind}`);
+    if (match === undefined)
+      throw new TypeError(`unknown target type ${kind} in the argument tgt_type`);
     return match([tgt], isGiven(id) ? { minion_id: id } : {}) === true;
   };
   const filterBy = takes(
@@ -66,7 +67,10 @@ function lookups(
       },
     ),
     'match.ifelse': (args, { tgt_type: kind, minion_id: id }) => {
-      if (args.length % 2 === 0) throw new TypeError('ifelse requires an odd number of arguments');
+      if (args.length % 2 === 0)
+        throw new TypeError(
+          'match.ifelse requires an odd number of arguments: pairs of target and value, then a default',
+        );
       for (let at = 0; at + 1 < args.length; at += 2) {
         const [tgt = null, value = null] = args.slice(at, at + 2);
         if (typeof tgt === 'boolean' ? tgt : isMeant(kind, tgt, id)) return value;

@@ -84,7 +84,10 @@ export function saltFunctions({
         'omit_grains',
       ],
       ({ key, default: other = '', delimiter, merge, ...omitted }) => {
-        if (isGiven(merge)) throw new TypeError('merge is not supported: use defaults.merge');
+        if (isGiven(merge))
+          throw new TypeError(
+            'the argument merge is not supported; use the function defaults.merge',
+          );
         const [name, separator] = [text(key, 'key'), textOr(delimiter, ':')];
         const sources: readonly [string, () => unknown][] = [
           ['omit_opts', () => option(name.split(separator))],

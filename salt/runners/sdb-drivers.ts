@@ -167,7 +167,7 @@ export class FilesDriver implements SdbDriver {
       return await this.#deps.reader.read({ kind: 'read', format, text, name });
     } catch (error) {
       if (!(error instanceof TemplateError)) throw error;
-      throw fileError(`${name}, line ${error.place.line}`, `invalid ${format}`);
+      throw fileError(name, `the file is not valid ${format} in line ${error.place.line}`);
     }
   }
 }

@@ -107,7 +107,7 @@ export class Schedule {
     } catch (err) {
       return log.error(
         { schedule: name, err },
-        'cannot store the due time of a scheduled job; it was not started',
+        'did not start a scheduled job, because its due time cannot be stored',
       );
     }
     if (!isAllowed(entry, now())) return;
@@ -116,7 +116,7 @@ export class Schedule {
     if (isCounted && running >= maxRunning) {
       return log.info(
         { schedule: name, running },
-        'a scheduled job was not started: earlier runs of it have not ended',
+        'did not start a scheduled job, because earlier runs of this job have not ended',
       );
     }
     this.#running.set(name, running + 1);

@@ -348,7 +348,7 @@ async function withDeadline<T>(answer: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(
-      () => reject(new Error('the master did not respond within five seconds')),
+      () => reject(new Error(`the master did not respond within ${answerMs / 1000} s`)),
       answerMs,
     );
   });

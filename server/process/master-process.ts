@@ -165,7 +165,11 @@ function openPidFile(
     // systemd nor containers need the file.
     if (pidfile === resolveMasterConfig({}).pidfile) {
       logger.info({ file: pidfile, err: error }, 'no pidfile');
-    } else logger.warn({ file: pidfile, err: error }, 'cannot write the process id to pidfile');
+    } else
+      logger.warn(
+        { file: pidfile, err: error },
+        'cannot write the process id to the file in the option pidfile',
+      );
     return undefined;
   }
 }

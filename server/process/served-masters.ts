@@ -147,7 +147,7 @@ export class ServedMasters {
         await this.#closeMasters().catch((error: unknown) => {
           log.logger.error(
             { err: error },
-            'a tenant failed to start, and the tenants started before it cannot be closed',
+            'a tenant failed to start, and the tenants that started earlier cannot be closed',
           );
         });
         throw tenant === undefined ? cause : toTenantError(tenant, cause, log.logger);

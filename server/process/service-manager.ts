@@ -34,7 +34,10 @@ export function createServiceNotifier(
     } catch (error) {
       // The service works without this notification, but systemd considers a unit with Type=notify
       // as not started.
-      log.error({ err: error }, 'cannot notify systemd of the state of the master');
+      log.error(
+        { err: error },
+        'cannot notify systemd of the state of the master; systemd may consider the master as not started',
+      );
     }
   };
 }

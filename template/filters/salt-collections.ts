@@ -173,7 +173,8 @@ function toEntries(data: Value): Value {
 function fromEntries(entries: Value, context: FilterContext): Value {
   const result = new Dict();
   for (const entry of iterateItems(entries, context)) {
-    if (!(entry instanceof Dict)) throw typeError('each entry must be a dict with a key or name');
+    if (!(entry instanceof Dict))
+      throw typeError('each entry of the list must be a dict with the field key or name');
     const folds = new Dict(Array.from(entry.entries(), ([k, v]) => [lowerCased(k), v] as const));
     const key = folds.get('key') ?? null;
     const name = isTruthy(key) ? key : (folds.get('name') ?? null);

@@ -259,7 +259,11 @@ class Lexer {
   #integer(text: string): Value {
     const value = parseInteger(text.replaceAll('_', ''), 0);
     if (value === undefined)
-      throw new JinjaSyntaxError('an integer has too many digits', this.#line, 'ValueError');
+      throw new JinjaSyntaxError(
+        'an integer in the template has too many digits',
+        this.#line,
+        'ValueError',
+      );
     return value;
   }
 

@@ -80,7 +80,8 @@ class RegexCharacters {
       return { length: from.length, written: start };
     }
     const to = readCharacter(after.slice(1), true);
-    if (to.codePoint < from.codePoint) throw new SyntaxError('the range is in reverse order');
+    if (to.codePoint < from.codePoint)
+      throw new SyntaxError('a character range is in reverse order');
     const end = this.#dialect.character(to.codePoint);
     return { length: from.length + 1 + to.length, written: `${start}-${end}` };
   }

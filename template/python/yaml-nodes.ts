@@ -36,16 +36,15 @@ function asText(text: string): string {
 
 function toScalar(tag: string, text: string): unknown {
   if (tag === 'int' && text.length > maxDigits) {
-    throw new SyntaxError(`a number has more than ${maxDigits} digits`);
+    throw new SyntaxError(`a number in the YAML text has more than ${maxDigits} digits`);
   }
   const value = constructScalar(tag, text);
-  if (value === undefined)
-    throw new SyntaxError(`the text is not a valid value of the type ${tag}`);
+  if (value === undefined) throw new SyntaxError(`a YAML value is not valid for its type ${tag}`);
   return value instanceof Float && !Number.isSafeInteger(value.value) ? value.value : value;
 }
 
 function refuse(): never {
-  throw new SyntaxError('the values = and << are not supported');
+  throw new SyntaxError('the YAML values = and << are not supported');
 }
 
 /**

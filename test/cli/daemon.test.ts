@@ -148,7 +148,7 @@ test('a missing service manager is logged, and nothing fails', async (t) => {
   const NOTIFY_SOCKET = path.join(temporaryDirectory(t), 'nobody');
   const notify = createServiceNotifier(createLogger('error', output), { NOTIFY_SOCKET, PATH: '' });
   await notify('READY=1');
-  t.is(JSON.parse(output.text).msg, 'cannot notify systemd of the state of the master');
+  t.regex(JSON.parse(output.text).msg, /cannot notify systemd of the state of the master/);
 });
 
 test('without a service manager no notification is sent', async (t) => {

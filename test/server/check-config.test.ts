@@ -569,7 +569,7 @@ murano:
       'DIR/commands.yaml:3: demo.echo: parameters.properties.text.maxLength: the value of this keyword has the wrong type',
       'DIR/commands.yaml:4: demo.echo: timeout: 0 is not over 0, expected a number over 0, up to 86400',
       'DIR/commands.yaml:8: demo.two: arguments.more: must be the name of a parameter, or a map {value: …} or {map: …}',
-      'DIR/commands.yaml:8: demo.two: arguments.text: unknown parameter other',
+      'DIR/commands.yaml:8: demo.two: arguments.text: unknown parameter other: the command does not define this parameter',
       'DIR/commands.yaml:9: demo.two: concurrency.per_target: 0 is under 1, expected a whole number from 1 to 1000000',
       'DIR/commands.yaml:9: demo.two: concurrency.totl: there is no such key; did you mean total?',
       'DIR/commands.yaml:13: demo.plan: groups.all.max: 0 is under 1, expected a whole number from 1 to 1000000',

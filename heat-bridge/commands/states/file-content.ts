@@ -37,7 +37,7 @@ export function fileBytes(
   if (text === undefined)
     throw configError(
       place,
-      'content must be UTF-8 text if context is set, because it is then a Mustache template',
+      'a file with the field context is a Mustache template, so its content must be UTF-8 text',
     );
   const options = { escapesHtml, place: `${place}: content`, budget };
   return Buffer.from(renderMustache(text, context, options));
@@ -85,7 +85,7 @@ export function modeOf(
 ): { readonly isLink: boolean; readonly digits: string } {
   // Reject numbers: YAML parses 000644 without quotes as the decimal number 420.
   if (typeof given !== 'string' || !/^[0-7]{3,6}$/.test(given)) {
-    throw configError(place, 'must be octal digits as text, such as "000644"');
+    throw configError(place, 'the file mode must be octal digits in quotes, such as "000644"');
   }
   const mode = Number.parseInt(given, 8);
   return {

@@ -19,23 +19,32 @@ export function requirePackage(name: string, place: string): string {
   if (packageForm.test(name)) return name;
   throw configError(
     place,
-    'must be the name of a package, with only letters, digits and . + _ : -',
+    'the name of a package may contain only letters, digits and the characters . + _ : -',
   );
 }
 
 export function requireVersion(version: string, place: string): string {
   if (versionForm.test(version)) return version;
-  throw configError(place, 'must be a version, with only letters, digits and . + ~ : _ ^ -');
+  throw configError(
+    place,
+    'a version may contain only letters, digits and the characters . + ~ : _ ^ -',
+  );
 }
 
 export function requireAccount(name: string, place: string): string {
   if (accountForm.test(name)) return name;
-  throw configError(place, 'must be the name of a user or group');
+  throw configError(
+    place,
+    'the name of a user or group may contain only letters, digits and the characters _ . -',
+  );
 }
 
 export function requireService(name: string, place: string): string {
   if (serviceForm.test(name)) return name;
-  throw configError(place, 'must be the name of a service');
+  throw configError(
+    place,
+    'the name of a service may contain only letters, digits and the characters @ . _ : -',
+  );
 }
 
 /** Returns an absolute, normalized path. */
@@ -43,7 +52,7 @@ export function requirePath(given: unknown, place: string): string {
   if (typeof given === 'string' && isPlainPath(given)) return given;
   throw configError(
     place,
-    'must be an absolute path that contains no //, /./ or /../ and does not end with /',
+    'the path must begin with /, must not end with /, and must not contain //, /./ or /../',
   );
 }
 
@@ -55,10 +64,7 @@ function isPlainPath(given: string): boolean {
 /** Returns the target of a symbolic link. The target may be a relative path. */
 export function requireLinkTarget(given: string, place: string): string {
   if (given !== '' && given.length <= maxPath && !controlForm.test(given)) return given;
-  throw configError(
-    place,
-    'must be a path without line breaks, to which the symbolic link will point',
-  );
+  throw configError(place, 'the target of a symbolic link must be a path without line breaks');
 }
 
 /**
@@ -67,7 +73,7 @@ export function requireLinkTarget(given: string, place: string): string {
  */
 export function requireUrl(given: unknown, place: string): string {
   if (typeof given === 'string' && isWebAddress(given)) return given;
-  throw configError(place, 'must be a URL that begins with http:// or https://');
+  throw configError(place, 'the value must be a valid URL that begins with http:// or https://');
 }
 
 function isWebAddress(given: string): boolean {
@@ -78,7 +84,7 @@ function isWebAddress(given: string): boolean {
 export function requireId(given: unknown, place: string): number {
   const id = typeof given === 'string' && /^\d{1,10}$/.test(given) ? Number(given) : given;
   if (typeof id === 'number' && Number.isInteger(id) && id >= 0 && id < 4_294_967_295) return id;
-  throw configError(place, 'must be a number from 0 to 4294967294');
+  throw configError(place, 'the numeric id of a user or group must be from 0 to 4294967294');
 }
 
 /** Returns the owner of a file: a name or a numeric id. */
@@ -87,7 +93,7 @@ export function requireOwner(given: unknown, place: string): number | string {
     return requireId(given, place);
   }
   if (typeof given === 'string') return requireAccount(given, place);
-  throw configError(place, 'must be the name of a user or group');
+  throw configError(place, 'the owner must be the name or the numeric id of a user or group');
 }
 
 export function requireText(given: unknown, place: string): string {
@@ -167,6 +173,6 @@ export function commandOf(given: unknown, place: string): string | readonly stri
   if (Array.isArray(given) && given.length > 0) return given.map((it) => requireText(it, place));
   throw configError(
     place,
-    'must be a shell command as text, or a program and its arguments as a list of text',
+    'a command must be text for the shell, or a list of a program and its arguments',
   );
 }

@@ -80,7 +80,11 @@ function orElse<T>(
     return work();
   } catch (cause) {
     if (!(cause instanceof BridgeError) || cause.code !== 'ERR_CFN_INIT') throw cause;
-    throw new BridgeError(code, `${command}: install: ${cause.message}`, { cause });
+    throw new BridgeError(
+      code,
+      `the field install of the command ${command} is invalid: ${cause.message}`,
+      { cause },
+    );
   }
 }
 

@@ -76,7 +76,7 @@ test('alarm_url of a scaling policy is accepted as text, and signal_url is refus
   t.true(secretsOf(parseDestination(policy)).includes('0123456789abcdef'));
   const signalUrl = 'http://heat/v1/p/stacks/s/1/resources/policy/signal';
   t.throws(() => parseDestination(signalUrl), {
-    message: /use the alarm_url of the policy/,
+    message: /use the alarm_url of the scaling policy/,
   });
   const withLogin = parseDestination({ ...login, alarm_url: signalUrl });
   t.is(withLogin.transport, 'HEAT_SIGNAL');

@@ -336,7 +336,7 @@ after: test.nop
     ['command', 'no command', 'file', 'strange', 'over ssh', 'module'],
   );
   t.like(states.after, { result: true });
-  t.regex(String(states.command?.comment), /this master runs no commands/);
+  t.regex(String(states.command?.comment), /this master runs no shell commands/);
   t.regex(String(states.module?.comment), /'file\.managed' is not available/);
 });
 

@@ -149,7 +149,7 @@ for (const [tgt, tgtType, delimiter] of refused) {
 test('a broken compound expression matches no minion, and gives a reason', async (t) => {
   const { minions, problem } = await resolver().resolve({ tgt: 'web1 and', tgtType: 'compound' });
   t.deepEqual(minions, []);
-  t.is(problem, 'a condition is missing at the end');
+  t.is(problem, 'a condition is missing at the end of the target');
 });
 
 test('lookaround and back-references are evaluated in a thread, on ids and on values', async (t) => {
