@@ -20,9 +20,7 @@ export async function readSaltFile(
   saltenv: string,
 ): Promise<SourceFile | undefined> {
   if (!url.startsWith(scheme)) {
-    throw new TypeError(
-      `cannot read ${url}: templates can only read files whose URL begins with salt://`,
-    );
+    throw new TypeError(`cannot read ${url}: templates can only read files below salt://`);
   }
   const [path = '', query = ''] = url.slice(scheme.length).split('?', 2);
   return files.read(path, new URLSearchParams(query).get('saltenv') ?? saltenv);
