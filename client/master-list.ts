@@ -50,7 +50,7 @@ export class MasterList implements MasterSource {
    * TLS is not on this host
    */
   constructor({ urls, ...access }: RemoteMasters) {
-    if (urls.length === 0) throw new TypeError('urls: must contain at least one address');
+    if (urls.length === 0) throw new TypeError('the list urls must contain at least one address');
     this.#connections = urls.map((url) => remoteConnection({ ...access, url }));
   }
 

@@ -148,7 +148,10 @@ export class Duties {
         // Too few members are running, so the write was rejected or not confirmed. The loop retries
         // it.
         if (!(error instanceof StoreError))
-          log.error({ err: error }, 'cannot take or renew the lease of the cluster duties');
+          log.error(
+            { err: error },
+            'cannot take or renew the lease for the tasks that only one cluster member runs',
+          );
       }
       const pauseMs = this.#term === undefined ? lookMs : renewMs;
       const pause = { signal: this.#wake.signal, ref: false };
@@ -175,7 +178,9 @@ export class Duties {
     setMaxListeners(0, ending.signal);
     this.#term = { lease, renewedAt: beganAt, ending, timer: undefined };
     this.#endLater(this.#term);
-    log.info('this member performs the duties of the cluster');
+    log.info(
+      'this member now runs the tasks that only one cluster member runs, such as the schedule',
+    );
     for (const listener of this.#listeners) listener(ending.signal);
   }
 

@@ -120,7 +120,7 @@ export class PkiMirror {
       await this.#keys.exclusive(id, () => this.#takeOver(id, file));
       this.#log.info(
         { minion: id, to: file?.place ?? null },
-        'applied a key change made in pki_dir',
+        'applied a change of a minion key that another program made in pki_dir',
       );
     } finally {
       await this.#write(id);

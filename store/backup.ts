@@ -73,7 +73,10 @@ async function readSealed(
     }
   }
   if (!hash.digest().equals(seal.subarray(mark.length))) {
-    throw damagedBackupError(file, 'the content does not match the checksum at its end');
+    throw damagedBackupError(
+      file,
+      'the content does not match the checksum at the end of the backup',
+    );
   }
   return bytes;
 }

@@ -259,7 +259,7 @@ export class HeldRows {
         .catch((error: unknown) => {
           log.warn(
             { run: id, err: error },
-            'cannot hand a run over immediately; another cluster member will take over after this process has stopped',
+            'cannot hand a run over immediately; another cluster member will continue the run after this process has stopped',
           );
         });
     }

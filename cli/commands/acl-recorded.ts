@@ -52,7 +52,7 @@ export function addLearnCommand(acl: Command, context: CommandContext): void {
 export function addReplayCommand(acl: Command, context: CommandContext): void {
   acl
     .command('replay')
-    .description('list recorded decisions that would change with the policy in a file')
+    .description('list the recorded decisions that the policy in a file would change')
     .argument('<file>', 'policy file, in the format of master.d')
     .option('--since <time>', 'use only decisions since this time: 30m, 1h or 7d ago, or a date')
     .addOption(configOption())

@@ -62,7 +62,7 @@ export function defineAcl(command: Command, context: CommandContext): void {
 function addDenials(acl: Command, context: CommandContext): void {
   acl
     .command('denials')
-    .description('list the latest events of minions that the policy denied')
+    .description('list the latest events that minions sent and the policy denied')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -114,7 +114,7 @@ function addExplain(acl: Command, context: CommandContext): void {
 function addCheck(acl: Command, context: CommandContext): void {
   acl
     .command('check')
-    .description('report rules of a policy that have no effect')
+    .description('report the rules without effect in a policy')
     .argument('[file]', 'policy file (default: the policy of the configuration)')
     .addOption(configOption())
     .addOption(jsonOption())

@@ -59,7 +59,7 @@ export function defineAudit(command: Command, context: CommandContext): void {
     .argument('[files...]', 'copied files, oldest first (default: the audit log)')
     .option(
       '--members <directory>',
-      'the given paths are copies of the logs of all cluster members, each in a directory named after its member',
+      'directory with copies of the audit logs of all cluster members, in one subdirectory per member',
     )
     .addOption(configOption())
     .addOption(jsonOption())

@@ -144,7 +144,7 @@ function parsePackage(
   if (wanted.length > 1 && manager !== 'rubygems') {
     throw configError(
       place,
-      'several versions are given, but only one can be installed; name one version',
+      'several versions of a package are given; name the one version to install',
     );
   }
   return wanted.map((it) => ({ name, version: requireVersion(requireText(it, place), place) }));
@@ -200,7 +200,7 @@ function parseFile(
   const { content, source, encoding = 'plain', context, owner, group } = file;
   const mode = file.mode === undefined ? undefined : modeOf(file.mode, `${place}: mode`);
   if ((content === undefined) === (source === undefined)) {
-    throw configError(place, 'a file must have either the field content or the field source');
+    throw configError(place, 'a file must have exactly one of the fields content and source');
   }
   const common = {
     path: requirePath(given, place),

@@ -252,7 +252,7 @@ function parametersOf(
   if (hasParameter && !hasOwnText) return given;
   throw new ExecutionPlanError(
     errorCodes.malformed,
-    'the Body of the execution plan passes an argument; the entry of this command in the catalog needs the field argument',
+    'the Body of the execution plan passes an argument; add the field argument to the catalog entry of this command',
   );
 }
 

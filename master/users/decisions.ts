@@ -109,7 +109,7 @@ export class DecisionRecorder {
       recorder.flush().catch((error: unknown) => {
         options.log.warn(
           { err: error },
-          'cannot store the decisions of the policy for acl learn and acl replay',
+          'cannot store the recorded decisions, which acl learn and acl replay read',
         );
       });
     }, flushEveryMs).unref();
@@ -167,7 +167,7 @@ export class DecisionRecorder {
     await this.flush().catch((error: unknown) => {
       this.#options.log.warn(
         { err: error },
-        'cannot store the decisions of the policy for acl learn and acl replay',
+        'cannot store the recorded decisions, which acl learn and acl replay read',
       );
     });
   }

@@ -149,7 +149,7 @@ function startSweep({ config, context }: UsersDeps, logins: Logins): { stop: () 
 /** Logs a warning about each configured backend that does not work for some or all users. */
 async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
   for (const [eauth, reason] of await logins.obstacles()) {
-    log.warn({ eauth, reason }, 'eauth back end does not work for some or all users');
+    log.warn({ eauth, reason }, 'an eauth back end does not work for some or all users');
   }
 }
 

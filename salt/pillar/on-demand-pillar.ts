@@ -29,7 +29,7 @@ export function onDemandPillar(deps: OnDemandDeps): OnDemandPillar {
     'pillar.ext': takes(['external', 'pillar'], async ({ external = null, pillar: override }) => {
       if (place === 'pillar' && id === masterId) {
         throw new TypeError(
-          'a pillar file must not call pillar.ext, if pillar.ext compiles the same pillar',
+          'a pillar file must not call pillar.ext to compile the same pillar again',
         );
       }
       const sources = await openSources(external, deps);

@@ -235,6 +235,6 @@ function warnAboutDenied(
     const actions = actionsOf(action);
     if (actions.some((one) => hasRules(serviceOf(name), one, policy.current))) continue;
     const fields = { reaction: name, action: actions.join(', ') };
-    log.warn(fields, 'no rule permits the call of this reaction; it will not run');
+    log.warn(fields, 'no rule permits the call of this reaction, so the reaction will not run');
   }
 }

@@ -80,7 +80,7 @@ function split(name: string): [state: string, fun: string] {
 
 function verify(id: PlainData, body: Body): void {
   if (typeof id !== 'string')
-    throw new FormError(`${named(id)} in the reactor file must be text; write it in quotes`);
+    throw new FormError(`${named(id)} in the reactor file must be text; add quotes`);
   for (const [state, args] of body) {
     if (String(state).startsWith('__')) continue;
     if (!isList(args))

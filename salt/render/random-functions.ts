@@ -29,7 +29,9 @@ export function randomFunctions(onUse: () => void): Readonly<Record<string, Salt
       onUse();
       const length = Number(given.length ?? 20);
       if (!Number.isInteger(length) || length > maxLength) {
-        throw new TypeError(`the argument length must be an integer up to ${maxLength}`);
+        throw new TypeError(
+          `the argument length of random.get_str must be an integer up to ${maxLength}`,
+        );
       }
       const characters = charactersOf(given);
       if (characters === '')

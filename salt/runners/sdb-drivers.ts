@@ -137,7 +137,7 @@ export class FilesDriver implements SdbDriver {
     if (found === undefined) {
       this.#deps.log.warn(
         { profile: this.#name, file },
-        'a file of an sdb profile does not exist; it is treated as empty',
+        'a file of an sdb profile does not exist; the master treats the file as empty',
       );
       return undefined;
     }
@@ -167,7 +167,7 @@ export class FilesDriver implements SdbDriver {
       return await this.#deps.reader.read({ kind: 'read', format, text, name });
     } catch (error) {
       if (!(error instanceof TemplateError)) throw error;
-      throw fileError(name, `the file is not valid ${format} in line ${error.place.line}`);
+      throw fileError(name, `line ${error.place.line} of the file is not valid ${format}`);
     }
   }
 }

@@ -88,7 +88,11 @@ export class MemberProcess extends ChildControl {
     createInterface({ input: child.stderr }).on('line', (line) => {
       if (child !== this.child) return;
       if (line.includes('"master started"')) this.#hasStarted = true;
-      if (line.includes('"this member performs the duties of the cluster"')) {
+      if (
+        line.includes(
+          '"this member now runs the tasks that only one cluster member runs, such as the schedule"',
+        )
+      ) {
         this.heldSince = Date.now();
       }
     });
