@@ -76,11 +76,14 @@ export interface YamlOptions {
   readonly maxNodes?: number;
   /** Maximum nesting depth. Default: 100. */
   readonly maxDepth?: number;
-  /** Prefixes of the marks in the text. Default: the text has no marks. */
+  /** Prefixes of the placeholders in the text. Default: the text has no placeholders. */
   readonly marks?: TextMarks | undefined;
 }
 
-/** Prefixes of the marks in a text. Each mark is the place of a late value. See python/late.ts. */
+/**
+ * Prefixes of the placeholders in a text. Each placeholder is the place of a late value. See
+ * python/late.ts.
+ */
 export interface TextMarks {
   readonly text: string;
   /**
@@ -235,7 +238,10 @@ class Levels {
     this.#max = max;
   }
 
-  /** @throws TemplateError ERR_TEMPLATE_LIMIT */
+  /**
+   * Counts a lexeme that opens or closes a level, and checks the nesting depth.
+   * @throws TemplateError ERR_TEMPLATE_LIMIT
+   */
   check(lexeme: string): void {
     switch (CST.tokenType(lexeme)) {
       case 'flow-seq-start':

@@ -55,7 +55,7 @@ export interface SiteDetails extends Omit<JoinedSite, 'contactAge'> {
   >;
   /**
    * Number of the site's minions that are connected or absent. `oldestAt` and `latestAt` are the
-   * times of the oldest and the latest facts about these minions, in milliseconds since 1970.
+   * times of the oldest and the latest report about these minions, in milliseconds since 1970.
    */
   readonly minions: {
     readonly present: number;

@@ -23,7 +23,7 @@ const batchSize = 200;
 
 /**
  * Imports grains and pillar from `<cachedir>/minions/<id>/data.p`. If a file cannot be read, a
- * warning is logged and the facts of its minion stay unknown.
+ * warning is logged, and the grains and pillar of its minion stay unknown.
  * @returns the number of imported minions
  */
 export async function takeOverFacts(facts: KnownFacts, cache: SaltDataCache): Promise<number> {

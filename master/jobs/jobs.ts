@@ -29,7 +29,7 @@ export interface JobDeps extends ModuleDeps {
   readonly others?: JobsOfMembers | undefined;
 }
 
-/** The jobs module of a master: jobs, and the known facts of their minions. */
+/** The jobs module of a master: jobs, and the known grains and pillar of minions. */
 export interface Jobs {
   readonly cache: JobCache;
   /** Facts about minions that determine their state in a job. */
@@ -194,8 +194,8 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
 }
 
 /**
- * Opens the stored facts of minions. If there are none, imports the facts from a salt-master's
- * cache.
+ * Opens the stored grains and pillar of minions. If there are none, imports them from a
+ * salt-master's cache.
  */
 async function openFacts(
   { config: { fixed: config }, context, auth }: JobDeps,

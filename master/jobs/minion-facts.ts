@@ -132,7 +132,7 @@ export class PackedFacts implements FactSource {
   }
 
   /**
-   * Decodes facts that {@link PackedFacts.pack} encoded.
+   * Decodes grains or pillar that {@link PackedFacts.pack} encoded.
    * @throws StoreError ERR_STORE_CORRUPT
    */
   static unpack(entry: Pick<Entry, 'key' | 'value'>, shared: SharedNames): PackedFacts {
@@ -188,16 +188,19 @@ const nothingKnown: MinionFacts = { grains: undefined, pillar: undefined };
 export interface KnownFactsOptions {
   readonly store: Store;
   readonly seal: Seal;
-  /** `minion_data_cache`: whether facts are stored. */
+  /** `minion_data_cache`: whether grains and pillar are stored. */
   readonly isOn: boolean;
   /**
    * `grains_bytes`: maximum size of a minion's grains, and of its pillar, in bytes. 0 means
    * unlimited.
    */
   readonly maxBytes: number;
-  /** Returns whether an id has a key in any state. Facts of other ids are deleted. */
+  /** Returns whether an id has a key in any state. Grains and pillar of other ids are deleted. */
   readonly hasKey: (id: string) => boolean;
-  /** Cluster of this master. Its members share the facts. Default: the master has no cluster. */
+  /**
+   * Cluster of this master. Its members share the stored grains and pillar. Default: the master has
+   * no cluster.
+   */
   readonly cluster?: Pick<Cluster, 'follow'> | undefined;
 }
 
@@ -228,7 +231,7 @@ export class KnownFacts {
   }
 
   /**
-   * Opens the stored facts.
+   * Opens the stored grains and pillar.
    * @throws StoreError ERR_STORE_CORRUPT, MasterError ERR_SEAL
    */
   static async open(options: KnownFactsOptions): Promise<KnownFacts> {
@@ -248,19 +251,19 @@ export class KnownFacts {
     return known;
   }
 
-  /** Number of minions with known facts. */
+  /** Number of minions with known grains or pillar. */
   get size(): number {
     return this.#facts.size;
   }
 
-  /** Returns the facts of a minion. */
+  /** Returns the grains and pillar of a minion. */
   of(id: string): MinionFacts {
     return this.#facts.get(id) ?? nothingKnown;
   }
 
   /**
-   * Returns facts that rights may depend on. Their pillar does not depend on the minion's own
-   * grains [THREATS M-09].
+   * Returns the grains and pillar of a minion on which rights may depend. This pillar does not
+   * depend on the minion's own grains [THREATS M-09].
    */
   rightsOf(id: string): MinionFacts {
     const known = this.#facts.get(id);
@@ -270,16 +273,16 @@ export class KnownFacts {
   }
 
   /**
-   * Stores facts of minions. They replace the previous facts. Durable when the promise resolves.
-   * Unchanged facts are not written. If grains or pillar are too large, they are not stored, and
-   * are unknown afterwards.
+   * Stores the grains and pillar of minions. They replace the previous ones. Durable when the
+   * promise resolves. Unchanged data are not written. If grains or pillar are too large, they are
+   * not stored, and are unknown afterwards.
    */
   async keep(minions: readonly FactsOfMinion[]): Promise<void> {
     const writes = minions.flatMap((minion) => this.#note(minion));
     await writeInParts(this.#options.store, writes);
   }
 
-  /** Deletes the facts of a minion. */
+  /** Deletes the grains and pillar of a minion. */
   async forget(id: string): Promise<void> {
     this.#facts.delete(id);
     await this.#options.store.write([{ op: 'delete', key: [...prefix, id] }]);
@@ -300,8 +303,8 @@ export class KnownFacts {
   }
 
   /**
-   * Updates memory synchronously, before the facts are written. So if the key is deleted meanwhile,
-   * the facts are deleted too.
+   * Updates memory synchronously, before the data are written. So if the key is deleted meanwhile,
+   * the data are deleted too.
    */
   #note({ id, grains, pillar, proven = pillar }: FactsOfMinion): Operation[] {
     if (!this.#options.isOn || !this.#options.hasKey(id)) return [];

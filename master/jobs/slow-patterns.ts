@@ -5,7 +5,7 @@ import { jobLimits } from './limits.ts';
 
 /** Regular expression, and the texts to match with it. */
 export interface SlowQuestion {
-  /** Source and flags for `new RegExp(source, flags)`. */
+  /** Source of the regular expression, as in `new RegExp(source, flags)`. */
   readonly source: string;
   readonly flags: string;
   readonly texts: readonly string[];

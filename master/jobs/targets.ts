@@ -43,7 +43,10 @@ export interface TargetResolverOptions {
   readonly acceptedIds: () => readonly string[];
   readonly isAccepted: (id: string) => boolean;
   readonly factsOf: (id: string) => MinionFacts;
-  /** Returns the facts of a minion that rights may depend on. Default: the facts of `factsOf`. */
+  /**
+   * Returns the grains and pillar of a minion on which rights may depend. Default: the result of
+   * `factsOf`.
+   */
   readonly rightsOf?: (id: string) => MinionFacts;
   /** Returns the resources that a minion manages. Default: none. */
   readonly resourcesOf?: (id: string) => MinionResources | undefined;
@@ -57,8 +60,8 @@ export interface TargetResolverOptions {
 /** Options of {@link TargetResolver.resolve}. */
 export interface ResolveOptions {
   /**
-   * Whether a minion with unknown facts matches. Use true for publishing, and false for rights and
-   * the mine. Default: true.
+   * Whether a minion with unknown grains or pillar matches. Use true for publishing, and false for
+   * rights and the mine. Default: true.
    */
   readonly greedy?: boolean;
 }
@@ -69,7 +72,7 @@ const exact = { pillar: 'exact' } as const;
 /** Minions that a user's target may match, and minions with pillars that the target may query. */
 export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 
-/** Reach that includes all minions and all known facts. */
+/** Reach that includes all minions, with all of their known grains and pillar. */
 export const everyone: TargetReach = {
   includes: () => true,
   showsPillar: () => true,
@@ -328,7 +331,8 @@ export class TargetResolver {
   }
 
   /**
-   * Compiles the target of a right. Each evaluation of the result uses the minion's current facts.
+   * Compiles the target of a right. Each evaluation of the result uses the minion's current grains
+   * and pillar.
    * @throws SyntaxError
    */
   compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {
@@ -393,9 +397,9 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a minion with unknown grains or pillar may match. If facts are stored, a condition on
-   * unknown facts counts as true, as in Salt. So a `not` before such a condition excludes the
-   * minion. If the master stores no facts (`minion_data_cache`), every minion may match.
+   * Whether a minion with unknown grains or pillar may match. A condition on unknown data counts as
+   * true, as in Salt. So a `not` before such a condition excludes the minion. If the master stores
+   * no grains and pillar (`minion_data_cache`), every minion may match.
    */
   #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
     return !this.#options.isDataCached || compiled.isPossible(candidate);
@@ -431,8 +435,8 @@ export class TargetResolver {
 }
 
 /**
- * Minion that is matched against a target. Its facts and resources are looked up only when they are
- * needed. The facts are then cached.
+ * Minion that is matched against a target. Its grains, pillar and resources are looked up only when
+ * they are needed. Grains and pillar are then cached.
  */
 class LazyCandidate implements TargetCandidate {
   readonly id: string;

@@ -45,7 +45,7 @@ export class LivePolicy {
     this.#projectOf = find;
   }
 
-  /** Patterns, facts and clock that the current policy uses. */
+  /** Environment of the current policy: patterns, minions' pillar and projects, and the clock. */
   get world(): PolicyEnvironment {
     return this.#world(this.#config.nodegroups);
   }

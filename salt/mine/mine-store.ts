@@ -67,7 +67,7 @@ export class MineStore {
     return this.#mutex.run(minionId, () => this.#update(minionId, update, mark));
   }
 
-  /** Deletes one function from a minion's mine. */
+  /** Deletes the value of one function from a minion's mine. */
   async delete(minionId: string, fun: string, mark: string | undefined): Promise<void> {
     if (!isName(fun)) return;
     await this.#mutex.run(minionId, () =>

@@ -32,8 +32,9 @@ export function splitFunction(name: string): readonly [state: string, fun: strin
 
 /** Declaration of one id. */
 export interface Body {
-  /** SLS that contains the declaration, and its environment. */
+  /** Name of the SLS that contains the declaration. */
   readonly sls: string;
+  /** Environment of this SLS. */
   readonly saltenv: string;
   /** SLS that include this SLS. */
   readonly includedFrom: readonly string[];

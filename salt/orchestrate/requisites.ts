@@ -49,9 +49,9 @@ export interface Requisite {
 }
 
 /**
- * Returns the requisites of one kind. A bare name is an id. As in Salt, a text in place of a list
- * stands for its characters, and a map for its keys. Such a requisite fails, and the error lists
- * these names.
+ * Returns the requisites of one kind. A bare name is an id. If a text stands in place of the list,
+ * each character counts as a name, as in Salt. If a map stands there, each key does. Requisites
+ * with such names fail, and the error lists the names.
  */
 export function requisitesOf({ args, name }: Chunk, kind: RequisiteKind): readonly Requisite[] {
   return itemsOf(args.get(kind)).flatMap((item) => {

@@ -177,9 +177,9 @@ const maxWaitSeconds = 3600;
 
 /**
  * Publishes jobs that minions request [WIRE 9.10; THREATS M-06]. Only jobs that `peer` allows are
- * permitted. The target is resolved on the master, from verified facts and among the minions that
- * the rules name. The job is then published for the resulting list of ids, so that only the checked
- * minions receive it.
+ * permitted. The master resolves the target itself, with the grains and pillar that it stores, and
+ * only among the minions that the rules name. The job is then published for the resulting list of
+ * ids, so that only these minions receive it.
  */
 export class PeerPublisher {
   readonly #options: PeerPublisherOptions;

@@ -51,7 +51,11 @@ export function onDemandPillar(deps: OnDemandDeps): OnDemandPillar {
   });
 }
 
-/** @throws TypeError for a module that may not be named, MasterError for invalid options */
+/**
+ * Opens the sources that a template names.
+ * @throws TypeError for a module that `on_demand_ext_pillar` does not contain, MasterError for
+ * invalid options
+ */
 async function openSources(
   external: PlainData,
   { allowed, reader }: Pick<OnDemandDeps, 'allowed' | 'reader'>,

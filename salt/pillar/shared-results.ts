@@ -24,17 +24,17 @@ import {
 } from './pillar-cache.ts';
 
 /**
- * A result before it is added to the table. Its data are packed, and contain marks in place of late
- * grains (see late-grains.ts).
+ * A result before it is added to the table. Its data are packed, and contain placeholders in place
+ * of late grains (see late-grains.ts).
  */
 export interface SharedResult extends CachedPillar {
   /** Fingerprint of the inputs that are known before rendering. */
   readonly root: string;
   /** Minion for which the result was rendered. */
   readonly owner: string;
-  /** Paths of the late grains. The number in a mark is an index of this list. */
+  /** Paths of the late grains. The number in a placeholder is an index of this list. */
   readonly late: readonly LatePath[];
-  /** Random text at the beginning of each mark. */
+  /** Random text at the beginning of each placeholder. */
   readonly secret: string;
 }
 

@@ -11,44 +11,44 @@ import { isList } from './pillar-data.ts';
 // without a special meaning in YAML get none either, because templates compare printed words.
 
 /**
- * Delimiters of a mark, which is the placeholder for a text of the event. They are valid in YAML
- * and come from Unicode's private use area.
+ * Delimiters of a placeholder for a text of the event. They are valid in YAML and come from
+ * Unicode's private use area.
  */
 const [open, close] = ['\uE000', '\uE001'];
 
 /**
- * Returns the mark of a text.
+ * Returns the placeholder of a text.
  * @param secret - random letters and digits; senders of events cannot guess them, so that an event
- * cannot contain a valid mark
+ * cannot contain a valid placeholder
  */
 function markFor(place: number, secret: string): string {
   return `${open}${secret}.${place}${close}`;
 }
 
-/** Replaces the marks in one rendered text by the original texts. */
+/** Replaces the placeholders in one rendered text by the original texts. */
 export class EventText {
   readonly #texts: readonly string[];
   readonly #marks: RegExp;
 
-  /** @param texts - original texts; the number in a mark is its index here */
+  /** @param texts - original texts; the number in a placeholder is its index here */
   constructor(secret: string, texts: readonly string[]) {
     this.#texts = texts;
     this.#marks = new RegExp(`${open}${secret}\\.(\\d+)${close}`, 'gu');
   }
 
-  /** Whether a text contains marks, the placeholders for texts of the event. */
+  /** Whether a text contains placeholders for texts of the event. */
   isIn(text: string): boolean {
     return this.restore(text) !== text;
   }
 
-  /** Replaces the marks in a text with the original texts. */
+  /** Replaces the placeholders in a text with the original texts. */
   restore(text: string): string {
     if (!text.includes(open)) return text;
     // A text can only contain marks of texts that were marked before it.
     return text.replace(this.#marks, (_mark, place) => this.restore(this.#texts[place] ?? ''));
   }
 
-  /** Replaces the marks in all texts of the data, including keys of maps. */
+  /** Replaces the placeholders in all texts of the data, including keys of maps. */
   restoreAll(data: PlainData): PlainData {
     if (typeof data === 'string') return this.restore(data);
     if (isList(data)) return data.map((item) => this.restoreAll(item));
@@ -62,18 +62,18 @@ export class EventText {
 /** Matches texts that have no special meaning in YAML at any position. */
 const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;
 
-/** Origins of the texts that a template outputs. Only texts of the event get a mark. */
+/** Origins of the texts that a template outputs. Only texts of the event get a placeholder. */
 export interface Origins {
   readonly event: WireValue;
   /** Returns the texts of the files read so far. */
   readonly files: () => Iterable<string>;
-  /** Whether words without a special meaning in YAML also get a mark. */
+  /** Whether words without a special meaning in YAML also get a placeholder. */
   readonly marksWords: boolean;
 }
 
 /**
- * Prints the values that a template outputs. A mark replaces each text that comes from the event,
- * so that the text cannot change the meaning of the YAML.
+ * Prints the values that a template outputs. A placeholder replaces each text that comes from the
+ * event, so that the text cannot change the meaning of the YAML.
  */
 export class EventPrinter {
   readonly #texts: string[] = [];
@@ -85,7 +85,7 @@ export class EventPrinter {
     this.#origins = origins;
   }
 
-  /** Original texts of the marks, by index. */
+  /** Original texts of the placeholders, by index. */
   get texts(): readonly string[] {
     return this.#texts;
   }
@@ -109,7 +109,7 @@ export class EventPrinter {
     return markFor(this.#texts.length - 1, this.#secret);
   }
 
-  /** Whether a text is printed without a mark, regardless of its origin. */
+  /** Whether a text is printed without a placeholder, regardless of its origin. */
   #isLeft(text: string): boolean {
     return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));
   }
@@ -131,7 +131,7 @@ export class EventPrinter {
   }
 
   /**
-   * Prints a list or map as YAML, with marks in place of its texts.
+   * Prints a list or map as YAML, with placeholders in place of its texts.
    * @param asPython - whether to use Python's syntax, which may stand in quotes; otherwise JSON
    */
   #written(value: Value, asPython: boolean): string {

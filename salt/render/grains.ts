@@ -20,10 +20,10 @@ export class GrainReads {
   whole: Buffer | undefined;
   /** Grains that the rendering has printed as placeholders, without reading their values. */
   readonly late: Set<string> = new Set();
-  /** Number of placeholders (marks) for values of grains that the rendering has printed. */
+  /** Number of placeholders for values of grains that the rendering has printed. */
   marks = 0;
 
-  /** Records a placeholder (mark) for a value of a grain. */
+  /** Records a placeholder for a value of a grain. */
   addMark(grain: string): void {
     this.late.add(grain);
     this.marks += 1;

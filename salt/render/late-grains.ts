@@ -1,7 +1,8 @@
 /**
  * Late grains: grains that a template can print without reading them. The rendered text contains a
- * placeholder (mark) instead of each printed value. The master then replaces the marks with the
- * values of each minion. Minions that differ only in these values therefore share one rendering.
+ * placeholder (`mark` in the code) instead of each printed value. The master then replaces the
+ * placeholders with the values of each minion. Minions that differ only in these values therefore
+ * share one rendering.
  */
 
 import { type FactMap, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
@@ -10,15 +11,15 @@ import { tryItem } from '#template/python/subscripts.ts';
 import { isList, isPillarMap } from './pillar-data.ts';
 
 /**
- * Names of the late grains, and the form of their marks. The object can be sent to a rendering
- * thread.
+ * Names of the late grains, and the form of their placeholders. The object can be sent to a
+ * rendering thread.
  */
 export interface LateRules {
   /** Names of the grains. */
   readonly names: readonly string[];
   /**
-   * Beginning of all marks: random letters and digits, so that no text of a minion contains it. No
-   * escape sequence of YAML or JSON begins with its first letters.
+   * Beginning of all placeholders: random letters and digits, so that no text of a minion contains
+   * it. No escape sequence of YAML or JSON begins with its first letters.
    */
   readonly secret: string;
 }
@@ -27,20 +28,22 @@ export interface LateRules {
 export type LatePath = readonly (string | number)[];
 
 /**
- * Matches texts that can replace a mark in YAML or JSON without changing the structure of the
- * document.
+ * Matches texts that can replace a placeholder in YAML or JSON without changing the structure of
+ * the document.
  */
 const safe = /^[A-Za-z0-9](?:[A-Za-z0-9._:-]{0,251}[A-Za-z0-9])?$/;
 
 /**
- * Returns the beginning of the marks in a text.
+ * Returns the beginning of the placeholders in a text.
  * @param isPlain - whether the text is a plain (unquoted) scalar of YAML
  */
 function markStart(secret: string, isPlain: boolean): string {
   return `${secret}${isPlain ? 'p' : 'q'}`;
 }
 
-/** Returns the beginnings of marks in plain scalars and in other texts, for the YAML parser. */
+/**
+ * Returns the beginnings of placeholders in plain scalars and in other texts, for the YAML parser.
+ */
 export function textMarks(secret: string): { readonly text: string; readonly plain: string } {
   return { text: markStart(secret, false), plain: markStart(secret, true) };
 }
@@ -49,14 +52,14 @@ function marksIn(secret: string): RegExp {
   return new RegExp(`${secret}([pq])(\\d+)z`, 'g');
 }
 
-/** Marks that one rendering of a template has printed. */
+/** Placeholders that one rendering of a template has printed. */
 export class PrintedMarks {
-  /** Path of each mark, by its number. */
+  /** Path of each placeholder, by its number. */
   readonly paths: LatePath[] = [];
   readonly #rules: LateRules;
   readonly #onMark: (grain: string) => void;
 
-  /** @param onMark - called for each mark, with the name of its grain */
+  /** @param onMark - called for each placeholder, with the name of its grain */
   constructor(rules: LateRules, onMark: (grain: string) => void) {
     this.#rules = rules;
     this.#onMark = onMark;
@@ -143,22 +146,22 @@ function itemOf(value: WireValue | undefined, key: string | number): WireValue |
 }
 
 /**
- * Returns the text in a minion's grains that replaces a mark, or `undefined` if no text may replace
- * it.
+ * Returns the text in a minion's grains that replaces a placeholder, or `undefined` if no text may
+ * replace it.
  */
 function lateTextAt(grains: WireMap, path: LatePath): string | undefined {
   const value = path.reduce<WireValue | undefined>(itemOf, grains);
   return isSafe(value) ? value : undefined;
 }
 
-/** Output of a template, with marks. */
+/** Output of a template, with placeholders. */
 export interface MarkedText {
   readonly text: string;
-  /** Path of each mark, by its number. */
+  /** Path of each placeholder, by its number. */
   readonly late: readonly LatePath[];
 }
 
-/** Paths of the late values in one compiled pillar. */
+/** Paths of the values in one compiled pillar that are printed as placeholders. */
 export class LatePaths {
   readonly paths: LatePath[] = [];
   readonly #places = new Map<string, number>();
@@ -174,7 +177,7 @@ export class LatePaths {
   }
 }
 
-/** Settings that decide whether marks can stay in the data of a file. */
+/** Settings that decide whether placeholders can stay in the data of a file. */
 export interface MarkRules {
   readonly secret: string;
   /** Whether lists are merged. Merging compares their items. */
@@ -182,9 +185,10 @@ export interface MarkRules {
 }
 
 /**
- * Renumbers the marks in the parsed data of a file, so that the numbers are unique in the whole
- * pillar. Returns `undefined` if the data cannot be used without the real values: a mark is in a
- * key, in `include` or in a compared list, or parsing removed a mark that is not in a comment.
+ * Renumbers the placeholders in the parsed data of a file, so that the numbers are unique in the
+ * whole pillar. Returns `undefined` if the data cannot be used without the real values: a
+ * placeholder is in a key, in `include` or in a compared list, or parsing removed a placeholder
+ * that is not in a comment.
  */
 export function numberMarks(
   data: PlainData,
@@ -226,7 +230,7 @@ export function numberMarks(
   return isUnusable ? undefined : numbered;
 }
 
-/** Whether a mark is in a comment line that ends with a line break. */
+/** Whether a placeholder is in a comment line that ends with a line break. */
 function isInComment(text: string, mark: string): boolean {
   const at = text.indexOf(mark);
   const line = text.slice(text.lastIndexOf('\n', at) + 1, at);
@@ -234,9 +238,9 @@ function isInComment(text: string, mark: string): boolean {
 }
 
 /**
- * Replaces the marks with the values of a minion. Returns `undefined` if a value could change the
- * meaning of the YAML text, for example a number in a plain scalar. The minion then needs its own
- * rendering.
+ * Replaces the placeholders with the values of a minion. Returns `undefined` if a value could
+ * change the meaning of the YAML text, for example a number in a plain scalar. The minion then
+ * needs its own rendering.
  */
 export function fillMarks(
   pillar: FactMap,

@@ -157,10 +157,10 @@ export interface PillarRules extends MergeOptions {
   readonly limits: Partial<TemplateLimits>;
 }
 
-/** Grains of one pillar that SLS files print as placeholders (marks). */
+/** Grains of one pillar that SLS files print as placeholders. */
 export interface LateSetting {
   readonly rules: LateRules;
-  /** Receives the paths of the marks in the compiled pillar. */
+  /** Receives the paths of the placeholders in the compiled pillar. */
   readonly paths: LatePaths;
 }
 
@@ -187,7 +187,7 @@ export interface PillarSetting extends PillarRules {
    */
   readonly foreign?: UntrustedInput | undefined;
   /**
-   * Grains that SLS files print as placeholders (marks). Top files read the values of these grains.
+   * Grains that SLS files print as placeholders. Top files read the values of these grains.
    * Default: none.
    */
   readonly late?: LateSetting | undefined;

@@ -47,7 +47,7 @@ export interface PillarTask extends TemplateTask {
   readonly asked: readonly string[];
   /** Answers to earlier questions, by {@link Question.mark}. */
   readonly answers: ReadonlyMap<string, Answer>;
-  /** Grains that are printed as placeholders (marks). Default: none. */
+  /** Grains that are printed as placeholders. Default: none. */
   readonly late?: LateRules | undefined;
   /** Data that a caller without all rights passed to an orchestration. */
   readonly foreign?: UntrustedInput | undefined;
@@ -56,7 +56,7 @@ export interface PillarTask extends TemplateTask {
 /** Untrusted data. Templates can output its texts only as plain values, like texts of an event. */
 export interface UntrustedInput {
   readonly words: WireMap;
-  /** Secret part of the marks in the rendered text; see event-text.ts. */
+  /** Secret part of the placeholders in the rendered text; see event-text.ts. */
   readonly secret: string;
 }
 
@@ -65,7 +65,7 @@ export interface ReactionTask extends TemplateTask {
   readonly kind: 'reaction';
   readonly tag: string;
   readonly data: WireMap;
-  /** Secret part of the marks in the rendered text; see event-text.ts. */
+  /** Secret part of the placeholders in the rendered text; see event-text.ts. */
   readonly secret: string;
 }
 
@@ -79,16 +79,16 @@ export interface ReadTask {
   readonly text: string;
   /** Name of the text in error messages. */
   readonly name: string;
-  /** Marks of late grains in the text. Default: none. */
+  /** Placeholders of late grains in the text. Default: none. */
   readonly marks?: TextMarks | undefined;
 }
 
 /** Rendered text of a template. */
 export interface Rendered {
   readonly text: string;
-  /** Original texts of the marks in the rendered text, by their index. */
+  /** Original texts of the placeholders in the rendered text, by their index. */
   readonly marked: readonly string[];
-  /** Paths of the marks of late grains, by their number. */
+  /** Paths of the placeholders of late grains, by their number. */
   readonly late: readonly LatePath[];
 }
 

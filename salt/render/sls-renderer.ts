@@ -94,9 +94,9 @@ export class SlsRenderer {
   }
 
   /**
-   * Renders an SLS with marks instead of late grains. Returns `undefined` if the file needs the
-   * values of late grains. The caller then renders the file without marks. Top files and files that
-   * render each other have no marks, because the master uses their data at once.
+   * Renders an SLS with placeholders instead of late grains. Returns `undefined` if the file needs
+   * the values of late grains. The caller then renders the file without placeholders. Top files and
+   * files that render each other have no placeholders, because the master uses their data at once.
    */
   async #renderLate(
     file: SourceFile,
@@ -119,7 +119,7 @@ export class SlsRenderer {
     }
   }
 
-  /** Parses a rendered text as data, and then replaces the marks by the original texts. */
+  /** Parses a rendered text as data, and then replaces the placeholders by the original texts. */
   async #readRendered(
     { text, marked }: Rendered,
     name: string,
@@ -216,8 +216,8 @@ export class SlsRenderer {
 }
 
 /**
- * Whether marks may have caused an error, so that a rendering with the real values may succeed.
- * Templates cannot read marks, so marks do not cause other errors.
+ * Whether placeholders may have caused an error, so that a rendering with the real values may
+ * succeed. Templates cannot read placeholders, so placeholders do not cause other errors.
  */
 function mayFollowFromMarks(error: unknown): boolean {
   if (!(error instanceof TemplateError)) return false;

@@ -91,7 +91,8 @@ export function evaluate(node: Expression, frame: Frame): Value {
 }
 
 /**
- * Evaluates an expression like {@link evaluate}. If its value is late, the value is not read.
+ * Evaluates an expression like {@link evaluate}. If the template can output the value without
+ * reading it (`LateValue`), the value is not read.
  * @throws PythonException, LimitExceeded, UnsupportedFeature
  */
 export function evaluateLate(node: Expression, frame: Frame): Value {

@@ -24,8 +24,8 @@ import type { Template } from './template.ts';
 /** Collects rendered text. */
 class Output {
   /**
-   * Whether the text may contain marks of late values. False for text that the template can read,
-   * such as that of a macro.
+   * Whether the text may contain placeholders of late values. False for text that the template can
+   * read, such as that of a macro.
    */
   readonly takesMarks: boolean;
   readonly #parts: string[] = [];
@@ -42,8 +42,8 @@ class Output {
   }
 
   /**
-   * Writes a mark. A mark counts as many characters as the longest value that can replace it, so
-   * that the limit on characters holds for every value.
+   * Writes a placeholder. A placeholder counts as many characters as the longest value that can
+   * replace it, so that the limit on characters holds for every value.
    */
   writeMark(mark: string): void {
     this.#rendering.meter.text(countedMarkLength);
@@ -60,7 +60,7 @@ type Completion = 'normal' | 'break' | 'continue';
 
 /**
  * Renders a template from its beginning.
- * @param takesMarks - whether the text may contain marks of late values. Default: false
+ * @param takesMarks - whether the text may contain placeholders of late values. Default: false
  * @throws PythonException, LimitExceeded, UnsupportedFeature
  */
 export function renderRoot(

@@ -1,13 +1,13 @@
 /**
  * Late values. A template can output a late value without reading it. The rendered text then
- * contains a mark, and the text of the value replaces the mark after the rendering. Every other use
- * of a late value reads it.
+ * contains a placeholder (`mark` in the code), and the text of the value replaces the placeholder
+ * after the rendering. Every other use of a late value reads it.
  */
 
 import { PythonException } from './exceptions.ts';
 import { Dict, type PyObject, type Value } from './values.ts';
 
-/** Number of characters that each mark counts toward the limit of the text length. */
+/** Number of characters that each placeholder counts toward the limit of the text length. */
 export const countedMarkLength = 256;
 
 /** A value that a template can output without reading it. `evaluate` never returns a late value. */
@@ -17,7 +17,10 @@ export abstract class LateValue implements PyObject {
   /** Returns the value, and records that it was read. */
   abstract read(): Value;
 
-  /** Returns the mark to output instead of the value, or `undefined` if the value must be read. */
+  /**
+   * Returns the placeholder to output instead of the value, or `undefined` if the value must be
+   * read.
+   */
   abstract mark(): string | undefined;
 
   /**

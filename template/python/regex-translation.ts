@@ -129,7 +129,7 @@ export interface TranslationOptions {
 export interface Translation {
   readonly source: string;
   readonly ignoreCase: boolean;
-  /** Whether it needs lookaround or back-references, which RE2 does not support. */
+  /** Whether the expression needs lookaround or back-references, which RE2 does not support. */
   readonly needsBacktracking: boolean;
   readonly size: ProgramSize;
 }

@@ -15,8 +15,8 @@ import { isSimpleKey, scalarStyle } from './yaml-style.ts';
 /** Options for writing YAML. */
 export interface DumpOptions {
   /**
-   * Whether collections use braces and brackets: always, never, or only for collections of scalars
-   * (`null`).
+   * Whether collections are written with braces and brackets. `null`: only collections that contain
+   * nothing but scalars.
    */
   readonly flowStyle: boolean | null;
   /** Spaces per level. Default: 2. */
