@@ -26,7 +26,10 @@ export class JobBytes {
   }
 }
 
-/** Returns the owner for the limit of stored bytes, or `undefined` if the limit does not apply. */
+/**
+ * Returns the requester in the form in which the limit of stored bytes counts requesters. Returns
+ * `undefined` if the limit does not apply.
+ */
 function ownerOf(by: AuditRequester | undefined): string | undefined {
   if (by === undefined || unlimitedActors.has(by.who.kind)) return undefined;
   return `${by.who.kind} ${by.who.name}`;

@@ -113,7 +113,7 @@ export class PublicationLog {
 
   /**
    * Records that a publication is about to be sent.
-   * @throws MasterError ERR_MASTER_STOPPED. The publication must then not be sent
+   * @throws MasterError ERR_MASTER_STOPPED. In this case, the caller must not send the publication
    */
   noteSending({ number }: PublicationId): void {
     if (this.#isClosed) throw new MasterError('ERR_MASTER_STOPPED', 'the master is closed');

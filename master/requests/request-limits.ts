@@ -72,11 +72,11 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
   });
   return {
     config,
-    /** Rate of a minion's requests. */
+    /** Rate limit of a minion's requests. */
     requests: new Throttle(requestLimits.waitingRequests, requests),
-    /** Rate of a minion's events. */
+    /** Rate limit of a minion's events. Events above the limit are dropped. */
     events,
-    /** Rate of a minion's events, for events that are delayed instead of dropped. */
+    /** The same rate limit, for events that are delayed instead of dropped. */
     delayedEvents: new Throttle(requestLimits.waitingSignals, events),
     denials: new DenialLog(context.log.child({ component: 'requests' }), now),
     /** Whether a request was created before this master started, so that it may be a replay. */

@@ -232,7 +232,10 @@ export class TokenTable {
   }
 }
 
-/** Returns the owner of a token for limits. Equal names from different backends are different. */
+/**
+ * Returns the user of a token in the form in which limits count tokens. Users with the same name
+ * from different backends are different users.
+ */
 function ownerOf({ eauth, user }: Pick<TokenRecord, 'eauth' | 'user'>): string {
   return `${eauth} ${user}`;
 }

@@ -1,6 +1,7 @@
 /**
  * Limits the number of running tasks of each owner. If a task with the same name is already
- * running, both share its result, and it counts once.
+ * running, no second task is started. Both callers get the result of the running task, which counts
+ * once.
  */
 export class InFlight<T> {
   readonly #max: number;

@@ -183,8 +183,8 @@ export class ReactionQueue {
    */
   readonly #unconfirmed = new Set<string>();
   /**
-   * Processes that own the unfinished runs of each reaction, by jid, in the order of the cluster's
-   * log.
+   * For each reaction, the processes that own its unfinished runs, by jid, in the order of the
+   * cluster's log.
    */
   readonly #order = new Map<string, Map<string, string>>();
   readonly #reactions = new Map<string, string>();

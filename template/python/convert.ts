@@ -18,7 +18,7 @@ import {
   type Value,
 } from './values.ts';
 
-/** Values from which lists and maps of plain data were made. */
+/** For each list or map of plain data, the Python value from which it was made. */
 export type Origins = Map<object, Value>;
 
 /**

@@ -1,4 +1,7 @@
-/** Adapts the `yaml` package to PyYAML and libyaml: types of plain scalars, and the last line. */
+/**
+ * Adapts the `yaml` package to PyYAML and libyaml: the types of plain scalars, and block scalars on
+ * the last line of a text.
+ */
 
 import { type Document, type Scalar, type Tags, visit } from 'yaml';
 import { Float } from './values.ts';
