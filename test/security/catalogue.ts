@@ -208,7 +208,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       "cli/daemon.test.ts: a process that gives up root keeps none of root's groups, and cannot regain them",
     ],
-    sentence: 'takes the groups of that account',
+    sentence: 'then has the groups of this account',
   },
   {
     id: 'C-10',
