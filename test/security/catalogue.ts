@@ -728,7 +728,7 @@ export const catalogue: readonly Threat[] = [
     id: 'M-08',
     threat: 'requests of relays',
     tests: [reports('a minion cannot start anything on others, on the master, or for a relay')],
-    sentence: 'The master rejects requests of syndics as unknown',
+    sentence: 'The master rejects the requests of syndics as unknown',
   },
   {
     id: 'M-09',
