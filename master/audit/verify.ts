@@ -34,8 +34,9 @@ export interface AuditProblem {
 export interface AuditReport {
   readonly files: readonly string[];
   readonly records: number;
-  /** Sequence numbers of the first and the last record. 0 if the log is empty. */
+  /** Sequence number of the first record. 0 if the log is empty. */
   readonly first: number;
+  /** Sequence number of the last record. 0 if the log is empty. */
   readonly last: number;
   /** Time of the last record, in ISO 8601. */
   readonly lastAt?: string;

@@ -137,8 +137,8 @@ async function performJob(
 }
 
 /**
- * Runs a named command, which checks the reaction's rights itself. If the request is repeated, it
- * does not run again.
+ * Runs a named command. The extension that provides the commands checks the rights of the reaction.
+ * A repeated request with the same jid does not run the command again.
  */
 async function performCommand(
   { commands: named }: PerformDeps,
