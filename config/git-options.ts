@@ -147,6 +147,8 @@ const saltenvs = custom<readonly GitSaltenv[]>(
   { type: ['array', 'object'] },
 );
 
+const parametersForm = 'a list of maps, each with one parameter of the git remote';
+
 const saltenvForm = 'a list of maps, each with one of the keys ref, root and mountpoint';
 
 /** Returns all problems of an environment's settings, each with its own location. */
@@ -257,9 +259,7 @@ function explainRemote(item: Setting, known: Known): readonly ConfigError[] {
   if (withId(id, {}, []) === undefined) return [refusal];
   const parameters = read ?? parametersIn(remote[1]);
   if (parameters === undefined) {
-    return [
-      typeError(item.origin, value, 'a list of maps, each with one parameter of the git remote'),
-    ];
+    return [typeError(item.origin, value, parametersForm)];
   }
   const problems = parameters.flatMap(([name, found]) => {
     const origin = originOfMember(item.origin, name);

@@ -45,7 +45,9 @@ export function parsedOnce(
 
 const unchanging = {
   value: () => {
-    throw new TypeError('masters share the content of this file; copy it before you change it');
+    throw new TypeError(
+      'several masters share the content of this file; copy the content before you change it',
+    );
   },
 };
 

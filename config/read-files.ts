@@ -175,12 +175,14 @@ class FileReader {
   }
 }
 
+const pathsForm = 'a path or a list of paths';
+
 function patternsOf({ value, origin }: Setting): string[] {
   if (value === null || value === '') return [];
   const list: unknown[] = Array.isArray(value) ? value : [value];
   return list.map((pattern) => {
     if (typeof pattern === 'string') return pattern;
-    throw typeError(origin, value, 'a path or a list of paths');
+    throw typeError(origin, value, pathsForm);
   });
 }
 

@@ -228,7 +228,7 @@ export function defineKey(command: Command, context: CommandContext): void {
       .option('--fingerprint <fingerprint>', 'change only the key with this fingerprint')
       .option('-y, --yes', 'do not ask for confirmation');
     for (const state of include)
-      changed.option(`--include-${state}`, `include keys that are ${state}`);
+      changed.option(`--include-${state}`, `include keys in the state ${state}`);
     if (operation === 'delete') {
       const state = new Option('--state <state>', 'only keys in this state');
       changed.addOption(state.choices(['accepted', 'denied', 'pending', 'rejected']));

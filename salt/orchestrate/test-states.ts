@@ -104,8 +104,7 @@ function choice({ given }: StateCall, name: string): boolean {
   if (typeof value === 'boolean') return value;
   if (typeof value === 'string' && value.toLowerCase() === 'random') return Math.random() < 0.5;
   throw new SlsError(
-    `You have specified the state option '${name}' with invalid arguments. It must be either ` +
-      "True, False, or 'Random'",
+    `You have specified the state option '${name}' with invalid arguments. It must be either True, False, or 'Random'`,
   );
 }
 
@@ -114,7 +113,6 @@ function warningsOf({ given }: StateCall): string[] {
   if (typeof warnings === 'string') return [warnings];
   if (isList(warnings)) return warnings.map(textOf);
   throw new SlsError(
-    "You have specified the state option 'warnings' with invalid arguments. It must be a string " +
-      'or a list of strings',
+    "You have specified the state option 'warnings' with invalid arguments. It must be a string or a list of strings",
   );
 }
