@@ -133,7 +133,7 @@ function asGrantList(value: unknown): readonly unknown[] {
 function onlyEntry(value: unknown, what: string): [string, unknown] {
   const [entry, ...more] = entriesOf(value, what);
   if (entry === undefined || more.length > 0)
-    throw new SyntaxError(`${what} must have exactly one key`);
+    throw new SyntaxError(`invalid grant: ${what} must have exactly one key`);
   return entry;
 }
 
@@ -141,5 +141,5 @@ function entriesOf(value: unknown, what: string): [string, unknown][] {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     return Object.entries(value);
   }
-  throw new SyntaxError(`${what} must be a map`);
+  throw new SyntaxError(`invalid grant: ${what} must be a map`);
 }

@@ -177,7 +177,7 @@ class RightsReader implements UserRights {
     const form = /^@(runner|wheel)s?$/.exec(key)?.[1];
     const module = /^@(\w+)$/.exec(key)?.[1];
     if (module === undefined)
-      throw new SyntaxError(`${key} must consist of @ and the name of a module`);
+      throw new SyntaxError(`invalid key ${key}: write @, followed by the name of a module`);
     if (form !== undefined && functions === undefined) {
       this.#warn(
         path,

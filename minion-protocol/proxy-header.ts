@@ -151,7 +151,9 @@ export function encodeProxyHeader(
 
 function encodeValue(type: number, text: string): Buffer {
   if (!idForm.test(text))
-    throw new TypeError(`${text}: the id in a PROXY header must be 1 to 64 letters, digits or "-"`);
+    throw new TypeError(
+      `the id ${text} in a PROXY header must consist of 1 to 64 letters, digits or "-"`,
+    );
   const head = Buffer.alloc(3);
   head[0] = type;
   head.writeUInt16BE(text.length, 1);

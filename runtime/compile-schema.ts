@@ -34,7 +34,8 @@ export function compileSchema<const Schema extends TSchema>(schema: Schema): Sch
     Type: () => schema,
     Parse: (value) => {
       const repeated = repeatedIn(value);
-      if (repeated !== undefined) throw new TypeError(`${repeated} must not have duplicate items`);
+      if (repeated !== undefined)
+        throw new TypeError(`the list ${repeated} must not have duplicate items`);
       return validator().Parse(value);
     },
     Errors: (value) => {

@@ -169,5 +169,5 @@ function refusalOf(url: string, status: number, value: unknown): EdgeError {
   const isKnown = typeof code === 'string' && Object.hasOwn(edgeErrors, code);
   const known = isKnown ? (code as EdgeErrorCode) : 'ERR_SITE_LINK';
   const reason = typeof message === 'string' ? message : `status ${status}`;
-  return new EdgeError(known, `${url} refused the ticket: ${reason}`);
+  return new EdgeError(known, `the centre at ${url} refused the ticket: ${reason}`);
 }

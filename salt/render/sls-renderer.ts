@@ -188,7 +188,7 @@ export class SlsRenderer {
           ? textSource(given.string, { trimBlocks, lstripBlocks })
           : files && (await readSaltFile(files, text(given.path, 'path'), saltenv));
       if (files === undefined || source === undefined) {
-        throw new TypeError(`${given.path} does not exist in the file roots`);
+        throw new TypeError(`the file ${given.path} does not exist in the file roots`);
       }
       const renderer = textOr(given.default_renderer, 'jinja|yaml');
       const reads = new Reads(files);
@@ -236,7 +236,8 @@ async function answerOf(
 ): Promise<Answer> {
   try {
     const call = functions[fun];
-    if (call === undefined) throw new TypeError(`${fun} is not available in this template`);
+    if (call === undefined)
+      throw new TypeError(`the function ${fun} is not available in this template`);
     return { value: await call(args, kwargs) };
   } catch (error) {
     const isReported =

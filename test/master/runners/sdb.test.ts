@@ -97,7 +97,7 @@ vaulted: {driver: vault}
   t.regex(String(await get('sdb://vaulted/a')), /driver vault is not supported/);
   t.regex(String(await get('sdb://encrypted/a')), /gpg is not supported/);
   const broken = String(await get('sdb://broken/fine'));
-  t.regex(broken, /broken\.yaml, line \d+: invalid yaml$/);
+  t.regex(broken, /broken\.yaml: line \d+ of the file is not valid yaml$/);
   t.notRegex(broken, /4711/);
   t.regex(String(await get('sdb://large/a')), /larger than 1048576 bytes/);
   t.is(await get('sdb://outside/a'), null);
