@@ -408,8 +408,7 @@ export class CentreOrders {
       action: 'command',
       resource: { call },
     });
-    if (effect === 'deny')
-      throw new AuthorizationError(`the policy denies this order to the site ${site}: ${reason}`);
+    if (effect === 'deny') throw new AuthorizationError(`order for ${site} denied: ${reason}`);
   }
 
   /** @throws LimitExceeded */
