@@ -19,7 +19,7 @@ export function requirePackage(name: string, place: string): string {
   if (packageForm.test(name)) return name;
   throw configError(
     place,
-    'the name of a package may contain only letters, digits and the characters . + _ : -',
+    'the name of a package must begin with a letter or digit, and may contain only letters, digits and . + _ : -',
   );
 }
 
@@ -27,7 +27,7 @@ export function requireVersion(version: string, place: string): string {
   if (versionForm.test(version)) return version;
   throw configError(
     place,
-    'a version may contain only letters, digits and the characters . + ~ : _ ^ -',
+    'a version must begin with a letter or digit, and may contain only letters, digits and . + ~ : _ ^ -',
   );
 }
 
@@ -35,7 +35,7 @@ export function requireAccount(name: string, place: string): string {
   if (accountForm.test(name)) return name;
   throw configError(
     place,
-    'the name of a user or group may contain only letters, digits and the characters _ . -',
+    'the name of a user or group must begin with a letter or _, and may contain only letters, digits and _ . -',
   );
 }
 
@@ -43,7 +43,7 @@ export function requireService(name: string, place: string): string {
   if (serviceForm.test(name)) return name;
   throw configError(
     place,
-    'the name of a service may contain only letters, digits and the characters @ . _ : -',
+    'the name of a service must begin with a letter or digit, and may contain only letters, digits and @ . _ : -',
   );
 }
 

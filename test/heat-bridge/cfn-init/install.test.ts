@@ -132,7 +132,7 @@ test('values of a wrong type or form are refused before any job is published', a
   const params = { port: 80, password: 'x', version: '1; reboot' };
   await t.throwsAsync(stage.bridge.run('demo.web', { target: 'web1', params }), {
     code: 'ERR_COMMAND_PARAMETERS',
-    message: /a version may contain only/,
+    message: /a version must begin with/,
   });
   t.deepEqual(stage.seen, []);
 });

@@ -330,7 +330,7 @@ const odd: readonly (readonly [string, object, RegExp])[] = [
   [
     'a version with an operator',
     { packages: { apt: { a: ['>=1'] } } },
-    /a version may contain only/,
+    /a version must begin with/,
   ],
   ['two versions of one package', { packages: { apt: { a: ['1', '2'] } } }, /name one/],
   ['a user with a colon', { users: { 'a:b': {} } }, /name of a user/],
