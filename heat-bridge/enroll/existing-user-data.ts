@@ -20,7 +20,7 @@ const ownKey = /(?:^|[\s{,])["']?salt_minion["']?\s*:/m;
  */
 export function requireMergeable(text: string, format: string): void {
   if (format === 'none')
-    throw userDataError('the format "none" creates no user-data; choose another format');
+    throw userDataError('the format none creates no user-data; choose another format');
   if (text.includes('\0') || text.includes('\ufffd')) {
     throw userDataError(
       'the given user-data is not text; decompress it, or pass gzip data as a file to saltbridge enroll create',
