@@ -321,8 +321,8 @@ interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
 }
 
 /**
- * Whether the rule covers only machines that were enrolled for the subject's own project. This
- * applies to rules about projects that have no `within`.
+ * Whether the rule covers only machines that were enrolled for the subject's own project. A rule
+ * about projects does so if it has no `within`.
  */
 export function isForOwnGuests(
   { resource: { among, isOwnGuest } }: CompiledRule,

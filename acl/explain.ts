@@ -25,10 +25,7 @@ export interface Explanation {
 
 const maxNearest = 3;
 
-/**
- * Returns the decision that {@link decide} would make and its reasons. It does not count towards
- * rate limits.
- */
+/** Explains the decision that {@link decide} would make. Does not count towards rate limits. */
 export function explain(question: Question, policy: Policy): Explanation {
   const { decision } = evaluateQuestion(question, policy);
   if (decision.rule !== 'default-deny' || question.action === 'return') {

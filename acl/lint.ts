@@ -7,7 +7,7 @@ import type { PolicyRule } from './rule.ts';
 import { mayOverlap } from './rule-overlap.ts';
 import type { RuleOrigin } from './types.ts';
 
-/** A finding of {@link lintPolicy}. */
+/** A finding about one rule of a policy. */
 export interface LintFinding {
   readonly kind:
     | 'expired'

@@ -2,8 +2,8 @@ import type { RuleAction, TextPatterns } from './rule.ts';
 import { asList } from './rule-patterns.ts';
 
 /**
- * Functions that a rule must name without wildcards, by action. `state.orchestrate_single` is one,
- * because it runs any function that its caller names.
+ * Functions that a rule must name without wildcards, by action. `state.orchestrate_single` is among
+ * them, because it runs any function that its caller names.
  */
 const functionsByNameOnly: Readonly<Partial<Record<RuleAction, ReadonlySet<string>>>> = {
   runner: new Set(['state.orchestrate_single']),

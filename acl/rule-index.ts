@@ -14,7 +14,7 @@ const none: readonly CompiledRule[] = [];
 /**
  * Rules of one action and one effect, indexed by the texts that they match. The index key of a
  * literal is the whole text. The index key of another pattern is a few characters that every match
- * contains. They are chosen so that few other patterns share them. A lookup returns candidates
+ * contains. The index chooses characters that few other patterns share. A lookup returns candidates
  * only.
  */
 export class RuleIndex {

@@ -10,8 +10,8 @@ export interface RuleField {
 }
 
 /**
- * Maximum number of cached results per expression. It suffices, because minions use few different
- * function names.
+ * Maximum number of cached results per expression. Minions usually use fewer different function
+ * names.
  */
 const maxRemembered = 512;
 const maxRememberedLength = 256;

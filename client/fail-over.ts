@@ -79,7 +79,7 @@ class BrokenCallError extends Error {
   }
 }
 
-/** Error of an attempt without a reachable master. Its cause is the reason. */
+/** Error of an attempt without a reachable master. The property `cause` contains the reason. */
 class NoMasterError extends Error {}
 
 /**

@@ -11,8 +11,8 @@ export interface AdviceGroup {
    */
   readonly isDetail?: boolean;
   /**
-   * Option names, each with the value that needs no advice. It is usually Salt's default. An option
-   * with the value `anyValue` always needs advice.
+   * Option names, each with the value that needs no advice. This value is usually Salt's default.
+   * An option with the value `anyValue` always needs advice.
    */
   readonly options: Readonly<Record<string, unknown>>;
 }

@@ -48,8 +48,8 @@ export interface CheckedConfig extends LoadedConfig {
 }
 
 /**
- * Reads the same files as {@link loadMasterConfig}. Returns all mistakes and warnings instead of
- * throwing.
+ * Reads Salt's master configuration from a directory such as `/etc/salt`. Returns all mistakes and
+ * warnings instead of throwing.
  */
 export async function checkMasterConfig(directory: string): Promise<CheckedConfig> {
   const { warnings, ...read } = await readConfigDirectory(directory);

@@ -54,7 +54,10 @@ const emptyText = anyText({ accept: (value) => (value === false ? '' : value) })
 
 const reload = 'the next log-in';
 
-/** Table of these options. Their values are in the member `eauth` of the configuration. */
+/**
+ * Table of the options for log-ins and tokens. Their values are in the member `eauth` of the
+ * configuration.
+ */
 export const loginOptions = {
   tokenExpire: option(
     'token_expire',

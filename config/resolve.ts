@@ -275,8 +275,8 @@ export function resolveMasterConfig(options: Partial<MasterOptions> = {}): Maste
 }
 
 /**
- * Validates options like {@link resolveMasterConfig}, but returns the mistakes together with a
- * usable configuration.
+ * Validates the options of a program. Returns all mistakes and a usable configuration, instead of
+ * throwing.
  */
 export function checkOptions(options: Partial<MasterOptions>): CompletedConfig {
   const { limits = {}, acl = {}, eauth = {}, saltgui = {}, sdb = {}, ...rest } = options;

@@ -51,7 +51,7 @@ export interface BridgeExtensionModule {
   open(host: ExtensionHost, context: BridgeContext): Promise<BridgeContribution>;
 }
 
-/** Input of {@link BridgeExtensionModule.check}. */
+/** Input for the check of an extension's options. */
 export interface CheckContext {
   /** Sections of `saltbridge: bridge:`, not validated. */
   readonly sections: Readonly<Partial<Record<keyof BridgeSections, unknown>>>;

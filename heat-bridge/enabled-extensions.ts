@@ -53,7 +53,10 @@ export async function loadEnabled(
   return { sections, ...(await loadModules(extensions, choice, sections)) };
 }
 
-/** Loads the enabled extensions like {@link loadEnabled}, but accepts sections with errors. */
+/**
+ * Loads the enabled extensions for a check of the configuration, even if their sections have
+ * errors.
+ */
 async function loadForCheck(
   extensions: readonly BridgeExtension[],
   choice: ExtensionChoice,

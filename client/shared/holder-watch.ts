@@ -13,7 +13,8 @@ export type WatchedHolder =
   /** The holder did not respond for too long and was ended. */
   | 'ended'
   /**
-   * The holder has not responded for too long and cannot be ended: see {@link HolderWatch.reason}.
+   * The holder has not responded for too long and cannot be ended. {@link HolderWatch.reason}
+   * states why.
    */
   | 'hung';
 

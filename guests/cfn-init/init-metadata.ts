@@ -37,7 +37,8 @@ const sections = ['packages', 'groups', 'users', 'sources', 'files', 'commands',
 
 /**
  * Returns the configs to apply, in order.
- * @param asked - names of config sets; default: see {@link selectConfigs}
+ * @param asked - names of config sets; default: the set `default`, or the config `config` if there
+ * are no sets
  * @throws BridgeError ERR_CFN_INIT
  */
 export function parseInitMetadata(

@@ -72,9 +72,8 @@ const maxIo = 256;
 const maxHandles = 64;
 const maxConfigLength = 262_144;
 /**
- * Maximum nesting of the metadata, in levels. It is eight levels more than in a config. These are
- * the levels around the config of a component, and one level that shows that a config is nested too
- * deeply.
+ * Maximum nesting of the metadata, in levels: enough for a config within the levels of a component.
+ * One more level shows that a config is nested too deeply.
  */
 const maxMetadataDepth = maxConfigDepth + 8;
 

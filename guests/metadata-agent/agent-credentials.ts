@@ -1,7 +1,7 @@
 /**
  * Authenticates requests that a metadata agent sends for an instance. A request contains the
- * instance, its project, the time and a nonce (a random text that is used once). It is signed with
- * the secret of the agent, and cannot be replayed.
+ * instance, its project, the time and a nonce (a random text that is used once). The request is
+ * signed with the secret of the agent, and cannot be replayed.
  */
 
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';

@@ -136,7 +136,7 @@ export async function loadCatalog(
 }
 
 /**
- * Loads a catalog like {@link loadCatalog}, but fails if any entry is invalid.
+ * Loads catalog files, and fails if any entry is invalid.
  * @throws BridgeError ERR_CATALOG with all errors
  */
 export async function requireCatalog(

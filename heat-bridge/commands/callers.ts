@@ -66,8 +66,8 @@ export async function identifyCaller(
 }
 
 /**
- * Returns a predicate on names of commands. It is true if rules permit the caller to run the
- * command with at least some parameters on at least some minions.
+ * Returns a predicate on names of commands. The predicate is true if rules permit the caller to run
+ * the command with at least some parameters on at least some minions.
  * @throws AuthenticationError ERR_EAUTH_TOKEN
  */
 export async function callableCommands(

@@ -190,7 +190,7 @@ export class CommandRunner {
     this.#runs.goOn();
   }
 
-  /** Runs a command; see `Bridge.run`. */
+  /** Runs a command for the caller in the request. `Bridge.run` documents the errors. */
   run(name: string, request: CommandRequest, options: RunOptions = {}): Promise<CommandHandle> {
     return this.#carryOut((releases) => this.#resolve(name, request, options, releases));
   }

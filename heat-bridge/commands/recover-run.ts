@@ -26,7 +26,7 @@ const row = defineRow({
     begunAt: Type.Number(),
     /** Deadline, in milliseconds since 1970. */
     deadline: Type.Number(),
-    /** Reference to the run's secrets: their key in the pillar of the minions; see `RunSecrets`. */
+    /** Reference to the run's secrets: their key in the pillar of the minions. */
     secrets: Type.String(),
     /** Outcome. Absent if the run has not ended. */
     outcome: Type.Optional(Type.Unsafe<CommandOutcome>(Type.Object({}))),

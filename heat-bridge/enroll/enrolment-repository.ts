@@ -136,8 +136,8 @@ export class EnrolmentRepository {
   }
 
   /**
-   * Stores the end of an enrolment like {@link put}. {@link ending} then yields the enrolment until
-   * {@link endCompleted} is called. This also holds after a restart.
+   * Stores the end of an enrolment. Resolves when the change is durable. Until {@link endCompleted}
+   * is called, {@link ending} yields the enrolment, even after a restart.
    */
   async putEnd(enrolment: Enrolment): Promise<void> {
     const { number } = enrolment;
@@ -160,7 +160,7 @@ export class EnrolmentRepository {
     this.#ending.delete(number);
   }
 
-  /** Stores enrolments like {@link put}, together with other operations in one transaction. */
+  /** Stores enrolments and performs other operations, in one transaction. */
   async putWith(enrolments: readonly Enrolment[], more: readonly StateOperation[]): Promise<void> {
     if (this.#state.cluster !== undefined) return this.#writeShared(enrolments, more);
     const before = enrolments.map(({ number }) => this.#byNumber.get(number));

@@ -94,8 +94,10 @@ const requestFields = {
   /** Addresses at which this machine reaches the masters. Default: `enroll: masters`. */
   masters: Type.Optional(Type.Unsafe<readonly string[]>(Addresses)),
   /**
-   * Method of accepting the machine's key, see {@link EnrolmentSchema}. Default: `claim`. `grain`
-   * requires `enroll: grain: true`.
+   * Method of accepting the machine's key. `claim`: the machine generates a key pair, and claims
+   * its ticket over TLS. `keys`: the user-data contains a key pair whose public key is already
+   * accepted. `grain`: the machine sends the ticket as a grain; this requires `enroll: grain:
+   * true`. Default: `claim`.
    */
   by: Type.Optional(Type.Enum(['claim', 'keys', 'grain'])),
   /**

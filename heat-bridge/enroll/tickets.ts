@@ -146,7 +146,7 @@ export function unknownTicketError(): BridgeError {
 
 /**
  * Checks that a ticket was issued for this machine.
- * @throws BridgeError ERR_TICKET_BOUND if it was issued for another one
+ * @throws BridgeError ERR_TICKET_BOUND if it was issued for another machine
  */
 export function checkTicketBinding(
   enrolment: Pick<Enrolment, 'id' | 'instance' | 'address' | 'project'>,

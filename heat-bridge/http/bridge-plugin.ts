@@ -8,7 +8,7 @@ import type { BridgeContribution } from '../bridge-extension.ts';
 import { sendBridgeError } from '../http-problems.ts';
 import { bridgeLimits } from '../limits.ts';
 
-/** Options of {@link limitRefusedTokens}. */
+/** Options of the limit on invalid tokens. */
 interface RefusedTokenOptions {
   readonly tokenOf: HttpServerContext['tokenOf'];
   /** Returns the time of a monotonic clock, in milliseconds. */

@@ -97,8 +97,8 @@ export class PlanExecution {
   }
 
   /**
-   * Reads the results of steps that an earlier process started. Their runs are stored, so no
-   * command runs again.
+   * Reads the results of steps that an earlier process started. The runs of these steps are stored,
+   * so no command runs again.
    */
   async #recall(names: readonly string[]): Promise<void> {
     for (const name of names) {

@@ -127,7 +127,7 @@ export class PlanRunner {
     this.#runs.goOn();
   }
 
-  /** Runs a plan; see `Bridge.plan`. */
+  /** Runs a plan for the caller in the request. `Bridge.plan` documents the errors. */
   run(name: string, request: PlanRequest): Promise<PlanHandle> {
     return this.#carryOut((releases) => this.#resolve(name, request, releases));
   }

@@ -38,7 +38,8 @@ export const RegistrationSchema = Type.Object(
   {
     /**
      * Name of the handle in signals of guests: letters, digits, `.`, `_` and `-`, at most 64
-     * characters. It must be unique for each minion of the handle, and for its owner and stack.
+     * characters. Only one handle with this name can exist for each minion, and for each stack of
+     * an owner.
      */
     alias: Name,
     /** Ids of minions that may signal the handle. */
@@ -140,7 +141,7 @@ export function parseHandleRegistration(given: unknown): HandleRegistration {
   throw new BridgeError('ERR_HANDLE_FORM', text);
 }
 
-/** Whether a handle names groups of minions. Their members can change. */
+/** Whether a handle names groups of minions. The members of a group can change. */
 export function isForGroups(handle: HandleGroups): boolean {
   return Object.keys(groupsOf(handle)).length > 0;
 }

@@ -73,12 +73,13 @@ export interface SignalsModule
 /** Operations on the handles of a stack. */
 interface StackHandles {
   /**
-   * Registers a handle like {@link HandleRegistry.claim}, and queues signals that were held for it.
+   * Registers a handle for one more minion of a stack, and queues the signals that were held for
+   * the handle.
    */
   claim(claim: HandleClaim): Promise<HandleInfo>;
   /**
-   * Removes handles like {@link HandleRegistry.withdraw}. Their pending signals become dead
-   * letters.
+   * Removes one minion, or all minions, from the handles of a stack. Pending signals of removed
+   * handles become dead letters.
    */
   withdraw(...args: Parameters<HandleRegistry['withdraw']>): Promise<void>;
 }

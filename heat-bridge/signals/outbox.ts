@@ -56,7 +56,7 @@ export interface PendingSignal {
   readonly isWritten: Promise<boolean>;
 }
 
-/** Result of {@link Outbox.accept}. */
+/** Result of accepting a signal. */
 export type AcceptResult =
   | { readonly kind: 'accepted'; readonly id: string }
   /** The request was already accepted earlier, so nothing was added. */

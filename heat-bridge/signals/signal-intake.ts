@@ -107,7 +107,8 @@ export class SignalIntake implements TakesSignals {
   }
 
   /**
-   * Accepts an event like {@link take}, and returns the result.
+   * Accepts a permitted event of a minion, and returns the result. Heat receives a FAILURE for an
+   * event that is not a valid signal.
    * @throws StoreError if it cannot be stored
    */
   acceptEvent(signal: TakenSignal): Promise<IntakeResult> {

@@ -71,7 +71,7 @@ export function heatBody({
 }
 
 /**
- * Returns a reason that Heat can store. Its database columns use three-byte UTF-8. If a reason
+ * Returns a reason that Heat can store. Heat's database columns use three-byte UTF-8. If a reason
  * contained another character, the engine would abort its work on the stack, and the stack would
  * stay in progress.
  */

@@ -32,7 +32,7 @@ export interface HandleUse<D> {
    * @throws BridgeError ERR_HANDLE_FORM; its message contains no part of the form
    */
   readonly parse: (form: unknown) => D | undefined;
-  /** Returns the URL of the service. Its endpoint must be listed. */
+  /** Returns the URL of the service, whose endpoint must be listed. */
   readonly address: (destination: D) => string;
   /**
    * Whether the service responds before it has stored a signal. It can then store signals in

@@ -16,8 +16,8 @@ const webhookSuccess = [200, 201, 202, 204];
 
 /**
  * Sends a signal. The message has the same id at each attempt, so that the receiver recognises
- * repetitions. It is signed with every key. While a key is being replaced, the receiver can
- * therefore verify with the old or the new key.
+ * repetitions. The message is signed with every key. While a key is being replaced, the receiver
+ * can therefore verify with the old or the new key.
  */
 export async function postWebhook({
   destination,
