@@ -42,8 +42,8 @@ export interface CompiledSubject {
    */
   readonly isEveryone: boolean;
   /**
-   * Whether the rule matches the subject, apart from grains, pillar and nodegroups. The result
-   * never changes, so it may be cached.
+   * Whether the rule matches the subject, without regard to grains, pillar and nodegroups. The
+   * result never changes, so it may be cached.
    */
   readonly covers: (subject: Subject) => boolean;
   /**

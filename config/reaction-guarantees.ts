@@ -8,8 +8,8 @@ import { globsOf, isMapped, listedIds, targetedOf, valuesOf } from './reaction-v
 const scalars: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
 
 /**
- * Returns the types that a value in the data may have. Returns `undefined` unless the schema
- * requires the value and permits only text, numbers and booleans for it. Evaluates only the
+ * Returns the types that a value in the data may have. The schema must require the value, and
+ * permit only text, numbers and booleans for it. Otherwise returns `undefined`. Evaluates only the
  * keywords `type`, `required`, `properties`, `enum` and `const`.
  * @param path - names of members, from the top of the data
  */

@@ -5,10 +5,10 @@ import type { MasterServer, UnstartedMasterServer } from './master-with-services
 import type { ServeOptions } from './serve-options.ts';
 
 /**
- * Starts the services of `saltbridge master`: a master with the bridge, and the HTTP API if the
- * option `api` (in a configuration file also `rest_cherrypy`) sets a port. Resolves when minions
- * and HTTP clients are served. It does not manage the process: user, pid file, log files, signals
- * and tenants are the task of the calling program.
+ * Starts the services of `saltbridge master`: a master with the bridge, and the HTTP API if it is
+ * configured. The option `api` (in a configuration file also `rest_cherrypy`) with a port enables
+ * the HTTP API. Resolves when minions and HTTP clients are served. The calling program must manage
+ * the process: user, pid file, log files, signals and tenants.
  * @param options - options of a master, or the result of `loadSaltConfig`
  * @throws ConfigError; the errors of a master's start; SaltApiError ERR_HTTP_LISTEN
  */

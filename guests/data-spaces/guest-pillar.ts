@@ -22,10 +22,10 @@ const maxPillarPeers = 100;
 /**
  * Creates the pillar of a guest.
  *
- * `saltbridge:driver` makes `saltbridge` a profile of `sdb://`. `saltbridge:data` has `reads` and
- * `writes` (a map from attributes to keys), `unread` (keys that no role reads) and `attributes`
- * (values at the time when the pillar is rendered). `saltbridge:peers` has the result of
- * `saltbridge_peers.list`.
+ * `saltbridge:driver` makes `saltbridge` a profile of `sdb://`. `saltbridge:data` contains the maps
+ * `reads` and `writes` from attributes to keys. Its list `unread` has the keys that no role reads.
+ * Its map `attributes` has the values at the time when the pillar is rendered. `saltbridge:peers`
+ * has the result of `saltbridge_peers.list`.
  */
 export function guestPillar(deps: GuestPillarDeps): ExtPillar {
   return {

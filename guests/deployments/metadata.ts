@@ -145,8 +145,8 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
 }
 
 /**
- * Parses a deployment. Returns `undefined` if it has no valid id, because it can then neither be
- * recorded nor get a result.
+ * Parses a deployment. Returns `undefined` for a deployment without a valid id, which can neither
+ * be recorded nor get a result.
  */
 function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | undefined {
   if (!isEntry.Check(entry)) return undefined;

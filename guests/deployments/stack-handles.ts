@@ -101,8 +101,8 @@ export async function registerHandles(given: HandlesOfServer): Promise<readonly 
 }
 
 /**
- * Reads a handle from a server's metadata: the attribute of a Heat handle, or a map that contains
- * the attribute as `signal` and may set `emptyIsSuccess`.
+ * Reads a handle from a server's metadata. The given value is the attribute of a Heat handle, or a
+ * map that contains this attribute as `signal`. The map may also set `emptyIsSuccess`.
  */
 function readHandle(named: unknown): {
   readonly signal: unknown;

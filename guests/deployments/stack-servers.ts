@@ -114,9 +114,9 @@ function nameOfResource(resourcePath: string | undefined): string | undefined {
 }
 
 /**
- * Returns the minion of a server. Three sources are tried in this order: the registration; the
- * enrolment of an instance with this id, if it belongs to the registration's project; the template,
- * if it names a minion that the registration lists.
+ * Returns the minion of a server. The first source is the registration. The second is the enrolment
+ * of an instance with this id, if it belongs to the registration's project. The third is the
+ * template, if it names a minion in the registration's list.
  */
 export function minionOfServer(
   { registration }: RegisteredStack,

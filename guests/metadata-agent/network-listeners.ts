@@ -101,8 +101,8 @@ export class ConnectionCounts {
 }
 
 /**
- * Returns an address in the form of Neutron's ports: without the device of a link-local address,
- * and without the prefix of an IPv4 address in an IPv6 address.
+ * Returns an address in the form of Neutron's ports. Omits the device of a link-local address, and
+ * the prefix of an IPv4 address in an IPv6 address.
  */
 export function plainAddress(address: string): string {
   return address

@@ -39,7 +39,7 @@ type AnyRun = TrackedRun<{ readonly type: string }, { readonly status: string }>
  * @typeParam C - request with which another member can repeat the run
  */
 export class ClusterRuns<C extends object> {
-  /** Store rows of the active runs, one for each run. */
+  /** Rows for the active runs in the store, one for each run. */
   readonly rows: HeldRows;
   readonly #options: ClusterRunsOptions<C>;
   readonly #updates: RunUpdates;

@@ -96,7 +96,7 @@ export class IdempotencyKeys<T extends StoredRequest> {
   }
 
   /**
-   * Stores a row like {@link keep}, but only if the key was not used before.
+   * Stores a row under a key that was not used before. Resolves when the row is durable.
    * @throws StoreError ERR_REVISION if another member of the cluster has used the key meanwhile;
    * LimitExceeded if the caller stores too many bytes
    */

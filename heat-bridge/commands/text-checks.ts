@@ -5,7 +5,7 @@ import { findInterpretedText } from '#minion-protocol';
 import { isPlainMap } from './command-definition.ts';
 import { isAnnotated, schemaOfMember } from './text-annotations.ts';
 
-/** Kind of use of the texts in a command's parameters. */
+/** Properties of a command that determine which texts in its parameters are rejected. */
 export interface TextUse {
   /**
    * Whether texts are inserted into a state file, which is rendered as a template and then parsed

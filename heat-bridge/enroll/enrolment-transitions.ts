@@ -20,7 +20,7 @@ const maxTries = 20;
 export interface EnrolmentEvent {
   readonly what: 'created' | 'accepted' | 'signed-in' | 'failed' | 'retired' | 'alarm';
   readonly enrolment: Enrolment;
-  /** Human-readable text. */
+  /** Additional information for operators, in human-readable form. */
   readonly detail?: string;
 }
 
@@ -34,7 +34,10 @@ export interface EnrolmentParts {
 
 export interface TransitionParts extends EnrolmentParts {
   readonly spent: Pick<UsedTickets, 'add'>;
-  /** Additional information for operators, in human-readable form. */
+  /**
+   * Removes everything that other parts of the bridge store about an id. Called before the key is
+   * removed.
+   */
   readonly onRetire: (id: string) => Promise<void>;
   /** Removes the registrations of an owner for an id if the ticket of the id was never used. */
   readonly onRelease: (id: string, owner: string) => Promise<void>;

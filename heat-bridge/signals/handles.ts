@@ -296,9 +296,9 @@ export class HandleRegistry {
 
   /**
    * Registers a handle. Resolves when it is durable.
-   * @param replaces - whether the new handle may replace a handle with the same alias and owner, to
-   * change its minions, its keys or its expiry. Both handles must have the same stack or a common
-   * minion
+   * @param replaces - whether the new handle may replace a handle with the same alias and owner.
+   * Replace a handle to change its minions, its keys or its expiry. Both handles must have the same
+   * stack or a common minion
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
   async add(registration: HandleRegistration, replaces = false): Promise<HandleInfo> {

@@ -87,9 +87,8 @@ export function parseSignal(said: WireValue | undefined, maxBytes: number): Pars
 }
 
 /**
- * Returns the id under which Heat stores the signal: the id of the minion, followed by the name of
- * the member if the handle has members. The result is unique, because ids of minions contain no
- * slash.
+ * Returns the id under which Heat stores the signal: the id of the minion, followed by `/` and the
+ * member if the tag names one. The result is unique, because ids of minions contain no slash.
  */
 export function signalId(minion: string, member: string | undefined): string {
   return member === undefined ? minion : `${minion}/${member}`;

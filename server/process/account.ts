@@ -35,8 +35,8 @@ export function planUserChange(user: string | null): UserChange {
 }
 
 /**
- * Looks up an account by its name. Only root can do this: the process briefly becomes the account
- * and reads its ids, because Node.js has no function to look up an account.
+ * Looks up an account by its name. Only root can do this. Node.js has no function to look up an
+ * account, so the process briefly becomes the account and reads its ids.
  */
 function findAccount(name: string): Account {
   try {

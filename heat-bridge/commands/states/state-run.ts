@@ -2,15 +2,20 @@
 
 import { isPlainMap, type MinionCall } from '../command-definition.ts';
 
-/** Key of the states in the minion's pillar, below the reference of the secrets of the run. */
+/**
+ * Key of the states in the minion's pillar, below `saltbridge:secrets:<reference to the run's
+ * secrets>`.
+ */
 export const statesKey = 'states';
 
 /** Function that applies the states. */
 export const statesFunction = 'state.template_str';
 
 /**
- * Key of the states in the minion's pillar, below `saltbridge:secrets:<reference to the run's
- * secrets>`.
+ * Returns the function call that applies states. All minions can read a publication. Therefore the
+ * call contains only the location of the states in the pillar, and only the pillar of addressed
+ * minions contains the states. The renderer `#!py` passes values unchanged.
+ * @param reference - reference to the run's secrets, in hexadecimal digits
  */
 export function applyStatesCall(reference: string): MinionCall {
   const tem = [
@@ -77,7 +82,7 @@ export function reportOfStates(
   return { isSuccess: isWhole, stdout: done.join('\n'), stderr: reasons.join('\n') };
 }
 
-/** Returns the reason why not all states were applied, or `undefined` if all were applied. */
+/** Returns the reason why some states were not applied, or `undefined` if all were applied. */
 export function problemOfStates(value: unknown): string | undefined {
   const results = isPlainMap(value) ? Object.values(value) : [];
   if (results.length === 0) return 'the return of the minion contains no results of states';
