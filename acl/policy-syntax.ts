@@ -61,8 +61,8 @@ export interface PolicyEnvironment extends PolicySyntax {
    */
   readonly pillarOf: (id: string, path: string) => string | undefined;
   /**
-   * Returns the id of the project that a guest belongs to, or `undefined` for other minions.
-   * Default: no minion is a guest.
+   * Returns the id of the project for which a minion was enrolled, or `undefined` for other
+   * minions. Default: no minion belongs to a project.
    */
   readonly projectOf?: (id: string) => string | undefined;
   /** Returns the current time in milliseconds since 1970. */

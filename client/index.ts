@@ -1,4 +1,4 @@
-/** Client of a running master, for other rooms. */
+/** Client of a running master. Other source folders import it from here. */
 
 export { connectExtension, connectMaster } from './connect.ts';
 export { type LocalMaster, localConnection, type RemoteMaster } from './connection.ts';

@@ -204,7 +204,7 @@ export function originOfPath(origin: OptionOrigin, path: ValuePath): OptionOrigi
 
 /**
  * Returns the entries of a section from a file or a program. Omits entries without a value. Returns
- * `undefined` if it is not a map.
+ * `undefined` if the value is not a map.
  */
 export function sectionEntries(value: unknown): (readonly [string, unknown])[] | undefined {
   if (isSettings(value)) {

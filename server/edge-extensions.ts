@@ -1,4 +1,7 @@
-/** Extensions of sites and of their centre. Their code is loaded only if the options are set. */
+/**
+ * Extensions for a master that is a site of a centre, or the centre of sites. Their code is loaded
+ * only if the option `site` or `sites` is set.
+ */
 
 import type { SiteProgram } from '#edge';
 import type { MasterExtension } from '#master';

@@ -112,7 +112,7 @@ export class MasterWithServices implements UnstartedMasterServer {
   readonly closed: Promise<Error | undefined>;
   readonly #api: HttpApiExtension = new HttpApiExtension();
   readonly #options: Omit<ServeOptions, 'service'>;
-  /** Reads the site's own options, without the options of its bundle. */
+  /** Reads the site's own options, without the options of the centre's bundle. */
   readonly #readOwn: SiteServeOptions['readOwn'] | undefined;
   readonly #bundleInUse: SiteServeOptions['bundleInUse'] | undefined;
   #tellClosed: (error: Error | undefined) => void = () => {};
@@ -207,9 +207,9 @@ export class MasterWithServices implements UnstartedMasterServer {
   }
 
   /**
-   * Closes the master of a site and starts it with the bundle in use. If it does not start, the
-   * site uses its former bundle again. If it still does not start, `closed` resolves with the
-   * error.
+   * Closes the master of a site and starts it with the centre's bundle in use. If it does not
+   * start, the site uses its former bundle again. If it still does not start, `closed` resolves
+   * with the error.
    */
   async #restartOnce(): Promise<void> {
     if (this.#isClosing) return;

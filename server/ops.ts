@@ -1,5 +1,6 @@
 /**
- * Checks of, and reports about, a configuration and its machine. The master need not be running.
+ * Functions that check a configuration and its machine, and report about them. The master need not
+ * be running.
  */
 export type {
   DiskRoom,

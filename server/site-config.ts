@@ -1,4 +1,7 @@
-/** Configuration of a site: the options that the program gives, and those of its bundle. */
+/**
+ * Configuration of a site: the options that the program gives, and those of the bundle that the
+ * centre of the site published.
+ */
 
 import { realpath } from 'node:fs/promises';
 import {
@@ -15,14 +18,14 @@ import type { ServeOptions } from './serve-options.ts';
 export interface SiteServeOptions extends ServeOptions {
   readonly config: MasterConfig;
   readonly readConfig: () => Promise<MasterConfig>;
-  /** Reads the site's own options, without the options of its bundle. */
+  /** Reads the site's own options, without the options of the centre's bundle. */
   readonly readOwn: () => Promise<MasterConfig>;
-  /** Returns the path of the bundle in use, or `undefined` if there is none. */
+  /** Returns the path of the centre's bundle in use, or `undefined` if there is none. */
   readonly bundleInUse: () => Promise<string | undefined>;
 }
 
 /**
- * Adds the options of the bundle to the options of a site.
+ * Adds the options of the centre's bundle to the options of a site.
  * @returns `undefined` if the master is not a site
  */
 export async function siteOptionsOf(options: ServeOptions): Promise<SiteServeOptions | undefined> {
@@ -46,7 +49,7 @@ export async function siteOptionsOf(options: ServeOptions): Promise<SiteServeOpt
 }
 
 /**
- * Checks the configuration of a site together with a bundle.
+ * Checks the configuration of a site together with a bundle of its centre.
  * @returns problems that would prevent a start
  */
 export async function checkSiteBundle(

@@ -445,8 +445,8 @@ function rereadOf({ readConfig, config }: SharedMasterOptions): SharedMasterOpti
 }
 
 /**
- * Returns the options with the complete configuration, which replaces a given directory or given
- * values.
+ * Returns the options with a complete configuration, in place of a configuration directory or
+ * single values.
  */
 function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMasterOptions {
   const { extensions = [], logger, logLevel, now } = options;

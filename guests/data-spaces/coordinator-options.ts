@@ -163,7 +163,8 @@ export interface CoordinatorHost extends Pick<ExtensionHost, 'logger'> {
 }
 
 /**
- * Opens the coordinator. If its server is unavailable, it reconnects in the background.
+ * Opens the coordinator. If its server is unavailable, the coordinator reconnects in the
+ * background.
  * @throws BridgeError ERR_BRIDGE_OPTIONS if a file cannot be read
  */
 export async function openCoordinator(

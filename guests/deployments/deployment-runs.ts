@@ -38,7 +38,7 @@ const retryable: ReadonlySet<BridgeErrorCode> = new Set([
 ]);
 
 /**
- * Divisor of `max_running`: one eighth of the places is reserved for owners without a running
+ * Divisor of `max_running`: an eighth of this number is reserved for owners without a running
  * deployment.
  */
 const reservedPart = 8;

@@ -39,8 +39,8 @@ const ownReader = /\b(?:config\.(?:get|option)|pillar\.(?:get|item))\b/;
 /**
  * Returns SLS in which `pillar` and `opts` include the inputs. The inputs are encoded in base64, so
  * that Jinja does not evaluate them.
- * @throws BridgeError ERR_COMMAND_PARAMETERS if the SLS tries to read an input with another
- * function
+ * @throws BridgeError ERR_COMMAND_PARAMETERS if the SLS reads an input with a function that cannot
+ * return inputs
  */
 export function slsWithInputs(
   sls: string,
@@ -78,7 +78,7 @@ export function slsWithInputs(
   ].join('');
 }
 
-/** Returns the first arguments of all calls that {@link ownReader} matches. */
+/** Returns the first arguments of all calls of functions that cannot return inputs. */
 function callsOf(sls: string): string {
   const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*(['"][^'"]*['"])`, 'g');
   return [...sls.matchAll(call)].map(([, argument = '']) => argument).join('\n');

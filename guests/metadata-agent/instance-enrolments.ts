@@ -1,7 +1,7 @@
 /**
  * Enrolments that are created when an instance, or Nova, requests user-data. Each instance has at
- * most one. Until its ticket is used, each request returns user-data for this enrolment. Further
- * requests are rejected.
+ * most one enrolment. Until the ticket of the enrolment is used, each request returns user-data
+ * with this ticket. Later requests are rejected.
  */
 
 import Type from 'typebox';

@@ -26,8 +26,8 @@ export class ExecutionPlanError extends Error {
 type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
 /**
- * Argument of a call: a parameter, or text that contains parameters. A call with `args`, which
- * means all parameters, has no argument in this form.
+ * Argument of a call: a parameter, or text that contains parameters. The argument `args`, which
+ * means all parameters, has no value of this type.
  */
 type CallArgument =
   | { readonly parameter: string }

@@ -36,8 +36,8 @@ const Concurrency = Type.Object(
     /** Maximum number of runs in total. Default: unlimited. */
     total: Type.Optional(Count),
     /**
-     * Maximum number of runs that wait while all places are taken. A run waits until its deadline.
-     * Default: 0.
+     * Maximum number of runs that wait while the limit `perTarget` or `total` is reached. A run
+     * waits until its deadline. Default: 0.
      */
     queue: Type.Optional(Type.Integer({ minimum: 0, maximum: 100_000 })),
   },

@@ -9,9 +9,9 @@ import type { CommandDefinition } from './command-definition.ts';
 export interface RunSlot {
   /** Resolves when the run may start. */
   readonly entered: Promise<void>;
-  /** Whether the run had to wait for its place. */
+  /** Whether the run had to wait for its slot. */
   readonly isQueued: boolean;
-  /** Releases the place. If the run is still waiting, removes it from the queue. */
+  /** Releases the slot. If the run is still waiting, removes it from the queue. */
   leave(): void;
 }
 
@@ -78,7 +78,7 @@ export class RunConcurrency {
   #arrived = 0;
 
   /**
-   * Takes a place for a run, or queues it.
+   * Takes a slot for a run, or queues the run.
    * @param owner - name of the caller
    * @throws BridgeError ERR_COMMAND_BUSY if the queue is full
    */

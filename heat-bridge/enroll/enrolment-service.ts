@@ -53,8 +53,7 @@ type Machine =
 
 const maxTicketLifetimeMs = 86_400_000;
 /**
- * Divisor of `max_open`: one tenth of the places is reserved for projects without an open
- * enrolment.
+ * Divisor of `max_open`: a tenth of this number is reserved for projects without an open enrolment.
  */
 const reservedPart = 10;
 
@@ -333,8 +332,8 @@ export class EnrolmentService {
   }
 
   /**
-   * Checks that a project may open one more enrolment. A tenth of the places is for projects
-   * without an open enrolment.
+   * Checks that a project may open one more enrolment. A tenth of `max_open` is reserved for
+   * projects without an open enrolment.
    * @throws BridgeError ERR_ENROLL_FULL
    */
   #requireOpenPlace(project: string): void {

@@ -20,7 +20,7 @@ const Protocol = Type.Enum([0, 1, 2, 3]);
  * except `failed` and `retired` to `retired`.
  */
 export const EnrolmentSchema = Type.Object({
-  /** Number of the enrolment and of its ticket: 22 characters. */
+  /** Number of the enrolment and of its ticket: an identifier of 22 characters. */
   number: Text,
   /** Id of the minion. */
   id: Text,

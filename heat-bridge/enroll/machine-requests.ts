@@ -31,7 +31,7 @@ interface MachineOrigin {
 interface ClaimAnswer {
   readonly id: string;
   readonly state: string;
-  /** Guest token. The machine authenticates its later requests with it. */
+  /** Token with which the machine authenticates its later requests. */
   readonly token?: string;
 }
 
@@ -96,7 +96,7 @@ const claimOperation: FastifySchema = describeRoute({
   answer: Type.Object({
     id: Type.String(),
     state: Type.String(),
-    /** Guest token. The machine authenticates its later requests with it. */
+    /** Token with which the machine authenticates its later requests. */
     token: Type.Optional(Type.String()),
   }),
 });

@@ -50,7 +50,10 @@ export interface EnrolmentModule {
   readonly machines: MachineRequests;
   /** Schemas of the routes that serve {@link machines}. */
   readonly machineRoutes: typeof machineRoutes;
-  /** Sets the function that returns guest tokens. The response to a claim contains such a token. */
+  /**
+   * Sets the function that returns the token of an enrolled machine. The response to a claim
+   * contains this token.
+   */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
   /**
    * Registers a listener for tickets that were never used. It receives the id and the owner name of

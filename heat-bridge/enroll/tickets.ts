@@ -36,7 +36,7 @@ const ClaimText = Type.String({ minLength: 1, maxLength: 255 });
 /** Claims of a ticket. */
 const TicketClaims = Type.Object(
   {
-    /** Number of the ticket and of its enrolment: 22 characters. */
+    /** Number of the ticket and of its enrolment: an identifier of 22 characters. */
     number: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
     /** Id of the minion. */
     minion: ClaimText,

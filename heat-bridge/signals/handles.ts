@@ -37,7 +37,7 @@ const strict = { additionalProperties: false };
 export const RegistrationSchema = Type.Object(
   {
     /**
-     * Name of the handle in signals of guests: letters, digits, `.`, `_` and `-`, at most 64
+     * Name of the handle in the signals of minions: letters, digits, `.`, `_` and `-`, at most 64
      * characters. Only one handle with this name can exist for each minion, and for each stack of
      * an owner.
      */

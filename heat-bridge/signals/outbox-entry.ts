@@ -7,7 +7,7 @@ const Text = Type.String();
 /** Time in milliseconds since 1970. */
 const Time = Type.Number();
 
-/** Entry of the outbox, without the data of the guest. */
+/** Entry of the outbox, without the data that the minion sent. */
 export const OutboxEntrySchema = Type.Object({
   id: Text,
   alias: Text,

@@ -1,5 +1,5 @@
 /**
- * Quotas of the outbox. They prevent one guest or stack from using the whole capacity of the
+ * Quotas of the outbox. They prevent one minion or stack from using the whole capacity of the
  * outbox.
  */
 
@@ -96,7 +96,10 @@ export class OutboxQuotas {
     for (const { budget, owner, amount } of this.#partsOf(record)) budget.release(owner, amount);
   }
 
-  /** Returns the parts in the order in which they are checked. */
+  /**
+   * Returns the amount of each quota that a record uses, in the order in which the quotas are
+   * checked.
+   */
   #partsOf(record: QuotaUse): readonly Part[] {
     const { minion, stack, owner, bytes } = record;
     return [

@@ -35,8 +35,8 @@ const recordFields = {
   /** Present if the event had no data. `signal` is then a FAILURE with this reason. */
   isEmpty: Type.Optional(Type.Literal(true)),
   /**
-   * Signal as JSON text. It is parsed only when it is delivered, so that a start does not parse
-   * data of guests.
+   * Signal as JSON text. It is parsed only when it is delivered, so that a start of the master does
+   * not parse data from minions.
    */
   signal: Bytes,
   /** Time of the acceptance, in milliseconds since 1970. */

@@ -244,8 +244,8 @@ export class Outbox {
   }
 
   /**
-   * Calls {@link moveToDeadLetter}.
-   * @returns false if the outbox no longer contained the record
+   * Moves a signal to the dead-letter list, if the outbox still contains the signal.
+   * @returns false if the outbox no longer contains it
    */
   async moveIfThere(
     pending: PendingSignal,

@@ -1,5 +1,5 @@
 /**
- * Signals in Heat's form, parsed from the data of events within limits. A guest cannot choose the
+ * Signals in Heat's form, parsed from the data of events within limits. A minion cannot choose the
  * id of its signal.
  */
 
@@ -60,7 +60,7 @@ export function unreadableSignal(tag: string, reason: string): Signal {
 /**
  * Parses `status`, `reason` and `data`. At least one of them must be present. Other fields are
  * rejected, because Heat would drop the whole signal without an error. `id` is rejected, because a
- * guest could send it to signal for several machines.
+ * minion could use it to signal for several machines.
  * @param maxBytes - maximum size of the signal, in bytes of JSON
  */
 export function parseSignal(said: WireValue | undefined, maxBytes: number): ParsedSignal {
