@@ -15,10 +15,7 @@ import { bridgeLimits } from '../limits.ts';
 export const IdempotencyKeyOwner = Type.Object({
   caller: Type.String(),
   project: Type.String(),
-  /**
-   * Name of the command. Keys of plans and their steps have another text here, which cannot be the
-   * name of a command.
-   */
+  /** Name of the command. For a plan or a step, a text that cannot be the name of a command. */
   command: Type.String(),
   key: Type.String(),
 });

@@ -92,7 +92,8 @@ export interface SignalsDeps {
 }
 
 /**
- * Opens signals with the stored state. Nothing is delivered before `start` is called.
+ * Opens handles, outbox and delivery with the stored state. Nothing is delivered before `start` is
+ * called.
  * @param section - value of `saltbridge: bridge: handles:`
  * @throws BridgeError ERR_BRIDGE_OPTIONS, StoreError
  */

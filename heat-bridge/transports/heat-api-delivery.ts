@@ -113,8 +113,8 @@ function signalUrl(heat: string, { stackPath, name }: Resource): string {
 
 /**
  * Returns the outcome of an attempt. If the attempt failed permanently, signals the resource as the
- * owner of the stack instead, and returns the outcome of this second attempt. For example, a
- * pre-signed URL is valid for only 15 minutes.
+ * owner of the stack instead, and returns the outcome of this second attempt. This helps if a
+ * pre-signed URL has expired, which is valid for only 15 minutes.
  */
 export async function orAsOwner(
   outcome: DeliveryOutcome,
