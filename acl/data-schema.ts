@@ -283,7 +283,7 @@ function listOf(value: unknown, place: RuleField): readonly unknown[] {
   if (Array.isArray(value) && value.length > 0) return value;
   throw schemaError(
     place,
-    'this keyword of the JSON Schema must contain a list with at least one schema',
+    'this keyword of a JSON Schema must contain a list with at least one schema',
   );
 }
 
@@ -291,7 +291,7 @@ function mapOf(value: unknown, place: RuleField): Record<string, unknown> {
   if (isMap(value)) return value;
   throw schemaError(
     place,
-    'this keyword of the JSON Schema must contain a map whose values are schemas',
+    'this keyword of a JSON Schema must contain a map whose values are schemas',
   );
 }
 
