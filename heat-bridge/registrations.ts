@@ -46,7 +46,7 @@ export interface RegistrationsApi<
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 256 });
 
-/** Parameter of methods that names an owner. */
+/** Owner of a registration, as a parameter of RPC methods. */
 export const ownerField = { owner: Type.Optional(Text) };
 
 interface RegistrationRecords<Info> {

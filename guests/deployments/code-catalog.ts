@@ -123,7 +123,7 @@ interface CompiledCode {
 /** Catalog of the code that may run. */
 export class CodeCatalog {
   readonly #entries: readonly CompiledCode[];
-  /** Entries in the form of commands. Callers of commands cannot run them. */
+  /** Commands that are created from the entries. Only deployments can run them. */
   readonly commands: Catalog;
 
   /**
