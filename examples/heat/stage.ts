@@ -168,7 +168,7 @@ export class Stage {
         allow('demo runs commands', {
           subject: { project: 'demo', role: 'member' },
           action: 'command',
-          resource: { fun: 'demo.*' },
+          resource: { fun: 'demo.*', within: 'web-* or saltbridge-* or salt-*' },
         }),
         allow('deployments run commands', {
           subject: { service: 'deployments' },

@@ -18,7 +18,7 @@ async function open(t: ExecutionContext, password = cloud?.users.admin.password)
   const rule = allow('members of demo', {
     subject: { project: 'demo', role: 'member' },
     action: 'command',
-    resource: { fun: 'demo.*' },
+    resource: { fun: 'demo.*', within: 'web*' },
   });
   const keystone = { url: cloud?.keystone, username: 'admin', password, project: 'admin' };
   const { ask } = await startApi(t, {
