@@ -76,18 +76,41 @@ function* tuples(lists: Iterable<Value[]>): Generator<Value> {
   for (const list of lists) yield new Tuple(list);
 }
 
-function* zip(pools: readonly (readonly Value[])[], length: number, fill: Value): Generator<Value> {
-  for (let index = 0; index < length; index += 1) {
-    yield new Tuple(pools.map((pool) => (index < pool.length ? (pool[index] ?? null) : fill)));
+/** Implements `zip`. The iterators are read only as far as the result is read. */
+function* zip(iterators: readonly Iterator<Value>[]): Generator<Value> {
+  while (iterators.length > 0) {
+    const items: Value[] = [];
+    for (const iterator of iterators) {
+      const next = iterator.next();
+      if (next.done === true) return;
+      items.push(next.value);
+    }
+    yield new Tuple(items);
   }
+}
+
+function* zipLongest(iterators: readonly Iterator<Value>[], fill: Value): Generator<Value> {
+  const open = new Set(iterators);
+  const nextOf = (iterator: Iterator<Value>): Value => {
+    if (!open.has(iterator)) return fill;
+    const next = iterator.next();
+    if (next.done !== true) return next.value;
+    open.delete(iterator);
+    return fill;
+  };
+  while (open.size > 0) {
+    const items = iterators.map(nextOf);
+    if (open.size > 0) yield new Tuple(items);
+  }
+}
+
+function iterators(args: readonly Value[], context: FilterContext): Iterator<Value>[] {
+  return args.map((value) => iterateItems(value, context));
 }
 
 function pools(args: readonly Value[], context: FilterContext): Value[][] {
   return args.map((value) => [...iterateItems(value, context)]);
 }
-
-const lengths = (lists: readonly (readonly Value[])[]): number[] =>
-  lists.map(({ length }) => length);
 
 function* compress(items: Iterator<Value>, marks: Iterator<Value>): Generator<Value> {
   for (const item of { [Symbol.iterator]: () => items }) {
@@ -145,15 +168,14 @@ export const itertoolsFilters: FilterDefinitions = {
     (context, { positional }) =>
       new Lazy(tuples(product(pools(positional, context), context)), 'product'),
   ),
-  zip: variadicFilter((context, { positional }) => {
-    const lists = pools(positional, context);
-    return new Lazy(zip(lists, lists.length === 0 ? 0 : Math.min(...lengths(lists)), null), 'zip');
-  }),
-  zip_longest: variadicFilter((context, { positional, named }) => {
-    const lists = pools(positional, context);
-    return new Lazy(
-      zip(lists, Math.max(0, ...lengths(lists)), named.get('fillvalue') ?? null),
-      'zip_longest',
-    );
-  }),
+  zip: variadicFilter(
+    (context, { positional }) => new Lazy(zip(iterators(positional, context)), 'zip'),
+  ),
+  zip_longest: variadicFilter(
+    (context, { positional, named }) =>
+      new Lazy(
+        zipLongest(iterators(positional, context), named.get('fillvalue') ?? null),
+        'zip_longest',
+      ),
+  ),
 };

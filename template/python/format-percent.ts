@@ -18,8 +18,10 @@ import {
   Dict,
   Float,
   isInteger,
+  isPyObject,
   isText,
   Markup,
+  Range,
   Tuple,
   textOf,
   Undefined,
@@ -129,13 +131,13 @@ class Source {
 
   /**
    * Checks that all values were used. As in CPython, each value that supports `value[key]` counts
-   * as a mapping and is not checked, including lists, bytes and undefined values.
+   * as a mapping and is not checked, including lists, ranges, bytes and undefined values.
    */
   finish(): void {
     const values = this.#values;
-    if (this.#index >= this.#items.length) return;
-    if (values instanceof Dict || values instanceof Undefined || Array.isArray(values)) return;
-    if (values instanceof Bytes) return;
+    if (this.#index >= this.#items.length || Array.isArray(values)) return;
+    if ([Dict, Undefined, Bytes, Range].some((type) => values instanceof type)) return;
+    if (isPyObject(values) && values.item !== undefined) return;
     throw typeError('not all arguments converted during string formatting');
   }
 }

@@ -119,8 +119,10 @@ const explanations: readonly Explanation[] = [
       // A filter has split the text into characters.
       [mine, theirs].every(({ value }) => value?.includes("'0', 'x', '7', 'f'")) ||
       (it.kind === 'template' &&
-        /\b(?:map|select|reject|batch|slice|items)\b/.test(it.text) &&
-        /\| (?:wordcount|forceescape|escape|e)\b/.test(it.text)),
+        /\b(?:map|select|reject|batch|slice|items|permutations|combinations|product|zip)\b/.test(
+          it.text,
+        ) &&
+        /\| (?:wordcount|forceescape|escape|e|lower|upper|title|capitalize)\b/.test(it.text)),
   },
   // Salt ends with an exception of Python's, here with results or an error.
   {
