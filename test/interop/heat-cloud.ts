@@ -98,7 +98,7 @@ export class Stack {
     await eventually(
       'the stack to be over',
       async () => (await this.status()).status !== 'CREATE_IN_PROGRESS',
-      60_000,
+      180_000,
       500,
     );
     return this.status();
@@ -139,7 +139,7 @@ export class Stack {
         value = outputs.find((it) => it.output_key === key)?.output_value ?? 'null';
         return value !== 'null' && (this.#kind !== 'AWS' || key === 'data' || isAddress(value));
       },
-      30_000,
+      180_000,
       500,
     );
     return value;

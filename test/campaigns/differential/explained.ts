@@ -149,6 +149,12 @@ const explanations: readonly Explanation[] = [
       (sitesOf(it).some((text) => /\blisten(?:_in)?:/.test(text)) ||
         withoutRepetitions(mine.value) === withoutRepetitions(theirs.value ?? '')),
   },
+  // Salt 3007 compares addresses of items, which Python uses again for the next item of an iterator.
+  {
+    id: 'flatten-cycle',
+    covers: (_, { value }, { message }) =>
+      value !== undefined && message?.includes('Reference cycle detected') === true,
+  },
   // Python orders the items of a set by hashes that differ in each process.
   {
     id: 'set-order',
