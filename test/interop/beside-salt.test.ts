@@ -105,7 +105,7 @@ function createMinion(ports: MasterPorts, name: string, role: string): Promise<R
 steps('SALT_MINION', 'SALT_MASTER')(
   `${commands.length} commands print beside a real master what Salt's own print`,
   async (t) => {
-    t.timeout(900_000);
+    t.timeout(1_800_000);
     const site = mkdtempSync(path.join(tmpdir(), 'site-'));
     t.teardown(() => rmSync(site, { recursive: true, force: true }));
     writeAll(path.join(site, 'states'), states);

@@ -72,6 +72,13 @@ test('minions get the pillar of the files, and it is stored for targets', async 
   t.like(top, { success: true, return: new Map([['base', ['a', 'db']]]) });
 });
 
+test('pillar.show_top without an id describes the first minion', async (t) => {
+  const { master } = await start(t, tree);
+  const { success, return: top } = await master.runners.run({ fun: 'pillar.show_top' });
+  t.true(success);
+  t.deepEqual(top, new Map([['base', ['a', 'db']]]));
+});
+
 test('a pillar claimed through grains gives no right', async (t) => {
   const rules = ['tier:core', 'name:web1', 'tier:front'].map((pillar) => {
     const resource = { tag: `my/${pillar.split(':')[1]}` };
