@@ -184,7 +184,7 @@ type OpenBridge = (configDir: string) => Promise<ExtensionClient>;
 function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): void {
   const create = enroll
     .command('create')
-    .description('create an enrolment, and print user-data that makes the machine a minion')
+    .description('create an enrolment, and print user-data that makes a machine a minion')
     .argument('<id>', 'id of the minion')
     .requiredOption('--project <name>', 'project that owns the machine')
     .option(
