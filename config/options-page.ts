@@ -12,7 +12,7 @@ import { expectedBy, fileNameOf, shapeOf } from './schema.ts';
 export const optionsHeading = '## All options';
 
 const introduction =
-  'The script `node scripts/options-doc.js` generates these tables from the option rows in `config/`. If you change an option, restart the master, unless the last column names another time at which the new value applies.';
+  'The script `node scripts/options-doc.js` generates the tables of options from the option rows in `config/`. If you change an option, restart the master, unless the last column names another time at which the new value applies.';
 
 const tableHead = `| option | value | default | meaning | a reload applies to |
 | --- | --- | --- | --- | --- |
