@@ -51,7 +51,11 @@ const explanations: readonly Explanation[] = [
   // YAML 1.1 treats U+0085, U+2028 and U+2029 as line breaks.
   {
     id: 'yaml-line-breaks',
-    covers: (it) => 'text' in it && it.kind === 'yaml' && /[\u0085\u2028\u2029]/.test(it.text),
+    covers: (it) =>
+      (it.kind === 'yaml' || it.kind === 'pillar') &&
+      ('text' in it ? [it.text] : Object.values(it.files)).some((text) =>
+        /[\u0085\u2028\u2029]/.test(text),
+      ),
   },
   // A single dash precedes a comma or a bracket.
   {
