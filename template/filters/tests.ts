@@ -109,7 +109,12 @@ export const testDefinitions: FilterDefinitions = {
     if (value instanceof Undefined && value.isStrict) throw value.error();
     return isIterable(value);
   }),
-  callable: simpleFilter((value) => typeof value === 'object' && value !== null && 'call' in value),
+  // A call of an undefined value fails, but the class has the method, as in Jinja.
+  callable: simpleFilter(
+    (value) =>
+      value instanceof Undefined ||
+      (typeof value === 'object' && value !== null && 'call' in value),
+  ),
   sameas: defineFilter(['value', 'other'], [], (_context, a = null, b = null) => isSame(a, b)),
   escaped: simpleFilter((value) => value instanceof Markup),
   in: defineFilter(['value', 'seq'], [], ({ meter }, value = null, sequence = null) => {
