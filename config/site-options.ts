@@ -10,6 +10,7 @@ import {
   custom,
   flag,
   integer,
+  list,
   mapOf,
   mebibyte,
   optional,
@@ -38,6 +39,12 @@ export const siteOptions = section(
       { description: 'Name of this site, as in its ticket.' },
     ),
     centre: centreAddress,
+    addresses: list(centreAddress, {
+      default: [],
+      maxItems: 16,
+      description:
+        'Further addresses of the centre, for example of the other members of its cluster. If the site cannot connect to an address, it tries the next one.',
+    }),
     ca: optional(
       absolutePath({
         description: 'CA of the certificate of the centre, PEM. Default: the CAs of the system.',

@@ -18,6 +18,7 @@ import { siteMethods } from './identity/site-methods.ts';
 import { SiteRegistry } from './identity/site-registry.ts';
 import { CentreConnections } from './link/centre-connections.ts';
 import { edgePath } from './link/edge-address.ts';
+import { MemberConnections } from './link/member-connections.ts';
 import { openEntries } from './log/centre-entries.ts';
 import { handleSignals } from './log/centre-signals.ts';
 import { Ingest } from './log/ingest.ts';
@@ -36,6 +37,9 @@ const parts: readonly CentrePart[] = [
   openCentreSecrets,
 ];
 
+/** Interval at which the minions of revoked sites are released in a cluster, in milliseconds. */
+const releaseMs = 60_000;
+
 /** Opens the centre of sites. */
 export async function openCentre(
   host: ExtensionHost,
@@ -43,7 +47,8 @@ export async function openCentre(
 ): Promise<OpenExtension> {
   const key = await openCentreKey(host);
   const sites = await SiteRegistry.open(host, key);
-  const links = new CentreConnections({ key, sites, now: host.now, logger: host.logger });
+  const members = await MemberConnections.open(host.shared);
+  const links = new CentreConnections({ key, sites, members, now: host.now, logger: host.logger });
   // Another member of the cluster may have revoked the site.
   sites.onChanged((name) => links.endUnless(name));
   const ingest = new Ingest({ host, options, links });
@@ -74,11 +79,18 @@ export async function openCentre(
       ),
     );
   sites.onRevoked((name) => void release(name));
-  const facts = new CentreFacts({ host, options, ingest, claims });
+  const facts = await CentreFacts.open({ host, options, ingest, claims });
   const inputs = new CentreInputs({ host, ingest, joined: () => sites.joined });
+  const releaseLeft = async (): Promise<void> => {
+    const joined = new Set(sites.joined);
+    for (const name of claims.sites) if (!joined.has(name)) await release(name);
+  };
   // The process may have ended before it released them.
-  const joined = new Set(sites.joined);
-  for (const name of claims.sites) if (!joined.has(name)) await release(name);
+  await releaseLeft();
+  const releasing = setInterval(() => {
+    // Another member may have died before it released them.
+    if (host.shared.cluster?.isHeld === true) void releaseLeft();
+  }, releaseMs).unref();
   const context: CentreContext = {
     facts,
     host,
@@ -144,6 +156,7 @@ export async function openCentre(
     ],
     start: () => startAll(opened),
     close: async () => {
+      clearInterval(releasing);
       links.close();
       await ingest.close();
       for (const part of opened.toReversed()) await part.close?.();

@@ -48,6 +48,7 @@ async function families(): Promise<readonly MetricFamily[]> {
         name: 'north',
         centre: 'http://127.0.0.1:1',
         behindProxy: false,
+        addresses: [],
         logBytes: 2 ** 30,
         uploadBytesPerSecond: 0,
         events: [],

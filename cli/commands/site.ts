@@ -137,7 +137,7 @@ function formatDetails(site: SiteDetails): string {
       'ticket to',
       site.ticketExpiresAt === undefined ? undefined : formatTime(site.ticketExpiresAt),
     ],
-    ['connected', site.isConnected ? 'yes' : 'no'],
+    ['connected', connectionOf(site)],
     ['contact', formatTime(site.lastContactAt)],
     ['address', site.address && `${site.address}, ${contact}`],
     ['version', site.version && `${site.version}, ${contact}`],
@@ -185,4 +185,9 @@ function describeStatement({
 
 function formatTime(ms: number | undefined): string {
   return ms === undefined ? 'never' : new Date(ms).toISOString();
+}
+
+function connectionOf({ isConnected, member }: Pick<SiteInfo, 'isConnected' | 'member'>): string {
+  if (!isConnected) return 'no';
+  return member === undefined ? 'yes' : `yes, to the member ${member}`;
 }

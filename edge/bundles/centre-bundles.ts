@@ -6,9 +6,10 @@ import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ExtensionHost } from '#master';
-import { codeOf } from '#runtime';
+import { codeOf, Mutex } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { contactAgeOf, countKinds } from '../identity/contact-age.ts';
+import { sharedSecret } from '../identity/shared-secret.ts';
 import type { LinkCaller } from '../link/link.ts';
 import { progressFamily, type ReleaseProgress, releaseProgress } from '../metrics.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from '../parts.ts';
@@ -33,6 +34,7 @@ import {
   releaseMethods,
 } from './release-methods.ts';
 import { type Release, Releases } from './releases.ts';
+import { SharedObjects } from './shared-objects.ts';
 import type { ReleaseTarget } from './tuf-metadata.ts';
 import { TufRepository } from './tuf-repository.ts';
 
@@ -41,6 +43,12 @@ const turnMs = 600_000;
 
 /** Interval at which the centre checks the age of the timestamp metadata, in milliseconds. */
 const renewalCheckMs = 3_600_000;
+
+/**
+ * Interval at which a member of a cluster checks whether the ring of a release is complete, in
+ * milliseconds. The member that received the last report may have died before it checked.
+ */
+const advanceMs = 5000;
 
 /** Delay before a site requests its turn again, in seconds. */
 const waitSeconds = 15;
@@ -55,6 +63,8 @@ class CentreBundles {
   readonly #context: CentreContext;
   readonly #host: ExtensionHost;
   readonly #objects: ObjectStore;
+  /** Contents that all members of the cluster can read. `undefined` outside a cluster. */
+  readonly #shared: SharedObjects | undefined;
   readonly #packs: PackCache;
   readonly #tuf: TufRepository;
   readonly #releases: Releases;
@@ -63,35 +73,40 @@ class CentreBundles {
   /** Version that each connection was notified of last. */
   readonly #notified = new WeakMap<LinkCaller, number>();
   readonly #manifests = new Map<string, Promise<StoredManifest>>();
+  /** Prevents the deletion of contents that a new release uses. */
+  readonly #contents = new Mutex();
   #renewal: NodeJS.Timeout | undefined;
+  #advancing: NodeJS.Timeout | undefined;
 
   private constructor(context: CentreContext, releases: Releases, secret: Uint8Array) {
     const { host, directory } = context;
     this.#context = context;
     this.#host = host;
     this.#releases = releases;
-    this.#objects = new ObjectStore(path.join(directory, 'objects'));
+    this.#shared = host.shared.cluster && new SharedObjects(host.shared);
+    this.#objects = new ObjectStore(path.join(directory, 'objects'), this.#shared);
     this.#packs = new PackCache({
       directory: path.join(directory, 'packs'),
       objects: this.#objects,
       secret,
+      manifests: () => this.#publishedManifests(),
     });
     this.#tuf = new TufRepository({ rows: host.shared, now: host.now });
   }
 
   static async open(context: CentreContext): Promise<CentreBundles> {
     const { host, options, links, sites } = context;
-    let notify = (): void => {};
+    let onChange = (_isDeleted: boolean): void => {};
     const releases = await Releases.open(
       {
         rows: host.shared,
         rings: options.rings,
         stopAtFailures: options.stopAtFailures,
         sites: () => sites.joined,
-        isConnected: (site) => links.callerOf(site) !== undefined,
+        isConnected: (site) => links.isConnected(site),
         now: host.now,
       },
-      () => notify(),
+      (isDeleted) => onChange(isDeleted),
     );
     sites.complete({
       sitesOfRing: (ring) => releases.sitesOfRing(ring),
@@ -103,8 +118,12 @@ class CentreBundles {
       },
     });
     const bundles = new CentreBundles(context, releases, await packSecret(host));
-    notify = () => bundles.#notifySites();
+    onChange = (isDeleted) => {
+      bundles.#notifySites();
+      if (isDeleted) void bundles.#forgetContents();
+    };
     bundles.#handleMessages();
+    links.onEnded(() => bundles.#advance());
     storeKeyClaims(context.ingest);
     return bundles;
   }
@@ -149,10 +168,17 @@ class CentreBundles {
         progressFamily(this.#progressCounts()),
       ],
       start: async () => {
+        await this.#shareContents();
         await this.#renew();
         this.#renewal = setInterval(() => void this.#renew(), renewalCheckMs).unref();
+        this.#advance();
+        if (this.#shared === undefined) return;
+        this.#advancing = setInterval(() => this.#advance(), advanceMs).unref();
       },
-      close: async () => clearInterval(this.#renewal),
+      close: async () => {
+        clearInterval(this.#renewal);
+        clearInterval(this.#advancing);
+      },
     };
   }
 
@@ -214,17 +240,27 @@ class CentreBundles {
   #manifestOf({ sha256 }: Pick<Release, 'sha256'>): Promise<StoredManifest> {
     const known = this.#manifests.get(sha256);
     if (known !== undefined) return known;
-    const read = readFile(this.#objects.pathOf(sha256)).then((bytes) => ({
-      sha256,
-      bytes,
-      manifest: decodeManifest(bytes),
-    }));
+    const read = this.#readManifest(sha256);
     read.catch(() => this.#manifests.delete(sha256));
     this.#manifests.set(sha256, read);
     return read;
   }
 
-  async #propose({ contentOf, above = 0 }: ReleaseRequest): Promise<ProposedRelease> {
+  async #readManifest(sha256: string): Promise<StoredManifest> {
+    const bytes = await readFile(await this.#objects.fileOf(sha256));
+    return { sha256, bytes, manifest: decodeManifest(bytes) };
+  }
+
+  async #publishedManifests(): Promise<readonly StoredManifest[]> {
+    const published = this.#releases.list().filter(({ state }) => state !== 'packed');
+    return Promise.all(published.map((it) => this.#manifestOf(it)));
+  }
+
+  #propose(request: ReleaseRequest): Promise<ProposedRelease> {
+    return this.#contents.run(() => this.#proposeNow(request));
+  }
+
+  async #proposeNow({ contentOf, above = 0 }: ReleaseRequest): Promise<ProposedRelease> {
     const { centre, keys } = await this.#tuf.requireRoot();
     const { requireVersion: requires, validOfflineSeconds } = this.#context.options;
     const { files, warnings } =
@@ -242,6 +278,7 @@ class CentreBundles {
     const stored = await this.#objects.put(encodeManifest(manifest));
     const release = { version, ...stored, ...(contentOf === undefined ? {} : { contentOf }) };
     await this.#releases.add(release);
+    await this.#share(this.#releases.require(version));
     const targets = await this.#tuf.proposeTargets(
       this.#targetsOf(this.#releases.require(version)),
     );
@@ -320,6 +357,7 @@ class CentreBundles {
       );
     }
     try {
+      await this.#contents.run(() => this.#share(release));
       await this.#releases.publish(version, await this.#tuf.publish(signed));
     } catch (error) {
       // Other metadata were written meanwhile. If they were only signed again, the targets remain
@@ -332,10 +370,65 @@ class CentreBundles {
     return this.#describe(this.#releases.require(version));
   }
 
+  /**
+   * Stores the contents of a release in the store of the cluster, so that the release survives the
+   * loss of this member. Does nothing outside a cluster.
+   * @throws EdgeError ERR_RELEASE if neither this member nor the store has a content
+   */
+  async #share(release: Pick<Release, 'sha256'>): Promise<void> {
+    if (this.#shared === undefined) return;
+    const { manifest } = await this.#manifestOf(release);
+    const digests = new Set([release.sha256, ...manifest.files.map(({ sha256 }) => sha256)]);
+    await this.#shared.addAll(digests, (sha256) => this.#objects.fileOf(sha256));
+  }
+
+  /**
+   * Shares the contents of the releases that this master had published before it became a member of
+   * a cluster.
+   */
+  async #shareContents(): Promise<void> {
+    for (const release of this.#releases.list()) {
+      const { version } = release;
+      await this.#contents
+        .run(() => this.#share(release))
+        .catch((err: unknown) =>
+          this.#host.logger.error({ err, version }, 'cannot share the contents of a release'),
+        );
+    }
+  }
+
   /** Deletes old releases, and the contents that no remaining release uses. */
   async #collectGarbage(): Promise<void> {
+    await this.#releases.prune();
+    try {
+      await this.#contents.run(() => this.#deleteContents());
+    } catch (err) {
+      // Another member has added a release meanwhile, or has not stored its contents yet. The next
+      // publication deletes the contents.
+      this.#host.logger.info({ err }, 'cannot delete the contents of old releases yet');
+    }
+  }
+
+  async #deleteContents(): Promise<void> {
+    const revision = (await this.#shared?.revision()) ?? 0;
+    const digests = await this.#usedContents();
+    await this.#objects.keepOnly(digests);
+    await this.#shared?.keepOnly(digests, revision);
+  }
+
+  /** Deletes contents from the disk of this member after another member has deleted a release. */
+  async #forgetContents(): Promise<void> {
+    try {
+      await this.#contents.run(async () => this.#objects.keepOnly(await this.#usedContents()));
+    } catch (err) {
+      this.#host.logger.info({ err }, 'cannot delete the contents of old releases yet');
+    }
+  }
+
+  /** Returns the digests of the contents of all releases in the store. */
+  async #usedContents(): Promise<ReadonlySet<string>> {
     const digests = new Set<string>();
-    for (const release of await this.#releases.prune()) {
+    for (const release of await this.#releases.stored()) {
       digests.add(release.sha256);
       const { manifest } = await this.#manifestOf(release);
       for (const { sha256 } of manifest.files) digests.add(sha256);
@@ -343,7 +436,15 @@ class CentreBundles {
     for (const sha256 of this.#manifests.keys()) {
       if (!digests.has(sha256)) this.#manifests.delete(sha256);
     }
-    await this.#objects.keepOnly(digests);
+    return digests;
+  }
+
+  /** Begins the next ring of the release if the present ring is complete. */
+  #advance(): void {
+    this.#releases.advance().catch((err: unknown) => {
+      if (this.#host.closing.aborted) return;
+      this.#host.logger.warn({ err }, 'cannot advance the release to the next ring');
+    });
   }
 
   /**
@@ -414,11 +515,6 @@ function isWhole({ manifest, files }: PackReply): boolean {
 }
 
 /** Returns the secret from which the ids of packs are derived. The first call creates it. */
-async function packSecret({ shared }: ExtensionHost): Promise<Uint8Array> {
-  const key = ['bundle', 'pack-secret'];
-  const found = await shared.get(key);
-  if (found !== undefined) return shared.unseal(found.value);
-  const secret = randomBytes(32);
-  await shared.write([{ op: 'put', key, value: shared.seal(secret), ifRevision: 0 }]);
-  return secret;
+function packSecret({ shared }: ExtensionHost): Promise<Uint8Array> {
+  return sharedSecret(shared, ['bundle', 'pack-secret'], () => randomBytes(32));
 }

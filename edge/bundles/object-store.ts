@@ -2,7 +2,7 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { ifPresent, makeDirectory, syncDirectory } from '#runtime';
 import { EdgeError } from '../errors.ts';
@@ -15,17 +15,42 @@ export interface StoredObject {
   readonly length: number;
 }
 
+/** Place from which missing contents can be read. */
+export interface ObjectSource {
+  /** Returns a content, or `undefined` if the source does not have it. */
+  read(sha256: string): Promise<AsyncIterable<Uint8Array> | undefined>;
+}
+
 /** Contents of files, each stored once under its SHA-256 digest. */
 export class ObjectStore {
   readonly #directory: string;
+  readonly #source: ObjectSource | undefined;
 
-  constructor(directory: string) {
+  /** @param source - source of missing contents. Default: none */
+  constructor(directory: string, source?: ObjectSource) {
     this.#directory = directory;
+    this.#source = source;
   }
 
   /** Returns the path of the content with this digest. */
   pathOf(sha256: string): string {
     return path.join(this.#directory, sha256.slice(0, 2), sha256);
+  }
+
+  /**
+   * Returns the file with a content. Reads a missing content from the source, and verifies its
+   * digest.
+   * @throws EdgeError ERR_RELEASE if the content is missing or altered
+   */
+  async fileOf(sha256: string): Promise<string> {
+    if (await this.#has(sha256)) return this.pathOf(sha256);
+    const content = await this.#source?.read(sha256);
+    if (content === undefined) {
+      const problem = `the content ${sha256} of a release is missing; push the release again`;
+      throw new EdgeError('ERR_RELEASE', problem);
+    }
+    await this.#copy(content, sha256);
+    return this.pathOf(sha256);
   }
 
   /**
@@ -64,6 +89,29 @@ export class ObjectStore {
       for (const name of await namesIn(path.join(this.#directory, group))) {
         if (!digests.has(name)) await unlink(path.join(this.#directory, group, name));
       }
+    }
+  }
+
+  /** @throws EdgeError ERR_RELEASE if the content has another digest */
+  async #copy(content: AsyncIterable<Uint8Array>, sha256: string): Promise<void> {
+    const temporary = await this.#temporary();
+    const target = await open(temporary, 'wx', 0o600);
+    try {
+      const hash = createHash('sha256');
+      for await (const slice of content) {
+        hash.update(slice);
+        await target.writeFile(slice);
+      }
+      if (hash.digest('hex') !== sha256) {
+        const problem = `the content ${sha256} of a release does not match its digest`;
+        throw new EdgeError('ERR_RELEASE', problem);
+      }
+      await this.#keep(target, temporary, sha256);
+    } catch (error) {
+      await rm(temporary, { force: true });
+      throw error;
+    } finally {
+      await target.close();
     }
   }
 

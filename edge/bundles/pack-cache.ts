@@ -48,21 +48,34 @@ export interface PackCacheOptions {
   readonly objects: ObjectStore;
   /** Secret key from which the ids of packs are derived, so that no client can guess an id. */
   readonly secret: Uint8Array;
+  /**
+   * Returns the manifests of the releases. If a site reads a pack between two of them that another
+   * member of the cluster has created, this member creates it too. Default: none.
+   */
+  readonly manifests?: () => Promise<readonly StoredManifest[]>;
 }
+
+/** Kinds of packs. */
+const kinds = ['manifest', 'files'] as const;
+
+/** Number of hexadecimal digits of an id that identify the place of a pack. */
+const placeDigits = 32;
 
 /** Packs of a centre. Each pack is created once, and all sites read the same pack. */
 export class PackCache {
   readonly #directory: string;
   readonly #objects: ObjectStore;
   readonly #secret: Uint8Array;
+  readonly #manifests: NonNullable<PackCacheOptions['manifests']>;
   readonly #making = new Map<string, Promise<Pack>>();
   readonly #described = createBoundedMap<string, Pack>(edgeLimits.describedPacks);
   #isReady: Promise<unknown> | undefined;
 
-  constructor({ directory, objects, secret }: PackCacheOptions) {
+  constructor({ directory, objects, secret, manifests = async () => [] }: PackCacheOptions) {
     this.#directory = directory;
     this.#objects = objects;
     this.#secret = secret;
+    this.#manifests = manifests;
   }
 
   /**
@@ -71,7 +84,7 @@ export class PackCache {
   async packsFor(from: StoredManifest | undefined, to: StoredManifest): Promise<Packs> {
     const files = packedFiles(from?.manifest, to.manifest);
     const former = from?.bytes ?? Buffer.alloc(0);
-    const manifest = await this.#pack(this.#idOf('manifest', from, to), to.bytes.length, {
+    const manifest = await this.#pack(this.#placeOf('manifest', from, to), to.bytes.length, {
       dictionary: async () => former,
       content: () => Readable.from([to.bytes]),
     });
@@ -81,7 +94,7 @@ export class PackCache {
       ...(files.length === 0
         ? {}
         : {
-            files: await this.#pack(this.#idOf('files', from, to), totalBytes(files), {
+            files: await this.#pack(this.#placeOf('files', from, to), totalBytes(files), {
               dictionary: () => this.#dictionary(from, to),
               content: () => Readable.from(this.#contents(files)),
             }),
@@ -111,7 +124,11 @@ export class PackCache {
   /** Returns a part of a pack, or `undefined` if it does not exist. */
   async part(id: string, index: number): Promise<Buffer | undefined> {
     if (!/^[0-9a-f]{64}$/.test(id) || !Number.isSafeInteger(index) || index < 0) return undefined;
-    const handle = await ifPresent(open(path.join(this.#directory, id)));
+    const place = id.slice(0, placeDigits);
+    const pack = (await this.#find(place)) ?? (await this.#restore(place));
+    // Another version of the compressor can create another content at the same place.
+    if (pack?.id !== id) return undefined;
+    const handle = await ifPresent(open(this.#fileOf(place)));
     if (handle === undefined) return undefined;
     try {
       const part = Buffer.alloc(partBytes);
@@ -122,34 +139,76 @@ export class PackCache {
     }
   }
 
-  #idOf(kind: string, from: StoredManifest | undefined, to: StoredManifest): string {
+  /**
+   * Creates a pack that this member has not created yet, or has deleted. Returns `undefined` if it
+   * is not a pack between two known releases.
+   */
+  async #restore(place: string): Promise<Pack | undefined> {
+    const all = await this.#manifests();
+    for (const to of all) {
+      for (const from of [undefined, ...all]) {
+        if (!kinds.some((kind) => this.#placeOf(kind, from, to) === place)) continue;
+        await this.packsFor(from, to);
+        return this.#find(place);
+      }
+    }
+    return undefined;
+  }
+
+  /**
+   * Returns the place of a pack: the first half of its id. All members of a cluster derive the same
+   * place. The second half of the id follows from the content of the pack.
+   */
+  #placeOf(
+    kind: (typeof kinds)[number],
+    from: StoredManifest | undefined,
+    to: StoredManifest,
+  ): string {
     const text = `${kind} ${from?.sha256 ?? 'none'} ${to.sha256}`;
-    return createHmac('sha256', this.#secret).update(text).digest('hex');
+    const mac = createHmac('sha256', this.#secret).update(text).digest('hex');
+    return mac.slice(0, placeDigits);
+  }
+
+  #fileOf(place: string): string {
+    return path.join(this.#directory, place);
   }
 
   /** Returns a pack. Concurrent calls for the same pack create it once. */
-  #pack(id: string, bytes: number, sources: PackSources): Promise<Pack> {
-    const underWay = this.#making.get(id);
+  #pack(place: string, bytes: number, sources: PackSources): Promise<Pack> {
+    const underWay = this.#making.get(place);
     if (underWay !== undefined) return underWay;
-    const making = this.#findOrMake(id, bytes, sources).finally(() => this.#making.delete(id));
-    this.#making.set(id, making);
+    const making = this.#findOrMake(place, bytes, sources).finally(() =>
+      this.#making.delete(place),
+    );
+    this.#making.set(place, making);
     return making;
   }
 
-  async #findOrMake(id: string, bytes: number, sources: PackSources): Promise<Pack> {
-    const file = path.join(this.#directory, id);
+  /** Returns a pack, or `undefined` if this member has not created it yet. */
+  async #find(place: string): Promise<Pack | undefined> {
+    const file = this.#fileOf(place);
+    const found = await ifPresent(stat(file));
+    if (found === undefined) return undefined;
+    const known = this.#described.get(place);
+    if (known !== undefined) return known;
+    const pack = await describePack(place, file);
+    this.#described.set(place, pack);
+    return pack;
+  }
+
+  async #findOrMake(place: string, bytes: number, sources: PackSources): Promise<Pack> {
     this.#isReady ??= this.#prepare();
     await this.#isReady;
-    const found = await ifPresent(stat(file));
-    const known = this.#described.get(id);
-    if (found !== undefined) await utimes(file, new Date(), found.mtime);
-    if (found !== undefined && known !== undefined) return known;
-    if (found === undefined) {
-      await this.#make(file, bytes, sources);
-      await this.#evict(file);
+    const file = this.#fileOf(place);
+    const found = await this.#find(place);
+    if (found !== undefined) {
+      await utimes(file, new Date(), new Date());
+      return found;
     }
-    const pack = await describePack(id, file);
-    this.#described.set(id, pack);
+    await this.#make(file, bytes, sources);
+    await this.#evict(file);
+    const pack = await describePack(place, file);
+    this.#described.set(place, pack);
     return pack;
   }
 
@@ -177,13 +236,13 @@ export class PackCache {
   async #dictionary(from: StoredManifest | undefined, to: StoredManifest): Promise<Buffer> {
     const contents: Buffer[] = [];
     for (const { sha256 } of dictionaryFiles(from?.manifest, to.manifest)) {
-      contents.push(await readFile(this.#objects.pathOf(sha256)));
+      contents.push(await readFile(await this.#objects.fileOf(sha256)));
     }
     return Buffer.concat(contents);
   }
 
   async *#contents(files: readonly { readonly sha256: string }[]): AsyncGenerator<Buffer> {
-    for (const { sha256 } of files) yield* createReadStream(this.#objects.pathOf(sha256));
+    for (const { sha256 } of files) yield* createReadStream(await this.#objects.fileOf(sha256));
   }
 
   async #evict(made: string): Promise<void> {
@@ -207,7 +266,7 @@ interface PackSources {
   readonly content: () => Readable;
 }
 
-async function describePack(id: string, file: string): Promise<Pack> {
+async function describePack(place: string, file: string): Promise<Pack> {
   const whole = createHash('sha256');
   const parts: Buffer[] = [];
   let length = 0;
@@ -216,9 +275,10 @@ async function describePack(id: string, file: string): Promise<Pack> {
     length += part.length;
     if (parts.length <= maxPartDigests) parts.push(createHash('sha256').update(part).digest());
   }
+  const sha256 = whole.digest('hex');
   return {
-    id,
-    sha256: whole.digest('hex'),
+    id: `${place}${sha256.slice(placeDigits)}`,
+    sha256,
     length,
     ...(parts.length > maxPartDigests ? {} : { parts: Buffer.concat(parts) }),
   };

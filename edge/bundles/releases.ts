@@ -7,13 +7,17 @@ import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import type { SitesOptions } from '#config';
 import type { SharedArea, StateOperation } from '#master';
-import { Mutex } from '#runtime';
+import { codeOf, Mutex } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { EdgeError } from '../errors.ts';
 import type { BundleReport, WantedRelease } from './bundle-messages.ts';
+import { markObjects } from './shared-objects.ts';
 
 /** Number of releases whose contents are stored. */
 const keptReleases = 10;
+
+/** Maximum number of attempts to change a release that other members of a cluster change too. */
+const maxAttempts = 16;
 
 const ReleaseSchema = Type.Object({
   version: Type.Integer({ minimum: 1 }),
@@ -73,11 +77,12 @@ export type SiteProgress = 'current' | 'refused' | 'behind' | 'waiting';
 export type Rings = SitesOptions['rings'];
 
 export interface ReleasesOptions {
-  readonly rows: Pick<SharedArea, 'follow' | 'list' | 'write'>;
+  readonly rows: Pick<SharedArea, 'cluster' | 'follow' | 'list' | 'write'>;
   readonly rings: Rings;
   readonly stopAtFailures: number;
   /** Returns the names of all joined sites. After a change it returns another array. */
   readonly sites: () => readonly string[];
+  /** Whether a site is connected to any member of the cluster. */
   readonly isConnected: (site: string) => boolean;
   readonly now: () => number;
 }
@@ -86,6 +91,8 @@ export interface ReleasesOptions {
 export class Releases {
   readonly #options: ReleasesOptions;
   readonly #releases = new Map<number, Release>();
+  /** Revisions of the rows of the releases. */
+  readonly #revisions = new Map<number, number>();
   readonly #reports = new Map<string, SiteRelease>();
   readonly #mutex = new Mutex();
   /** Result of the last call of `#ringsOf`. */
@@ -101,17 +108,23 @@ export class Releases {
     this.#options = options;
   }
 
-  /** @param onChange - called after this or another member of the cluster has changed a release */
-  static async open(options: ReleasesOptions, onChange: () => void): Promise<Releases> {
+  /**
+   * @param onChange - called after this or another member of the cluster has changed a release.
+   * `isDeleted`: whether the release was deleted
+   */
+  static async open(
+    options: ReleasesOptions,
+    onChange: (isDeleted: boolean) => void,
+  ): Promise<Releases> {
     const releases = new Releases(options);
     await options.rows.follow(releasePrefix, (change) => {
       if (change.type === 'put') {
-        const release = releaseRow.decode(change.entry);
-        releases.#releases.set(release.version, release);
+        const { entry } = change;
+        releases.#set(releaseRow.decode(entry), entry.revision);
       } else {
-        releases.#releases.delete(Number(change.key.at(-1)));
+        releases.#forget(Number(change.key.at(-1)));
       }
-      onChange();
+      onChange(change.type === 'delete');
     });
     await options.rows.follow(sitePrefix, (change) => {
       if (change.type !== 'put') return;
@@ -164,16 +177,16 @@ export class Releases {
     return Math.max(0, ...this.#releases.keys()) + 1;
   }
 
-  /** Stores an unpublished release, and removes the other unpublished releases. */
+  /**
+   * Stores an unpublished release, and removes the other unpublished releases.
+   * @throws EdgeError ERR_RELEASE if another member of the cluster has added or published a release
+   * meanwhile
+   */
   async add(release: Pick<Release, 'version' | 'sha256' | 'length' | 'contentOf'>): Promise<void> {
     const rings = Object.keys(this.#options.rings);
     const unpublished = this.list().filter(({ state }) => state === 'packed');
-    await this.#options.rows.write(
-      unpublished.map(({ version }) => ({ op: 'delete', key: releaseKey(version) })),
-    );
-    for (const { version } of unpublished) this.#releases.delete(version);
     const isRollback = release.contentOf !== undefined;
-    await this.#write({
+    const added: Release = {
       ...release,
       createdAt: this.#options.now(),
       state: 'packed',
@@ -183,7 +196,21 @@ export class Releases {
       ring: isRollback ? Math.max(0, rings.length - 1) : 0,
       isProven: false,
       failed: [],
+    };
+    const others = unpublished.filter(({ version }) => version !== added.version);
+    const removed = others.map(({ version }): StateOperation => {
+      const ifRevision = this.#revisions.get(version);
+      const key = releaseKey(version);
+      return { op: 'delete', key, ...(ifRevision === undefined ? {} : { ifRevision }) };
     });
+    try {
+      await this.#writeAll([added], [...removed, markObjects]);
+    } catch (error) {
+      if (codeOf(error) !== 'ERR_REVISION') throw error;
+      const problem = 'another release was added or published meanwhile; repeat the command';
+      throw new EdgeError('ERR_RELEASE', problem, { cause: error });
+    }
+    for (const { version } of others) this.#forget(version);
   }
 
   /** Writes the metadata of a release and begins to release it, in one transaction. */
@@ -208,9 +235,9 @@ export class Releases {
    * Pauses the published release. Sites that have not installed it keep their former release.
    * @throws EdgeError ERR_RELEASE
    */
-  async hold(): Promise<Release> {
+  hold(): Promise<Release> {
     return this.#mutex.run(() =>
-      this.#change(['releasing'], (release) => ({ ...release, state: 'held' })),
+      this.#repeat(() => this.#change(['releasing'], (release) => ({ ...release, state: 'held' }))),
     );
   }
 
@@ -224,12 +251,14 @@ export class Releases {
   }
 
   async #resume(): Promise<Release> {
-    const release = await this.#change(['held', 'stopped', 'releasing'], (it) => ({
-      ...it,
-      state: 'releasing',
-      failed: [],
-      ring: it.state === 'releasing' ? Math.min(it.ring + 1, it.rings.length - 1) : it.ring,
-    }));
+    const release = await this.#repeat(() =>
+      this.#change(['held', 'stopped', 'releasing'], (it) => ({
+        ...it,
+        state: 'releasing',
+        failed: [],
+        ring: it.state === 'releasing' ? Math.min(it.ring + 1, it.rings.length - 1) : it.ring,
+      })),
+    );
     await this.#advance();
     return this.require(release.version);
   }
@@ -248,31 +277,48 @@ export class Releases {
     };
     const value = siteReleaseRow.encode(row);
     await this.#options.rows.write([{ op: 'put', key: [...sitePrefix, site], value }]);
-    this.#reports.set(site, row);
-    const { published } = this;
-    if (published === undefined || published.state !== 'releasing') return;
-    if (failed?.version === published.version && !published.failed.includes(site)) {
-      const failures = [...published.failed, site];
-      const isStopped = failures.length >= this.#options.stopAtFailures;
-      const state = isStopped ? 'stopped' : 'releasing';
-      await this.#write({ ...published, failed: failures, state });
-    }
+    // In a cluster, `follow` reports this change, and later changes in their order.
+    if (this.#options.rows.cluster === undefined) this.#reports.set(site, row);
+    await this.#repeat(() => this.#noteFailure(site, failed?.version));
     await this.#advance();
   }
 
-  /** Advances the published release to the next ring as long as the current ring is complete. */
+  /** Adds a site to the sites that refused the published release. */
+  async #noteFailure(site: string, version: number | undefined): Promise<void> {
+    const { published } = this;
+    if (published?.state !== 'releasing' || version !== published.version) return;
+    if (published.failed.includes(site)) return;
+    const failures = [...published.failed, site];
+    const isStopped = failures.length >= this.#options.stopAtFailures;
+    const state = isStopped ? 'stopped' : 'releasing';
+    await this.#write({ ...published, failed: failures, state });
+  }
+
+  /**
+   * Advances the published release to the next ring as long as the current ring is complete. Call
+   * this method after the connection of a site has ended, and after the member that received the
+   * last report may have died.
+   */
+  advance(): Promise<void> {
+    return this.#mutex.run(() => this.#advance());
+  }
+
   async #advance(): Promise<void> {
+    while (await this.#repeat(() => this.#advanceOnce()));
+  }
+
+  /** Returns whether the release has advanced to another ring. */
+  async #advanceOnce(): Promise<boolean> {
     const sites = this.#options.sites();
-    for (;;) {
-      const { published: release } = this;
-      if (release === undefined || release.state !== 'releasing') return;
-      const rings = this.#ringsOf(release, sites);
-      const members = sites.filter((site) => (rings.get(site) ?? Infinity) <= release.ring);
-      if (!this.#isComplete(release, members)) return;
-      const isLast = release.ring >= release.rings.length - 1;
-      if (isLast) return this.#write({ ...release, state: 'done', isProven: true });
-      await this.#write({ ...release, ring: release.ring + 1 });
-    }
+    const { published: release } = this;
+    if (release === undefined || release.state !== 'releasing') return false;
+    const rings = this.#ringsOf(release, sites);
+    const members = sites.filter((site) => (rings.get(site) ?? Infinity) <= release.ring);
+    if (!this.#isComplete(release, members)) return false;
+    const isLast = release.ring >= release.rings.length - 1;
+    if (isLast) await this.#write({ ...release, state: 'done', isProven: true });
+    else await this.#write({ ...release, ring: release.ring + 1 });
+    return !isLast;
   }
 
   /**
@@ -325,8 +371,17 @@ export class Releases {
     await this.#options.rows.write(
       old.map(({ version }) => ({ op: 'delete', key: releaseKey(version) })),
     );
-    for (const { version } of old) this.#releases.delete(version);
+    for (const { version } of old) this.#forget(version);
     return all.slice(0, keptReleases);
+  }
+
+  /** Returns the releases in the store. They may be later than those in memory. */
+  async stored(): Promise<readonly Release[]> {
+    const found: Release[] = [];
+    for await (const entry of this.#options.rows.list(releasePrefix)) {
+      found.push(releaseRow.decode(entry));
+    }
+    return found;
   }
 
   /**
@@ -375,10 +430,35 @@ export class Releases {
 
   async #writeAll(releases: readonly Release[], more: readonly StateOperation[]): Promise<void> {
     const operations = releases.map((release): StateOperation => {
-      return { op: 'put', key: releaseKey(release.version), value: releaseRow.encode(release) };
+      const { version } = release;
+      const ifRevision = this.#revisions.get(version) ?? 0;
+      return { op: 'put', key: releaseKey(version), value: releaseRow.encode(release), ifRevision };
     });
-    await this.#options.rows.write([...operations, ...more]);
-    for (const release of releases) this.#releases.set(release.version, release);
+    const revision = await this.#options.rows.write([...operations, ...more]);
+    // In a cluster, `follow` reports this change, and later changes in their order.
+    if (this.#options.rows.cluster !== undefined) return;
+    for (const release of releases) this.#set(release, revision);
+  }
+
+  /** Repeats a change if another member of the cluster has changed the release first. */
+  async #repeat<T>(change: () => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await change();
+      } catch (error) {
+        if (codeOf(error) !== 'ERR_REVISION' || attempt === maxAttempts) throw error;
+      }
+    }
+  }
+
+  #set(release: Release, revision: number): void {
+    this.#releases.set(release.version, release);
+    this.#revisions.set(release.version, revision);
+  }
+
+  #forget(version: number): void {
+    this.#releases.delete(version);
+    this.#revisions.delete(version);
   }
 }
 

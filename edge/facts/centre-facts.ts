@@ -27,6 +27,8 @@ const factRow = defineRow({
   }),
 });
 
+const factPrefix = ['centre', 'fact'] as const;
+
 /** Number of recent facts in memory. It must not be less than the number of entries of a batch. */
 const recentFacts: number = maxBatchEntries;
 
@@ -73,9 +75,21 @@ export class CentreFacts {
   /** Recently received facts. Their writes may still be in progress. */
   readonly #recent = new Map<string, MergedFact>();
 
-  constructor(options: CentreFactsOptions) {
+  private constructor(options: CentreFactsOptions) {
     this.#options = options;
-    options.ingest.on('minion', { operations: (entry) => this.#merge(entry) });
+  }
+
+  static async open(options: CentreFactsOptions): Promise<CentreFacts> {
+    const facts = new CentreFacts(options);
+    options.ingest.on('minion', { operations: (entry) => facts.#merge(entry) });
+    const { shared } = options.host;
+    if (shared.cluster === undefined) return facts;
+    // A stored row, also one of another member, replaces the copy in memory.
+    await shared.follow([...factPrefix], (change) => {
+      const key = change.type === 'put' ? change.entry.key : change.key;
+      facts.#recent.delete(key.at(-1) ?? '');
+    });
+    return facts;
   }
 
   /** Returns the facts of a minion. */
@@ -138,7 +152,7 @@ export class CentreFacts {
     const { host, claims } = this.#options;
     const minions = sites.flatMap((site) => claims.minionsOf(site));
     if (minions.length > claims.size / 2) {
-      yield* host.shared.list(['centre', 'fact']);
+      yield* host.shared.list([...factPrefix]);
       return;
     }
     for (const minion of minions) {
@@ -197,7 +211,7 @@ type FactEntry = NonNullable<Awaited<ReturnType<ExtensionHost['shared']['get']>>
 type MergedFact = Pick<SiteMinion, 'at' | 'grains'>;
 
 function keyOf(minion: string): readonly string[] {
-  return ['centre', 'fact', minion];
+  return [...factPrefix, minion];
 }
 
 function readFact(minion: string, value: Uint8Array): SiteMinion {

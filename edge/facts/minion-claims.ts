@@ -19,6 +19,13 @@ const claimRow = defineRow({
   }),
 });
 
+/** Owner of a minion. */
+interface Owner {
+  readonly site: string;
+  /** Revision of the stored claim. `undefined`: the claim is not known to be stored. */
+  readonly revision: number | undefined;
+}
+
 /** Minions of a site, with the sizes of their facts. */
 interface SiteClaims {
   readonly factBytes: Map<string, number>;
@@ -29,7 +36,7 @@ const prefix = ['centre', 'minion'] as const;
 
 export class MinionClaims {
   readonly #host: Pick<ExtensionHost, 'admission' | 'shared'>;
-  readonly #siteOf = new Map<string, string>();
+  readonly #owners = new Map<string, Owner>();
   readonly #bySite = new Map<string, SiteClaims>();
 
   private constructor(host: Pick<ExtensionHost, 'admission' | 'shared'>) {
@@ -40,9 +47,10 @@ export class MinionClaims {
     const claims = new MinionClaims(host);
     await host.shared.follow([...prefix], (change) => {
       if (change.type === 'put') {
-        const minion = change.entry.key.at(-1) ?? '';
-        const { site, factBytes = 0 } = claimRow.decode(change.entry);
-        claims.#set(minion, site, factBytes);
+        const { entry } = change;
+        const { site, factBytes = 0 } = claimRow.decode(entry);
+        const { revision } = entry;
+        claims.#set(entry.key.at(-1) ?? '', { site, revision }, factBytes);
       } else claims.#set(change.key.at(-1) ?? '', undefined);
     });
     return claims;
@@ -50,7 +58,7 @@ export class MinionClaims {
 
   /** Returns the site that has claimed a minion. */
   siteOf(minion: string): string | undefined {
-    return this.#siteOf.get(minion);
+    return this.#owners.get(minion)?.site;
   }
 
   /** Names of the sites that have claimed minions. */
@@ -65,13 +73,14 @@ export class MinionClaims {
 
   /** Number of minions of all sites. */
   get size(): number {
-    return this.#siteOf.size;
+    return this.#owners.size;
   }
 
   /**
    * Claims a minion for a site.
    * @param factBytes - size of new facts of the minion. Default: the size of its known facts
-   * @returns the write of the claim
+   * @returns the write of the claim. In a cluster, it fails if another site has claimed the minion
+   * at another member meanwhile
    * @throws EdgeError ERR_SITE_MESSAGE if the centre or another site has a minion with this id, or
    * if the facts of the site are too large
    */
@@ -84,8 +93,8 @@ export class MinionClaims {
     if (this.#host.admission.keyOf(minion) !== undefined) {
       throw refused(minion, 'the centre itself has a key for this id');
     }
-    const owner = this.#siteOf.get(minion);
-    if (owner !== undefined && owner !== site) {
+    const owner = this.#owners.get(minion);
+    if (owner !== undefined && owner.site !== site) {
       throw refused(minion, 'another site has a minion with this id');
     }
     const ofSite = this.#bySite.get(site);
@@ -99,10 +108,16 @@ export class MinionClaims {
     if (bytes > before && (ofSite?.total ?? 0) - before + bytes > most) {
       throw refused(minion, `the facts of the site would exceed ${most} bytes`);
     }
-    this.#set(minion, site, bytes);
+    const revision = owner?.revision;
+    this.#set(minion, { site, revision }, bytes);
+    const key = [...prefix, minion];
     // The write of an existing claim is repeated, because the earlier write may have failed.
-    const value = claimRow.encode({ site, factBytes: bytes });
-    return [{ op: 'put', key: [...prefix, minion], value }];
+    const put = { op: 'put', key, value: claimRow.encode({ site, factBytes: bytes }) } as const;
+    // Outside a cluster, no other process claims minions, and revisions are not followed.
+    if (this.#host.shared.cluster === undefined) return [put];
+    const isStored = revision !== undefined && bytes === before;
+    if (isStored) return [{ op: 'require', key, ifRevision: revision }];
+    return [{ ...put, ifRevision: revision ?? 0 }];
   }
 
   /**
@@ -115,16 +130,18 @@ export class MinionClaims {
         { op: 'delete', key: [...prefix, minion] },
         { op: 'delete', key: ['centre', 'fact', minion] },
       ]);
-      this.#set(minion, undefined);
+      // In a cluster, `follow` reports this change, and later changes in their order.
+      if (this.#host.shared.cluster === undefined) this.#set(minion, undefined);
     }
     return minions;
   }
 
-  #set(minion: string, site: string | undefined, factBytes = 0): void {
-    const before = this.#siteOf.get(minion);
-    if (before !== undefined) this.#remove(minion, before);
-    if (site === undefined) return;
-    this.#siteOf.set(minion, site);
+  #set(minion: string, owner: Owner | undefined, factBytes = 0): void {
+    const before = this.#owners.get(minion);
+    if (before !== undefined) this.#remove(minion, before.site);
+    if (owner === undefined) return;
+    const { site } = owner;
+    this.#owners.set(minion, owner);
     const ofSite = this.#bySite.get(site) ?? { factBytes: new Map(), total: 0 };
     ofSite.factBytes.set(minion, factBytes);
     ofSite.total += factBytes;
@@ -132,7 +149,7 @@ export class MinionClaims {
   }
 
   #remove(minion: string, site: string): void {
-    this.#siteOf.delete(minion);
+    this.#owners.delete(minion);
     const ofSite = this.#bySite.get(site);
     if (ofSite === undefined) return;
     ofSite.total -= ofSite.factBytes.get(minion) ?? 0;

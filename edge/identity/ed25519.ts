@@ -32,6 +32,11 @@ export function keyOfSeed(seed: Uint8Array): KeyObject {
   return createPrivateKey({ key, format: 'der', type: 'pkcs8' });
 }
 
+/** Returns the 32 bytes of the seed of a private key. */
+export function seedOf(key: KeyObject): Buffer {
+  return key.export({ format: 'der', type: 'pkcs8' }).subarray(-keyBytes);
+}
+
 /** Returns the 32 bytes of the public key that belongs to a private key. */
 export function publicBytesOf(key: KeyObject): Buffer {
   return createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-keyBytes);

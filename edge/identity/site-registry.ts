@@ -19,6 +19,7 @@ import {
   type SiteContact,
   type SiteRow,
   siteRow,
+  sitesPrefix,
 } from './site-rows.ts';
 import { readTicket, writeTicket } from './tickets.ts';
 
@@ -38,6 +39,8 @@ export interface SiteInfo {
   /** Expiry of the site's unused ticket, in milliseconds since 1970. */
   readonly ticketExpiresAt: number | undefined;
   readonly isConnected: boolean;
+  /** Member of the cluster to which the site is connected. `undefined` outside a cluster. */
+  readonly member: string | undefined;
   /** Time of the last message, in milliseconds since 1970. */
   readonly lastContactAt: number | undefined;
   /** Version of saltbridge at the site. */
@@ -87,6 +90,8 @@ export interface SiteConnection {
 /** Functions with which other parts add their values to {@link SiteInfo}. */
 export interface SiteFigures {
   connectionOf(name: string): SiteConnection | undefined;
+  /** Returns the running member of the cluster to which a site is connected. */
+  memberOf(name: string): string | undefined;
   releaseOf(name: string): ReportedRelease | undefined;
   /** Latest statement that names the site. */
   statementOf(name: string): SiteStatement | undefined;
@@ -95,7 +100,6 @@ export interface SiteFigures {
   sitesOfRing(ring: string): readonly string[] | undefined;
 }
 
-const sites = ['centre', 'site'] as const;
 const contacts = ['centre', 'contact'] as const;
 const maxAttempts = 16;
 
@@ -107,6 +111,7 @@ export class SiteRegistry {
   readonly #onChanged: ((name: string) => void)[] = [];
   #figures: SiteFigures = {
     connectionOf: () => undefined,
+    memberOf: () => undefined,
     releaseOf: () => undefined,
     waitingOrdersOf: () => 0,
     statementOf: () => undefined,
@@ -129,7 +134,7 @@ export class SiteRegistry {
     key: KeyObject,
   ): Promise<SiteRegistry> {
     const registry = new SiteRegistry(host, key);
-    await host.shared.follow([...sites], (change) => {
+    await host.shared.follow([...sitesPrefix], (change) => {
       if (change.type !== 'put') return;
       const site = siteRow.decode(change.entry);
       registry.#noteState(site);
@@ -270,7 +275,7 @@ export class SiteRegistry {
   /** Returns the keys of all joined sites, for another centre. */
   async exportAll(): Promise<readonly ExportedSite[]> {
     const found: ExportedSite[] = [];
-    for await (const entry of this.#host.shared.list([...sites])) {
+    for await (const entry of this.#host.shared.list([...sitesPrefix])) {
       const { name, state, key, nextKey } = siteRow.decode(entry);
       if (key === undefined || (state !== 'joined' && state !== 'expected')) continue;
       const next = nextKey === undefined ? {} : { nextKey: textOf(nextKey) };
@@ -342,7 +347,7 @@ export class SiteRegistry {
   /** Returns all sites, by name. */
   async list(): Promise<readonly SiteInfo[]> {
     const found: SiteInfo[] = [];
-    for await (const entry of this.#host.shared.list([...sites])) {
+    for await (const entry of this.#host.shared.list([...sitesPrefix])) {
       found.push(await this.#infoOf(siteRow.decode(entry)));
     }
     return found;
@@ -381,12 +386,12 @@ export class SiteRegistry {
   /** Returns the states of all joined sites from memory, by name. */
   overview(): readonly JoinedSite[] {
     const now = this.#host.now();
-    const { connectionOf, releaseOf } = this.#figures;
+    const { releaseOf } = this.#figures;
     return this.joined.map((name) => {
       const lastContactAt = this.lastContactAt(name);
       return {
         name,
-        isConnected: connectionOf(name) !== undefined,
+        isConnected: this.#isConnected(name),
         lastContactAt,
         contactAge: contactAgeOf(lastContactAt, now),
         version: this.#contacts.get(name)?.version,
@@ -413,7 +418,7 @@ export class SiteRegistry {
       const position = await shared.get(['centre', 'position', name, each]);
       if (position !== undefined) log[each] = positionRow.decode(position);
     }
-    const { connectionOf, releaseOf, waitingOrdersOf } = this.#figures;
+    const { releaseOf, waitingOrdersOf } = this.#figures;
     return {
       name,
       state,
@@ -423,7 +428,8 @@ export class SiteRegistry {
       to: site.to,
       statement: this.#figures.statementOf(name),
       ticketExpiresAt: ticket?.usedBy === undefined ? ticket?.expiresAt : undefined,
-      isConnected: connectionOf(name) !== undefined,
+      isConnected: this.#isConnected(name),
+      member: this.#figures.memberOf(name),
       lastContactAt: this.lastContactAt(name),
       version: contact?.version,
       address: contact?.address,
@@ -434,9 +440,14 @@ export class SiteRegistry {
     };
   }
 
+  #isConnected(name: string): boolean {
+    const { connectionOf, memberOf } = this.#figures;
+    return connectionOf(name) !== undefined || memberOf(name) !== undefined;
+  }
+
   async #read(name: string): Promise<SiteRow | undefined> {
     if (!siteName.test(name)) return undefined;
-    const entry = await this.#host.shared.get([...sites, name]);
+    const entry = await this.#host.shared.get([...sitesPrefix, name]);
     return entry && siteRow.decode(entry);
   }
 
@@ -445,7 +456,7 @@ export class SiteRegistry {
     name: string,
     change: (site: SiteRow | undefined) => SiteRow,
   ): Promise<SiteRow | undefined> {
-    const key = [...sites, name];
+    const key = [...sitesPrefix, name];
     for (let attempt = 1; ; attempt += 1) {
       const entry = await this.#host.shared.get(key);
       const known = entry && siteRow.decode(entry);

@@ -34,6 +34,9 @@ const Site = Type.Object({
   ),
 });
 
+/** Prefix of the keys of {@link siteRow}. */
+export const sitesPrefix = ['centre', 'site'] as const;
+
 /** Codec of the identity of a site: `['centre', 'site', name]`. */
 export const siteRow = defineRow({ name: 'site', schema: Site });
 export type SiteRow = RowOf<typeof siteRow>;

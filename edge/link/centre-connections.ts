@@ -29,6 +29,7 @@ import {
 import { HandshakeMessages } from './handshake-messages.ts';
 import type { CentreLinks, LinkCaller, LinkHandler, LinkMessage } from './link.ts';
 import { closeCodes, LinkHandlers, LinkPeer } from './link-peer.ts';
+import type { MemberConnections } from './member-connections.ts';
 
 /** Last message of the handshake. It is empty. */
 const welcome: Buffer = Buffer.alloc(0);
@@ -49,6 +50,8 @@ const noteMs = 300_000;
 export interface CentreLinksOptions {
   readonly key: KeyObject;
   readonly sites: SiteRegistry;
+  /** Connections of all members of the cluster. */
+  readonly members: MemberConnections;
   readonly now: () => number;
   readonly logger: Logger;
 }
@@ -91,11 +94,17 @@ export class CentreConnections implements CentreLinks {
     this.#refused = new TokenBuckets(edgeLimits.refusedHandshakes);
     this.#sweeper = setInterval(() => this.#sweep(), sweepMs).unref();
     this.#noter = setInterval(() => this.#noteContacts(this.#connections), noteMs).unref();
-    options.sites.complete({ connectionOf: (name) => this.#connections.get(name) });
+    options.sites.complete({
+      connectionOf: (name) => this.#connections.get(name),
+      memberOf: (name) => options.members.memberOf(name),
+    });
     options.sites.onRevoked((name) => this.end(name));
+    options.members.onMoved((name) =>
+      this.#connections.get(name)?.peer.end(closeCodes.replaced, replaced()),
+    );
   }
 
-  /** Number of connected sites. */
+  /** Number of sites that are connected to this process. */
   get size(): number {
     return this.#connections.size;
   }
@@ -111,14 +120,14 @@ export class CentreConnections implements CentreLinks {
     return this.#connections.get(site)?.peer;
   }
 
+  isConnected(site: string): boolean {
+    return this.#connections.has(site) || this.#options.members.memberOf(site) !== undefined;
+  }
+
   onConnected(listener: (site: string, caller: LinkCaller) => void): void {
     this.#listeners.push(listener);
   }
 
-  /**
-   * Calls the listener when the connection of a site has ended and the site has not connected
-   * again.
-   */
   onEnded(listener: (site: string) => void): void {
     this.#endListeners.push(listener);
   }
@@ -247,13 +256,8 @@ export class CentreConnections implements CentreLinks {
     contact: SiteContact,
     prove: Connection['prove'],
   ): LinkPeer<From> | undefined {
-    const { logger, now } = this.#options;
-    this.#connections
-      .get(site)
-      ?.peer.end(
-        closeCodes.replaced,
-        new EdgeError('ERR_SITE_LINK', 'the site has opened another connection'),
-      );
+    const { logger, members, now } = this.#options;
+    this.#connections.get(site)?.peer.end(closeCodes.replaced, replaced());
     const peer: LinkPeer<From> = new LinkPeer({
       socket,
       handlers: this.#handlers,
@@ -263,6 +267,7 @@ export class CentreConnections implements CentreLinks {
           this.#connections.delete(site);
           for (const listener of this.#endListeners) listener(site);
           this.#noteContacts([[site, connection]]);
+          this.#noteMember(members.noteEnded(site));
         }
         logger.info({ site, reason: reason.message }, 'the connection of a site has ended');
       },
@@ -283,6 +288,7 @@ export class CentreConnections implements CentreLinks {
     if (socket.readyState !== socket.OPEN) return undefined;
     this.#connections.set(site, connection);
     socket.send(welcome);
+    this.#noteMember(members.noteOpened(site));
     logger.info({ site }, 'site connected');
     for (const listener of this.#listeners) listener(site, peer);
     return peer;
@@ -302,12 +308,22 @@ export class CentreConnections implements CentreLinks {
     });
   }
 
+  #noteMember(noted: Promise<void>): void {
+    noted.catch((error: unknown) => {
+      this.#options.logger.warn({ err: error }, 'cannot store to which member a site is connected');
+    });
+  }
+
   #sweep(): void {
     for (const { peer } of [...this.#connections.values()]) {
       if (peer.silentMs <= silentMs) continue;
       peer.end(1001, new EdgeError('ERR_SITE_LINK', 'no message or heartbeat arrived in time'));
     }
   }
+}
+
+function replaced(): EdgeError {
+  return new EdgeError('ERR_SITE_LINK', 'the site has opened another connection');
 }
 
 /** Returns the first message of the handshake, if the upgrade request contains it. */

@@ -14,27 +14,26 @@ export interface CentreEndpoint {
   readonly behindProxy: boolean;
 }
 
-type EndpointOptions = Pick<SiteOptions, 'behindProxy' | 'ca' | 'centre'>;
+type EndpointOptions = Pick<SiteOptions, 'addresses' | 'behindProxy' | 'ca' | 'centre'>;
 
 /**
  * Returns the endpoints of the site's centre, in the order in which the site tries them. After a
- * change of the centre by a statement, the addresses of the statement replace the option `centre`.
- * If the operator sets this option again, the site tries that address first.
+ * change of the centre by a statement, the addresses of the statement replace the options `centre`
+ * and `addresses`. If the operator sets `centre` again, the site tries the options first.
  */
 export async function endpointsOf(
   { rehomed }: Pick<SiteIdentity, 'rehomed'>,
   options: EndpointOptions,
 ): Promise<readonly CentreEndpoint[]> {
-  const configured: CentreEndpoint = {
-    centre: options.centre,
-    ca: await configuredCa(options),
-    behindProxy: options.behindProxy,
-  };
-  if (rehomed === undefined) return [configured];
+  const ownCa = await configuredCa(options);
+  const configured = [options.centre, ...options.addresses].map((centre) => {
+    return { centre, ca: ownCa, behindProxy: options.behindProxy };
+  });
+  if (rehomed === undefined) return configured;
   const isSetAgain = options.centre !== rehomed.replaced;
-  const { addresses, ca = configured.ca, behindProxy } = rehomed;
+  const { addresses, ca = ownCa, behindProxy } = rehomed;
   const stated = addresses.map((centre) => ({ centre, ca, behindProxy }));
-  return isSetAgain ? [configured, ...stated] : stated;
+  return isSetAgain ? [...configured, ...stated] : stated;
 }
 
 /** Returns the CA of the option `ca`, or `undefined`. */

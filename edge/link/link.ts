@@ -117,6 +117,13 @@ export interface CentreLinks {
   ): void;
   /** Returns the connection of a site, or `undefined` if it is not connected to this process. */
   callerOf(site: string): LinkCaller | undefined;
-  /** Calls the listener each time a site connects. */
+  /** Whether a site is connected to any member of the cluster. */
+  isConnected(site: string): boolean;
+  /** Calls the listener each time a site connects to this process. */
   onConnected(listener: (site: string, caller: LinkCaller) => void): void;
+  /**
+   * Calls the listener when the connection of a site has ended and the site has not connected to
+   * this process again.
+   */
+  onEnded(listener: (site: string) => void): void;
 }

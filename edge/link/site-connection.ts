@@ -29,7 +29,7 @@ const watchMs = 1000;
 const stableMs = 30_000;
 
 export interface SiteConnectionOptions {
-  readonly options: Pick<SiteOptions, 'behindProxy' | 'ca' | 'centre'>;
+  readonly options: Pick<SiteOptions, 'addresses' | 'behindProxy' | 'ca' | 'centre'>;
   /**
    * Reads the identity. Called before each attempt, because a site can join while its master runs.
    */

@@ -5,9 +5,9 @@
 
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, StateOperation } from '#master';
-import { type FairSlot, FairSlots, KeyedMutex } from '#runtime';
+import { codeOf, type FairSlot, FairSlots, KeyedMutex } from '#runtime';
 import { EdgeError } from '../errors.ts';
-import { type LogPosition, positionRow } from '../identity/site-rows.ts';
+import { type LogPosition, positionRow, siteRow, sitesPrefix } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
 import type { CentreConnections } from '../link/centre-connections.ts';
 import {
@@ -28,6 +28,9 @@ import {
 
 /** Duration of a site's turn to send returns and facts, in milliseconds. */
 const turnMs = 30_000;
+
+/** Maximum number of attempts to apply a batch whose write conflicts with another write. */
+const maxAttempts = 16;
 
 /** Additional time for the last batch of a turn, in milliseconds. */
 const lateMs = 30_000;
@@ -70,7 +73,7 @@ export class Ingest implements LogIngest {
     this.#slots = new FairSlots(sendingSites, { ...sendingSites, total: options.parallelSites });
     for (const each of logClasses) {
       links.handle(batchMessages[each], ({ log, entries }, { site }) =>
-        this.#bySite.run(`${site} ${each}`, () => this.#apply(site, each, log, entries)),
+        this.#bySite.run(`${site} ${each}`, () => this.#applyBatch(site, each, log, entries)),
       );
     }
     links.handle(turnMessage, (_params, { site }) => this.#awaitTurn(site));
@@ -140,6 +143,38 @@ export class Ingest implements LogIngest {
     turn.slot.leave();
   }
 
+  /**
+   * Applies a batch. If another member of the cluster has applied entries of the site meanwhile, or
+   * the row of the site has changed, repeats all checks.
+   */
+  async #applyBatch(
+    site: string,
+    name: LogClass,
+    log: string,
+    bytes: Uint8Array,
+  ): Promise<Acknowledgement> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.#apply(site, name, log, bytes);
+      } catch (error) {
+        if (codeOf(error) !== 'ERR_REVISION' || attempt === maxAttempts) throw error;
+      }
+    }
+  }
+
+  /**
+   * Returns the operation that requires that the site is still joined when its entries are stored.
+   * @throws EdgeError ERR_SITE_REFUSED if the site is not joined
+   */
+  async #requireJoined(site: string): Promise<StateOperation> {
+    const key = [...sitesPrefix, site];
+    const entry = await this.#host.shared.get(key);
+    if (entry === undefined || siteRow.decode(entry).state !== 'joined') {
+      throw new EdgeError('ERR_SITE_REFUSED', `entries refused: the site ${site} is not joined`);
+    }
+    return { op: 'require', key, ifRevision: entry.revision };
+  }
+
   async #apply(
     site: string,
     name: LogClass,
@@ -156,6 +191,7 @@ export class Ingest implements LogIngest {
     }
     const items = decodeBatch(bytes);
     const { shared } = this.#host;
+    const joined = await this.#requireJoined(site);
     const key = ['centre', 'position', site, name];
     const stored = await shared.get(key);
     const known = stored && positionRow.decode(stored);
@@ -220,7 +256,7 @@ export class Ingest implements LogIngest {
     if (position.sequence > from || !isSameLog) {
       const ifRevision = stored?.revision ?? 0;
       const value = positionRow.encode(position);
-      await shared.write([...operations, { op: 'put', key, value, ifRevision }]);
+      await shared.write([joined, ...operations, { op: 'put', key, value, ifRevision }]);
     }
     this.#figures.applied += accepted.length;
     await this.#callApplied(`${site} ${name} ${log}`, [...repeated, ...accepted]);

@@ -5,7 +5,7 @@
 
 import type { UserSubject } from '#acl';
 import { AuthorizationError, type ExtensionHost, type StateOperation } from '#master';
-import { compileSchema, LimitExceeded } from '#runtime';
+import { codeOf, compileSchema, LimitExceeded } from '#runtime';
 import { writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
@@ -75,6 +75,9 @@ const retentionMs = 30 * 86_400_000;
 
 const pruneIntervalMs = 3_600_000;
 
+/** Maximum number of attempts to store the state of an order. */
+const maxAttempts = 16;
+
 /** Name of the caller in orders that are issued over the local socket. */
 const operator = 'operator';
 
@@ -91,7 +94,8 @@ export class CentreOrders {
   readonly #host: ExtensionHost;
   /** Ids of the waiting orders, by site. */
   readonly #queued = new Map<string, Set<string>>();
-  readonly #giving = new Set<string>();
+  /** Connections over which orders are being sent, by site. */
+  readonly #giving = new Map<string, LinkCaller>();
   readonly #listeners = new Set<(id: string) => void>();
   #pruning: NodeJS.Timeout | undefined;
 
@@ -113,7 +117,15 @@ export class CentreOrders {
   }
 
   async start(): Promise<void> {
-    await this.#host.shared.follow(['order-queue'], (change) => {
+    const { shared } = this.#host;
+    // Other members receive results too.
+    if (shared.cluster !== undefined) {
+      await shared.follow(['order-sites'], (change) => {
+        const [, id = ''] = change.type === 'put' ? change.entry.key : change.key;
+        this.notify(id);
+      });
+    }
+    await shared.follow(['order-queue'], (change) => {
       const [, site = '', id = ''] = change.type === 'put' ? change.entry.key : change.key;
       if (change.type === 'put') this.#enqueue(site, id);
       else this.#dequeue(site, id);
@@ -222,19 +234,21 @@ export class CentreOrders {
   }
 
   /**
-   * Sends the waiting orders to a site. Has no effect while a former call for this site is in
+   * Sends the waiting orders to a site. Has no effect while a former call for this connection is in
    * progress.
    */
   giveAll(site: string, caller: LinkCaller): void {
-    if (this.#giving.has(site) || !this.#queued.has(site)) return;
-    this.#giving.add(site);
+    if (this.#giving.get(site) === caller || !this.#queued.has(site)) return;
+    this.#giving.set(site, caller);
     this.#giveEach(site, caller)
       .catch((error: unknown) => {
         const code = error instanceof Error && 'code' in error ? error.code : undefined;
         if (code === 'ERR_SITE_LINK') return;
         this.#host.logger.error({ err: error, site }, 'cannot send the waiting orders to a site');
       })
-      .finally(() => this.#giving.delete(site));
+      .finally(() => {
+        if (this.#giving.get(site) === caller) this.#giving.delete(site);
+      });
   }
 
   /**
@@ -296,6 +310,20 @@ export class CentreOrders {
    * nothing if the result of the order has already arrived.
    */
   async #settle(site: string, id: string, result: OrderResult): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        await this.#storeState(site, id, result);
+        break;
+      } catch (error) {
+        // The result has arrived meanwhile, or another member of the cluster has stored a state.
+        if (codeOf(error) !== 'ERR_REVISION' || attempt === maxAttempts) throw error;
+      }
+    }
+    this.#dequeue(site, id);
+    this.notify(id);
+  }
+
+  async #storeState(site: string, id: string, result: OrderResult): Promise<void> {
     const key = ['order-sites', id, site];
     const entry = await this.#host.shared.get(key);
     const known = entry && orderSiteRow.decode(entry);
@@ -314,8 +342,6 @@ export class CentreOrders {
         : []),
       { op: 'delete', key: ['order-queue', site, id] },
     ]);
-    this.#dequeue(site, id);
-    this.notify(id);
   }
 
   #queueOperations({ id, site, validUntil }: Order, text: string): readonly StateOperation[] {

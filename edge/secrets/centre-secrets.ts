@@ -18,6 +18,9 @@ import {
   signedSecrets,
 } from './secret-messages.ts';
 
+/** Kind of the messages to other members of the cluster. */
+const changedKind = 'secrets changed';
+
 /** State of the secrets of a site. */
 export interface SiteSecretsState {
   readonly site: string;
@@ -59,14 +62,25 @@ export function openCentreSecrets(context: CentreContext): CentrePartContributio
     });
     return signed({ digest, box });
   });
+  const notifyHere = (site: string): void => {
+    links
+      .callerOf(site)
+      ?.call(secretsChangedMessage, {}, host.closing)
+      .catch((err: unknown) => {
+        host.logger.info({ site, err }, 'cannot notify a site that its secrets have changed');
+      });
+  };
+  const { cluster } = host.shared;
+  cluster?.onMessage(changedKind, ({ site }) => {
+    if (typeof site === 'string') notifyHere(site);
+  });
   const notify = async (site: string): Promise<SiteSecretsState> => {
     const content = await read(site);
-    const caller = links.callerOf(site);
-    caller?.call(secretsChangedMessage, {}, host.closing).catch((err: unknown) => {
-      host.logger.info({ site, err }, 'cannot notify a site that its secrets have changed');
-    });
+    notifyHere(site);
+    // The site may be connected to another member of the cluster.
+    cluster?.send(changedKind, { site });
     if (content === undefined) return { site, state: 'none' };
-    return { site, state: caller === undefined ? 'away' : 'notified' };
+    return { site, state: links.isConnected(site) ? 'notified' : 'away' };
   };
   const tryNotify = async (site: string): Promise<SiteSecretsState> => {
     try {

@@ -79,7 +79,7 @@ test('EDGE-C5: the latest facts win, whatever the order in which they arrive', a
       const rows = { ...memoryRows({ now: 0 }), follow: async () => {}, cluster: undefined };
       const host = { now: () => 0, shared: rows, admission: { keyOf: () => undefined } };
       let merge: LogEntryHandler['operations'];
-      const facts = new CentreFacts({
+      const facts = await CentreFacts.open({
         host,
         options: { factAheadSeconds: 300 },
         ingest: {

@@ -63,14 +63,17 @@ export async function startCentre(
   return { ...master, url: `http://127.0.0.1:${address.port}`, port: address.port };
 }
 
-export function createTicket(centre: Centre, name: string): Promise<IssuedTicket> {
+export function createTicket(
+  centre: Pick<Centre, 'rpc' | 'url'>,
+  name: string,
+): Promise<IssuedTicket> {
   return centre.rpc('site').call<IssuedTicket>('ticket', { name, centre: centre.url });
 }
 
 /** Joins a site and starts its master. */
 export async function startSite(
   t: ExecutionContext,
-  centre: Centre,
+  centre: Pick<Centre, 'rpc' | 'url'>,
   name: string,
   options: Omit<Options, 'site'> & { readonly site?: Partial<SiteSection> } = {},
   url: string = centre.url,
@@ -103,7 +106,7 @@ export async function isServing({ server }: Pick<StageMaster, 'server'>): Promis
   }
 }
 
-export function siteInfo(centre: StageMaster, name: string): Promise<SiteInfo> {
+export function siteInfo(centre: Pick<StageMaster, 'rpc'>, name: string): Promise<SiteInfo> {
   return centre.rpc('site').call<SiteInfo>('show', { name });
 }
 

@@ -5,6 +5,7 @@ import test from 'ava';
 import Type from 'typebox';
 import type { SiteInfo } from '#edge';
 import { generateKey } from '#edge/identity/ed25519.ts';
+import { siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
 import { encodeProof } from '#edge/link/handshake.ts';
 import { Ingest, type IngestOptions } from '#edge/log/ingest.ts';
 import { createSilentLogger } from '#master';
@@ -204,6 +205,8 @@ test('a revocation waits for the batches that are being applied', async (t) => {
   });
   const handlers = new Map<string, (params: unknown, from: unknown) => Promise<unknown>>();
   const shared = memoryRows({ now: 0 });
+  const site = siteRow.encode({ name: 'north', state: 'joined' });
+  await shared.write([{ op: 'put', key: [...sitesPrefix, 'north'], value: site }]);
   const parts = {
     host: { logger: createSilentLogger(), shared },
     options: { parallelSites: 1 },

@@ -3,28 +3,23 @@
 import { sign } from 'node:crypto';
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import test, { type ExecutionContext } from 'ava';
+import test from 'ava';
 import type { OrderInfo, OrderReport, OrderWork } from '#edge';
+import { EdgeError } from '#edge/errors.ts';
 import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
+import type { LinkCaller } from '#edge/link/link.ts';
 import { parseApprovedPlans } from '#edge/orders/approved-plan-file.ts';
+import { CentreOrders } from '#edge/orders/centre-orders.ts';
 import { type Order, readOrder, writeOrder } from '#edge/orders/order.ts';
-import {
-  type CallArguments,
-  createMinion,
-  dialZeromq,
-  type MinionFunction,
-} from '#minion-protocol';
-import { minionKeys } from '../helpers/rsa-keys.ts';
+import { noResults, orderSiteRow, queuedOrderRow } from '#edge/orders/order-rows.ts';
+import type { CentreContext } from '#edge/parts.ts';
+import { createSilentLogger, type SharedArea } from '#master';
+import type { CallArguments } from '#minion-protocol';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
-import {
-  type Centre,
-  eventually,
-  type StageMaster,
-  siteStatus,
-  startCentre,
-  startSite,
-} from './edge-stage.ts';
+import { memoryRows } from './bundles/tuf-stage.ts';
+import { eventually, siteStatus, startCentre, startSite } from './edge-stage.ts';
+import { ended, issue, join } from './order-stage.ts';
 import { joinRaw } from './raw-site.ts';
 import { testsOfCentre } from './sections.ts';
 
@@ -34,38 +29,6 @@ const usual = {
   gatherJobTimeoutSeconds: 60,
   acl: testsOfCentre,
 };
-
-/** Connects an embedded minion to a site. */
-async function join(
-  t: ExecutionContext,
-  { server }: StageMaster,
-  id: string,
-  functions: Readonly<Record<string, MinionFunction>> = {},
-  number = 0,
-): Promise<void> {
-  const { requestPort } = await server.master.status();
-  const transport = dialZeromq({ host: '127.0.0.1', requestPort });
-  const minion = createMinion({ id, transport, keys: minionKeys(number), functions });
-  t.teardown(() => minion.stop());
-  await minion.start();
-}
-
-function issue(
-  centre: Centre,
-  sites: readonly string[],
-  work: OrderWork,
-  validSeconds = 60,
-): Promise<OrderInfo> {
-  return centre.rpc('site').call<OrderInfo>('order', { sites, work, validSeconds });
-}
-
-/** Follows an order to its end, and returns its last report. */
-async function ended(centre: Centre, { id }: OrderInfo): Promise<OrderReport> {
-  let last: OrderReport | undefined;
-  for await (const report of centre.rpc('site').stream<OrderReport>('tail', { id })) last = report;
-  if (last === undefined) throw new Error('the stream had no report');
-  return last;
-}
 
 const echo: OrderWork = { kind: 'job', tgt: '*', fun: 'test.echo', arg: ['héllo', 1.5] };
 
@@ -331,4 +294,41 @@ test('orders.yml is checked', (t) => {
   ]) {
     t.throws(() => parseApprovedPlans(text), { code: 'ERR_ORDER_INVALID' }, text.slice(0, 80));
   }
+});
+
+test('orders that wait for the reply of a lost connection are sent over the next one', async (t) => {
+  const shared = { ...memoryRows({ now: 0 }), follow: async () => {}, cluster: undefined };
+  const [id, site] = ['20261127000000000000', 'north'];
+  const at = { at: 0 };
+  const state = orderSiteRow.encode({ result: { ...noResults, state: 'waiting' }, ...at });
+  await shared.write([
+    { op: 'put', key: ['order-sites', id, site], value: state },
+    {
+      op: 'put',
+      key: ['order-queue', site, id],
+      value: queuedOrderRow.encode({ text: 'order', validUntil: 1 }),
+    },
+  ]);
+  const follow: SharedArea['follow'] = async (prefix, listener) => {
+    for await (const entry of shared.list(prefix)) listener({ type: 'put', entry });
+  };
+  const host = { now: () => 0, shared: { ...shared, follow }, logger: createSilentLogger() };
+  const links = { callerOf: () => undefined };
+  // Only these services are used.
+  const orders = new CentreOrders({ host, links } as unknown as CentreContext);
+  await orders.start();
+  t.teardown(() => orders.close());
+  const lost = Promise.withResolvers<never>();
+  orders.giveAll(site, { call: () => lost.promise });
+  const given = Promise.withResolvers<void>();
+  // The schema of the reply is not checked here.
+  const call = (async () => {
+    given.resolve();
+    return { state: 'accepted' };
+  }) as LinkCaller['call'];
+  orders.giveAll(site, { call });
+  lost.reject(new EdgeError('ERR_SITE_LINK', 'lost'));
+  await given.promise;
+  await eventually(() => orders.waiting === 0, 'the order is given');
+  t.pass();
 });

@@ -12,6 +12,7 @@ export function siteSection(
   given: Pick<SiteSection, 'centre' | 'name'> & Partial<SiteSection>,
 ): SiteSection {
   return {
+    addresses: [],
     behindProxy: false,
     logBytes: 2 ** 30,
     uploadBytesPerSecond: 0,

@@ -134,6 +134,8 @@ const bundleMetadata = inFile('edge/bundles/metadata.test.ts');
 const bundlePacks = inFile('edge/bundles/packs.test.ts');
 const bundleFiles = inFile('edge/bundles/site-files.test.ts');
 const bundleRings = inFile('edge/bundles/rings.test.ts');
+const clusterCentre = inFile('edge/cluster/cluster.test.ts');
+const clusterMembers = inFile('edge/cluster/members.test.ts');
 const siteLink = inFile('edge/hostile.test.ts');
 const siteVectors = inFile('edge/link-vectors.test.ts');
 const siteJoin = inFile('edge/join.test.ts');
@@ -2736,6 +2738,44 @@ export const catalogue: readonly Threat[] = [
       siteLink(
         'a centre that ended during a revocation releases the minions of the site when it starts',
       ),
+      clusterMembers('a batch that is applied while another member revokes the site is refused'),
+    ],
+  },
+  {
+    id: 'H-507',
+    threat:
+      'the contents of a release are lost with a member of the centre, or altered in its store',
+    tests: [
+      clusterMembers('a member refuses a shared content that does not match its digest'),
+      clusterMembers(
+        'a member deletes no contents of a release that another member adds meanwhile',
+      ),
+      clusterMembers('a member creates a pack that a site has begun to read from another member'),
+      clusterCentre(
+        'a site gets a release from the other members after the publishing member was lost',
+      ),
+    ],
+  },
+  {
+    id: 'H-506',
+    threat:
+      'members of a centre apply the entries of a site twice, or overwrite the rows of others',
+    tests: [
+      clusterMembers('a batch that two members receive is stored once'),
+      clusterMembers('only one of two sites at different members gets the id of a minion'),
+      clusterMembers('a member merges facts with those that another member has stored'),
+      clusterMembers('a release counts the failures that several members receive'),
+      clusterMembers(
+        'another member advances a release whose last report arrived at a member that died',
+      ),
+      clusterMembers(
+        'a member knows to which member a site is connected, until this member is gone',
+      ),
+      clusterMembers(
+        'all members have the online key that the centre had before it became a cluster',
+      ),
+      clusterCentre('a site of one member is a site of all members'),
+      siteOrders('orders that wait for the reply of a lost connection are sent over the next one'),
     ],
   },
   {

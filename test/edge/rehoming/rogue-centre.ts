@@ -8,6 +8,7 @@ import pino from 'pino';
 import { readKey } from '#edge/identity/key-file.ts';
 import { SiteRegistry } from '#edge/identity/site-registry.ts';
 import { CentreConnections } from '#edge/link/centre-connections.ts';
+import { MemberConnections } from '#edge/link/member-connections.ts';
 import { giveStatement } from '#edge/rehoming/rehoming-messages.ts';
 import { memoryRows } from '../bundles/tuf-stage.ts';
 import { eventually } from '../edge-stage.ts';
@@ -36,7 +37,8 @@ export async function startRogue(t: ExecutionContext, key: KeyObject): Promise<R
   const sites = await SiteRegistry.open({ now: Date.now, shared: rows }, key);
   sites.authenticate = async () => {};
   const logger = pino({ level: 'silent' });
-  const links = new CentreConnections({ key, sites, now: Date.now, logger });
+  const members = await MemberConnections.open(rows);
+  const links = new CentreConnections({ key, sites, members, now: Date.now, logger });
   const server = createServer();
   let attempts = 0;
   server.on('upgrade', (request, socket, head) => {

@@ -1,0 +1,25 @@
+import type { SharedArea } from '#master';
+import { codeOf } from '#runtime';
+import type { Key } from '#store';
+
+/**
+ * Returns a secret in the store of the centre. If it does not exist, stores the result of `create`.
+ * If several members of a cluster create it at the same time, all get the secret of the first.
+ */
+export async function sharedSecret(
+  shared: Pick<SharedArea, 'get' | 'seal' | 'unseal' | 'write'>,
+  key: Key,
+  create: () => Promise<Uint8Array> | Uint8Array,
+): Promise<Uint8Array> {
+  const found = await shared.get(key);
+  if (found !== undefined) return shared.unseal(found.value);
+  const secret = await create();
+  try {
+    await shared.write([{ op: 'put', key, value: shared.seal(secret), ifRevision: 0 }]);
+    return secret;
+  } catch (error) {
+    const first = codeOf(error) === 'ERR_REVISION' ? await shared.get(key) : undefined;
+    if (first === undefined) throw error;
+    return shared.unseal(first.value);
+  }
+}
