@@ -1,24 +1,19 @@
 /** Members of a centre in processes of their own. One of them is killed. */
 
-import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import type { ExecutionContext } from 'ava';
 import { connectExtension, connectMaster } from '#client';
 import { initCluster, joinCluster } from '#cluster';
 import { type MasterConfig, resolveMasterConfig } from '#config';
 import type { ReleaseState, SiteInfo } from '#edge';
-import { killChild } from '../../../bench/kill-child.ts';
 import { natsTest, startNatsServer } from '../../helpers/nats-server.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { writeMasterKeys } from '../../helpers/vector-master.ts';
 import { initKeys, publish, writeFiles } from '../bundles/release-stage.ts';
 import { type Centre, eventually, siteInfo, startSite, stateDirOf } from '../edge-stage.ts';
+import { startProcess } from '../master-process.ts';
 import { ended, issue, join } from '../order-stage.ts';
 import { sitesSection, testsOfCentre } from '../sections.ts';
-
-const child = fileURLToPath(new URL('member-child.ts', import.meta.url));
 
 /** Member in a process of its own. */
 interface Process extends Pick<Centre, 'rpc' | 'url'> {
@@ -57,27 +52,18 @@ async function startMembers(
       api: { host: '127.0.0.1', port: 0, disableSsl: true },
       sites,
     };
-    const started = spawn(process.execPath, [child, JSON.stringify(all)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    t.teardown(() => killChild(started));
-    const url = `http://127.0.0.1:${await firstLine(started)}`;
+    const { port, kill } = await startProcess(t, all);
+    const url = `http://127.0.0.1:${port}`;
     return {
       name,
       config,
       url,
-      kill: () => killChild(started),
+      kill,
       rpc: (extension) => connectExtension({ socketPath: config.socket }, extension),
     };
   };
   const a = await start('a');
   return [a, await start('b', a), await start('c', a)];
-}
-
-async function firstLine({ stdout }: ChildProcess): Promise<string> {
-  if (stdout === null) throw new Error('the output is not read');
-  for await (const line of createInterface(stdout)) return line;
-  throw new Error('the member has ended');
 }
 
 // EDGE-C19 to EDGE-C21 of docs/consistency.md
