@@ -48,6 +48,17 @@ async function startMinion(t: ExecutionContext, site: StageMaster, id: string): 
   await connected;
 }
 
+test('returns that a site does not store reach the centre too', async (t) => {
+  const centre = await startCentre(t);
+  const site = await startSite(t, centre, 'north', { autoAccept: true, jobCache: false });
+  await startMinion(t, site, 'web1');
+  const { jid } = await site.server.master.jobs.publish({ tgt: 'web1', fun: 'test.ping' });
+  const query = { name: 'north', jid, kind: 'return' };
+  await eventually(async () => (await entriesOf(centre, query)).length > 0);
+  const [entry] = await entriesOf(centre, query);
+  t.like(entry?.value, { jid, minion: 'web1', fun: 'test.ping', return: true, retcode: 0 });
+});
+
 test('returns, facts and audit records of a site reach the centre', async (t) => {
   const centre = await startCentre(t);
   const events = await collect(t, centre, 'saltbridge/site/north/');
