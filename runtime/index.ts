@@ -65,7 +65,12 @@ export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
 export { nkeySeedOf } from './nkey-seed.ts';
 export { loadOptionalPackage, requireOptionalPackage } from './optional-package.ts';
-export { readTextIfPresent, syncDirectory, writeFileAtomically } from './private-file.ts';
+export {
+  type BeforeStep,
+  readTextIfPresent,
+  syncDirectory,
+  writeFileAtomically,
+} from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
 export { Throttle, TokenBuckets } from './rate-limits.ts';
 export { RecentAnswers } from './recent-answers.ts';

@@ -4,28 +4,43 @@ import { open, readFile, rename, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { isMissing, withFileInErrors } from './system.ts';
 
+/** Function that is called before each change of a file, so that tests can interrupt it. */
+export type BeforeStep = (step: string) => void;
+
 /**
  * Writes a file atomically. A temporary file in the same directory, which has the given mode from
  * the start, is written, synchronised to disk and renamed to the target [THREATS G-10].
+ * @param beforeStep - called before each change of a file
  */
 export async function writeFileAtomically(
   file: string,
   content: string | Uint8Array,
   mode: number,
+  beforeStep: BeforeStep = () => {},
 ): Promise<void> {
-  await withFileInErrors(file, () => writeWhole(file, content, mode));
+  await withFileInErrors(file, () => writeWhole(file, content, mode, beforeStep));
+  beforeStep('synchronise the directory');
   await syncDirectory(path.dirname(file));
 }
 
-async function writeWhole(file: string, content: string | Uint8Array, mode: number): Promise<void> {
+async function writeWhole(
+  file: string,
+  content: string | Uint8Array,
+  mode: number,
+  beforeStep: BeforeStep,
+): Promise<void> {
   const temporary = `${file}.${randomBytes(6).toString('hex')}.tmp`;
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+  beforeStep('create the file');
   const handle = await open(temporary, flags, mode);
   try {
     await handle.chmod(mode);
+    beforeStep('write the file');
     await handle.writeFile(content);
+    beforeStep('synchronise the file');
     await handle.sync();
     await handle.close();
+    beforeStep('rename the file');
     await rename(temporary, file);
   } catch (error) {
     await handle.close().catch(() => {

@@ -10,6 +10,7 @@ import path from 'node:path';
 import type { Readable } from 'node:stream';
 import Type, { type Static, type TSchema } from 'typebox';
 import {
+  type BeforeStep,
   compileSchema,
   ifPresent,
   isMissing,
@@ -18,7 +19,6 @@ import {
   syncDirectory,
   writeFileAtomically,
 } from '#runtime';
-import type { BeforeStep } from '../before-step.ts';
 import { EdgeError } from '../errors.ts';
 import { type BundleFile, bundleBounds, decodeManifest, type Manifest } from './manifest.ts';
 import { packedFiles } from './pack-content.ts';

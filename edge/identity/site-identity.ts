@@ -5,11 +5,17 @@
  */
 
 import { createPrivateKey, type KeyObject } from 'node:crypto';
-import { open, rename, rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import Type, { type Static } from 'typebox';
-import { compileSchema, Mutex, makeDirectory, readTextIfPresent, syncDirectory } from '#runtime';
-import type { BeforeStep } from '../before-step.ts';
+import {
+  type BeforeStep,
+  compileSchema,
+  Mutex,
+  makeDirectory,
+  readTextIfPresent,
+  writeFileAtomically,
+} from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { generateKey, keyBytes } from './ed25519.ts';
 
@@ -136,8 +142,9 @@ export class SiteIdentityFile {
       return decode(checkIdentity.Parse(JSON.parse(text)));
     } catch {
       // Do not add the error, because it may contain parts of the private key.
-      const problem = 'the file identity.json is malformed; join the site again';
-      throw new EdgeError('ERR_SITE_STATE', `${this.#directory}: ${problem}`);
+      const problem = 'the file identity.json is malformed';
+      const action = 'stop the master, remove this directory, and join the site again';
+      throw new EdgeError('ERR_SITE_STATE', `${this.#directory}: ${problem}; ${action}`);
     }
   }
 
@@ -163,24 +170,19 @@ export class SiteIdentityFile {
   }
 
   async #write(identity: SiteIdentity): Promise<void> {
-    const next = `${this.#file}.new`;
     await makeDirectory(this.#directory, 0o700);
-    this.#beforeStep('remove an incomplete file');
-    await rm(next, { force: true });
-    this.#beforeStep('create the file');
-    const handle = await open(next, 'wx', 0o600);
-    try {
-      this.#beforeStep('write the file');
-      await handle.writeFile(`${JSON.stringify(encode(identity), null, 2)}\n`);
-      this.#beforeStep('synchronise the file');
-      await handle.sync();
-    } finally {
-      await handle.close();
+    await this.#removeIncomplete();
+    const text = `${JSON.stringify(encode(identity), null, 2)}\n`;
+    await writeFileAtomically(this.#file, text, 0o600, this.#beforeStep);
+  }
+
+  /** Removes the temporary files of writes that a crash has interrupted. They contain keys. */
+  async #removeIncomplete(): Promise<void> {
+    const prefix = `${path.basename(this.#file)}.`;
+    for (const name of await readdir(this.#directory)) {
+      const isIncomplete = name.startsWith(prefix) && name.endsWith('.tmp');
+      if (isIncomplete) await rm(path.join(this.#directory, name), { force: true });
     }
-    this.#beforeStep('rename the file');
-    await rename(next, this.#file);
-    this.#beforeStep('synchronise the directory');
-    await syncDirectory(this.#directory);
   }
 }
 

@@ -1,4 +1,4 @@
-import { cpSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import { generateKey, publicBytesOf } from '#edge/identity/ed25519.ts';
@@ -93,6 +93,10 @@ test('a site has the former or the next identity after a crash at each step of t
     const last = await read(directory);
     t.is(of(last.centreKey, last.root ?? Buffer.alloc(0), last.generation, true), next);
     t.false(last.key.equals(key) && last.formerKeys.length === 0);
+    t.deepEqual(
+      readdirSync(directory).filter((name) => name.endsWith('.tmp')),
+      [],
+    );
   }
   t.deepEqual([...seen].toSorted(), [old, next].toSorted());
   t.log(`${steps} steps`);
