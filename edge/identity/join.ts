@@ -17,7 +17,7 @@ import {
   maxRootBytes,
   signedReply,
 } from './join-message.ts';
-import { SiteIdentityFile, siteDirectory } from './site-identity.ts';
+import { type SiteIdentity, SiteIdentityFile, siteDirectory } from './site-identity.ts';
 import { readTicket } from './tickets.ts';
 
 /** Maximum duration of the request, in milliseconds. */
@@ -41,7 +41,7 @@ export interface JoinReceipt {
 
 /**
  * Joins the centre that issued a ticket, and writes the identity of the site.
- * @throws EdgeError ERR_SITE_TICKET, ERR_SITE_LINK
+ * @throws EdgeError ERR_SITE_TICKET, ERR_SITE_LINK, ERR_SITE_STATE
  */
 export async function joinSite(
   ticketText: string,
@@ -56,6 +56,10 @@ export async function joinSite(
   if (now() > ticket.expiresAt) {
     throw new EdgeError('ERR_SITE_TICKET', 'the ticket has expired; create a new one');
   }
+  const file = new SiteIdentityFile(siteDirectory(stateDir));
+  // If the former identity is damaged, its generation is unknown. Releases of the centre could then
+  // count as older than the bundle in use.
+  const former = await file.read();
   const key = generateKey();
   const publicKey = publicBytesOf(key);
   const body: JoinRequest = {
@@ -79,7 +83,6 @@ export async function joinSite(
       'the digest of the root metadata differs from the digest in the ticket',
     );
   }
-  const file = new SiteIdentityFile(siteDirectory(stateDir));
   const joinedAt = now();
   await file.write({
     name: ticket.name,
@@ -91,7 +94,7 @@ export async function joinSite(
     nextKey: undefined,
     formerKeys: [],
     root,
-    generation: await generationOf(file, root),
+    generation: await generationOf(former, root),
     rehomed: undefined,
     statement: undefined,
     statementFloor: 0,
@@ -103,8 +106,10 @@ export async function joinSite(
  * Returns the generation of the new identity. It differs from the former one if the site joins
  * another centre.
  */
-async function generationOf(file: SiteIdentityFile, root: Uint8Array | undefined): Promise<number> {
-  const former = await file.read().catch(() => undefined);
+async function generationOf(
+  former: SiteIdentity | undefined,
+  root: Uint8Array | undefined,
+): Promise<number> {
   if (former?.root === undefined) return former?.generation ?? 0;
   const { centre } = await readRoot(former.root);
   const isSame = root !== undefined && (await readRoot(root)).centre === centre;

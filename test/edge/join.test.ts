@@ -1,10 +1,11 @@
 /** Joining, connecting, revocation and renewal, on real sockets. */
 
-import { readFileSync, statSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import test from 'ava';
 import { joinSite, type SiteInfo } from '#edge';
 import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
 import { joinPurpose } from '#edge/identity/join-message.ts';
+import { siteDirectory } from '#edge/identity/site-identity.ts';
 import { makeCertificate } from '../helpers/certificate.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import {
@@ -48,6 +49,19 @@ test('a ticket is used once, by one key', async (t) => {
     { code: 'ERR_SITE_TICKET' },
   );
   t.regex(error.message, /already used/);
+});
+
+test('a site with a damaged identity does not use its ticket', async (t) => {
+  const centre = await startCentre(t);
+  const { ticket } = await createTicket(centre, 'north');
+  const stateDir = temporaryDirectory(t);
+  const options = { stateDir, site: { name: 'north', centre: centre.url } };
+  mkdirSync(siteDirectory(stateDir));
+  writeFileSync(`${siteDirectory(stateDir)}/identity.json`, '{');
+  const error = await t.throwsAsync(joinSite(ticket, options), { code: 'ERR_SITE_STATE' });
+  t.regex(error.message, /remove this directory/);
+  rmSync(siteDirectory(stateDir), { recursive: true });
+  await joinSite(ticket, options);
 });
 
 test('a repeated request of the same site is answered again', async (t) => {
