@@ -71,7 +71,10 @@ export class CentreClock {
   get awayMs(): number | undefined {
     this.#refresh();
     if (this.#context.link.state.isConnected) return 0;
-    return this.#at === undefined ? undefined : Math.max(0, this.now - this.#at);
+    if (this.#at === undefined) return undefined;
+    // Both times are by the clock of the centre of the last contact. The greatest signed time may be
+    // by the clock of a former centre, which was ahead.
+    return Math.max(0, this.#context.host.now() + this.#differenceMs - this.#at);
   }
 
   /**
@@ -91,7 +94,8 @@ export class CentreClock {
   /** Stores the last contact, so that a restart without the centre does not extend the validity. */
   async save(): Promise<void> {
     this.#refresh();
-    if (this.#at === undefined || this.#at - this.#writtenAt < writeIntervalMs) return;
+    // The clock of another centre may be behind that of the former one.
+    if (this.#at === undefined || Math.abs(this.#at - this.#writtenAt) < writeIntervalMs) return;
     this.#writtenAt = this.#at;
     const value = clockRow.encode({ at: this.#at, differenceMs: this.#differenceMs });
     await this.#context.host.state.write([{ op: 'put', key, value }]);
@@ -101,6 +105,6 @@ export class CentreClock {
     const { lastContactAt, clockDifferenceMs } = this.#context.link.state;
     if (lastContactAt === undefined || clockDifferenceMs === undefined) return;
     this.#differenceMs = clockDifferenceMs;
-    this.#at = Math.max(this.#at ?? 0, lastContactAt + clockDifferenceMs);
+    this.#at = lastContactAt + clockDifferenceMs;
   }
 }

@@ -4,12 +4,15 @@ import test, { type ExecutionContext } from 'ava';
 import type { OrderInfo, OrderReport, OrderWork, ReleaseState } from '#edge';
 import { SiteIdentityFile } from '#edge/identity/site-identity.ts';
 import { decodeFrame } from '#edge/link/frames.ts';
+import type { LinkState } from '#edge/link/link.ts';
+import { CentreClock } from '#edge/orders/centre-clock.ts';
 import { receivedOrderRow } from '#edge/orders/order-rows.ts';
 import { validOffline } from '#edge/orders/valid-offline.ts';
 import type { MasterExtension } from '#master';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { initKeys, publish, writeFiles } from './bundles/release-stage.ts';
+import { memoryRows } from './bundles/tuf-stage.ts';
 import { eventually, siteStatus, startCentre, startMaster, startSite } from './edge-stage.ts';
 import { RawLink } from './raw-site.ts';
 import { siteSection, sitesSection, testsOfCentre } from './sections.ts';
@@ -108,4 +111,41 @@ test('a release states valid_offline, and a site can only shorten it', async (t)
     return state?.installed === 1;
   });
   t.is((await siteStatus(site)).validOfflineSeconds, 7200);
+});
+
+// EDGE-C11 of docs/consistency.md
+test('a former centre whose clock was ahead does not lengthen valid_offline', async (t) => {
+  const dayMs = 86_400_000;
+  let now = 100 * dayMs;
+  let aheadMs = 10 * dayMs;
+  let link: LinkState = { isConnected: true, lastContactAt: now, clockDifferenceMs: aheadMs };
+  const state = memoryRows({ now: 0 });
+  const context = {
+    host: { now: () => now, state },
+    link: {
+      get state(): LinkState {
+        return link;
+      },
+    },
+    validOfflineSeconds: () => 3600,
+    // The site never returns to a time before the greatest time that a centre has signed.
+    timeFloor: () => 110 * dayMs,
+  };
+  const clock = await CentreClock.open(context);
+  await clock.save();
+  t.true(clock.isValid);
+  // The clock of the next centre is right.
+  now += 60_000;
+  aheadMs = 0;
+  link = { isConnected: true, lastContactAt: now, clockDifferenceMs: aheadMs };
+  await clock.save();
+  link = { ...link, isConnected: false };
+  now += 3_500_000;
+  t.true(clock.isValid);
+  now += 200_000;
+  t.false(clock.isValid);
+  link = { isConnected: false, lastContactAt: undefined, clockDifferenceMs: undefined };
+  t.false((await CentreClock.open(context)).isValid, 'after a restart');
+  now -= 200_000;
+  t.true((await CentreClock.open(context)).isValid, 'the contact with the next centre is stored');
 });
