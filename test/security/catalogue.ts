@@ -2653,6 +2653,7 @@ export const catalogue: readonly Threat[] = [
       'edge/facts-target.test.ts: facts that sites do not report, and targets that are invalid or too expensive, are refused',
       'edge/valid-offline.test.ts: a site that was away for longer than valid_offline does not start an order',
       'edge/valid-offline.test.ts: a release states valid_offline, and a site can only shorten it',
+      'edge/valid-offline.test.ts: a former centre whose clock was ahead does not lengthen valid_offline',
       'edge/consistency.test.ts: EDGE-C11 and EDGE-C12: the authority ends with valid_offline, with any clock and any restarts',
     ],
   },
@@ -2674,6 +2675,9 @@ export const catalogue: readonly Threat[] = [
       statements('a statement whose root is not that of the next centre is refused'),
       statements('the signatures of replaced root keys do not count any more'),
       rehoming('a thief of the online key of a centre cannot give its sites to another centre'),
+      rehoming('a site does not try the next centre before the time of the statement'),
+      rehoming('the addresses and TLS options of a statement replace those of the configuration'),
+      siteJoin('a site with a damaged identity does not use its ticket'),
       rehoming(
         'a site without a statement ignores another centre, and so does a site whose next centre has another key',
       ),

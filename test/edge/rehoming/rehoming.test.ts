@@ -1,12 +1,14 @@
 /** A site that gets another centre by a statement, with two centres on real sockets. */
 
-import { cpSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
+import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import {
   createRoot,
   createSigningKey,
+  type NextCentre,
   type OrderReport,
   type ReleaseState,
   readRoot,
@@ -15,8 +17,10 @@ import {
 } from '#edge';
 import { generateKey } from '#edge/identity/ed25519.ts';
 import { type SiteIdentity, SiteIdentityFile } from '#edge/identity/site-identity.ts';
+import { endpointsOf } from '#edge/link/centre-endpoint.ts';
 import { nextTrust, withNextCentre } from '#edge/rehoming/change-centre.ts';
 import { EmbeddedMinions } from '../../../examples/embedded-minions.ts';
+import { makeCertificate } from '../../helpers/certificate.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { initKeys, type OfflineKeys, publish, writeFiles } from '../bundles/release-stage.ts';
 import {
@@ -506,4 +510,61 @@ test('an import refuses names that the centre uses or has revoked, and repeats n
   ]);
   const again = await importSites(next, { centre: 'centre-2', sites: [{ name: 'north', key }] });
   t.like(again, [{ result: 'unchanged' }]);
+});
+
+test('a site does not try the next centre before the time of the statement', async (t) => {
+  const { old, next, keys } = await startCentres(t);
+  const later = await startCentre(t);
+  await initKeys(later, 'centre-3');
+  const site = await startJoined(t, old);
+  for (const centre of [next, later]) await copySites(old, centre);
+  const issuedAt = Date.now();
+  const waits = statementOf(await offerOf(later), keys.root, { issuedAt, afterSeconds: 3600 });
+  await publishStatement(old, waits);
+  await holds(old);
+  // A site that had tried the next centre would have left, and would not get this statement.
+  const atOnce = statementOf(await offerOf(next), keys.root, { issuedAt: issuedAt + 1 });
+  await publishStatement(old, atOnce);
+  await movedTo(site, next);
+  t.is((await siteInfo(later, 'north')).state, 'expected');
+});
+
+test('a site reaches its next centre over TLS with the CA in the statement', async (t) => {
+  const { certificate, key } = makeCertificate(temporaryDirectory(t));
+  const old = await startCentre(t);
+  const api = { host: '127.0.0.1', hosts: ['*'], port: 0, sslCrt: certificate, sslKey: key };
+  const next = await startCentre(t, { api });
+  const keys = await initKeys(old, 'centre-1');
+  await initKeys(next, 'centre-2');
+  const site = await startJoined(t, old);
+  await copySites(old, next);
+  const url = `https://localhost:${next.port}`;
+  const ca = readFileSync(certificate, 'utf8');
+  const request = { addresses: [url], ca, behindProxy: false };
+  const offer = await next.rpc('site').call<NextCentre>('rehome.offer', request);
+  await publishStatement(old, statementOf(offer, keys.root));
+  await movedTo(site, { ...next, url });
+  const { rehomed } = await identityIn(site);
+  t.is(rehomed?.ca, ca);
+});
+
+test('the addresses and TLS options of a statement replace those of the configuration', async (t) => {
+  const directory = temporaryDirectory(t);
+  const ca = path.join(directory, 'ca.pem');
+  writeFileSync(ca, 'own');
+  const options = { centre: 'https://a', addresses: ['https://b'], ca, behindProxy: false };
+  const own = ['https://a', 'https://b'].map((centre) => {
+    return { centre, ca: Buffer.from('own'), behindProxy: false };
+  });
+  t.deepEqual(await endpointsOf({ rehomed: undefined }, options), own);
+  const times = { issuedAt: 1, at: 2, from: 'centre-1', replaced: 'https://a' };
+  const rehomed = { ...times, addresses: ['https://c'], ca: 'stated', behindProxy: true };
+  const stated = { centre: 'https://c', ca: 'stated', behindProxy: true };
+  t.deepEqual(await endpointsOf({ rehomed }, options), [stated]);
+  const changed = { ...options, centre: 'https://d' };
+  const again = await endpointsOf({ rehomed }, changed);
+  t.deepEqual(
+    again.map(({ centre }) => centre),
+    ['https://d', 'https://b', 'https://c'],
+  );
 });
