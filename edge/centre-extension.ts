@@ -26,6 +26,7 @@ import { centreFamilies } from './metrics.ts';
 import { openCentreOrders } from './orders/open-centre-orders.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from './parts.ts';
 import { CentreRehoming } from './rehoming/centre-rehoming.ts';
+import { addLeaveRoute } from './rehoming/leave-route.ts';
 import { rehomingMethods } from './rehoming/rehoming-methods.ts';
 import { openCentreSecrets } from './secrets/centre-secrets.ts';
 
@@ -146,6 +147,7 @@ export async function openCentre(
         methods: () => ({ site: all.rpc ?? {} }),
         register: (app, server) => {
           addJoinRoute(app, server, { host, key, sites, links, trustRoot });
+          addLeaveRoute(app, { rehoming, links });
           for (const part of opened) part.addRoutes?.(app, server);
         },
         upgrade: (request, socket, head, path) => {

@@ -2,11 +2,9 @@
 
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import type { SiteOptions } from '#config';
 import { readRoot } from '../bundles/tuf-metadata.ts';
-import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
+import { EdgeError } from '../errors.ts';
 import { edgeAddress } from '../link/edge-address.ts';
 import { generateKey, isSignedBy, publicBytesOf, signParts } from './ed25519.ts';
 import {
@@ -14,15 +12,11 @@ import {
   type JoinReply,
   type JoinRequest,
   joinPurpose,
-  maxRootBytes,
   signedReply,
 } from './join-message.ts';
+import { postJson, refusalOf } from './post-json.ts';
 import { type SiteIdentity, SiteIdentityFile, siteDirectory } from './site-identity.ts';
 import { readTicket } from './tickets.ts';
-
-/** Maximum duration of the request, in milliseconds. */
-const joinMs = 120_000;
-const maxReplyBytes = 2 * maxRootBytes;
 
 export interface JoinOptions {
   readonly stateDir: string;
@@ -67,7 +61,11 @@ export async function joinSite(
     key: publicKey.toString('base64url'),
     proof: signParts(key, joinPurpose, [Buffer.from(text)]).toString('base64url'),
   };
-  const reply = await post(`${edgeAddress(site.centre)}/join`, body, site.ca);
+  const url = `${edgeAddress(site.centre)}/join`;
+  const ca = site.ca === undefined ? undefined : await readFile(site.ca);
+  const { status, value } = await postJson(url, body, ca);
+  if (status !== 200 || !checkJoinReply.Check(value)) throw refusalOf(url, status, value);
+  const reply: JoinReply = value;
   const root = reply.root === undefined ? undefined : Buffer.from(reply.root, 'base64');
   const signature = Buffer.from(reply.signature, 'base64url');
   if (!isSignedBy(ticket.centreKey, ...signedReply(text, publicKey, root), signature)) {
@@ -114,65 +112,4 @@ async function generationOf(
   const { centre } = await readRoot(former.root);
   const isSame = root !== undefined && (await readRoot(root)).centre === centre;
   return former.generation + (isSame ? 0 : 1);
-}
-
-async function post(url: string, body: JoinRequest, ca: string | undefined): Promise<JoinReply> {
-  const content = JSON.stringify(body);
-  const certificates = ca === undefined ? {} : { ca: await readFile(ca) };
-  const { status, text } = await new Promise<{ status: number; text: string }>(
-    (resolve, reject) => {
-      const fail = (cause: Error): void =>
-        reject(new EdgeError('ERR_SITE_LINK', `cannot reach ${url}: ${cause.message}`, { cause }));
-      const send = url.startsWith('https:') ? httpsRequest : httpRequest;
-      const headers = {
-        'content-type': 'application/json',
-        'content-length': Buffer.byteLength(content),
-      };
-      const request = send(url, { method: 'POST', headers, agent: false, ...certificates });
-      request.setTimeout(joinMs, () => request.destroy(new Error('no reply in time')));
-      request.on('error', fail);
-      request.on('response', (response) => {
-        readAll(response).then(
-          (whole) => resolve({ status: response.statusCode ?? 0, text: whole }),
-          fail,
-        );
-      });
-      request.end(content);
-    },
-  );
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new EdgeError(
-      'ERR_SITE_LINK',
-      `${url} is not a centre: it replied with the status ${status}; check the address in the ticket`,
-      { cause },
-    );
-  }
-  if (status === 200 && checkJoinReply.Check(value)) return value;
-  throw refusalOf(url, status, value);
-}
-
-async function readAll(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > maxReplyBytes)
-      throw new Error(
-        `the reply of the centre has more than ${maxReplyBytes} bytes; check the address in the ticket`,
-      );
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
-}
-
-function refusalOf(url: string, status: number, value: unknown): EdgeError {
-  const error: unknown = Object(Object(value).error);
-  const { code, message } = Object(error);
-  const isKnown = typeof code === 'string' && Object.hasOwn(edgeErrors, code);
-  const known = isKnown ? (code as EdgeErrorCode) : 'ERR_SITE_LINK';
-  const reason = typeof message === 'string' ? message : `status ${status}`;
-  return new EdgeError(known, `the centre at ${url} refused the ticket: ${reason}`);
 }

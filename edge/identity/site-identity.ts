@@ -42,6 +42,17 @@ const Rehomed = Type.Object(
     behindProxy: Type.Boolean(),
     /** Value of the option `centre` at the time when the site changed its centre. */
     replaced: Type.String(),
+    /** Signed notification to the former centre, and where to send it. */
+    leave: Type.Optional(
+      Type.Object(
+        {
+          signature: Type.String(),
+          addresses: Type.Array(Type.String({ minLength: 1 })),
+          ca: Type.Optional(Type.String()),
+        },
+        strict,
+      ),
+    ),
   },
   strict,
 );

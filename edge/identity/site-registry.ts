@@ -249,6 +249,17 @@ export class SiteRegistry {
   }
 
   /**
+   * Checks that a site has signed a request.
+   * @param prove - whether a public key verifies the signature
+   * @throws EdgeError ERR_SITE_REFUSED
+   */
+  async requireKey(name: string, prove: (key: Uint8Array) => boolean): Promise<void> {
+    const site = await this.#read(name);
+    const keys = [site?.key, site?.nextKey];
+    if (!keys.some((key) => key !== undefined && prove(key))) throw refused();
+  }
+
+  /**
    * Stores the next key of a site. It replaces the present key when the site first connects with
    * it.
    */

@@ -10,6 +10,7 @@ import { EdgeError } from '../errors.ts';
 import type { SiteStatement } from '../identity/site-registry.ts';
 import type { LinkCaller } from '../link/link.ts';
 import type { CentreContext } from '../parts.ts';
+import { isLeaveSignedBy, type LeaveRequest } from './leave-message.ts';
 import { giveStatement, siteLeft } from './rehoming-messages.ts';
 import type { ExportedSite, ImportedSite, SiteList } from './site-list.ts';
 import {
@@ -235,6 +236,21 @@ export class CentreRehoming {
       await this.#noteReply(site, { issuedAt, state: 'refused', reason, at: host.now() });
       host.logger.warn({ err: error, site }, 'a site refused a statement about its next centre');
     }
+  }
+
+  /**
+   * Releases a site that has left while this centre was away. A repeated request has no effect, so
+   * that it does not release a site that has come back.
+   * @throws EdgeError ERR_SITE_REFUSED if the site has not signed the request, and the errors of
+   * {@link #release}
+   */
+  async leave(request: LeaveRequest): Promise<void> {
+    const { name, issuedAt } = request;
+    const { centre } = await readRoot(await this.#requireRoot());
+    await this.#context.sites.requireKey(name, (key) => isLeaveSignedBy(key, request, centre));
+    const reply = this.#replies.get(name);
+    if (reply?.state === 'left' && reply.issuedAt >= issuedAt) return;
+    await this.#release(name, issuedAt);
   }
 
   /** Notes that a site has another centre. Its connection ends, and its key is refused. */

@@ -2,7 +2,9 @@
 
 import type { KeyObject } from 'node:crypto';
 import { readRoot } from '../bundles/tuf-metadata.ts';
-import type { SiteIdentity } from '../identity/site-identity.ts';
+import type { RehomedSite, SiteIdentity } from '../identity/site-identity.ts';
+import type { CentreEndpoint } from '../link/centre-endpoint.ts';
+import { signLeave } from './leave-message.ts';
 import type { Statement } from './statement.ts';
 
 /** Returns the identity that holds a statement. The statement replaces an earlier one. */
@@ -44,13 +46,15 @@ export interface ChangeOfCentre {
   readonly key: KeyObject;
   /** Option `centre` of the site. */
   readonly configured: string;
+  /** Addresses of the present centre. */
+  readonly former: readonly CentreEndpoint[];
   readonly now: number;
 }
 
 /** Returns the identity of a site that has changed to the centre of its statement. */
 export function withNextCentre(
   identity: SiteIdentity,
-  { statement, trust, key, configured, now }: ChangeOfCentre,
+  { statement, trust, key, configured, former, now }: ChangeOfCentre,
 ): SiteIdentity {
   const { to, issuedAt } = statement;
   const { addresses, behindProxy, ca } = to;
@@ -73,9 +77,28 @@ export function withNextCentre(
       addresses: [...addresses],
       behindProxy,
       replaced: configured,
+      ...(trust.isOther ? { leave: leaveOf(identity, trust.from, issuedAt, former) } : {}),
       ...(ca === undefined ? {} : { ca }),
     },
     statement: undefined,
     statementFloor: issuedAt,
+  };
+}
+
+/**
+ * Returns the notification to the former centre. If the next centre is the present one at another
+ * address, there is none, because the former address may lead to the next centre.
+ */
+function leaveOf(
+  { key, name }: SiteIdentity,
+  from: string,
+  issuedAt: number,
+  former: readonly CentreEndpoint[],
+): NonNullable<RehomedSite['leave']> {
+  const [ca] = former.map((endpoint) => endpoint.ca);
+  return {
+    signature: signLeave(key, name, from, issuedAt),
+    addresses: former.map((endpoint) => endpoint.centre),
+    ...(ca === undefined ? {} : { ca: Buffer.from(ca).toString('utf8') }),
   };
 }

@@ -7,12 +7,14 @@
 import type { KeyObject } from 'node:crypto';
 import Type from 'typebox';
 import type { ExtensionHost } from '#master';
-import { sleepUntilAborted } from '#runtime';
+import { retryDelayMs, sleepUntilAborted } from '#runtime';
 import { defineRow } from '#store';
 import { type BundleInUse, bundleInUse } from '../bundles/site-bundles.ts';
 import { EdgeError } from '../errors.ts';
-import type { SiteIdentity } from '../identity/site-identity.ts';
-import { type CentreEndpoint, configuredCa } from '../link/centre-endpoint.ts';
+import { postJson, refusalOf } from '../identity/post-json.ts';
+import type { RehomedSite, SiteIdentity } from '../identity/site-identity.ts';
+import { type CentreEndpoint, configuredCa, endpointsOf } from '../link/centre-endpoint.ts';
+import { edgeAddress } from '../link/edge-address.ts';
 import { RetryDelay } from '../link/retry-delay.ts';
 import { probeCentre } from '../link/site-handshake.ts';
 import { CentreClock } from '../orders/centre-clock.ts';
@@ -33,6 +35,10 @@ const announcedRow = defineRow({
   schema: Type.Object({ issuedAt: Type.Integer({ minimum: 0 }) }),
 });
 const announcedKey = ['rehoming', 'announced'];
+const confirmedKey = ['rehoming', 'confirmed'];
+
+/** Delays before the former centre is notified again, in milliseconds. */
+const leaveDelays = { initialDelayMs: 1000, maxDelayMs: 600_000 };
 
 /** Part of the extension `site` that changes the centre of the site. */
 export async function openSiteRehoming(context: SiteContext): Promise<EdgePart> {
@@ -66,7 +72,7 @@ class SiteRehoming {
 
   async start(): Promise<void> {
     await this.#announce();
-    this.#running = this.#run();
+    this.#running = Promise.all([this.#run(), this.#notifyFormer()]).then(() => {});
   }
 
   async close(): Promise<void> {
@@ -148,6 +154,7 @@ class SiteRehoming {
       trust,
       key,
       configured: this.#context.options.centre,
+      former: await endpointsOf(identity, this.#context.options),
       now: this.#host.now(),
     };
     // The centre may have replaced the statement meanwhile.
@@ -157,7 +164,7 @@ class SiteRehoming {
     if (changed.rehomed?.issuedAt !== statement.issuedAt) return 0;
     this.#problem = undefined;
     this.#audit('site.rehome', statement, 'done');
-    await this.#leave(statement);
+    if (await this.#leave(statement)) await this.#noteConfirmed(statement.issuedAt);
     this.#context.link.reconnect();
     await this.#announce();
     return checkMs;
@@ -198,16 +205,75 @@ class SiteRehoming {
     throw failure;
   }
 
-  async #leave({ issuedAt }: Statement): Promise<void> {
+  /** Notifies the former centre over the open connection. Returns whether it has confirmed. */
+  async #leave({ issuedAt }: Statement): Promise<boolean> {
     const { link } = this.#context;
-    if (!link.state.isConnected) return;
+    if (!link.state.isConnected) return false;
     const signal = AbortSignal.any([AbortSignal.timeout(leaveMs), this.#stopped.signal]);
-    await link.call(siteLeft, { issuedAt }, signal).catch((error: unknown) => {
-      this.#host.logger.info(
-        { err: error },
-        'the former centre did not confirm that this site has left',
-      );
-    });
+    try {
+      await link.call(siteLeft, { issuedAt }, signal);
+      return true;
+    } catch (err) {
+      this.#host.logger.info({ err }, 'the former centre did not confirm the change');
+      return false;
+    }
+  }
+
+  /**
+   * Notifies the former centre, which was away during the change, until it has confirmed or refused
+   * the notification.
+   */
+  async #notifyFormer(): Promise<void> {
+    const { closing } = this.#host;
+    for (let attempt = 1; !this.#stopped.signal.aborted && !closing.aborted; ) {
+      const wake = this.#wake.signal;
+      const rehomed = this.#context.identity()?.rehomed;
+      let waitMs = checkMs;
+      const isOpen = rehomed?.leave !== undefined && !(await this.#isConfirmed(rehomed.issuedAt));
+      if (rehomed !== undefined && isOpen) {
+        try {
+          await this.#sendLeave(rehomed);
+          await this.#noteConfirmed(rehomed.issuedAt);
+          attempt = 1;
+        } catch (err) {
+          this.#host.logger.debug({ err }, 'cannot notify the former centre of the change yet');
+          waitMs = retryDelayMs(attempt, leaveDelays, Math.random);
+          attempt += 1;
+        }
+      }
+      await sleepUntilAborted(waitMs, wake, this.#stopped.signal, closing);
+    }
+  }
+
+  /** @throws EdgeError ERR_SITE_LINK if no address of the former centre answers */
+  async #sendLeave({ issuedAt, leave }: RehomedSite): Promise<void> {
+    const { name } = this.#context.options;
+    let failure: unknown;
+    for (const address of leave?.addresses ?? []) {
+      const url = `${edgeAddress(address)}/left`;
+      const body = { name, issuedAt, signature: leave?.signature ?? '' };
+      try {
+        const { status, value } = await postJson(url, body, leave?.ca, this.#stopped.signal);
+        if (status === 200) return;
+        const refusal = refusalOf(url, status, value);
+        if (refusal.code === 'ERR_SITE_LINK') throw refusal;
+        this.#host.logger.warn({ err: refusal }, 'the former centre refused the notification');
+        return;
+      } catch (error) {
+        failure = error;
+      }
+    }
+    if (failure !== undefined) throw failure;
+  }
+
+  async #isConfirmed(issuedAt: number): Promise<boolean> {
+    const entry = await this.#host.state.get(confirmedKey);
+    return entry !== undefined && announcedRow.decode(entry).issuedAt === issuedAt;
+  }
+
+  async #noteConfirmed(issuedAt: number): Promise<void> {
+    const value = announcedRow.encode({ issuedAt });
+    await this.#host.state.write([{ op: 'put', key: confirmedKey, value }]);
   }
 
   /**

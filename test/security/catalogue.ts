@@ -2676,6 +2676,10 @@ export const catalogue: readonly Threat[] = [
       statements('the signatures of replaced root keys do not count any more'),
       rehoming('a thief of the online key of a centre cannot give its sites to another centre'),
       rehoming('a site does not try the next centre before the time of the statement'),
+      rehoming('a stranger cannot release a site from its centre'),
+      rehoming(
+        'a former centre that was away during the change learns of the change when it is back',
+      ),
       rehoming('the addresses and TLS options of a statement replace those of the configuration'),
       siteJoin('a site with a damaged identity does not use its ticket'),
       rehoming(

@@ -21,7 +21,14 @@ if (root === undefined) throw new Error('the identity has no root');
 if (rehomed === undefined) {
   const { key } = await file.change((it) => withStatement(it, text, statement));
   const trust = await nextTrust(root, statement);
-  const change = { statement, trust, key, configured: 'https://old.example.org', now: 5 };
+  const change = {
+    statement,
+    trust,
+    key,
+    configured: 'https://old.example.org',
+    former: [],
+    now: 5,
+  };
   await file.change((it) => withNextCentre(it, change));
 }
 await createNextKey(file);

@@ -19,6 +19,7 @@ import { generateKey } from '#edge/identity/ed25519.ts';
 import { type SiteIdentity, SiteIdentityFile } from '#edge/identity/site-identity.ts';
 import { endpointsOf } from '#edge/link/centre-endpoint.ts';
 import { nextTrust, withNextCentre } from '#edge/rehoming/change-centre.ts';
+import { signLeave } from '#edge/rehoming/leave-message.ts';
 import { EmbeddedMinions } from '../../../examples/embedded-minions.ts';
 import { makeCertificate } from '../../helpers/certificate.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -345,6 +346,7 @@ test('a site that was killed after the change of its identity connects to its ne
     trust: await nextTrust(root, statement),
     key,
     configured: old.url,
+    former: [],
     now: Date.now(),
   };
   await file.change((identity) => withNextCentre(identity, change));
@@ -510,6 +512,59 @@ test('an import refuses names that the centre uses or has revoked, and repeats n
   ]);
   const again = await importSites(next, { centre: 'centre-2', sites: [{ name: 'north', key }] });
   t.like(again, [{ result: 'unchanged' }]);
+});
+
+test('a former centre that was away during the change learns of the change when it is back', async (t) => {
+  const { old, next, keys } = await startCentres(t);
+  const site = await startJoined(t, old);
+  await copySites(old, next);
+  const statement = statementOf(await offerOf(next), keys.root, { afterSeconds: 1 });
+  await publishStatement(old, statement);
+  await holds(old);
+  await old.server.close();
+  await movedTo(site, next);
+  const { rehomed } = await identityIn(site);
+  const again = await startCentre(t, {}, old.directory, old.port);
+  const state = async (): Promise<string> => (await siteInfo(again, 'north')).state;
+  await eventually(async () => (await state()) === 'rehomed', 'the former centre');
+  t.is((await siteInfo(again, 'north')).to?.centre, 'centre-2');
+
+  const leave = {
+    name: 'north',
+    issuedAt: rehomed?.issuedAt ?? 0,
+    signature: rehomed?.leave?.signature ?? '',
+  };
+  const post = async (centre: Centre, changed: Partial<typeof leave> = {}): Promise<number> => {
+    const headers = { 'content-type': 'application/json' };
+    const body = JSON.stringify({ ...leave, ...changed });
+    return (await fetch(`${centre.url}/site/v1/left`, { method: 'POST', headers, body })).status;
+  };
+  // The site comes back. A repetition of the notification does not release it again.
+  await copySites(next, again);
+  t.is(await state(), 'expected');
+  t.is(await post(again), 200);
+  t.is(await state(), 'expected');
+  t.is(await post(next), 403, 'the notification is for another centre');
+  t.is(await post(again, { name: 'south' }), 403);
+  t.is(await post(again, { signature: 'A'.repeat(86) }), 403);
+  t.is(await post(again, { issuedAt: leave.issuedAt + 1 }), 403);
+  t.is((await siteInfo(next, 'north')).state, 'joined');
+});
+
+test('a stranger cannot release a site from its centre', async (t) => {
+  const { old, next, keys } = await startCentres(t);
+  const site = await startJoined(t, old);
+  const issuedAt = Date.now();
+  const waits = { issuedAt, afterSeconds: 86_400 };
+  await publishStatement(old, statementOf(await offerOf(next), keys.root, waits));
+  await holds(old);
+  const signature = signLeave(generateKey(), 'north', 'centre-1', issuedAt);
+  const headers = { 'content-type': 'application/json' };
+  const body = JSON.stringify({ name: 'north', issuedAt, signature });
+  const reply = await fetch(`${old.url}/site/v1/left`, { method: 'POST', headers, body });
+  t.is(reply.status, 403);
+  t.is((await siteInfo(old, 'north')).state, 'joined');
+  t.true((await siteStatus(site)).isConnected);
 });
 
 test('a site does not try the next centre before the time of the statement', async (t) => {

@@ -1,0 +1,86 @@
+/** Requests of a site to the routes of a centre that need no connection. */
+
+import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
+import { maxRootBytes } from './join-message.ts';
+
+/** Maximum duration of a request, in milliseconds. */
+const requestMs = 120_000;
+const maxReplyBytes = 2 * maxRootBytes;
+
+/** Reply of a centre. */
+export interface JsonReply {
+  readonly status: number;
+  readonly value: unknown;
+}
+
+/**
+ * Sends a request, and returns the reply with any status.
+ * @param ca - CA of the certificate of the centre, PEM. Default: the CAs of the system
+ * @throws EdgeError ERR_SITE_LINK if the centre cannot be reached, or the reply is not JSON
+ */
+export async function postJson(
+  url: string,
+  body: object,
+  ca: string | Uint8Array | undefined,
+  signal?: AbortSignal,
+): Promise<JsonReply> {
+  const content = JSON.stringify(body);
+  const certificates = ca === undefined ? {} : { ca: Buffer.from(ca) };
+  const { status, text } = await new Promise<{ status: number; text: string }>(
+    (resolve, reject) => {
+      const fail = (cause: Error): void =>
+        reject(new EdgeError('ERR_SITE_LINK', `cannot reach ${url}: ${cause.message}`, { cause }));
+      const send = url.startsWith('https:') ? httpsRequest : httpRequest;
+      const headers = {
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(content),
+      };
+      const stop = signal === undefined ? {} : { signal };
+      const request = send(url, {
+        method: 'POST',
+        headers,
+        agent: false,
+        ...certificates,
+        ...stop,
+      });
+      request.setTimeout(requestMs, () => request.destroy(new Error('no reply in time')));
+      request.on('error', fail);
+      request.on('response', (response) => {
+        readAll(response).then(
+          (whole) => resolve({ status: response.statusCode ?? 0, text: whole }),
+          fail,
+        );
+      });
+      request.end(content);
+    },
+  );
+  try {
+    return { status, value: JSON.parse(text) };
+  } catch (cause) {
+    const problem = `${url} is not a centre: it replied with the status ${status}`;
+    throw new EdgeError('ERR_SITE_LINK', `${problem}; check the address in the ticket`, { cause });
+  }
+}
+
+/** Returns the error in the reply of a centre. */
+export function refusalOf(url: string, status: number, value: unknown): EdgeError {
+  const error: unknown = Object(Object(value).error);
+  const { code, message } = Object(error);
+  const isKnown = typeof code === 'string' && Object.hasOwn(edgeErrors, code);
+  const known = isKnown ? (code as EdgeErrorCode) : 'ERR_SITE_LINK';
+  const reason = typeof message === 'string' ? message : `status ${status}`;
+  return new EdgeError(known, `${url} refused the request: ${reason}`);
+}
+
+async function readAll(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxReplyBytes) throw new Error('the reply of the centre exceeds the maximum size');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
