@@ -51,7 +51,7 @@ async function stage() {
     host as unknown as Parameters<typeof MinionClaims.open>[0],
   );
   let merge: LogEntryHandler['operations'];
-  const facts = new CentreFacts({
+  const facts = await CentreFacts.open({
     host,
     claims,
     options: { factAheadSeconds: 60 },
