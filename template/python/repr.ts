@@ -88,12 +88,32 @@ export function printedText(value: Value, walk: RecursionGuard = new RecursionGu
 }
 
 function reprOrStr(value: Value, walk: RecursionGuard): string {
-  if (value instanceof Tuple && value.fields.length > 0) {
-    throw typeError("_GroupTuple.__new__() missing 1 required positional argument: 'list'");
-  }
+  refuseGroups(value, walk);
   return Array.isArray(value) || value instanceof Tuple || value instanceof PySet
     ? containerRepr(value, walk)
     : str(value);
+}
+
+/**
+ * Refuses to print results of `groupby`, also inside other containers. Salt copies each container
+ * that is printed, and its copy of such a tuple fails [SerializerExtension.finalizer].
+ * @throws PythonException TypeError
+ */
+function refuseGroups(value: Value, walk: RecursionGuard): void {
+  if (value instanceof Tuple && value.fields.length > 0) {
+    throw typeError("_GroupTuple.__new__() missing 1 required positional argument: 'list'");
+  }
+  const items = containedIn(value);
+  if (items.length === 0 || walk.isInside(value)) return;
+  walk.into(value, () => {
+    for (const item of items) if (typeof item === 'object') refuseGroups(item, walk);
+  });
+}
+
+function containedIn(value: Value): readonly Value[] {
+  if (Array.isArray(value)) return value;
+  if (value instanceof Tuple) return value.items;
+  return value instanceof Dict || value instanceof PySet ? [...value.values()] : [];
 }
 
 /** Implements `type(value).__name__`. */

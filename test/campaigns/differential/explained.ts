@@ -126,7 +126,9 @@ const explanations: readonly Explanation[] = [
         /\b(?:map|select|reject|batch|slice|items|permutations|combinations|product|zip)\b/.test(
           it.text,
         ) &&
-        /\| (?:wordcount|forceescape|escape|e|lower|upper|title|capitalize)\b/.test(it.text)),
+        /\| (?:wordcount|forceescape|escape|e|lower|upper|title|capitalize|md5|sha256|sha512)\b/.test(
+          it.text,
+        )),
   },
   // Salt ends with an exception of Python's, here with results or an error.
   {
@@ -152,6 +154,14 @@ const explanations: readonly Explanation[] = [
       mine.value !== undefined &&
       (sitesOf(it).some((text) => /\blisten(?:_in)?:/.test(text)) ||
         withoutRepetitions(mine.value) === withoutRepetitions(theirs.value ?? '')),
+  },
+  // Jinja writes such a file before the text of the block, because it ignores the block's buffer.
+  {
+    id: 'include-without-context',
+    covers: (it, mine, theirs) =>
+      it.kind === 'template' &&
+      /\binclude\b[^%]*\bwithout context\b/.test(it.text) &&
+      sorted(mine.value) === sorted(theirs.value),
   },
   // Salt 3007 compares addresses of items, which Python uses again for the next item of an iterator.
   {
