@@ -103,17 +103,19 @@ function refuseGroups(value: Value, walk: RecursionGuard): void {
   if (value instanceof Tuple && value.fields.length > 0) {
     throw typeError("_GroupTuple.__new__() missing 1 required positional argument: 'list'");
   }
-  const items = containedIn(value);
-  if (items.length === 0 || walk.isInside(value)) return;
+  if (!isContainer(value) || walk.isInside(value)) return;
   walk.into(value, () => {
-    for (const item of items) if (typeof item === 'object') refuseGroups(item, walk);
+    for (const item of itemsOf(value)) refuseGroups(item, walk);
   });
 }
 
-function containedIn(value: Value): readonly Value[] {
+function isContainer(value: Value): value is Value[] | Tuple | Dict | PySet {
+  return [Array, Tuple, Dict, PySet].some((type) => value instanceof type);
+}
+
+function itemsOf(value: Value[] | Tuple | Dict | PySet): Iterable<Value> {
   if (Array.isArray(value)) return value;
-  if (value instanceof Tuple) return value.items;
-  return value instanceof Dict || value instanceof PySet ? [...value.values()] : [];
+  return value instanceof Tuple ? value.items : value.values();
 }
 
 /** Implements `type(value).__name__`. */
