@@ -85,6 +85,7 @@ export {
 } from './schema-mistakes.ts';
 export { KeyedMutex, KeyedSemaphore, Mutex, Semaphore } from './semaphores.ts';
 export { SendPool, SendQueue } from './send-pool.ts';
+export { SharedValues } from './shared-values.ts';
 export { type ReadingStep, readingSteps, StepScheduler } from './step-scheduler.ts';
 export {
   codeOf,

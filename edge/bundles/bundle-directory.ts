@@ -20,9 +20,9 @@ import {
   writeFileAtomically,
 } from '#runtime';
 import { EdgeError } from '../errors.ts';
-import { type BundleFile, bundleBounds, decodeManifest, type Manifest } from './manifest.ts';
+import { type BundleFile, bundleBounds, type Manifest, shareManifest } from './manifest.ts';
 import { packedFiles } from './pack-content.ts';
-import { FileReuser, type ReusableFile } from './reuse-file.ts';
+import { isSmall, type ReusableFile, SmallFiles, synchronise } from './small-files.ts';
 
 const Version = Type.Integer({ minimum: 0 });
 
@@ -126,7 +126,7 @@ export class BundleDirectory {
     const manifestBytes = await ifPresent(readFile(file));
     if (manifestBytes === undefined) return undefined;
     const sha256 = createHash('sha256').update(manifestBytes).digest('hex');
-    return { version, sha256, manifestBytes, manifest: decodeManifest(manifestBytes) };
+    return { version, sha256, ...shareManifest(sha256, manifestBytes) };
   }
 
   /**
@@ -284,15 +284,21 @@ export class BundleDirectory {
   /** Writes the contents of a pack to files. Never writes more bytes than the manifest states. */
   async #unpack(incomplete: string, files: readonly BundleFile[], stream: Readable): Promise<void> {
     const chunks = new ChunkReader(stream);
+    const small = new SmallFiles();
     try {
       for (const file of files) {
         this.#beforeStep('write a file');
-        await writeContent(path.join(incomplete, file.path), file, chunks);
+        await writeContent(path.join(incomplete, file.path), file, chunks, small);
       }
       if ((await chunks.next(1)) !== undefined)
         throw refuse('the pack has more content than files');
     } finally {
       stream.destroy();
+    }
+    // After all files are written, the file system can write most of them at once.
+    for (const { path: inner } of files) {
+      this.#beforeStep('synchronise a file');
+      await synchronise(path.join(incomplete, inner));
     }
   }
 
@@ -307,7 +313,7 @@ export class BundleDirectory {
     packed: readonly BundleFile[],
   ): Promise<void> {
     const written = new Set(packed.map((it) => it.path));
-    const reuser = new FileReuser();
+    const small = new SmallFiles();
     const sources = new Map<string, ReusableFile>();
     for (const { sha256, path: inner, executable } of from?.manifest.files ?? []) {
       sources.set(sha256, { file: path.join(this.pathOf(from?.version ?? 0), inner), executable });
@@ -319,11 +325,11 @@ export class BundleDirectory {
       if (written.has(inner)) continue;
       const source = sources.get(sha256);
       if (source === undefined) throw refuse(`${inner} is missing`);
-      if ((await reuser.digest(source.file)) !== sha256) {
+      if ((await small.digest(source.file)) !== sha256) {
         throw refuse(`${inner} of the former bundle is damaged`);
       }
       this.#beforeStep('reuse a file');
-      await reuser.reuse(source, path.join(incomplete, inner), executable);
+      await small.reuse(source, path.join(incomplete, inner), executable);
     }
   }
 
@@ -415,19 +421,29 @@ async function writeContent(
   file: string,
   { length, sha256, executable, path: inner }: BundleFile,
   chunks: ChunkReader,
+  small: SmallFiles,
 ): Promise<void> {
-  const handle = await open(file, 'wx', executable ? 0o700 : 0o600);
-  try {
-    const hash = createHash('sha256');
+  const mode = executable ? 0o700 : 0o600;
+  const hash = createHash('sha256');
+  const read = async (write: (piece: Buffer) => unknown): Promise<void> => {
     for (let missing = length; missing > 0; ) {
       const piece = await chunks.next(missing);
       if (piece === undefined) throw refuse(`${inner} is incomplete`);
       hash.update(piece);
-      await handle.writeFile(piece);
+      await write(piece);
       missing -= piece.length;
     }
     if (hash.digest('hex') !== sha256) throw refuse(`${inner} does not match its digest`);
-    await handle.sync();
+  };
+  if (isSmall(length)) {
+    const pieces: Buffer[] = [];
+    await read((piece) => pieces.push(piece));
+    await small.write(file, pieces, mode);
+    return;
+  }
+  const handle = await open(file, 'wx', mode);
+  try {
+    await read((piece) => handle.writeFile(piece));
   } finally {
     await handle.close();
   }

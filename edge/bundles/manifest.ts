@@ -4,7 +4,7 @@
  */
 
 import Type, { type Static } from 'typebox';
-import { compileSchema } from '#runtime';
+import { compileSchema, SharedValues } from '#runtime';
 import { EdgeError } from '../errors.ts';
 
 /** Bounds of a bundle. A site refuses a bundle that exceeds one of them. */
@@ -101,6 +101,32 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   const manifest = parse(bytes);
   requireValidFiles(manifest.files);
   return manifest;
+}
+
+/** Manifest in both forms. */
+export interface DecodedManifest {
+  readonly manifestBytes: Buffer;
+  readonly manifest: Manifest;
+}
+
+/** Manifests by their digests. The manifest of a release with many files is large. */
+const shared = new SharedValues<Manifest>();
+const encoded = new WeakMap<Manifest, Buffer>();
+
+/**
+ * Decodes a manifest like {@link decodeManifest}. The sites of a process share the result.
+ * @param sha256 - digest of the bytes
+ * @throws EdgeError ERR_BUNDLE_CONTENT, ERR_BUNDLE_PATH
+ */
+export function shareManifest(sha256: string, manifestBytes: Buffer): DecodedManifest {
+  const manifest = shared.of(sha256, () => {
+    const decoded = decodeManifest(manifestBytes);
+    for (const file of decoded.files) Object.freeze(file);
+    Object.freeze(decoded.files);
+    encoded.set(decoded, manifestBytes);
+    return Object.freeze(decoded);
+  });
+  return { manifest, manifestBytes: encoded.get(manifest) ?? manifestBytes };
 }
 
 function parse(bytes: Uint8Array): Manifest {

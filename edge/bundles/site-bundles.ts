@@ -31,7 +31,7 @@ import {
   wantedMessage,
 } from './bundle-messages.ts';
 import { PackFetcher } from './fetch-pack.ts';
-import { decodeManifest, type Manifest } from './manifest.ts';
+import { type Manifest, shareManifest } from './manifest.ts';
 import { decodeMetadata } from './metadata-body.ts';
 import { dictionaryFiles } from './pack-content.ts';
 import type { SiteProgram } from './site-program.ts';
@@ -361,11 +361,11 @@ class SiteBundles implements BundleInUse {
     const { closing } = this.#host;
     await this.#packs.keepOnly([reply.manifest, ...(reply.files ? [reply.files] : [])]);
     await this.#packs.fetch(reply.manifest, closing);
-    const manifestBytes = await readContent(
+    const content = await readContent(
       this.#packs.content(reply.manifest, from?.manifestBytes ?? Buffer.alloc(0)),
       target,
     );
-    const manifest = decodeManifest(manifestBytes);
+    const { manifestBytes, manifest } = shareManifest(target.sha256, content);
     requireManifestOf(manifest, target);
     const { files } = reply;
     if (files !== undefined) await this.#packs.fetch(files, closing);

@@ -5,7 +5,11 @@ import { Readable } from 'node:stream';
 import { zstdCompressSync } from 'node:zlib';
 import test, { type ExecutionContext } from 'ava';
 import { ConfigError } from '#config';
-import { BundleDirectory, readContent } from '#edge/bundles/bundle-directory.ts';
+import {
+  BundleDirectory,
+  type InstalledBundle,
+  readContent,
+} from '#edge/bundles/bundle-directory.ts';
 import { type Pack, type PackReply, partBytes } from '#edge/bundles/bundle-messages.ts';
 import { PackFetcher } from '#edge/bundles/fetch-pack.ts';
 import {
@@ -452,6 +456,23 @@ test('deletes contents that no release names', async (t) => {
   await objects.keepOnly(new Set([two.sha256]));
   t.false(existsSync(objects.pathOf(one.sha256)));
   t.true(existsSync(objects.pathOf(two.sha256)));
+});
+
+test('the sites of a process share the manifest of a release, and nothing can change it', async (t) => {
+  const centre = new TestCentre(t);
+  const manifest = await centre.manifest(1, { 'etc/master': 'a: 1\n', 'tree/x': 'same' });
+  const found: (InstalledBundle | undefined)[] = [];
+  for (const _ of [1, 2]) {
+    const site = new TestSite(t, centre);
+    await site.install(await centre.packs.packsFor(undefined, manifest), manifest);
+    found.push(await site.bundles.find(1));
+  }
+  t.truthy(found[0]);
+  t.is(found[0]?.manifest, found[1]?.manifest);
+  t.is(found[0]?.manifestBytes, found[1]?.manifestBytes);
+  const [file] = found[0]?.manifest.files ?? [];
+  t.throws(() => Object.assign(file ?? {}, { path: 'etc/passwd' }), { instanceOf: TypeError });
+  t.throws(() => Object.assign(found[0]?.manifest ?? {}, { files: [] }), { instanceOf: TypeError });
 });
 
 test('refuses a damaged file of the former bundle', async (t) => {

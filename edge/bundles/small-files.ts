@@ -1,11 +1,11 @@
 /**
- * Files that a new bundle takes from the former bundle. A release may have thousands of small
+ * Reading, linking and writing of the files of a bundle. A release may have thousands of small
  * files, and each asynchronous operation costs more than the operation itself. Small files are
- * therefore read and linked synchronously, in slices of a few milliseconds.
+ * therefore read, linked and written synchronously, in slices of a few milliseconds.
  */
 
 import { createHash } from 'node:crypto';
-import { closeSync, fstatSync, linkSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, linkSync, openSync, readSync, writeSync } from 'node:fs';
 import { copyFile, open } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { hashFile, ifPresent } from '#runtime';
@@ -16,24 +16,21 @@ export interface ReusableFile {
   readonly executable: boolean;
 }
 
-/** Maximum size of a file that is read synchronously, in bytes. */
+/** Maximum size of a file that is read or written synchronously, in bytes. */
 const smallBytes = 65_536;
 
 /** Duration after which other work of the process has its turn, in milliseconds. */
 const sliceMs = 5;
 
-/** Reads and links files. It pauses as soon as it has worked for some milliseconds. */
-export class FileReuser {
+/** Reads, links and writes files. It pauses as soon as it has worked for some milliseconds. */
+export class SmallFiles {
   /** One more byte, so that a file that grows is noticed. */
   readonly #content = Buffer.allocUnsafe(smallBytes + 1);
   #beganAt = performance.now();
 
   /** Returns the SHA-256 digest of a file in hexadecimal form, or `undefined` if it is missing. */
   async digest(file: string): Promise<string | undefined> {
-    if (performance.now() - this.#beganAt >= sliceMs) {
-      await nextTurn();
-      this.#beganAt = performance.now();
-    }
+    await this.#pause();
     return ifPresent(this.#digestOf(file));
   }
 
@@ -51,6 +48,26 @@ export class FileReuser {
     } finally {
       await handle.close();
     }
+  }
+
+  /**
+   * Creates a file. The content is not on disk before {@link synchronise}.
+   * @param mode - permissions of the file
+   */
+  async write(file: string, pieces: readonly Buffer[], mode: number): Promise<void> {
+    await this.#pause();
+    const descriptor = openSync(file, 'wx', mode);
+    try {
+      for (const piece of pieces) writeWhole(descriptor, piece);
+    } finally {
+      closeSync(descriptor);
+    }
+  }
+
+  async #pause(): Promise<void> {
+    if (performance.now() - this.#beganAt < sliceMs) return;
+    await nextTurn();
+    this.#beganAt = performance.now();
   }
 
   async #digestOf(file: string): Promise<string> {
@@ -74,6 +91,27 @@ export class FileReuser {
     } finally {
       closeSync(descriptor);
     }
+  }
+}
+
+/** Waits until the content of a file is on disk. */
+export async function synchronise(file: string): Promise<void> {
+  const handle = await open(file, 'r+');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Whether a file is written at once. Larger files are written piece by piece. */
+export function isSmall(bytes: number): boolean {
+  return bytes <= smallBytes;
+}
+
+function writeWhole(descriptor: number, piece: Buffer): void {
+  for (let written = 0; written < piece.length; ) {
+    written += writeSync(descriptor, piece, written);
   }
 }
 
