@@ -8,7 +8,12 @@ import { applyStreamStep, type StreamStep, TableStream } from './table-stream.ts
 import type { Tables } from './tables.ts';
 import { applyWrite, prepareStep, type WriteStep } from './write-steps.ts';
 
-const rowsPerStep = 256;
+/**
+ * Numbers of rows that a list reads first, and at most, in a step. Many readers need only the first
+ * few rows, and rows may be large.
+ */
+const firstStep = 8;
+const largestStep = 256;
 const sweepIntervalMs = 1000;
 
 /** A {@link Store} on top of any {@link Tables}. */
@@ -47,10 +52,10 @@ export class TableStore implements Store {
     };
     if (after !== undefined) pass(encodeKey(after));
     let left = limit;
-    while (left > 0) {
+    for (let most = firstStep; left > 0; most = Math.min(most * 4, largestStep)) {
       this.#refuseWhenClosed();
       // The list is read in steps, so that a slow reader does not keep a database snapshot open.
-      const step = Math.min(rowsPerStep, left);
+      const step = Math.min(most, left);
       const rows = this.#tables.entries.range({ from, to, reverse, limit: step });
       for (const row of rows) {
         const entry = this.#living(decodeKey(row.key), unpackEntry(row.value));

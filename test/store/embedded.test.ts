@@ -151,6 +151,43 @@ storeSuite('embedded', (t, now) => openEmbeddedStore({ directory: temporaryDirec
 
 storeSuite('memory', async (_t, now) => createMemoryStore({ now }));
 
+test('a list reads few rows at first, and returns all rows', async (t) => {
+  const tables = openLmdbTables(temporaryDirectory(t));
+  let read = 0;
+  const store = new TableStore(
+    {
+      ...tables,
+      entries: {
+        get: (key) => tables.entries.get(key),
+        put: (key, value) => tables.entries.put(key, value),
+        remove: (key) => tables.entries.remove(key),
+        range: (range) => {
+          const rows = tables.entries.range(range);
+          read += rows.length;
+          return rows;
+        },
+      },
+    },
+    () => 0,
+  );
+  t.teardown(() => store.close());
+  const keyOf = (number: number): string[] => ['row', String(number).padStart(4, '0')];
+  const value = Buffer.from('x');
+  await store.write(
+    Array.from({ length: 700 }, (_, number) => ({ op: 'put', key: keyOf(number), value })),
+  );
+  for await (const { key } of store.list(['row'])) {
+    if (key[1] === '0003') break;
+  }
+  t.true(read <= 8, `${read} rows`);
+  for (const reverse of [false, true]) {
+    const keys = [];
+    for await (const { key } of store.list(['row'], { reverse })) keys.push(key);
+    const expected = Array.from({ length: 700 }, (_, number) => keyOf(number));
+    t.deepEqual(keys, reverse ? expected.reverse() : expected);
+  }
+});
+
 test('a limited list reads no more rows than it returns', async (t) => {
   const tables = openLmdbTables(temporaryDirectory(t));
   let rows = 0;
