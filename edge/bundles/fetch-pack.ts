@@ -1,14 +1,14 @@
 /**
- * Reads packs from the centre in parts. Received parts stay on disk until the pack is complete, so
- * an interrupted transfer continues.
+ * Reads packs from the centre in parts. Received bytes stay on disk until the pack is complete, so
+ * an interrupted transfer continues with the next byte.
  */
 
 import { createHash } from 'node:crypto';
-import { readdir, readFile, rm, stat } from 'node:fs/promises';
+import { open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { createZstdDecompress } from 'node:zlib';
-import { ifPresent, makeDirectory, writeFileAtomically } from '#runtime';
+import { ifPresent, makeDirectory } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { SiteLink } from '../link/link.ts';
 import { type InlinePack, type Pack, partBytes } from './bundle-messages.ts';
@@ -16,6 +16,15 @@ import { decompressionOptions } from './pack-content.ts';
 
 /** Maximum number of attempts to read a part whose digest does not match. */
 const attemptsPerPart = 3;
+
+/** End of the name of a file with the first bytes of a part. */
+const partialSuffix = '.partial';
+
+/**
+ * Number of parts that are read at a time. While the site waits for the first byte of one, the link
+ * transfers another one.
+ */
+const parallelParts = 2;
 
 /** Parts of packs on the disk of a site. */
 export class PackFetcher {
@@ -44,12 +53,12 @@ export class PackFetcher {
         'the number of digests differs from the number of parts of the pack',
       );
     }
+    const missing: number[] = [];
     for (let index = 0; index < partCount(pack); index++) {
-      const file = path.join(directory, String(index));
-      const size = (await ifPresent(stat(file)))?.size;
-      if (size === partLength(pack, index)) continue;
-      await writeFileAtomically(file, await this.#part(pack, index, signal), 0o600);
+      const size = (await ifPresent(stat(path.join(directory, String(index)))))?.size;
+      if (size !== partLength(pack, index)) missing.push(index);
     }
+    await this.#fetchParts(pack, missing, signal);
     await this.#verify(pack);
   }
 
@@ -74,21 +83,62 @@ export class PackFetcher {
     }
   }
 
-  async #part(pack: Pack, index: number, signal: AbortSignal | undefined): Promise<Buffer> {
+  /** Reads parts, several at a time. If one fails, waits for the others to end. */
+  async #fetchParts(
+    pack: Pack,
+    missing: readonly number[],
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const next = missing.values();
+    let failure: { readonly reason: unknown } | undefined;
+    const readAll = async (): Promise<void> => {
+      for (const index of next) {
+        if (failure !== undefined) return;
+        try {
+          await this.#part(pack, index, signal);
+        } catch (reason) {
+          failure ??= { reason };
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: parallelParts }, readAll));
+    if (failure !== undefined) throw failure.reason;
+  }
+
+  async #part(pack: Pack, index: number, signal: AbortSignal | undefined): Promise<void> {
+    const file = path.join(this.#directoryOf(pack), String(index));
+    const partial = `${file}${partialSuffix}`;
     for (let attempt = 1; ; attempt++) {
-      const bytes = await this.#read(pack, index, signal);
-      if (bytes.length === partLength(pack, index) && isPart(pack, index, bytes)) return bytes;
+      await this.#read(pack, index, partial, signal);
+      const bytes = await readFile(partial);
+      if (bytes.length === partLength(pack, index) && isPart(pack, index, bytes)) {
+        await rename(partial, file);
+        return;
+      }
+      await rm(partial, { force: true });
       if (attempt < attemptsPerPart) continue;
       const problem = `part ${index} of the pack does not match its digest`;
       throw new EdgeError('ERR_BUNDLE_CONTENT', problem);
     }
   }
 
-  async #read(pack: Pack, index: number, signal: AbortSignal | undefined): Promise<Buffer> {
-    const chunks: Buffer[] = [];
-    const stream = await this.#link.get(`/packs/${pack.id}/${index}`, partBytes, signal);
-    for await (const chunk of stream) chunks.push(Buffer.from(chunk));
-    return Buffer.concat(chunks);
+  /** Appends the missing bytes of a part to its file. */
+  async #read(
+    pack: Pack,
+    index: number,
+    partial: string,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const handle = await open(partial, 'a', 0o600);
+    try {
+      const { size: from } = await handle.stat();
+      if (from >= partLength(pack, index)) return;
+      const range = { from, maxBytes: partLength(pack, index) };
+      const stream = await this.#link.get(`/packs/${pack.id}/${index}`, range, signal);
+      for await (const chunk of stream) await handle.write(Buffer.from(chunk));
+    } finally {
+      await handle.close();
+    }
   }
 
   async #verify(pack: Pack): Promise<void> {

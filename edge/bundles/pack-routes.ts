@@ -8,7 +8,8 @@ const tag = '"1"';
 
 /**
  * Adds `GET /packs/<id>/<index>`. The route requires no credentials, because the id of a pack is
- * secret. Any cache may store the response, because the content of a pack never changes.
+ * secret. Any cache may store the response, because the content of a pack never changes. A site that
+ * has the first bytes of a part requests the rest with the header `range: bytes=N-`.
  */
 export function addPackRoutes(app: FastifyInstance, packs: PackCache): void {
   app.get<{ Params: { id: string; index: string } }>(
@@ -21,7 +22,20 @@ export function addPackRoutes(app: FastifyInstance, packs: PackCache): void {
       }
       reply.header('cache-control', 'public, max-age=31536000, immutable').header('etag', tag);
       if (request.headers['if-none-match'] === tag) return reply.code(304).send();
-      return reply.type('application/octet-stream').send(part);
+      reply.type('application/octet-stream').header('accept-ranges', 'bytes');
+      const from = beginOf(request.headers.range);
+      if (from === undefined) return reply.send(part);
+      if (from >= part.length) {
+        return reply.code(416).header('content-range', `bytes */${part.length}`).send();
+      }
+      const range = `bytes ${from}-${part.length - 1}/${part.length}`;
+      return reply.code(206).header('content-range', range).send(part.subarray(from));
     },
   );
+}
+
+/** Returns the first byte of an open range. Other ranges are ignored, as RFC 9110 permits. */
+function beginOf(range: string | undefined): number | undefined {
+  const digits = /^bytes=(\d{1,7})-$/.exec(range ?? '')?.[1];
+  return digits === undefined ? undefined : Number(digits);
 }

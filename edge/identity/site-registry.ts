@@ -234,8 +234,10 @@ export class SiteRegistry {
     const isPresent = prove(known);
     if (isPresent && state === 'joined') return;
     if (!isPresent && (nextKey === undefined || !prove(nextKey))) throw refused();
-    await this.#change(name, (now) => {
+    let isChanged = false;
+    const change = this.#change(name, (now) => {
       const isSame = now?.state === state && now.key !== undefined && isEqual(now.key, known);
+      isChanged = !isSame;
       if (!isSame) throw refused();
       const { nextKey: next, ...rest } = now;
       const arrived = state === 'expected' ? this.#arrived(now) : {};
@@ -243,6 +245,13 @@ export class SiteRegistry {
       if (next === undefined || nextKey === undefined || !isEqual(next, nextKey)) throw refused();
       return { ...rest, ...arrived, key: nextKey };
     });
+    try {
+      await change;
+    } catch (error) {
+      if (!isChanged) throw error;
+      // Another connection of the site may have made the same change.
+      return this.authenticate(name, prove);
+    }
     if (state !== 'expected') return;
     const arrived = await this.#read(name);
     if (arrived !== undefined) for (const listener of this.#onArrived) listener(arrived);

@@ -4,14 +4,15 @@ import { EdgeError } from '../errors.ts';
 import { exporterLabel } from './handshake.ts';
 
 /**
- * Returns keying material that both sides of a TLS connection derive from it [RFC 5705].
- * @throws EdgeError ERR_SITE_MESSAGE if the connection does not use TLS
+ * Returns keying material that both sides of a TLS connection derive from it [RFC 5705]. Earlier
+ * versions than TLS 1.3 can give two connections the same material.
+ * @throws EdgeError ERR_SITE_MESSAGE if the connection does not use TLS 1.3
  */
 export function bindingOf(socket: Duplex): Buffer {
-  if (socket instanceof TLSSocket) {
+  if (socket instanceof TLSSocket && socket.getProtocol() === 'TLSv1.3') {
     return socket.exportKeyingMaterial(32, exporterLabel, Buffer.alloc(0));
   }
   const text =
-    'the connection arrived without TLS; if a proxy ends TLS, set behind_proxy at the site';
+    'the connection arrived without TLS 1.3; if a proxy ends TLS, set behind_proxy at the site';
   throw new EdgeError('ERR_SITE_MESSAGE', text);
 }

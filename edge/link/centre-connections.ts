@@ -10,32 +10,53 @@ import type { Logger } from 'pino';
 import type { TSchema } from 'typebox';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { version } from '#master';
+import { unpackLocal } from '#minion-protocol';
 import { addressOwner, Budget, TokenBuckets } from '#runtime';
 import { EdgeError } from '../errors.ts';
+import { deriveSealKey, sealKeyOf, unseal } from '../identity/sealed-box.ts';
 import type { SiteConnection, SiteRegistry } from '../identity/site-registry.ts';
 import type { SiteContact } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
 import { bindingOf } from './binding.ts';
-import { maxFrameBytes } from './frames.ts';
+import { decodeFrame, encodeFrame, maxFrameBytes } from './frames.ts';
 import {
   encodeChallenge,
   helloHeader,
-  maxHandshakeBytes,
+  maxEarlyBytes,
+  maxHelloBytes,
   nonceBytes,
+  proofOfHello,
   protocolVersion,
   readHello,
   readProof,
+  type SignedHello,
 } from './handshake.ts';
 import { HandshakeMessages } from './handshake-messages.ts';
-import type { CentreLinks, LinkCaller, LinkHandler, LinkMessage } from './link.ts';
-import { closeCodes, LinkHandlers, LinkPeer } from './link-peer.ts';
+import {
+  type CentreLinks,
+  type LinkCaller,
+  type LinkHandler,
+  type LinkMessage,
+  maxEarlyRequests,
+  type SiteSender,
+} from './link.ts';
+import {
+  answerRequest,
+  closeCodes,
+  LinkHandlers,
+  LinkPeer,
+  type RequestFrame,
+} from './link-peer.ts';
 import type { MemberConnections } from './member-connections.ts';
 
-/** Last message of the handshake. It is empty. */
+/** Message with which the centre accepts a site. It is empty. */
 const welcome: Buffer = Buffer.alloc(0);
 
 /** Maximum duration of a handshake, in milliseconds. Slow links need several seconds for a step. */
 const handshakeMs = 60_000;
+
+/** Bounds of the early requests of a hello. */
+const earlyLimits = { maxBytes: maxEarlyBytes, maxDepth: 2, maxElements: maxEarlyRequests + 1 };
 
 /** Maximum time without a message, in milliseconds. The centre then ends the connection. */
 const silentMs = 150_000;
@@ -56,21 +77,25 @@ export interface CentreLinksOptions {
   readonly logger: Logger;
 }
 
+/** Verifies the site's signature of a handshake with a public key. */
+type Prove = (key: Uint8Array) => boolean;
+
 interface Connection extends SiteConnection {
   /** First contact of this connection. */
   readonly contact: SiteContact;
-  readonly peer: LinkPeer<From>;
-  /** Whether the site's signature of the handshake matches a public key. */
-  readonly prove: (key: Uint8Array) => boolean;
+  readonly peer: LinkPeer<SiteSender>;
+  readonly prove: Prove;
 }
 
-interface From {
-  readonly site: string;
+/** Accepted connection that its site may choose. */
+interface Candidate {
+  readonly socket: WebSocket;
+  readonly prove: Prove;
 }
 
 export class CentreConnections implements CentreLinks {
   readonly #options: CentreLinksOptions;
-  readonly #handlers = new LinkHandlers<From>('site');
+  readonly #handlers = new LinkHandlers<SiteSender>('site');
   readonly #connections = new Map<string, Connection>();
   readonly #listeners: ((site: string, caller: LinkCaller) => void)[] = [];
   readonly #endListeners: ((site: string) => void)[] = [];
@@ -85,12 +110,16 @@ export class CentreConnections implements CentreLinks {
   readonly #handshakes = new Budget(edgeLimits.openHandshakes);
   readonly #refused: TokenBuckets;
   readonly #inHandshake = new Set<WebSocket>();
+  /** Accepted connections that no site has chosen yet, by site. */
+  readonly #candidates = new Map<string, Set<Candidate>>();
+  readonly #sealKey: KeyObject;
   readonly #sweeper: NodeJS.Timeout;
   readonly #noter: NodeJS.Timeout;
   #isClosed = false;
 
   constructor(options: CentreLinksOptions) {
     this.#options = options;
+    this.#sealKey = deriveSealKey(options.key);
     this.#refused = new TokenBuckets(edgeLimits.refusedHandshakes);
     this.#sweeper = setInterval(() => this.#sweep(), sweepMs).unref();
     this.#noter = setInterval(() => this.#noteContacts(this.#connections), noteMs).unref();
@@ -111,7 +140,7 @@ export class CentreConnections implements CentreLinks {
 
   handle<P extends TSchema, R extends TSchema>(
     message: LinkMessage<P, R>,
-    handler: LinkHandler<P, R, From>,
+    handler: LinkHandler<P, R, SiteSender>,
   ): void {
     this.#handlers.add(message, handler);
   }
@@ -132,18 +161,23 @@ export class CentreConnections implements CentreLinks {
     this.#endListeners.push(listener);
   }
 
-  /** Ends the connection of a site if the registry does not permit the key of the connection. */
+  /** Ends the connections of a site whose key the registry does not permit. */
   endUnless(site: string): void {
+    const { sites } = this.#options;
+    for (const { socket, prove } of this.#candidates.get(site) ?? []) {
+      sites.authenticate(site, prove).catch(() => socket.terminate());
+    }
     const connection = this.#connections.get(site);
     if (connection === undefined) return;
-    this.#options.sites.authenticate(site, connection.prove).catch(() => {
+    sites.authenticate(site, connection.prove).catch(() => {
       if (this.#connections.get(site) === connection) this.end(site);
     });
   }
 
-  /** Ends the connection of a site, because its key is not valid any more. */
+  /** Ends the connections of a site, because its key is not valid any more. */
   end(site: string): void {
     const text = 'the key of the site was revoked or replaced';
+    for (const { socket } of this.#candidates.get(site) ?? []) socket.terminate();
     this.#connections
       .get(site)
       ?.peer.end(closeCodes.refused, new EdgeError('ERR_SITE_REFUSED', text));
@@ -174,6 +208,9 @@ export class CentreConnections implements CentreLinks {
       isHeld = false;
     };
     socket.once('close', release);
+    // The first messages share a packet with the response. On a bad link, one packet is lost less
+    // often than three.
+    socket.cork();
     this.#server.handleUpgrade(request, socket, head, (connection) => {
       this.#handshake(connection, request).then(release, (error: unknown) => {
         release();
@@ -216,52 +253,110 @@ export class CentreConnections implements CentreLinks {
 
   async #handshake(connection: WebSocket, request: IncomingMessage): Promise<void> {
     const { key, sites, now } = this.#options;
-    const messages = new HandshakeMessages(connection);
+    const { socket } = request;
+    const messages = new HandshakeMessages(connection, {
+      maxBytes: maxHelloBytes,
+      maxAdvance: 1,
+    });
     this.#inHandshake.add(connection);
     const timer = setTimeout(() => connection.terminate(), handshakeMs);
     try {
-      const helloBytes = helloOf(request) ?? (await messages.next());
-      const hello = readHello(helloBytes);
+      const given = helloOf(request);
+      if (given === undefined) socket.uncork();
+      const signed = readHello(given ?? (await messages.next()));
+      const { hello, body } = signed;
       const binding = hello.isBound ? bindingOf(request.socket) : Buffer.alloc(0);
-      const clockDifferenceMs = hello.time - now();
       const challenge = encodeChallenge(
         key,
-        helloBytes,
-        { protocol: protocolVersion, version, nonce: randomBytes(nonceBytes), time: now() },
+        body,
+        {
+          protocol: protocolVersion,
+          version,
+          nonce: randomBytes(nonceBytes),
+          time: now(),
+          sealKey: sealKeyOf(this.#sealKey),
+        },
         binding,
       );
-      connection.send(challenge);
-      const proof = readProof(helloBytes, challenge, await messages.last(), binding);
-      await sites.authenticate(hello.site, proof);
       const contact = {
         at: now(),
         version: hello.version,
         address: request.socket.remoteAddress ?? '',
-        clockDifferenceMs,
+        clockDifferenceMs: hello.time - now(),
       };
+      connection.send(challenge);
+      if (!hello.isBound) socket.uncork();
+      const prove = hello.isBound
+        ? proofOfHello(signed, binding)
+        : readProof(body, challenge, await messages.next(), binding);
+      await sites.authenticate(hello.site, prove);
       await sites.noteContacts(new Map([[hello.site, contact]]));
-      const early = messages.stop();
-      if (messages.isEnded || this.#isClosed) return;
-      const peer = this.#open(hello.site, connection, contact, proof);
-      for (const message of early) peer?.accept(message);
+      if (this.#isClosed || connection.readyState !== connection.OPEN) return;
+      connection.send(welcome);
+      this.#answerEarly(connection, hello);
+      setImmediate(() => socket.uncork());
+      await this.#awaitChoice(hello.site, { socket: connection, prove }, messages, contact);
     } finally {
       clearTimeout(timer);
+      socket.uncork();
       this.#inHandshake.delete(connection);
     }
   }
 
-  #open(
+  /**
+   * Waits until the site chooses the connection. A site opens several connections over a bad link,
+   * and chooses the first that the centre has accepted.
+   */
+  async #awaitChoice(
     site: string,
-    socket: WebSocket,
+    candidate: Candidate,
+    messages: HandshakeMessages,
     contact: SiteContact,
-    prove: Connection['prove'],
-  ): LinkPeer<From> | undefined {
+  ): Promise<void> {
+    const candidates = this.#candidates.get(site) ?? new Set();
+    this.#candidates.set(site, candidates.add(candidate));
+    try {
+      await messages.last((choice) => {
+        if (choice.length > 0) {
+          throw new EdgeError('ERR_SITE_MESSAGE', 'the site has not chosen the connection');
+        }
+        this.#open(site, candidate, contact);
+      });
+    } finally {
+      candidates.delete(candidate);
+      if (candidates.size === 0) this.#candidates.delete(site);
+    }
+  }
+
+  /** Answers the early requests of an accepted site. */
+  #answerEarly(socket: WebSocket, { early, site }: SignedHello['hello']): void {
+    if (early === undefined) return;
+    const requests = openEarly(early, this.#sealKey, site);
+    for (const request of requests) void this.#answer(socket, site, request);
+    if (requests.length > 0) return;
+    // The requests are damaged or sealed to another key. The site then sends them again.
+    for (let id = 0; id < maxEarlyRequests; id += 1) socket.send(refusedEarly(id));
+  }
+
+  async #answer(socket: WebSocket, site: string, request: RequestFrame): Promise<void> {
+    const handled = this.#handlers.find(request.name);
+    const from: SiteSender = { site, isEarly: true };
+    const onUnexpected = (err: unknown, name: string): void =>
+      this.#options.logger.error({ err, site, name }, 'the request of a site failed');
+    const reply =
+      handled?.isEarly === true
+        ? await answerRequest(request, 0, handled, from, onUnexpected)
+        : refusedEarly(request.id);
+    if (socket.readyState === socket.OPEN) socket.send(reply);
+  }
+
+  #open(site: string, { socket, prove }: Candidate, contact: SiteContact): void {
     const { logger, members, now } = this.#options;
     this.#connections.get(site)?.peer.end(closeCodes.replaced, replaced());
-    const peer: LinkPeer<From> = new LinkPeer({
+    const peer: LinkPeer<SiteSender> = new LinkPeer({
       socket,
       handlers: this.#handlers,
-      from: { site },
+      from: { site, isEarly: false },
       onEnd: (reason) => {
         if (this.#connections.get(site)?.peer === peer) {
           this.#connections.delete(site);
@@ -285,13 +380,11 @@ export class CentreConnections implements CentreLinks {
         return Math.round(now() - peer.silentMs);
       },
     };
-    if (socket.readyState !== socket.OPEN) return undefined;
+    if (socket.readyState !== socket.OPEN) return;
     this.#connections.set(site, connection);
-    socket.send(welcome);
     this.#noteMember(members.noteOpened(site));
     logger.info({ site }, 'site connected');
     for (const listener of this.#listeners) listener(site, peer);
-    return peer;
   }
 
   /** Stores the last contact of connections, by the name of the site. */
@@ -329,8 +422,27 @@ function replaced(): EdgeError {
 /** Returns the first message of the handshake, if the upgrade request contains it. */
 function helloOf({ headers }: IncomingMessage): Buffer | undefined {
   const value = headers[helloHeader];
-  if (typeof value !== 'string' || value.length > 2 * maxHandshakeBytes) return undefined;
+  if (typeof value !== 'string' || value.length > 2 * maxHelloBytes) return undefined;
   return Buffer.from(value, 'base64url');
+}
+
+/** Returns the early requests, or none if they are damaged or sealed to another key. */
+function openEarly(box: Uint8Array, key: KeyObject, site: string): readonly RequestFrame[] {
+  try {
+    const frames = unpackLocal(unseal(box, key, site), earlyLimits);
+    if (!Array.isArray(frames)) return [];
+    return frames.flatMap((bytes) => {
+      const frame = bytes instanceof Uint8Array ? decodeFrame(bytes) : undefined;
+      return frame?.kind === 'request' && frame.id < maxEarlyRequests ? [frame] : [];
+    });
+  } catch {
+    return [];
+  }
+}
+
+function refusedEarly(id: number): Buffer {
+  const message = 'the early request was not accepted; repeat it';
+  return encodeFrame({ kind: 'failure', id, code: 'ERR_SITE_LINK', message });
 }
 
 function rejectUpgrade(socket: Duplex, status: string): void {

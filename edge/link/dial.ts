@@ -20,19 +20,20 @@ const reachMs = 7000;
 const maxReaching = 14;
 
 /**
- * Maximum number of attempts on a slow link after one has reached the centre. Each lost packet of a
- * handshake costs several seconds there. On other links one attempt continues.
+ * Maximum number of handshakes at a time on a slow link. Each lost packet of a handshake costs
+ * several seconds there, but more handshakes would fill the queue of the link. On other links there
+ * is one handshake.
  */
-const maxReached = 3;
+const maxHandshakes = 3;
 
 /** Duration of reaching the centre from which a link counts as slow, in milliseconds. */
-const slowMs = 500;
+const defaultSlowMs = 500;
 
 /** Progress of an attempt. */
 export interface DialProgress {
   /** The address of the centre is known. */
   onResolved(): void;
-  /** The centre has accepted the TCP connection. */
+  /** The centre has accepted the TCP connection. Throws if the attempt must not continue. */
   onReached(): void;
 }
 
@@ -44,6 +45,7 @@ export interface DialOptions {
   /** Called with the reason when an attempt has not reached the centre in time. */
   readonly onUnreached: (error: EdgeError) => void;
   readonly intervalMs?: number;
+  readonly slowMs?: number;
 }
 
 interface Running {
@@ -61,7 +63,7 @@ interface Running {
  */
 export function dial<T>(
   attempt: DialAttempt<T>,
-  { signal, onUnreached, intervalMs = defaultIntervalMs }: DialOptions,
+  { signal, onUnreached, intervalMs = defaultIntervalMs, slowMs = defaultSlowMs }: DialOptions,
 ): Promise<T> {
   const running = new Set<Running>();
   const begunAt = performance.now();
@@ -93,6 +95,12 @@ export function dial<T>(
         onReached: () => {
           own.isResolved = true;
           own.reachedMs = performance.now() - own.begunAt;
+          const excess = excessOf([...running], slowMs);
+          for (const each of excess) {
+            running.delete(each);
+            each.end.abort();
+          }
+          if (excess.includes(own)) throw new EdgeError('ERR_SITE_LINK', 'enough attempts');
         },
       };
       attempt(own.end.signal, progress).then(
@@ -119,7 +127,7 @@ export function dial<T>(
       }
       const now = performance.now();
       const isRare = now - begunAt > longMs && now - lastAt < 4 * intervalMs;
-      if (!isRare && mayLaunch([...running])) launch();
+      if (!isRare && mayLaunch([...running], slowMs)) launch();
     };
     const timer = setInterval(advance, intervalMs);
     signal.addEventListener('abort', abort, { once: true });
@@ -128,11 +136,32 @@ export function dial<T>(
   });
 }
 
-function mayLaunch(running: readonly Running[]): boolean {
+function mayLaunch(running: readonly Running[], slowMs: number): boolean {
   // A look-up occupies a thread of the process.
   if (running.some(({ isResolved }) => !isResolved)) return false;
+  const permitted = handshakesOf(running, slowMs);
+  return running.length < (permitted === 0 ? maxReaching : permitted);
+}
+
+/**
+ * Returns the attempts that must end because enough others have reached the centre: those that
+ * reached it later, and those that have not reached it.
+ */
+function excessOf(running: readonly Running[], slowMs: number): readonly Running[] {
+  const permitted = handshakesOf(running, slowMs);
   const reached = running.filter(({ reachedMs }) => reachedMs !== undefined);
-  if (reached.length === 0) return running.length < maxReaching;
-  const isSlow = reached.some(({ reachedMs = 0 }) => reachedMs >= slowMs);
-  return isSlow && running.length < maxReached;
+  if (reached.length < permitted) return [];
+  const kept = new Set(reached.toSorted((a, b) => reachedAt(a) - reachedAt(b)).slice(0, permitted));
+  return running.filter((each) => !kept.has(each));
+}
+
+/** Number of permitted handshakes. 0: no attempt has reached the centre. */
+function handshakesOf(running: readonly Running[], slowMs: number): number {
+  const reached = running.flatMap(({ reachedMs }) => (reachedMs === undefined ? [] : [reachedMs]));
+  if (reached.length === 0) return 0;
+  return reached.some((ms) => ms >= slowMs) ? maxHandshakes : 1;
+}
+
+function reachedAt({ begunAt, reachedMs = 0 }: Running): number {
+  return begunAt + reachedMs;
 }

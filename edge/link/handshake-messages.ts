@@ -1,32 +1,30 @@
 import type { RawData, WebSocket } from 'ws';
 import { EdgeError } from '../errors.ts';
-import { maxHandshakeBytes } from './handshake.ts';
 import { closeCodes } from './link-peer.ts';
 
-/** Maximum number and size of the messages that a site sends before the centre has accepted it. */
-const maxHeld = 8;
-const maxHeldBytes = 16_384;
+/** Limits of the received messages of a handshake. */
+export interface HandshakeLimits {
+  /** Maximum size of a message, in bytes. */
+  readonly maxBytes: number;
+  /** Maximum number of messages that the other side may send in advance. */
+  readonly maxAdvance: number;
+}
 
-/** Received messages of a handshake. The other side may send only one message in advance. */
+/** Received messages of a handshake. */
 export class HandshakeMessages {
   readonly #socket: WebSocket;
+  readonly #limits: HandshakeLimits;
   #waiting: { resolve(bytes: Buffer): void; reject(error: EdgeError): void } | undefined;
-  #early: Buffer | undefined;
-  /** Messages after the last message of the handshake. */
-  #held: Buffer[] | undefined;
-  #isLast = false;
+  /** Messages that arrived in advance. */
+  readonly #early: Buffer[] = [];
   #ended: EdgeError | undefined;
 
-  constructor(socket: WebSocket) {
+  constructor(socket: WebSocket, limits: HandshakeLimits) {
     this.#socket = socket;
+    this.#limits = limits;
     socket.on('message', this.#onMessage);
     socket.on('close', this.#onClose);
     socket.on('error', ignore);
-  }
-
-  /** Whether the connection has ended. */
-  get isEnded(): boolean {
-    return this.#ended !== undefined;
   }
 
   /**
@@ -34,62 +32,56 @@ export class HandshakeMessages {
    * @throws EdgeError ERR_SITE_LINK if the connection ends, ERR_SITE_MESSAGE if it is too large
    */
   next(): Promise<Buffer> {
-    if (this.#ended !== undefined) return Promise.reject(this.#ended);
-    const early = this.#early;
-    this.#early = undefined;
-    if (early !== undefined) return Promise.resolve(early);
+    return new Promise((resolve, reject) => this.#take({ resolve, reject }));
+  }
+
+  /**
+   * Passes the next message to a function, and stops. The function is called before later messages
+   * are received, so that it can add its own listener to the socket.
+   * @throws EdgeError ERR_SITE_LINK, ERR_SITE_MESSAGE, and the errors of the function
+   */
+  last<T>(use: (message: Buffer) => T): Promise<T> {
     return new Promise((resolve, reject) => {
-      this.#waiting = { resolve, reject };
+      const take = (message: Buffer): void => {
+        this.stop();
+        try {
+          resolve(use(message));
+        } catch (error) {
+          reject(error);
+        }
+      };
+      this.#take({ resolve: take, reject });
     });
   }
 
-  /**
-   * Returns the last message. Messages that follow are held until {@link stop}.
-   * @throws EdgeError ERR_SITE_LINK, ERR_SITE_MESSAGE
-   */
-  last(): Promise<Buffer> {
-    this.#isLast = true;
-    if (this.#early !== undefined) this.#held = [];
-    return this.next();
-  }
-
-  /**
-   * Removes the listeners from the socket. Returns the held messages.
-   * @throws EdgeError ERR_SITE_MESSAGE if there were too many
-   */
+  /** Removes the listeners from the socket. Returns the messages that have arrived in advance. */
   stop(): readonly Buffer[] {
     this.#socket.off('message', this.#onMessage);
     this.#socket.off('close', this.#onClose);
-    if (this.#ended?.code === 'ERR_SITE_MESSAGE') throw this.#ended;
-    return this.#held ?? [];
+    return this.#early;
+  }
+
+  #take(waiting: { resolve(bytes: Buffer): void; reject(error: EdgeError): void }): void {
+    const early = this.#early.shift();
+    if (early !== undefined) waiting.resolve(early);
+    else if (this.#ended !== undefined) waiting.reject(this.#ended);
+    else this.#waiting = waiting;
   }
 
   readonly #onMessage = (data: RawData, isBinary: boolean): void => {
-    if (this.#held !== undefined) {
-      this.#hold(this.#held, data, isBinary);
+    const { maxBytes, maxAdvance } = this.#limits;
+    const isValid = isBinary && Buffer.isBuffer(data) && data.length <= maxBytes;
+    if (!isValid || this.#early.length >= maxAdvance) {
+      const text = 'a message of the handshake is not binary, too large, or sent too early';
+      this.#early.length = 0;
+      this.#fail(new EdgeError('ERR_SITE_MESSAGE', text));
       return;
     }
-    const isValid = isBinary && Buffer.isBuffer(data) && data.length <= maxHandshakeBytes;
-    if (!isValid || this.#early !== undefined) {
-      const text = 'a message of the handshake is not binary, too large, or sent too early';
-      this.#fail(new EdgeError('ERR_SITE_MESSAGE', text));
-    } else if (this.#waiting === undefined) this.#early = data;
-    else {
-      if (this.#isLast) this.#held = [];
-      this.#waiting.resolve(data);
-      this.#waiting = undefined;
-    }
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    if (waiting === undefined) this.#early.push(data);
+    else waiting.resolve(data);
   };
-
-  #hold(held: Buffer[], data: RawData, isBinary: boolean): void {
-    const bytes = held.reduce((sum, { length }) => sum + length, 0);
-    if (isBinary && Buffer.isBuffer(data) && held.length < maxHeld) {
-      held.push(data);
-      if (bytes + data.length <= maxHeldBytes) return;
-    }
-    const text = 'the site sent too much before the centre had accepted it';
-    this.#fail(new EdgeError('ERR_SITE_MESSAGE', text));
-  }
 
   readonly #onClose = (code: number): void => {
     const isRefused = code === closeCodes.refused;

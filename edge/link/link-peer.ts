@@ -13,6 +13,7 @@ import {
   type LinkHandler,
   type LinkMessage,
   linkClasses,
+  maxEarlyRequests,
 } from './link.ts';
 
 /** Status codes of close frames. */
@@ -23,12 +24,6 @@ export const closeCodes = { malformed: 4400, refused: 4403, replaced: 4409, busy
  * permits {@link edgeLimits.openRequests}.
  */
 const openRequestsPerClass = 6;
-
-/**
- * Maximum size of the alarms that a site sends before the centre has accepted it, in bytes. The
- * centre permits twice as much.
- */
-const maxEarlyBytes = 8192;
 
 /** Handlers of requests, by name of the message. */
 export class LinkHandlers<From> {
@@ -52,6 +47,7 @@ export class LinkHandlers<From> {
     }
     this.#rows.set(message.name, {
       class: message.class,
+      isEarly: message.isEarly === true,
       maxBytes: message.maxBytes ?? maxFrameBytes,
       run: async (params, from) => {
         if (!message.paramsCheck.Check(params)) throw refusedParams(message.name);
@@ -66,8 +62,13 @@ export class LinkHandlers<From> {
   }
 }
 
-interface HandledMessage<From> {
+/** Request that was received. */
+export type RequestFrame = Extract<Frame, { kind: 'request' }>;
+
+/** Kind of request with its handler. */
+export interface HandledMessage<From> {
   readonly class: LinkClass;
+  readonly isEarly: boolean;
   readonly maxBytes: number;
   run(params: WireValue, from: From): Promise<WireValue>;
 }
@@ -91,8 +92,6 @@ export interface LinkPeerOptions<From> {
   /** Sender of the requests. It is passed to the handlers. */
   readonly from: From;
   readonly onEnd: (reason: EdgeError) => void;
-  /** Function that a site passes. It is called when the centre has accepted the site. */
-  readonly onWelcome?: () => void;
   readonly onUnexpected: (error: unknown, name: string) => void;
 }
 
@@ -104,11 +103,8 @@ export class LinkPeer<From> implements LinkCaller {
   readonly #openByClass = new Map<LinkClass, number>();
   readonly #frames = new TokenBuckets(edgeLimits.frames);
   readonly #heartbeats = new TokenBuckets(edgeLimits.heartbeats);
-  #nextId = 1;
+  #nextId = maxEarlyRequests;
   #isSending = false;
-  /** Whether the centre has accepted the site. Before, the site sends only alarms. */
-  #isAccepted: boolean;
-  #earlyBytes = 0;
   #inProgress = 0;
   #bytesInProgress = 0;
   #ended: EdgeError | undefined;
@@ -117,7 +113,6 @@ export class LinkPeer<From> implements LinkCaller {
 
   constructor(options: LinkPeerOptions<From>) {
     this.#options = options;
-    this.#isAccepted = options.onWelcome === undefined;
     for (const each of linkClasses) {
       this.#requests.set(each, new LinkedList());
       this.#replies.set(each, new LinkedList());
@@ -186,9 +181,38 @@ export class LinkPeer<From> implements LinkCaller {
     if (bytes.length > max + 256) {
       throw new EdgeError('ERR_SITE_MESSAGE', `${message.name}: too large: ${bytes.length} bytes`);
     }
-    const result = await this.#exchange(id, message.class, bytes, signal);
-    if (message.replyCheck.Check(result)) return result as Static<R>;
-    throw new EdgeError('ERR_SITE_MESSAGE', `${message.name}: the reply is malformed`);
+    return replyOf(message, await this.#exchange(id, message.class, bytes, signal));
+  }
+
+  /**
+   * Waits for the reply to a request that the site sent with its hello.
+   * @param id - id of the request
+   */
+  async early<P extends TSchema, R extends TSchema>(
+    id: number,
+    message: LinkMessage<P, R>,
+  ): Promise<Static<R>> {
+    const result = await new Promise<WireValue>((resolve, reject) => {
+      if (this.#ended !== undefined) {
+        reject(lost());
+        return;
+      }
+      const call: OpenCall = {
+        id,
+        class: message.class,
+        isSent: true,
+        settle: (value) => {
+          this.#calls.delete(id);
+          this.#openByClass.set(message.class, this.#openOf(message.class) - 1);
+          if (value instanceof EdgeError) reject(value);
+          else resolve(value);
+          this.#send();
+        },
+      };
+      this.#calls.set(id, call);
+      this.#openByClass.set(message.class, this.#openOf(message.class) + 1);
+    });
+    return replyOf(message, result);
   }
 
   #exchange(
@@ -247,23 +271,6 @@ export class LinkPeer<From> implements LinkCaller {
   }
 
   #takeNext(): WaitingFrame | undefined {
-    return this.#isAccepted ? this.#takeAny() : this.#takeEarly();
-  }
-
-  #takeEarly(): WaitingFrame | undefined {
-    const alarms = this.#requests.get('alarm');
-    const alarm = alarms?.first;
-    if (alarm?.call === undefined) return undefined;
-    const bytes = this.#earlyBytes + alarm.bytes.length;
-    if (bytes > maxEarlyBytes || this.#openOf('alarm') >= openRequestsPerClass) return undefined;
-    this.#earlyBytes = bytes;
-    alarms?.remove(alarm);
-    alarm.call.isSent = true;
-    this.#openByClass.set('alarm', this.#openOf('alarm') + 1);
-    return alarm;
-  }
-
-  #takeAny(): WaitingFrame | undefined {
     for (const each of linkClasses) {
       const reply = this.#replies.get(each);
       const waiting = reply?.first;
@@ -286,13 +293,8 @@ export class LinkPeer<From> implements LinkCaller {
     if (this.#ended !== undefined) return;
     this.#receivedAt = performance.now();
     this.#slowDown();
-    const { onWelcome } = this.#options;
     if (!isBinary || !Buffer.isBuffer(data)) this.#breach('a message is not binary');
-    else if (data.length === 0 && onWelcome !== undefined) {
-      this.#isAccepted = true;
-      onWelcome();
-      this.#send();
-    } else this.#process(data);
+    else this.#process(data);
   }
 
   #process(data: Buffer): void {
@@ -323,7 +325,7 @@ export class LinkPeer<From> implements LinkCaller {
     setTimeout(() => socket.resume(), waitMs).unref();
   }
 
-  #serve({ id, name, params }: Extract<Frame, { kind: 'request' }>, bytes: number): void {
+  #serve(request: RequestFrame, bytes: number): void {
     const isTooMuch =
       this.#inProgress >= (edgeLimits.openRequests.perOwner ?? 0) ||
       this.#bytesInProgress + bytes > (edgeLimits.openRequestBytes.perOwner ?? 0);
@@ -333,32 +335,21 @@ export class LinkPeer<From> implements LinkCaller {
     }
     this.#inProgress += 1;
     this.#bytesInProgress += bytes;
-    const handled = this.#options.handlers.find(name);
+    const handled = this.#options.handlers.find(request.name);
     // `#answer` never rejects, because it sends failures to the other side.
-    void this.#answer(id, name, params, bytes, handled).finally(() => {
+    void this.#answer(request, bytes, handled).finally(() => {
       this.#inProgress -= 1;
       this.#bytesInProgress -= bytes;
     });
   }
 
   async #answer(
-    id: number,
-    name: string,
-    params: WireValue,
+    request: RequestFrame,
     bytes: number,
     handled: HandledMessage<From> | undefined,
   ): Promise<void> {
-    let reply: Buffer;
-    try {
-      if (handled === undefined) throw failure(`${name}: unknown message`);
-      if (bytes > handled.maxBytes + 256) throw failure(`${name}: too large: ${bytes} bytes`);
-      const value = await handled.run(params, this.#options.from);
-      reply = encodeFrame({ kind: 'reply', id, value });
-    } catch (error) {
-      if (!(error instanceof EdgeError)) this.#options.onUnexpected(error, name);
-      const { code, message } = reportOf(error);
-      reply = encodeFrame({ kind: 'failure', id, code, message });
-    }
+    const { from, onUnexpected } = this.#options;
+    const reply = await answerRequest(request, bytes, handled, from, onUnexpected);
     const waiting = { bytes: reply, call: undefined, previous: undefined, next: undefined };
     this.#replies.get(handled?.class ?? 'fact')?.append(waiting);
     this.#send();
@@ -380,6 +371,37 @@ export class LinkPeer<From> implements LinkCaller {
     for (const call of [...this.#calls.values()]) call.settle(lost());
     this.#options.onEnd(reason);
   }
+}
+
+/**
+ * Calls the handler of a request. Returns the encoded reply or failure.
+ * @param bytes - size of the request
+ */
+export async function answerRequest<From>(
+  { id, name, params }: RequestFrame,
+  bytes: number,
+  handled: HandledMessage<From> | undefined,
+  from: From,
+  onUnexpected: (error: unknown, name: string) => void,
+): Promise<Buffer> {
+  try {
+    if (handled === undefined) throw failure(`${name}: unknown message`);
+    if (bytes > handled.maxBytes + 256) throw failure(`${name}: too large: ${bytes} bytes`);
+    return encodeFrame({ kind: 'reply', id, value: await handled.run(params, from) });
+  } catch (error) {
+    if (!(error instanceof EdgeError)) onUnexpected(error, name);
+    const { code, message } = reportOf(error);
+    return encodeFrame({ kind: 'failure', id, code, message });
+  }
+}
+
+/** @throws EdgeError ERR_SITE_MESSAGE if the reply does not match its schema */
+function replyOf<P extends TSchema, R extends TSchema>(
+  message: LinkMessage<P, R>,
+  value: WireValue,
+): Static<R> {
+  if (message.replyCheck.Check(value)) return value as Static<R>;
+  throw new EdgeError('ERR_SITE_MESSAGE', `${message.name}: the reply is malformed`);
 }
 
 function reportOf(error: unknown): { readonly code: EdgeErrorCode; readonly message: string } {

@@ -5,6 +5,7 @@
 
 import type { Readable } from 'node:stream';
 import type { Static, TSchema } from 'typebox';
+import type { WireValue } from '#minion-protocol';
 import { compileSchema, type SchemaCheck } from '#runtime';
 
 /** Classes of requests, in the order in which waiting requests are sent. */
@@ -22,6 +23,11 @@ interface MessageDeclaration<P extends TSchema, R extends TSchema> {
   readonly reply: R;
   /** Maximum size of the request, in bytes of MessagePack. Default: 65,536. */
   readonly maxBytes?: number;
+  /**
+   * Whether a site may send the request with its hello. The site then sends it over several
+   * connections, so repeating it must do no harm. Default: `false`.
+   */
+  readonly isEarly?: boolean;
 }
 
 /** Kind of request, with its name, sender, class, schemas and the checks of the schemas. */
@@ -62,6 +68,39 @@ export interface LinkCaller {
   ): Promise<Static<R>>;
 }
 
+/** Request that a site sends with its hello. */
+export interface EarlyRequest {
+  /** Name of a message with `isEarly`. */
+  readonly name: string;
+  readonly params: WireValue;
+  /**
+   * Called if the site uses the connection over which it sent the request.
+   * @param reply - function that waits for the reply
+   */
+  onUsed(reply: ReadReply): void;
+}
+
+/** Waits for the reply to a request that was sent before. */
+export type ReadReply = <P extends TSchema, R extends TSchema>(
+  message: LinkMessage<P, R>,
+) => Promise<Static<R>>;
+
+/**
+ * Returns an early request, or `undefined` if there is nothing to send.
+ * @param maxBytes - maximum size of the frame of the request
+ */
+export type EarlySource = (maxBytes: number) => Promise<EarlyRequest | undefined>;
+
+/** Maximum number of early requests. Their ids begin at 0; the ids of other requests are larger. */
+export const maxEarlyRequests = 4;
+
+/** Sender of a request at the centre. */
+export interface SiteSender {
+  readonly site: string;
+  /** Whether the site sent the request with its hello. */
+  readonly isEarly: boolean;
+}
+
 /** State of the connection of a site. */
 export interface LinkState {
   readonly isConnected: boolean;
@@ -78,12 +117,10 @@ export interface LinkState {
 export interface SiteLink extends LinkCaller {
   readonly state: LinkState;
   /**
-   * Whether a connection is open that the centre has not accepted yet. The site can send requests
-   * of the class `alarm`.
+   * Registers a source of early requests. Requests of earlier sources are sent first, as far as
+   * there is space. Call this method before `start`.
    */
-  readonly isOpening: boolean;
-  /** Calls the listener each time {@link isOpening} becomes true. */
-  onOpening(listener: () => void): void;
+  sendEarly(source: EarlySource): void;
   /**
    * Registers the handler for one kind of request from the centre. Call this method before `start`.
    */
@@ -98,11 +135,20 @@ export interface SiteLink extends LinkCaller {
   /**
    * Reads a part of a bundle with an HTTP GET.
    * @param path - the path below `/site/v1` at the centre, such as `/packs/<id>/0`
-   * @param maxBytes - maximum size. If the response is larger, the stream fails with
-   * ERR_BUNDLE_CONTENT
    * @throws EdgeError ERR_SITE_LINK
    */
-  get(path: string, maxBytes: number, signal?: AbortSignal): Promise<Readable>;
+  get(path: string, range: PartRange, signal?: AbortSignal): Promise<Readable>;
+}
+
+/** Bytes of a part that a site reads. */
+export interface PartRange {
+  /** Number of bytes at the beginning that the site already has. */
+  readonly from: number;
+  /**
+   * Maximum size of the whole part, in bytes. If it is larger, the stream fails with
+   * ERR_BUNDLE_CONTENT.
+   */
+  readonly maxBytes: number;
 }
 
 /** Connections of a centre to its sites. */
@@ -113,7 +159,7 @@ export interface CentreLinks {
    */
   handle<P extends TSchema, R extends TSchema>(
     message: LinkMessage<P, R>,
-    handler: LinkHandler<P, R, { readonly site: string }>,
+    handler: LinkHandler<P, R, SiteSender>,
   ): void;
   /** Returns the connection of a site, or `undefined` if it is not connected to this process. */
   callerOf(site: string): LinkCaller | undefined;

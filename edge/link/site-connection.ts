@@ -3,27 +3,46 @@
  * delay.
  */
 
-import { Agent as HttpAgent, get as httpGet, type IncomingMessage } from 'node:http';
-import { Agent as HttpsAgent, get as httpsGet } from 'node:https';
-import { type Readable, Transform } from 'node:stream';
+import { Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import type { Readable } from 'node:stream';
 import type { Logger } from 'pino';
 import type { Static, TSchema } from 'typebox';
 import type { SiteOptions } from '#config';
-import { version } from '#master';
+import { packLocal } from '#minion-protocol';
 import { errorMessage, sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
+import { seal } from '../identity/sealed-box.ts';
 import type { SiteIdentity } from '../identity/site-identity.ts';
 import { type CentreEndpoint, endpointsOf, isSecure } from './centre-endpoint.ts';
 import { type DialProgress, dial } from './dial.ts';
 import { edgeAddress } from './edge-address.ts';
-import type { LinkHandler, LinkMessage, LinkState, SiteLink } from './link.ts';
+import { encodeFrame } from './frames.ts';
+import { maxEarlyBytes } from './handshake.ts';
+import {
+  type EarlyRequest,
+  type EarlySource,
+  type LinkHandler,
+  type LinkMessage,
+  type LinkState,
+  maxEarlyRequests,
+  type PartRange,
+  type SiteLink,
+} from './link.ts';
 import { LinkHandlers, LinkPeer } from './link-peer.ts';
+import { readPart } from './read-part.ts';
 import { RetryDelay } from './retry-delay.ts';
-import { connectMs, type Greeting, greet } from './site-handshake.ts';
-import { type LinkTraffic, StallWatch } from './stall-watch.ts';
+import { beWelcomed, type Greeting, greet, type TlsSessions } from './site-handshake.ts';
+import { StallWatch, stallMs } from './stall-watch.ts';
 
 /** Interval at which the site checks that the connection transfers data, in milliseconds. */
 const watchMs = 1000;
+
+/** Maximum size of the frames of early requests, in bytes. Sealing them adds less than the rest. */
+const maxEarlyFrames = maxEarlyBytes - 128;
+
+/** Empty message with which the site chooses a connection. */
+const choice: Buffer = Buffer.alloc(0);
 
 /** Duration after which a connection counts as stable, in milliseconds. */
 const stableMs = 30_000;
@@ -54,10 +73,16 @@ export class SiteConnection implements SiteLink {
     secure: new HttpsAgent({ keepAlive: true, maxSockets: 2 }),
   };
   readonly #stopped = new AbortController();
-  readonly #openingListeners: (() => void)[] = [];
+  readonly #sessions = new LastSession();
+  /** Key to which early requests are sealed, and the online key of its centre. */
+  #sealKey: { readonly centreKey: Uint8Array; readonly sealKey: Uint8Array } | undefined;
+  readonly #earlySources: EarlySource[] = [];
   #peer: LinkPeer<void> | undefined;
-  /** Connection that the centre has not accepted yet. The site sends alarms over it. */
-  #opening: LinkPeer<void> | undefined;
+  /** Ends the requests for parts when the connection is lost. */
+  #parts = new AbortController();
+  /** Number of requests for parts. */
+  #openParts = 0;
+  #roundTripMs = 0;
   /** Endpoint of the last attempt. */
   #endpoint: CentreEndpoint | undefined;
   /** Number of attempts. It selects the next endpoint. */
@@ -105,12 +130,9 @@ export class SiteConnection implements SiteLink {
     this.#listeners.push(listener);
   }
 
-  get isOpening(): boolean {
-    return this.#opening !== undefined;
-  }
-
-  onOpening(listener: () => void): void {
-    this.#openingListeners.push(listener);
+  sendEarly(source: EarlySource): void {
+    if (this.#earlySources.push(source) <= maxEarlyRequests) return;
+    throw new TypeError('there are too many sources of early requests');
   }
 
   async call<P extends TSchema, R extends TSchema>(
@@ -118,38 +140,27 @@ export class SiteConnection implements SiteLink {
     params: Static<P>,
     signal?: AbortSignal,
   ): Promise<Static<R>> {
-    const peer = this.#peer ?? (message.class === 'alarm' ? this.#opening : undefined);
-    if (peer === undefined) throw notConnected();
-    return peer.call(message, params, signal);
+    if (this.#peer === undefined) throw notConnected();
+    return this.#peer.call(message, params, signal);
   }
 
-  async get(path: string, maxBytes: number, signal?: AbortSignal): Promise<Readable> {
+  async get(path: string, range: PartRange, signal?: AbortSignal): Promise<Readable> {
     const endpoint = this.#endpoint;
-    if (endpoint === undefined) throw notConnected();
-    const url = `${edgeAddress(endpoint.centre)}${path}`;
-    const ca = endpoint.ca === undefined ? undefined : Buffer.from(endpoint.ca);
-    const settings = {
+    if (endpoint === undefined || this.#peer === undefined) throw notConnected();
+    const ended = this.#parts.signal;
+    const stream = readPart({
+      url: `${edgeAddress(endpoint.centre)}${path}`,
       agent: isSecure(endpoint) ? this.#agents.secure : this.#agents.plain,
-      headers: { 'user-agent': `saltbridge/${version}` },
-      ...(ca === undefined ? {} : { ca }),
-      ...(signal === undefined ? {} : { signal }),
-    };
-    const response = await new Promise<IncomingMessage>((resolve, reject) => {
-      const send = isSecure(endpoint) ? httpsGet : httpGet;
-      const request = send(url, settings, resolve);
-      request.setTimeout(connectMs, () =>
-        request.destroy(new Error(`the centre sent no data for ${connectMs / 1000} s`)),
-      );
-      request.on('error', (cause) => reject(lostRequest(path, cause)));
+      ca: endpoint.ca === undefined ? undefined : Buffer.from(endpoint.ca),
+      range,
+      stallMs: stallMs(this.#roundTripMs),
+      signal: signal === undefined ? ended : AbortSignal.any([signal, ended]),
     });
-    if (response.statusCode !== 200) {
-      response.resume();
-      throw lostRequest(
-        path,
-        new Error(`the centre replied with the HTTP status ${response.statusCode}`),
-      );
-    }
-    return boundedBody(response, path, maxBytes);
+    this.#openParts += 1;
+    stream.once('close', () => {
+      this.#openParts -= 1;
+    });
+    return stream;
   }
 
   /** Opens the connection, and reopens it whenever it ends. */
@@ -194,51 +205,75 @@ export class SiteConnection implements SiteLink {
 
   /** Opens one connection. Resolves when it has ended. */
   async #connect(): Promise<void> {
-    const { logger, onCentreTime } = this.#options;
-    const greeting = await dial((signal, progress) => this.#greet(signal, progress), {
-      signal: this.#stopped.signal,
+    const { onCentreTime } = this.#options;
+    const stopped = this.#stopped.signal;
+    const { greeting, early } = await dial((signal, progress) => this.#attempt(signal, progress), {
+      signal: stopped,
       onUnreached: (error) => this.#note(error),
     });
-    const { socket, challenge, endpoint } = greeting;
-    this.#endpoint = endpoint;
-    // `close` itself ends a connection that the centre has accepted.
-    const stop = (): void => {
-      if (this.#peer === undefined) socket.terminate();
-    };
-    const time = setTimeout(stop, connectMs);
-    this.#stopped.signal.addEventListener('abort', stop, { once: true });
+    const { socket, challenge, endpoint, centreKey } = greeting;
+    const stop = (): void => socket.terminate();
+    stopped.addEventListener('abort', stop, { once: true });
     try {
+      this.#endpoint = endpoint;
       this.#clockDifferenceMs = greeting.clockDifferenceMs;
+      this.#roundTripMs = greeting.roundTripMs;
+      this.#sealKey = { centreKey, sealKey: challenge.sealKey };
       await onCentreTime(challenge.time);
-      const ended = this.#open(greeting, () => {
-        clearTimeout(time);
-        logger.info({ centre: endpoint.centre, version: challenge.version }, 'centre connected');
-      });
-      const reason = await ended;
+      // `close` itself ends a connection that is open.
+      stopped.removeEventListener('abort', stop);
+      if (stopped.aborted) return;
+      const reason = await this.#open(greeting, early);
       if (reason.code !== 'ERR_SITE_LINK') throw reason;
     } finally {
-      clearTimeout(time);
-      this.#stopped.signal.removeEventListener('abort', stop);
-      socket.terminate();
+      stopped.removeEventListener('abort', stop);
+      stop();
     }
   }
 
-  /** Makes an attempt to connect to the next address of the centre. */
-  async #greet(signal: AbortSignal, progress: DialProgress): Promise<Greeting> {
+  /** Makes an attempt to connect to the next address of the centre, until it accepts the site. */
+  async #attempt(signal: AbortSignal, progress: DialProgress): Promise<Welcomed> {
     const { options, now, readIdentity } = this.#options;
-    const identity = await readIdentity();
-    if (identity === undefined) {
+    const caller = await readIdentity();
+    if (caller === undefined) {
       throw new EdgeError(
         'ERR_SITE_NOT_JOINED',
         'this site has not joined a centre; create a ticket there and run `saltbridge site join`',
       );
     }
-    const endpoints = await endpointsOf(identity, options);
+    const endpoints = await endpointsOf(caller, options);
     const endpoint = endpoints[this.#attempts % endpoints.length];
     this.#attempts += 1;
     if (endpoint === undefined) throw notConnected();
     this.#endpoint = endpoint;
-    return greet({ endpoint, caller: identity, now, signal, progress });
+    let requests: readonly SentEarly[] = [];
+    const early = async (): Promise<Uint8Array | undefined> => {
+      const known = this.#sealKey;
+      // A site does not know the key of its centre before it has connected once.
+      if (known === undefined || Buffer.compare(known.centreKey, caller.centreKey) !== 0) return;
+      requests = await this.#earlyRequests();
+      const frames = requests.map(({ frame }) => frame);
+      return frames.length === 0 ? undefined : seal(packLocal(frames), known.sealKey, caller.name);
+    };
+    const sessions = this.#sessions;
+    const greeting = await greet({ endpoint, caller, now, signal, progress, sessions, early });
+    await beWelcomed(greeting, signal);
+    return { greeting: { ...greeting, centreKey: caller.centreKey }, early: requests };
+  }
+
+  async #earlyRequests(): Promise<readonly SentEarly[]> {
+    const requests: SentEarly[] = [];
+    let left = maxEarlyFrames;
+    for (const [id, source] of this.#earlySources.entries()) {
+      const request = await source(left);
+      if (request === undefined) continue;
+      const { name, params } = request;
+      const frame = encodeFrame({ kind: 'request', id, name, params });
+      if (frame.length > left) continue;
+      left -= frame.length;
+      requests.push({ id, request, frame });
+    }
+    return requests;
   }
 
   /** Stores the reason why there is no connection, and logs it once. */
@@ -249,40 +284,32 @@ export class SiteConnection implements SiteLink {
     if (isNew) this.#options.logger.warn({ err: error }, 'cannot connect to the centre; retrying');
   }
 
-  /**
-   * Proves the identity of the site and opens the connection. The promise resolves when the
-   * connection has ended.
-   */
+  /** Chooses a connection. The promise resolves when the connection has ended. */
   #open(
-    { socket, raw, messages, proof, roundTripMs }: Greeting,
-    onWelcome: () => void,
+    { socket, raw, messages, challenge, endpoint, roundTripMs }: Greeting,
+    early: readonly SentEarly[],
   ): Promise<EdgeError> {
     const { logger, now } = this.#options;
-    messages.stop();
     return new Promise((resolve) => {
-      let heartbeat: NodeJS.Timeout | undefined;
+      const watch = new StallWatch(roundTripMs);
+      const heartbeat = setInterval(() => {
+        const isWaiting = peer.isWaiting || this.#openParts > 0;
+        const action = watch.check(performance.now(), raw, isWaiting);
+        if (action === 'ping') peer.ping();
+        if (action !== 'end') return;
+        peer.end(1001, new EdgeError('ERR_SITE_LINK', 'the centre did not answer a heartbeat'));
+      }, watchMs).unref();
       const peer: LinkPeer<void> = new LinkPeer<void>({
         socket,
         handlers: this.#handlers,
         from: undefined,
-        onWelcome: () => {
-          if (this.#peer === peer) return;
-          this.#opening = undefined;
-          this.#peer = peer;
-          this.#wasAccepted = true;
-          heartbeat = beat(peer, raw, roundTripMs);
-          onWelcome();
-          this.#tell();
-        },
         onEnd: (reason) => {
           clearInterval(heartbeat);
-          if (this.#opening === peer) this.#opening = undefined;
-          if (this.#peer === peer) {
-            this.#lastContactAt = Math.round(now() - peer.silentMs);
-            this.#peer = undefined;
-            logger.info({ reason: reason.message }, 'the connection to the centre has ended');
-            this.#tell();
-          }
+          this.#lastContactAt = Math.round(now() - peer.silentMs);
+          this.#peer = undefined;
+          this.#parts.abort();
+          logger.info({ reason: reason.message }, 'the connection to the centre has ended');
+          this.#tell();
           resolve(reason);
         },
         onUnexpected: (error, name) =>
@@ -291,9 +318,24 @@ export class SiteConnection implements SiteLink {
             'internal error while handling a request of the centre',
           ),
       });
-      socket.send(proof);
-      this.#opening = peer;
-      for (const listener of this.#openingListeners) listener();
+      const received = messages.stop();
+      if (socket.readyState !== socket.OPEN) {
+        peer.end(1001, new EdgeError('ERR_SITE_LINK', 'the connection ended'));
+        return;
+      }
+      // The requests of the listeners share a packet with the choice.
+      raw.cork();
+      setImmediate(() => raw.uncork());
+      socket.send(choice);
+      this.#peer = peer;
+      this.#parts = new AbortController();
+      this.#wasAccepted = true;
+      for (const { id, request } of early) {
+        request.onUsed((message) => peer.early(id, message));
+      }
+      for (const message of received) peer.accept(message);
+      logger.info({ centre: endpoint.centre, version: challenge.version }, 'centre connected');
+      this.#tell();
     });
   }
 
@@ -302,39 +344,30 @@ export class SiteConnection implements SiteLink {
   }
 }
 
-/** Sends heartbeats. Ends the connection if it does not transfer anything. */
-function beat(peer: LinkPeer<void>, raw: LinkTraffic, roundTripMs: number): NodeJS.Timeout {
-  const watch = new StallWatch(roundTripMs);
-  return setInterval(() => {
-    const action = watch.check(performance.now(), raw, peer.isWaiting);
-    if (action === 'ping') peer.ping();
-    if (action !== 'end') return;
-    peer.end(1001, new EdgeError('ERR_SITE_LINK', 'the centre did not answer a heartbeat'));
-  }, watchMs).unref();
+/** Connection that the centre has accepted. */
+interface Welcomed {
+  readonly greeting: Greeting & { readonly centreKey: Uint8Array };
+  readonly early: readonly SentEarly[];
 }
 
-function boundedBody(response: IncomingMessage, path: string, maxBytes: number): Readable {
-  let bytes = 0;
-  const bounded = new Transform({
-    transform: (chunk: Buffer, _encoding, done) => {
-      bytes += chunk.length;
-      if (bytes <= maxBytes) done(null, chunk);
-      else
-        done(
-          new EdgeError(
-            'ERR_BUNDLE_CONTENT',
-            `GET ${path} failed: the response exceeds ${maxBytes} bytes`,
-          ),
-        );
-    },
-  });
-  response.on('error', (cause) => bounded.destroy(lostRequest(path, cause)));
-  bounded.on('error', () => response.destroy());
-  return response.pipe(bounded);
+/** Early request with its encoded frame. */
+interface SentEarly {
+  readonly id: number;
+  readonly request: EarlyRequest;
+  readonly frame: Uint8Array;
 }
 
-function lostRequest(path: string, cause: Error): EdgeError {
-  return new EdgeError('ERR_SITE_LINK', `GET ${path} failed: ${cause.message}`, { cause });
+/** TLS session of the last connection. */
+class LastSession implements TlsSessions {
+  #last: { readonly centre: string; readonly session: Buffer } | undefined;
+
+  find(centre: string): Buffer | undefined {
+    return this.#last?.centre === centre ? this.#last.session : undefined;
+  }
+
+  store(centre: string, session: Buffer): void {
+    this.#last = { centre, session };
+  }
 }
 
 function notConnected(): EdgeError {

@@ -1,8 +1,9 @@
 /** Connects a site to a centre, up to the last message of the handshake. */
 
 import { randomBytes } from 'node:crypto';
-import type { ClientRequest, IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
+import type { ClientRequest } from 'node:http';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
 import { WebSocket } from 'ws';
 import { version } from '#master';
 import { codeOf } from '#runtime';
@@ -21,14 +22,20 @@ import {
   nonceBytes,
   protocolVersion,
   readChallenge,
+  signHello,
+  unsignedHello,
 } from './handshake.ts';
 import { HandshakeMessages } from './handshake-messages.ts';
+import { maxEarlyRequests } from './link.ts';
 
 /**
  * Maximum duration of connecting and the handshake, in milliseconds. Slow links need several
  * seconds.
  */
 export const connectMs = 60_000;
+
+/** The centre sends its challenge, the welcome and the replies to early requests together. */
+const maxAdvance = 2 + maxEarlyRequests;
 
 /** Parts of an identity that a handshake needs. */
 type Caller = Pick<SiteIdentity, 'centreKey' | 'key' | 'name'>;
@@ -45,8 +52,15 @@ export interface Greeting {
   readonly clockDifferenceMs: number;
   /** Duration between the hello and the challenge, in milliseconds. */
   readonly roundTripMs: number;
-  /** Third message: the proof of the site. The centre answers it with an empty message. */
-  readonly proof: Buffer;
+  /** Third message: the proof of the site. `undefined` if the hello contains the proof. */
+  readonly proof: Buffer | undefined;
+}
+
+/** TLS sessions that later connections resume. */
+export interface TlsSessions {
+  /** Session of the last connection to this centre. */
+  find(centre: string): Buffer | undefined;
+  store(centre: string, session: Buffer): void;
 }
 
 export interface GreetOptions {
@@ -56,6 +70,19 @@ export interface GreetOptions {
   /** Ends the attempt. */
   readonly signal: AbortSignal;
   readonly progress?: DialProgress;
+  readonly sessions?: TlsSessions;
+  /** Returns the sealed early request, or `undefined`. */
+  readonly early?: () => Promise<Uint8Array | undefined>;
+}
+
+/** Hello that was sent. */
+interface SentHello {
+  /** Encoded hello, which the signatures cover. */
+  readonly body: Buffer;
+  readonly binding: Uint8Array;
+  /** Time of the site's clock, in milliseconds since 1970. */
+  readonly at: number;
+  readonly begun: number;
 }
 
 /**
@@ -64,72 +91,159 @@ export interface GreetOptions {
  * have the key of the centre
  */
 export async function greet(options: GreetOptions): Promise<Greeting> {
-  const { endpoint, caller, now, signal, progress } = options;
-  const isBound = isSecure(endpoint) && !endpoint.behindProxy;
-  let sent: { readonly hello: Buffer; readonly at: number; readonly begun: number } | undefined;
-  const socket = new WebSocket(`${edgeAddress(endpoint.centre).replace(/^http/, 'ws')}/link`, {
-    perMessageDeflate: false,
-    maxPayload: maxFrameBytes,
-    handshakeTimeout: connectMs,
-    skipUTF8Validation: true,
-    autoPong: false,
-    ...(endpoint.ca === undefined ? {} : { ca: Buffer.from(endpoint.ca) }),
-    finishRequest: (request) =>
-      whenConnected(request, isSecure(endpoint), progress, () => {
-        const at = now();
-        const hello = encodeHello({
-          protocol: protocolVersion,
-          version,
-          nonce: randomBytes(nonceBytes),
-          time: at,
-          site: caller.name,
-          isBound,
-        });
-        sent = { hello, at, begun: performance.now() };
-        request.setHeader(helloHeader, hello.toString('base64url'));
-        request.end();
-      }),
-  });
-  const end = (): void => socket.terminate();
+  const { endpoint, caller, now, signal } = options;
+  const ended = new AbortController();
+  const end = (): void => ended.abort();
   const time = setTimeout(end, connectMs);
   signal.addEventListener('abort', end, { once: true });
-  // Listen before the socket is open, because the challenge follows the reply to the upgrade.
-  const messages = new HandshakeMessages(socket);
   try {
-    const raw = await opened(socket);
-    if (sent === undefined) throw new EdgeError('ERR_SITE_LINK', 'the connection ended');
-    const { hello, at, begun } = sent;
-    const binding = isBound ? bindingOf(raw) : Buffer.alloc(0);
-    const bytes = await messages.next();
-    const challenge = readChallenge(caller.centreKey, hello, bytes, binding);
-    const clockDifferenceMs = Math.round(challenge.time - (at + now()) / 2);
-    const roundTripMs = performance.now() - begun;
-    const proof = encodeProof(caller.key, hello, bytes, binding);
-    const known = { endpoint, socket, raw, messages };
-    return { ...known, challenge, clockDifferenceMs, roundTripMs, proof };
-  } catch (error) {
-    socket.terminate();
-    throw error;
+    if (signal.aborted) end();
+    const raw = await reach(options, ended.signal);
+    const { socket, sent } = open(raw, options);
+    ended.signal.addEventListener('abort', () => socket.terminate(), { once: true });
+    // Listen before the socket is open, because the challenge follows the reply to the upgrade.
+    const messages = new HandshakeMessages(socket, { maxBytes: maxFrameBytes, maxAdvance });
+    try {
+      await opened(socket);
+      const { body, binding, at, begun } = await sent;
+      const bytes = await messages.next();
+      const challenge = readChallenge(caller.centreKey, body, bytes, binding);
+      const clockDifferenceMs = Math.round(challenge.time - (at + now()) / 2);
+      const roundTripMs = performance.now() - begun;
+      const proof = isBound(endpoint) ? undefined : encodeProof(caller.key, body, bytes, binding);
+      const known = { endpoint, socket, raw, messages };
+      return { ...known, challenge, clockDifferenceMs, roundTripMs, proof };
+    } catch (error) {
+      socket.terminate();
+      throw error;
+    }
   } finally {
     clearTimeout(time);
     signal.removeEventListener('abort', end);
   }
 }
 
-/** Reports the progress of a request, and calls `send` when its socket is connected. */
-function whenConnected(
-  request: ClientRequest,
-  isSecureSocket: boolean,
-  progress: DialProgress | undefined,
-  send: () => void,
-): void {
-  request.once('socket', (socket) => {
-    const onResolved = (): void => progress?.onResolved();
-    socket.once('lookup', onResolved);
-    socket.once('connectionAttempt', onResolved);
-    socket.once('connect', () => progress?.onReached());
-    socket.once(isSecureSocket ? 'secureConnect' : 'connect', send);
+/**
+ * Proves the identity of the site if the hello has not done so, and waits until the centre has
+ * accepted the site.
+ * @throws EdgeError ERR_SITE_LINK, ERR_SITE_MESSAGE; ERR_SITE_REFUSED if the centre refuses the site
+ */
+export async function beWelcomed(
+  { socket, messages, proof }: Greeting,
+  signal: AbortSignal,
+): Promise<void> {
+  const stop = (): void => socket.terminate();
+  const timer = setTimeout(stop, connectMs);
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    if (signal.aborted) stop();
+    if (proof !== undefined) socket.send(proof);
+    const welcome = await messages.next();
+    if (welcome.length === 0) return;
+    throw new EdgeError('ERR_SITE_MESSAGE', 'the centre did not end the handshake as expected');
+  } catch (error) {
+    stop();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+/** Whether the signatures contain the keying material of the TLS connection. */
+function isBound(endpoint: CentreEndpoint): boolean {
+  return isSecure(endpoint) && !endpoint.behindProxy;
+}
+
+/** Opens a TCP connection, and for an address with https, a TLS connection on top of it. */
+async function reach(
+  { endpoint, progress, sessions }: GreetOptions,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const { hostname, port } = new URL(endpoint.centre);
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const isTls = isSecure(endpoint);
+  const tcp = connectTcp({
+    host,
+    port: port === '' ? (isTls ? 443 : 80) : Number(port),
+    noDelay: true,
+    signal,
   });
+  const onResolved = (): void => progress?.onResolved();
+  tcp.once('lookup', onResolved);
+  tcp.once('connectionAttempt', onResolved);
+  await connected(tcp, 'connect');
+  try {
+    // The TLS handshake begins afterwards, so that an attempt that must end sends nothing more.
+    progress?.onReached();
+    if (!isTls) return tcp;
+    const { centre, ca } = endpoint;
+    const session = sessions?.find(centre);
+    const tls = connectTls({
+      socket: tcp,
+      host,
+      servername: isIP(host) === 0 ? host : '',
+      ...(isBound(endpoint) ? { minVersion: 'TLSv1.3' } : {}),
+      ...(ca === undefined ? {} : { ca: Buffer.from(ca) }),
+      ...(session === undefined ? {} : { session }),
+    });
+    tls.on('session', (next: Buffer) => sessions?.store(centre, next));
+    await connected(tls, 'secureConnect');
+    return tls;
+  } catch (error) {
+    tcp.destroy();
+    throw error;
+  }
+}
+
+/** Resolves at the given event of a socket. */
+function connected(socket: Socket | TLSSocket, event: 'connect' | 'secureConnect'): Promise<void> {
+  return new Promise((resolve, reject) => {
+    socket.once(event, resolve);
+    socket.once('error', (cause: Error) => reject(unreached(cause)));
+    socket.once('close', () => reject(new EdgeError('ERR_SITE_LINK', 'the connection ended')));
+  });
+}
+
+/** Creates a WebSocket on a connected socket. Its upgrade request contains the hello. */
+function open(
+  raw: Socket,
+  options: GreetOptions,
+): { readonly socket: WebSocket; readonly sent: Promise<SentHello> } {
+  const { endpoint, caller, now, early } = options;
+  const binding = isBound(endpoint) ? bindingOf(raw) : Buffer.alloc(0);
+  const send = async (request: ClientRequest): Promise<SentHello> => {
+    const sealed = await early?.();
+    const at = now();
+    const body = encodeHello({
+      protocol: protocolVersion,
+      version,
+      nonce: randomBytes(nonceBytes),
+      time: at,
+      site: caller.name,
+      isBound: isBound(endpoint),
+      ...(sealed === undefined ? {} : { early: sealed }),
+    });
+    const hello = isBound(endpoint) ? signHello(caller.key, body, binding) : unsignedHello(body);
+    request.setHeader(helloHeader, hello.toString('base64url'));
+    request.end();
+    return { body, binding, at, begun: performance.now() };
+  };
+  let sent: Promise<SentHello> | undefined;
+  const socket = new WebSocket(`${edgeAddress(endpoint.centre).replace(/^http/, 'ws')}/link`, {
+    perMessageDeflate: false,
+    maxPayload: maxFrameBytes,
+    handshakeTimeout: connectMs,
+    skipUTF8Validation: true,
+    autoPong: false,
+    createConnection: () => raw,
+    finishRequest: (request) => {
+      sent = send(request);
+      sent.catch((error: unknown) => raw.destroy(error instanceof Error ? error : undefined));
+    },
+  });
+  if (sent === undefined) throw new EdgeError('ERR_SITE_LINK', 'the request was not sent');
+  return { socket, sent };
 }
 
 /**
@@ -144,42 +258,31 @@ export async function probeCentre(
   now: () => number,
   stopped: AbortSignal,
 ): Promise<boolean> {
-  const { socket, messages, proof } = await greet({ endpoint, caller, now, signal: stopped });
-  const stop = (): void => socket.terminate();
-  const timer = setTimeout(stop, connectMs);
-  stopped.addEventListener('abort', stop, { once: true });
+  const greeting = await greet({ endpoint, caller, now, signal: stopped });
+  const { socket } = greeting;
   try {
-    socket.send(proof);
-    const welcome = await messages.next().catch((error: unknown) => {
-      if (codeOf(error) === 'ERR_SITE_REFUSED') return undefined;
-      throw error;
-    });
-    if (welcome === undefined) return false;
-    if (welcome.length === 0) return true;
-    throw new EdgeError('ERR_SITE_MESSAGE', 'the centre did not end the handshake as expected');
+    await beWelcomed(greeting, stopped);
+    return true;
+  } catch (error) {
+    if (codeOf(error) === 'ERR_SITE_REFUSED') return false;
+    throw error;
   } finally {
-    clearTimeout(timer);
-    stopped.removeEventListener('abort', stop);
     socket.close(1000);
     setTimeout(() => socket.terminate(), 1000).unref();
   }
 }
 
-/** Resolves with the socket below a WebSocket when it is open. */
-function opened(socket: WebSocket): Promise<Socket> {
+/** Resolves when a WebSocket is open. */
+function opened(socket: WebSocket): Promise<void> {
   return new Promise((resolve, reject) => {
-    let raw: Socket | undefined;
-    socket.on('upgrade', (response: IncomingMessage) => {
-      raw = response.socket;
-    });
-    socket.on('open', () => {
-      if (raw !== undefined) resolve(raw);
-    });
+    socket.on('open', resolve);
     socket.on('close', () => reject(new EdgeError('ERR_SITE_LINK', 'the connection ended')));
-    socket.on('error', (cause: Error) => {
-      reject(
-        new EdgeError('ERR_SITE_LINK', `cannot connect to the centre: ${cause.message}`, { cause }),
-      );
-    });
+    socket.on('error', (cause: Error) => reject(unreached(cause)));
+  });
+}
+
+function unreached(cause: Error): EdgeError {
+  return new EdgeError('ERR_SITE_LINK', `cannot connect to the centre: ${cause.message}`, {
+    cause,
   });
 }

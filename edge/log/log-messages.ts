@@ -58,6 +58,7 @@ function batchOf(logClass: LogClass): BatchMessage {
     class: logClass,
     params: Batch,
     reply: Acknowledgement,
+    isEarly: logClass === 'alarm',
   });
 }
 

@@ -5,7 +5,7 @@
 
 import type { Logger } from 'pino';
 import { codeOf, sleepUntilAborted } from '#runtime';
-import type { SiteLink } from '../link/link.ts';
+import type { EarlyRequest, SiteLink } from '../link/link.ts';
 import type { DurableLog } from './durable-log.ts';
 import type { LogClass } from './log.ts';
 import { encodeBatch, isMarker, type SentItem } from './log-codec.ts';
@@ -22,6 +22,12 @@ import {
 const smallestBatch = 8192;
 const largestBatch = 262_144;
 
+/** Maximum size of the entries that the site reads for an early batch, in bytes. */
+const earlyBatch = 16_384;
+
+/** Maximum size of the frame of an early batch without its entries, in bytes. */
+const earlyOverhead = 64;
+
 /** Target duration of sending a batch, in milliseconds. */
 const batchMs = 2000;
 
@@ -33,7 +39,7 @@ const marginMs = 1000;
 
 export interface LogSenderOptions {
   readonly log: DurableLog;
-  readonly link: Pick<SiteLink, 'call' | 'isOpening' | 'onChange' | 'onOpening' | 'state'>;
+  readonly link: Pick<SiteLink, 'call' | 'onChange' | 'sendEarly' | 'state'>;
   /** Maximum rate of returns and facts, in bytes per second. 0: no limit. */
   readonly uploadBytesPerSecond: number;
   /** Called with the entries that the centre has refused. */
@@ -49,11 +55,13 @@ export class LogSender {
   #size = smallestBatch * 2;
   #turnEndsAt = 0;
   #running: Promise<unknown> | undefined;
+  /** Batch of alarms that was sent with the handshake. Never rejects. */
+  #early: Promise<unknown> | undefined;
 
   constructor(options: LogSenderOptions) {
     this.#options = options;
     options.log.onAppended = () => this.#notify();
-    options.link.onOpening(() => this.#notify());
+    options.link.sendEarly((maxBytes) => this.#earlyBatch(maxBytes));
     options.link.onChange(() => {
       this.#turnEndsAt = 0;
       this.#notify();
@@ -91,8 +99,7 @@ export class LogSender {
       // Read the signal before the check, so that no notification is missed.
       const wake = this.#wake.signal;
       const name = classes.find((it) => log.hasWork(it));
-      const canSend = link.state.isConnected || (name === 'alarm' && link.isOpening);
-      if (name === undefined || !canSend) {
+      if (name === undefined || !link.state.isConnected) {
         if (name === undefined && classes.includes('fact')) await this.#endTurn();
         await sleepUntilAborted(60_000, wake, this.#stopped.signal, closing);
         continue;
@@ -137,25 +144,63 @@ export class LogSender {
 
   /** Sends the oldest entries of a class. Returns the size of the batch in bytes. */
   async #sendBatch(name: LogClass): Promise<number> {
-    const { log, link, logger, onRefused } = this.#options;
+    const { log, link } = this.#options;
+    if (name === 'alarm') await this.#early;
     const items = await log.read(name, this.#size, maxBatchEntries);
-    const batch = bounded(items);
+    const batch = bounded(items, maxBatchBytes);
     if (batch === undefined) return 0;
     const begun = performance.now();
     const params = { log: log.id, entries: batch.bytes };
     const reply = await link.call(batchMessages[name], params, this.#stopped.signal);
     this.#adapt(batch.rawBytes, performance.now() - begun);
-    if (reply.refused.length > 0) onRefused(name, reply.refused);
-    if (isGap(items, reply.sequence)) {
+    await this.#settle(name, items, reply);
+    return batch.bytes.length;
+  }
+
+  /**
+   * Returns a batch of alarms for the handshake. The centre applies it once, although the site
+   * sends it over several connections.
+   */
+  async #earlyBatch(maxBytes: number): Promise<EarlyRequest | undefined> {
+    const { log } = this.#options;
+    if (this.#isStopped || !log.hasWork('alarm')) return undefined;
+    const { id } = log;
+    const items = await log.read('alarm', earlyBatch, maxBatchEntries);
+    const message = batchMessages.alarm;
+    const batch = bounded(items, maxBytes - earlyOverhead);
+    if (batch === undefined) return undefined;
+    return {
+      name: message.name,
+      params: { log: id, entries: batch.bytes },
+      onUsed: (reply) => {
+        this.#early = reply(message)
+          .then((acknowledgement) =>
+            log.id === id ? this.#settle('alarm', items, acknowledgement) : undefined,
+          )
+          .catch((err: unknown) => {
+            this.#options.logger.debug({ err }, 'the centre has not acknowledged early alarms');
+          });
+      },
+    };
+  }
+
+  /** Removes the entries that the centre has acknowledged from the log. */
+  async #settle(
+    name: LogClass,
+    items: readonly SentItem[],
+    { sequence, refused }: Acknowledgement,
+  ): Promise<void> {
+    const { log, logger, onRefused } = this.#options;
+    if (refused.length > 0) onRefused(name, refused);
+    if (isGap(items, sequence)) {
       logger.warn(
         { class: name },
         'the centre has lost earlier entries of this site; the site begins a new log',
       );
       await log.renew();
-      return batch.bytes.length;
+      return;
     }
-    await log.acknowledge(name, reply.sequence);
-    return batch.bytes.length;
+    await log.acknowledge(name, sequence);
   }
 
   /** Chooses the size of the next batch by the size and duration of the last batch. */
@@ -180,12 +225,13 @@ function isGap(items: readonly SentItem[], sequence: number): boolean {
 /** Encodes as many of the first items as a batch can contain. Encodes at least one item. */
 function bounded(
   items: readonly SentItem[],
+  maxBytes: number,
 ): { readonly bytes: Uint8Array; readonly rawBytes: number } | undefined {
   let count = items.length;
   while (count > 0) {
     const chosen = items.slice(0, count);
     const bytes = encodeBatch(chosen);
-    if (bytes.length <= maxBatchBytes || count === 1) {
+    if (bytes.length <= maxBytes || count === 1) {
       const rawBytes = chosen.reduce((sum, it) => sum + ('value' in it ? it.value.length : 32), 0);
       return { bytes, rawBytes };
     }

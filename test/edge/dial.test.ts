@@ -17,13 +17,13 @@ interface Dialling {
   readonly end: AbortController;
 }
 
-function dialling(t: ExecutionContext): Dialling {
+function dialling(t: ExecutionContext, slowMs = 60_000): Dialling {
   const attempts: Attempt[] = [];
   const attempt: DialAttempt<string> = (signal, progress) =>
     new Promise((resolve, reject) => attempts.push({ signal, progress, resolve, reject }));
   const end = new AbortController();
   t.teardown(() => end.abort());
-  const options = { signal: end.signal, onUnreached: () => {}, intervalMs: 1 };
+  const options = { signal: end.signal, onUnreached: () => {}, intervalMs: 1, slowMs };
   const result = dial(attempt, options);
   result.catch(() => {});
   return { attempts, result, end };
@@ -66,6 +66,43 @@ test('one attempt continues if it has reached the centre quickly', async (t) => 
   t.is(attempts.length, 1);
   attempts[0]?.resolve('first');
   t.is(await result, 'first');
+});
+
+test('on a slow link the first three that reach the centre continue, and all others end', async (t) => {
+  const { attempts, result } = dialling(t, 0);
+  for (let count = 1; count <= 5; count += 1) {
+    attempts.at(-1)?.progress.onResolved();
+    await eventually(() => attempts.length > count);
+  }
+  for (const index of [4, 0]) attempts[index]?.progress.onReached();
+  t.true(attempts.every(({ signal }) => !signal.aborted));
+  attempts[2]?.progress.onReached();
+  t.deepEqual(
+    attempts.map(({ signal }) => signal.aborted),
+    [false, true, false, true, false, true],
+  );
+  for (let turn = 0; turn < 50; turn += 1) await new Promise(setImmediate);
+  t.is(attempts.length, 6);
+  attempts[0]?.reject(lost);
+  await eventually(() => attempts.length === 7);
+  attempts[4]?.resolve('fifth');
+  t.is(await result, 'fifth');
+  t.true(attempts[2]?.signal.aborted);
+});
+
+test('on a fast link an attempt that reaches the centre second must not continue', async (t) => {
+  const { attempts } = dialling(t);
+  attempts[0]?.progress.onResolved();
+  await eventually(() => attempts.length === 2);
+  attempts[1]?.progress.onReached();
+  t.true(attempts[0]?.signal.aborted);
+  const { attempts: others } = dialling(t, 0);
+  for (let count = 1; count <= 3; count += 1) {
+    others.at(-1)?.progress.onResolved();
+    await eventually(() => others.length > count);
+  }
+  for (const index of [0, 1, 2]) others[index]?.progress.onReached();
+  t.true(others[3]?.signal.aborted);
 });
 
 test('a refusal ends all attempts, and a lost one only itself', async (t) => {

@@ -1,107 +1,208 @@
-/** Alarms that a site sends before the centre has accepted it. */
+/** Alarms that a site sends with its hello, and the choice among several connections. */
 
-import { EventEmitter } from 'node:events';
-import test from 'ava';
-import Type from 'typebox';
-import type { WebSocket } from 'ws';
-import { EdgeError } from '#edge/errors.ts';
-import { decodeFrame } from '#edge/link/frames.ts';
-import { encodeProof, helloHeader } from '#edge/link/handshake.ts';
-import { HandshakeMessages } from '#edge/link/handshake-messages.ts';
-import { defineMessage, type LinkClass } from '#edge/link/link.ts';
-import { LinkHandlers, LinkPeer } from '#edge/link/link-peer.ts';
-import { startCentre } from './edge-stage.ts';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import test, { type ExecutionContext } from 'ava';
+import type { SiteInfo } from '#edge';
+import { generateKey } from '#edge/identity/ed25519.ts';
+import { readKey } from '#edge/identity/key-file.ts';
+import { renewalOf } from '#edge/identity/renewal.ts';
+import {
+  deriveSealKey,
+  generateSealKey,
+  seal,
+  sealKeyOf,
+  unseal,
+} from '#edge/identity/sealed-box.ts';
+import type { SiteIdentity } from '#edge/identity/site-identity.ts';
+import { decodeFrame, encodeFrame } from '#edge/link/frames.ts';
+import {
+  encodeProof,
+  helloHeader,
+  maxEarlyBytes,
+  readChallenge,
+  readHello,
+  unsignedHello,
+} from '#edge/link/handshake.ts';
+import { packLocal, unpackLocal, type WireMap } from '#minion-protocol';
+import {
+  type Centre,
+  eventually,
+  siteInfo,
+  siteStatus,
+  startCentre,
+  startSite,
+} from './edge-stage.ts';
+import { HostProbe } from './host-probe.ts';
 import { batchOf, entryOf, helloOf, joinRaw, RawLink } from './raw-site.ts';
 
-/** Socket that keeps the sent messages. */
-class FakeSocket extends EventEmitter {
-  readonly sent: Buffer[] = [];
-  send(bytes: Buffer, done: () => void): void {
-    this.sent.push(bytes);
-    done();
-  }
+const nothing = Buffer.alloc(0);
+const limits = { maxBytes: 8192, maxDepth: 2, maxElements: 8 };
+
+function alarm(sequence: number): WireMap {
+  return batchOf([entryOf(sequence, 'event', { tag: `fire/${sequence}`, data: {} })]);
 }
 
-function messageOf(name: LinkClass) {
-  return defineMessage({
-    name: `test.${name}`,
-    sender: 'site',
-    class: name,
-    params: Type.Object({ text: Type.String() }),
-    reply: Type.Object({}),
-  });
-}
-
-test('a site sends a few alarms before the centre has accepted it, and all else afterwards', (t) => {
-  const socket = new FakeSocket();
-  const peer = new LinkPeer({
-    socket: socket as unknown as WebSocket, // the peer uses only these methods
-    handlers: new LinkHandlers('centre'),
-    from: undefined,
-    onWelcome: () => {},
-    onEnd: () => {},
-    onUnexpected: () => {},
-  });
-  const namesOfSent = (): readonly string[] =>
-    socket.sent.map((bytes) => {
-      const frame = decodeFrame(bytes);
-      return frame.kind === 'request' ? frame.name : frame.kind;
-    });
-  for (const [name, text] of [
-    ['order', ''],
-    ['fact', ''],
-    ['alarm', 'x'.repeat(5000)],
-    ['alarm', 'x'.repeat(5000)],
-  ] as const) {
-    peer.call(messageOf(name), { text }).catch(() => {});
-  }
-  t.deepEqual(namesOfSent(), ['test.alarm'], '8 KiB at most');
-  socket.emit('message', Buffer.alloc(0), true);
-  t.deepEqual(namesOfSent(), ['test.alarm', 'test.alarm', 'test.order', 'test.fact']);
-  t.true(peer.isWaiting);
-});
-
-test('the centre holds 16 KiB until it has accepted a site', async (t) => {
-  const open = async (frames: readonly Buffer[]): Promise<readonly Buffer[]> => {
-    const socket = new FakeSocket();
-    const messages = new HandshakeMessages(socket as unknown as WebSocket); // only emits events
-    const last = messages.last();
-    socket.emit('message', Buffer.from('proof'), true);
-    for (const frame of frames) socket.emit('message', frame, true);
-    t.is((await last).toString(), 'proof');
-    return messages.stop();
-  };
-  const few = [Buffer.alloc(8000, 1), Buffer.alloc(8000, 2)];
-  t.deepEqual(await open(few), few);
-  const refused = [
-    [Buffer.alloc(10_000), Buffer.alloc(10_000)],
-    Array.from({ length: 9 }, () => Buffer.alloc(1)),
-  ];
-  for (const frames of refused) {
-    const error = await t.throwsAsync(open(frames), { instanceOf: EdgeError });
-    t.is(error.code, 'ERR_SITE_MESSAGE');
-  }
-});
-
-test('the centre applies an alarm that arrives with the proof, and none of a stranger', async (t) => {
-  const centre = await startCentre(t);
-  const identity = await joinRaw(t, centre, 'north');
-  const alarm = batchOf([entryOf(1, 'event', { tag: 'fire/1', data: {} })]);
-  const hello = helloOf('north');
-  const link = await RawLink.open(t, centre, { [helloHeader]: hello.toString('base64url') });
+/** Returns the key to which a site seals early requests. */
+async function sealKey(t: ExecutionContext, centre: Centre, identity: SiteIdentity) {
+  const link = await RawLink.open(t, centre);
+  const hello = helloOf(identity.name);
+  link.socket.send(unsignedHello(hello));
   const challenge = await link.next();
-  link.socket.send(encodeProof(identity.key, hello, challenge, Buffer.alloc(0)));
-  link.sendRequest(1, 'log.alarm', alarm);
-  t.true(await link.isWelcome());
-  t.like(decodeFrame(await link.next()), { kind: 'reply', id: 1 });
-  const other = await joinRaw(t, centre, 'south');
-  const stranger = await RawLink.open(t, centre, { [helloHeader]: hello.toString('base64url') });
-  stranger.socket.send(encodeProof(other.key, hello, await stranger.next(), Buffer.alloc(0)));
-  const second = batchOf([entryOf(2, 'event', { tag: 'fire/2', data: {} })]);
-  stranger.sendRequest(1, 'log.alarm', second);
+  link.socket.terminate();
+  return readChallenge(identity.centreKey, hello, challenge, nothing).sealKey;
+}
+
+interface Hello {
+  readonly name?: string;
+  readonly params: WireMap;
+  readonly key: Uint8Array;
+  /** Identity whose key signs the proof. Default: the identity of the site. */
+  readonly signer?: SiteIdentity;
+}
+
+/** Opens a connection with an early request, and sends the proof. */
+async function open(
+  t: ExecutionContext,
+  centre: Centre,
+  identity: SiteIdentity,
+  { name = 'log.alarm', params, key, signer = identity }: Hello,
+): Promise<RawLink> {
+  const frame = encodeFrame({ kind: 'request', id: 0, name, params });
+  const hello = helloOf(identity.name, { early: seal(packLocal([frame]), key, identity.name) });
+  const sent = unsignedHello(hello).toString('base64url');
+  const link = await RawLink.open(t, centre, { [helloHeader]: sent });
+  link.socket.send(encodeProof(signer.key, hello, await link.next(), nothing));
+  return link;
+}
+
+async function stage(t: ExecutionContext) {
+  const centre = await startCentre(t);
+  const north = await joinRaw(t, centre, 'north');
+  return { centre, north, key: await sealKey(t, centre, north) };
+}
+
+async function lastAlarm(centre: Centre): Promise<number> {
+  return (await siteInfo(centre, 'north')).log.alarm?.sequence ?? 0;
+}
+
+test('the centre applies an alarm of the hello when it accepts the site, and none of a stranger', async (t) => {
+  const { centre, north, key } = await stage(t);
+  const link = await open(t, centre, north, { params: alarm(1), key });
+  t.is((await link.next()).length, 0, 'the welcome');
+  t.like(decodeFrame(await link.next()), { kind: 'reply', id: 0, value: { sequence: 1 } });
+  t.false((await siteInfo(centre, 'north')).isConnected, 'not chosen yet');
+  const south = await joinRaw(t, centre, 'south');
+  const stranger = await open(t, centre, north, { params: alarm(2), key, signer: south });
   t.is(await stranger.closed, 4403);
-  const { log } = await centre
-    .rpc('site')
-    .call<{ log: { alarm: { sequence: number } } }>('show', { name: 'north' });
-  t.is(log.alarm.sequence, 1);
+  t.is(await lastAlarm(centre), 1);
+});
+
+test('the centre applies an alarm once that arrives over three connections, and the chosen one stays', async (t) => {
+  const { centre, north, key } = await stage(t);
+  const params = alarm(1);
+  const links = await Promise.all([1, 2, 3].map(() => open(t, centre, north, { params, key })));
+  for (const link of links) t.is((await link.next()).length, 0);
+  for (const link of links) t.like(decodeFrame(await link.next()), { value: { sequence: 1 } });
+  const [first, second, third] = links;
+  second?.socket.send(nothing);
+  await eventually(async () => (await siteInfo(centre, 'north')).isConnected);
+  first?.socket.terminate();
+  third?.socket.terminate();
+  t.like(await second?.ask('log.alarm', alarm(2)), { kind: 'reply', value: { sequence: 2 } });
+  t.true((await siteInfo(centre, 'north')).isConnected);
+  const entries = await centre.rpc('site').call<readonly object[]>('entries', { name: 'north' });
+  t.is(entries.length, 2);
+});
+
+test('an early request of another kind, or sealed to another key, is refused', async (t) => {
+  const { centre, north, key } = await stage(t);
+  const other = sealKeyOf(generateSealKey());
+  for (const hello of [
+    { name: 'log.signal', params: alarm(1), key },
+    { name: 'log.turn', params: {}, key },
+    { name: 'constructor', params: {}, key },
+    { params: alarm(1), key: other },
+  ]) {
+    const link = await open(t, centre, north, hello);
+    t.is((await link.next()).length, 0);
+    t.like(decodeFrame(await link.next()), { kind: 'failure', id: 0, code: 'ERR_SITE_LINK' });
+  }
+  t.is(await lastAlarm(centre), 0);
+});
+
+test('a site sends an alarm with its hello, and only its centre can read it', async (t) => {
+  const { centre } = await stage(t);
+  const probe = new HostProbe();
+  const site = await startSite(t, centre, 'south', {
+    extensions: [probe.extension],
+    site: { alarms: ['fire/*'] },
+  });
+  const isConnected = async () => (await siteInfo(centre, 'south')).isConnected;
+  await eventually(isConnected);
+  await centre.server.close();
+  const hellos: Buffer[] = [];
+  const listener = createServer((_request, response) => response.end());
+  listener.on('upgrade', ({ headers }, socket) => {
+    hellos.push(Buffer.from(String(headers[helloHeader]), 'base64url'));
+    socket.destroy();
+  });
+  await once(listener.listen(centre.port, '127.0.0.1'), 'listening');
+  t.teardown(() => listener.close());
+  probe.fire('fire/secret-text', { room: 'secret-room' });
+  const earlyOf = (bytes: Buffer) => readHello(bytes).hello.early;
+  await eventually(() => hellos.some((it) => (earlyOf(it)?.length ?? 0) > 250), 'an early alarm');
+  const key = await readKey(`${centre.stateDir}/sites`, 'centre.key');
+  if (key === undefined) throw new Error('the centre has no key');
+  const requests = hellos.flatMap((bytes) => {
+    t.false(bytes.includes('secret'));
+    const early = earlyOf(bytes);
+    if (early === undefined) return [];
+    const frames = unpackLocal(unseal(Buffer.from(early), deriveSealKey(key), 'south'), limits);
+    return Array.isArray(frames) ? frames : [];
+  });
+  const names = requests.map((bytes) => {
+    const frame = bytes instanceof Uint8Array ? decodeFrame(bytes) : undefined;
+    return frame?.kind === 'request' ? frame.name : '';
+  });
+  t.true(names.includes('log.alarm') && names.includes('bundle.report'));
+  await new Promise((resolve) => listener.close(resolve));
+  const restarted = await startCentre(t, {}, centre.directory, centre.port);
+  await eventually(async () => (await siteInfo(restarted, 'south')).log.alarm?.sequence === 1);
+  await eventually(async () => (await siteStatus(site)).log.alarm.entries === 0);
+  const query = { name: 'south', kind: 'event' };
+  t.is((await restarted.rpc('site').call<readonly object[]>('entries', query)).length, 1);
+});
+
+test('a hello with a larger early request ends the handshake', async (t) => {
+  const { centre } = await stage(t);
+  const hello = unsignedHello(helloOf('north', { early: Buffer.alloc(maxEarlyBytes + 1) }));
+  const link = await RawLink.open(t, centre, { [helloHeader]: hello.toString('base64url') });
+  t.is(await link.closed, 4400);
+});
+
+test('several connections at once are accepted with a new key', async (t) => {
+  const { centre, north } = await stage(t);
+  const link = await RawLink.signIn(t, centre, north);
+  t.true(await link.isWelcome());
+  const key = generateKey();
+  t.like(await link.ask('identity.renew', renewalOf('north', key)), { kind: 'reply' });
+  const links = await Promise.all(
+    [1, 2, 3].map(() => RawLink.signIn(t, centre, { ...north, key })),
+  );
+  for (const each of links) t.is((await each.next()).length, 0);
+});
+
+test('a request instead of the choice ends the connection, and a revoked site cannot choose', async (t) => {
+  const { centre, north, key } = await stage(t);
+  const early = await open(t, centre, north, { params: alarm(1), key });
+  t.is((await early.next()).length, 0);
+  early.sendRequest(1, 'log.alarm', alarm(2));
+  t.is(await early.closed, 4400);
+  await eventually(async () => (await lastAlarm(centre)) === 1);
+  const link = await open(t, centre, north, { params: alarm(1), key });
+  t.is((await link.next()).length, 0);
+  await centre.rpc('site').call<SiteInfo>('revoke', { name: 'north' });
+  await link.closed;
+  t.false((await siteInfo(centre, 'north')).isConnected);
 });

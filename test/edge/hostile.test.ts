@@ -6,7 +6,7 @@ import Type from 'typebox';
 import type { SiteInfo } from '#edge';
 import { generateKey } from '#edge/identity/ed25519.ts';
 import { siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
-import { encodeProof } from '#edge/link/handshake.ts';
+import { encodeProof, signHello, unsignedHello } from '#edge/link/handshake.ts';
 import { Ingest, type IngestOptions } from '#edge/log/ingest.ts';
 import { createSilentLogger } from '#master';
 import { packLocal } from '#minion-protocol';
@@ -38,13 +38,13 @@ test('a recorded handshake cannot be repeated', async (t) => {
   const north = await joinRaw(t, centre, 'north');
   const hello = helloOf('north');
   const first = await RawLink.open(t, centre);
-  first.socket.send(hello);
+  first.socket.send(unsignedHello(hello));
   const challenge = await first.next();
   const proof = encodeProof(north.key, hello, challenge, nothing);
   first.socket.send(proof);
   t.true(await first.isWelcome());
   const second = await RawLink.open(t, centre);
-  second.socket.send(hello);
+  second.socket.send(unsignedHello(hello));
   await second.next();
   second.socket.send(proof);
   t.is(await second.closed, 4403);
@@ -53,18 +53,20 @@ test('a recorded handshake cannot be repeated', async (t) => {
 test('a handshake that claims a binding to TLS is refused on a connection without TLS', async (t) => {
   const centre = await startCentre(t);
   const link = await RawLink.open(t, centre);
-  link.socket.send(helloOf('north', { isBound: true }));
+  const hello = helloOf('north', { isBound: true });
+  link.socket.send(signHello(generateKey(), hello, nothing));
   t.is(await link.closed, 4400);
 });
 
 test('large, malformed and early messages end a handshake', async (t) => {
   const centre = await startCentre(t);
   for (const messages of [
-    [Buffer.alloc(1025)],
+    [Buffer.alloc(5121)],
     [Buffer.from('nonsense')],
     [packLocal({ site: 'north' })],
-    [helloOf('north'), Buffer.alloc(1), Buffer.alloc(1)],
-    [helloOf('north'), packLocal({ signature: Buffer.alloc(64), more: 1 })],
+    [unsignedHello(helloOf('north')), Buffer.alloc(1), Buffer.alloc(1)],
+    [unsignedHello(helloOf('north', { isBound: true }))],
+    [unsignedHello(helloOf('north')), packLocal({ signature: Buffer.alloc(64), more: 1 })],
   ]) {
     const link = await RawLink.open(t, centre);
     for (const message of messages) link.socket.send(message);

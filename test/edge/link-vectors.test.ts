@@ -3,15 +3,18 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import test from 'ava';
 import { keyOfSeed, publicBytesOf } from '#edge/identity/ed25519.ts';
+import { deriveSealKey, sealKeyOf } from '#edge/identity/sealed-box.ts';
 import { readTicket, writeTicket } from '#edge/identity/tickets.ts';
 import { decodeFrame, encodeFrame, type Frame, maxFrameBytes } from '#edge/link/frames.ts';
 import {
   encodeChallenge,
   encodeHello,
   encodeProof,
+  proofOfHello,
   readChallenge,
   readHello,
   readProof,
+  signHello,
 } from '#edge/link/handshake.ts';
 import { decodeBatch, encodeBatch } from '#edge/log/log-codec.ts';
 
@@ -34,9 +37,11 @@ const answer = {
   version: '0.1.0',
   nonce: Buffer.alloc(32, 5),
   time: 1_790_000_000_100,
+  sealKey: sealKeyOf(deriveSealKey(centre)),
 };
 const challenge = encodeChallenge(centre, hello, answer, binding);
 const proof = encodeProof(site, hello, challenge, binding);
+const signedHello = signHello(site, hello, binding);
 const ticket = writeTicket(centre, {
   id: 'A'.repeat(22),
   name: 'north',
@@ -58,6 +63,7 @@ interface Vectors {
   readonly hello: string;
   readonly challenge: string;
   readonly proof: string;
+  readonly signedHello: string;
   readonly ticket: string;
   readonly frames: readonly string[];
   readonly batch: string;
@@ -70,6 +76,7 @@ function produced(): Vectors {
     hello: hex(hello),
     challenge: hex(challenge),
     proof: hex(proof),
+    signedHello: hex(signedHello),
     ticket,
     frames: frames.map((frame) => hex(encodeFrame(frame))),
     batch: hex(encodeBatch(items)),
@@ -92,7 +99,10 @@ test('the handshake, the ticket and frames have the recorded bytes', (t) => {
 });
 
 test('both sides verify the recorded handshake', (t) => {
-  t.is(readHello(hello).site, 'north');
+  const read = readHello(signedHello);
+  t.is(read.hello.site, 'north');
+  t.true(proofOfHello(read, binding)(publicBytesOf(site)));
+  t.false(proofOfHello(read, binding)(publicBytesOf(other)));
   t.is(readChallenge(publicBytesOf(centre), hello, challenge, binding).time, answer.time);
   t.true(readProof(hello, challenge, proof, binding)(publicBytesOf(site)));
   t.false(readProof(hello, challenge, proof, binding)(publicBytesOf(other)));
@@ -114,6 +124,9 @@ test('signatures of another TLS connection are refused by both sides', (t) => {
     code: 'ERR_SITE_REFUSED',
   });
   t.false(readProof(hello, challenge, proof, elsewhere)(publicBytesOf(site)));
+  t.false(proofOfHello(readHello(signedHello), elsewhere)(publicBytesOf(site)));
+  const unbound = signHello(site, hello, Buffer.alloc(0));
+  t.false(proofOfHello(readHello(unbound), Buffer.alloc(0))(publicBytesOf(site)));
 });
 
 test('a changed bit of the hello or the challenge invalidates the signatures', (t) => {
@@ -122,6 +135,9 @@ test('a changed bit of the hello or the challenge invalidates the signatures', (
     changed[bit >> 3] = (changed[bit >> 3] ?? 0) ^ (1 << (bit & 7));
     t.throws(() => readChallenge(publicBytesOf(centre), changed, challenge, binding));
     t.false(readProof(changed, challenge, proof, binding)(publicBytesOf(site)));
+    const { signature } = readHello(signedHello);
+    const altered = { ...readHello(signedHello), body: changed, signature };
+    t.false(proofOfHello(altered, binding)(publicBytesOf(site)));
   }
 });
 

@@ -1,12 +1,14 @@
 /** A client of the link that sends any bytes, with or without the key of a site. */
 
 import { randomBytes } from 'node:crypto';
+import type { Socket } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
 import type { ExecutionContext } from 'ava';
 import { WebSocket } from 'ws';
 import { joinSite } from '#edge';
 import { type SiteIdentity, SiteIdentityFile } from '#edge/identity/site-identity.ts';
 import { decodeFrame, encodeFrame, type Frame } from '#edge/link/frames.ts';
-import { encodeHello, encodeProof, type Hello } from '#edge/link/handshake.ts';
+import { encodeHello, encodeProof, type Hello, unsignedHello } from '#edge/link/handshake.ts';
 import { encodeBatch, type SentItem } from '#edge/log/log-codec.ts';
 import { packLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -31,6 +33,8 @@ export class RawLink {
   readonly socket: WebSocket;
   /** Resolves with the status code when the connection has ended. */
   readonly closed: Promise<number>;
+  /** Socket below the WebSocket. */
+  raw: Socket | undefined;
   readonly #messages: Buffer[] = [];
   #wake: () => void = () => {};
   #nextId = 1;
@@ -47,6 +51,9 @@ export class RawLink {
         resolve(code);
       });
     });
+    socket.on('upgrade', (response) => {
+      this.raw = response.socket;
+    });
     socket.on('error', () => {});
   }
 
@@ -55,9 +62,10 @@ export class RawLink {
     t: ExecutionContext,
     centre: Centre,
     headers: Readonly<Record<string, string>> = {},
+    tls: ConnectionOptions = {},
   ): Promise<RawLink> {
     const url = `${centre.url.replace('http', 'ws')}/site/v1/link`;
-    const socket = new WebSocket(url, { perMessageDeflate: false, headers });
+    const socket = new WebSocket(url, { perMessageDeflate: false, headers, ...tls });
     t.teardown(() => socket.terminate());
     const link = new RawLink(socket);
     await new Promise<void>((resolve, reject) => {
@@ -79,7 +87,7 @@ export class RawLink {
   ): Promise<RawLink> {
     const link = await RawLink.open(t, centre);
     const hello = helloOf(identity.name, changed);
-    link.socket.send(hello);
+    link.socket.send(unsignedHello(hello));
     const challenge = await link.next();
     link.socket.send(encodeProof(identity.key, hello, challenge, Buffer.alloc(0)));
     return link;
@@ -97,10 +105,12 @@ export class RawLink {
     }
   }
 
-  /** Whether the centre welcomed the site. */
+  /** Whether the centre welcomed the site. Chooses the connection. */
   async isWelcome(): Promise<boolean> {
     try {
-      return (await this.next()).length === 0;
+      const isWelcome = (await this.next()).length === 0;
+      if (isWelcome) this.socket.send(Buffer.alloc(0));
+      return isWelcome;
     } catch {
       return false;
     }
@@ -119,6 +129,7 @@ export class RawLink {
   }
 }
 
+/** Returns an encoded hello without its signature. */
 export function helloOf(site: string, changed: Partial<Hello> = {}): Buffer {
   return encodeHello({
     protocol: 1,

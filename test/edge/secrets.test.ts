@@ -6,9 +6,9 @@ import test, { type ExecutionContext } from 'ava';
 import type { ReleaseState } from '#edge';
 import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
 import { readKey, writeKey } from '#edge/identity/key-file.ts';
+import { generateSealKey, seal, sealKeyOf, unseal } from '#edge/identity/sealed-box.ts';
 import { edgeLimits } from '#edge/limits.ts';
 import type { SiteContext } from '#edge/parts.ts';
-import { generateSealKey, seal, sealKeyOf, unseal } from '#edge/secrets/sealed-box.ts';
 import { digestOfSecrets, secretsPurpose, signedSecrets } from '#edge/secrets/secret-messages.ts';
 import { openSiteSecrets, type ReadSecrets } from '#edge/secrets/site-secrets.ts';
 import { createSilentLogger } from '#master';
@@ -37,6 +37,8 @@ interface Asked {
   readonly sealKey: Uint8Array;
   readonly nonce: Uint8Array;
 }
+
+type Listener = (state: { readonly isConnected: boolean }) => void;
 
 interface Stage {
   readonly centre: Centre;
@@ -203,16 +205,18 @@ test('a site refuses secrets that its centre has not signed, and keeps the forme
     Buffer.from(JSON.stringify({ '*': { password: value } }));
   let signer = centreKey;
   let value = 'first';
+  const at = 1000;
   let provided: ReadSecrets | undefined;
   const answer = ({ sealKey, nonce }: Asked): Promise<unknown> => {
     const digest = digestOfSecrets('north', contentOf(value));
     const box = seal(contentOf(value), sealKey, 'north');
-    const parts = signedSecrets('north', nonce, { digest, box });
-    const reply = { digest, box, signature: signParts(signer, secretsPurpose, parts) };
+    const parts = signedSecrets('north', nonce, { digest, box, at });
+    const reply = { digest, box, at, signature: signParts(signer, secretsPurpose, parts) };
     sent.push(reply);
     return Promise.resolve(reply);
   };
   const sent: unknown[] = [];
+  const listeners: Listener[] = [];
   let reply = answer;
   const call = (_message: unknown, asked: Asked): Promise<unknown> => reply(asked);
   const context = {
@@ -223,7 +227,7 @@ test('a site refuses secrets that its centre has not signed, and keeps the forme
       closing: new AbortController().signal,
       logger: createSilentLogger(),
     },
-    link: { handle: () => {}, onChange: () => {}, call },
+    link: { handle: () => {}, onChange: (it: Listener) => listeners.push(it), call },
     directory: temporaryDirectory(t),
     identity: () => ({ centreKey: publicBytesOf(centreKey) }),
     options: { name: 'north' },
@@ -241,12 +245,18 @@ test('a site refuses secrets that its centre has not signed, and keeps the forme
   await provided?.refresh();
   t.deepEqual(await part.pillar?.provide(request), { password: 'second' });
   // A proxy that ends the TLS connection can record replies, and invent them.
-  const nothing = { signature: Buffer.alloc(64) };
-  for (const forged of [sent[0], nothing]) {
+  const nothing = { at, signature: Buffer.alloc(64) };
+  const later = { ...Object(sent.at(-1)), at: 2000 };
+  for (const forged of [sent[0], nothing, later]) {
     reply = () => Promise.resolve(forged);
     await t.throwsAsync(async () => provided?.refresh(), { code: 'ERR_SITE_SECRETS' });
     t.deepEqual(await part.pillar?.provide(request), { password: 'second' });
   }
+  // The signed time decides whether the site reads its secrets again over the same connection.
+  await provided?.refresh(999);
+  await t.throwsAsync(async () => provided?.refresh(1000), { code: 'ERR_SITE_SECRETS' });
+  for (const listener of listeners) listener({ isConnected: false });
+  await t.throwsAsync(async () => provided?.refresh(999), { code: 'ERR_SITE_SECRETS' });
 });
 
 test('a key file without a key of its type is refused, without its content', async (t) => {

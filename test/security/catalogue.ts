@@ -137,6 +137,7 @@ const bundleRings = inFile('edge/bundles/rings.test.ts');
 const clusterCentre = inFile('edge/cluster/cluster.test.ts');
 const clusterMembers = inFile('edge/cluster/members.test.ts');
 const siteLink = inFile('edge/hostile.test.ts');
+const earlyAlarms = inFile('edge/early-alarms.test.ts');
 const siteVectors = inFile('edge/link-vectors.test.ts');
 const siteJoin = inFile('edge/join.test.ts');
 const siteLog = inFile('edge/site-log.test.ts');
@@ -2510,6 +2511,16 @@ export const catalogue: readonly Threat[] = [
       siteVectors('a site refuses a centre with another key'),
       siteVectors('signatures of another TLS connection are refused by both sides'),
       siteVectors('a changed bit of the hello or the challenge invalidates the signatures'),
+      'edge/tls-binding.test.ts: a recorded hello is refused on another TLS connection, also if it resumes the session',
+      'edge/tls-binding.test.ts: a hello that is bound to a connection with TLS 1.2 is refused',
+      earlyAlarms(
+        'the centre applies an alarm of the hello when it accepts the site, and none of a stranger',
+      ),
+      earlyAlarms('an early request of another kind, or sealed to another key, is refused'),
+      earlyAlarms('a site sends an alarm with its hello, and only its centre can read it'),
+      earlyAlarms(
+        'a request instead of the choice ends the connection, and a revoked site cannot choose',
+      ),
     ],
   },
   {
@@ -2522,6 +2533,9 @@ export const catalogue: readonly Threat[] = [
       ),
       siteJoin('a site refuses the centre of another ticket'),
       siteJoin('a revocation ends the connection, and the site is refused afterwards'),
+      earlyAlarms(
+        'a request instead of the choice ends the connection, and a revoked site cannot choose',
+      ),
     ],
   },
   {
@@ -2533,8 +2547,7 @@ export const catalogue: readonly Threat[] = [
       siteLink('an address with too many refused handshakes is rejected unread, and may not join'),
       siteLink('an address may have 128 handshakes at a time, and one more when one ends'),
       siteLink('malformed and too large frames of a site end its connection'),
-      'edge/early-alarms.test.ts: the centre holds 16 KiB until it has accepted a site',
-      'edge/early-alarms.test.ts: the centre applies an alarm that arrives with the proof, and none of a stranger',
+      earlyAlarms('a hello with a larger early request ends the handshake'),
       siteLink('a site with too many open requests loses its connection'),
       siteLink('a site that floods heartbeats loses its connection'),
       siteLink('returns and facts are refused without a turn, and sites have turns in order'),
@@ -2547,6 +2560,9 @@ export const catalogue: readonly Threat[] = [
     tests: [
       siteUp('a site cannot act for a minion of another site or of the centre'),
       siteLink('a repeated batch is acknowledged and applied once, and a gap is refused'),
+      earlyAlarms(
+        'the centre applies an alarm once that arrives over three connections, and the chosen one stays',
+      ),
     ],
   },
   {
@@ -2607,6 +2623,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'the content of a bundle is altered, half, or larger than stated',
     tests: [
       bundlePacks('refuses parts and packs that do not match, and keeps the former bundle'),
+      bundlePacks('reads a part again from its beginning if the bytes before a cut were altered'),
       bundlePacks('refuses contents that are altered, too short or too long'),
       bundlePacks('reads no more of a manifest than the metadata permit'),
       bundlePacks('refuses a damaged file of the former bundle'),

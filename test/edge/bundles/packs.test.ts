@@ -10,7 +10,7 @@ import {
   type InstalledBundle,
   readContent,
 } from '#edge/bundles/bundle-directory.ts';
-import { type Pack, type PackReply, partBytes } from '#edge/bundles/bundle-messages.ts';
+import type { Pack, PackReply } from '#edge/bundles/bundle-messages.ts';
 import { PackFetcher } from '#edge/bundles/fetch-pack.ts';
 import {
   type BundleFile,
@@ -70,22 +70,35 @@ class TestSite {
   readonly fetcher: PackFetcher;
   /** Paths that were read. */
   readonly gets: string[] = [];
+  /** Number of bytes of parts that arrived. */
+  received = 0;
   /** Changes a part on its way. */
   alter: (part: Buffer, name: string) => Buffer | undefined = (it) => it;
+  /** Number of bytes after which a connection is lost. */
+  cutAfter: () => number = () => Number.POSITIVE_INFINITY;
 
   constructor(t: ExecutionContext, centre: TestCentre) {
     this.directory = temporaryDirectory(t);
     this.bundles = new BundleDirectory(this.directory);
     this.fetcher = new PackFetcher(path.join(this.directory, 'parts'), {
-      get: async (name) => {
+      get: async (name, { from }) => {
         this.gets.push(name);
         const [, , id = '', index = ''] = name.split('/');
         const part = await centre.packs.part(id, Number(index));
         const altered = part && this.alter(part, name);
         if (altered === undefined) throw new EdgeError('ERR_SITE_LINK', 'connection lost');
-        return Readable.from([altered]);
+        return Readable.from(this.#chunks(altered.subarray(from), this.cutAfter()));
       },
     });
+  }
+
+  async *#chunks(bytes: Buffer, cutAfter: number): AsyncGenerator<Buffer> {
+    for (let at = 0; at < bytes.length; at += 8192) {
+      if (at >= cutAfter) throw new EdgeError('ERR_SITE_LINK', 'connection lost');
+      const chunk = bytes.subarray(at, at + 8192);
+      this.received += chunk.length;
+      yield chunk;
+    }
   }
 
   async install(reply: PackReply, to: StoredManifest): Promise<void> {
@@ -201,16 +214,16 @@ test('a change of a few of many files costs little more than their digests', (t)
   t.true(delta.length < 20 * 32 * 1.6, `${delta.length} bytes`);
 });
 
-test('transfers no part twice when the connection is cut', async (t) => {
+test('transfers no byte twice when the connection is cut', async (t) => {
   const centre = new TestCentre(t);
   const site = new TestSite(t, centre);
   const content = randomBytes(2_000_000);
   const bundle = await centre.manifest(1, { 'etc/master': 'a: 1\n', 'tree/image': content });
   const reply = await centre.packs.packsFor(undefined, bundle);
-  let arrived = 0;
-  site.alter = (part) => {
-    arrived += 1;
-    return arrived % 7 === 0 ? undefined : part;
+  let opened = 0;
+  site.cutAfter = () => {
+    opened += 1;
+    return opened % 4 === 0 ? 8192 * (opened % 7) : Number.POSITIVE_INFINITY;
   };
   let cuts = 0;
   for (let isDone = false; !isDone; ) {
@@ -222,9 +235,24 @@ test('transfers no part twice when the connection is cut', async (t) => {
       cuts += 1;
     }
   }
-  const parts = Math.ceil((reply.files?.length ?? 0) / partBytes) + 1;
   t.true(cuts >= 4, `${cuts} cuts`);
-  t.is(site.gets.length, parts + cuts, 'a cut costs one part');
+  t.is(site.received, (reply.files?.length ?? 0) + reply.manifest.length);
+  t.deepEqual(readFileSync(`${site.directory}/current/tree/image`), content);
+});
+
+test('reads a part again from its beginning if the bytes before a cut were altered', async (t) => {
+  const centre = new TestCentre(t);
+  const site = new TestSite(t, centre);
+  const content = randomBytes(100_000);
+  const bundle = await centre.manifest(1, { 'etc/master': 'a: 1\n', 'tree/image': content });
+  const reply = await centre.packs.packsFor(undefined, bundle);
+  site.alter = (part, name) =>
+    name.endsWith('/1') ? Buffer.concat([Buffer.alloc(8192), part.subarray(8192)]) : part;
+  site.cutAfter = () => 16_384;
+  await refuses(t, site.install(reply, bundle), 'ERR_SITE_LINK');
+  site.alter = (part) => part;
+  site.cutAfter = () => Number.POSITIVE_INFINITY;
+  await site.install(reply, bundle);
   t.deepEqual(readFileSync(`${site.directory}/current/tree/image`), content);
 });
 

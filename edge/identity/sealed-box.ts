@@ -1,11 +1,12 @@
 /**
- * Seals bytes to the X25519 key of a site. A new key pair for each box agrees on a key (HKDF with
- * SHA-256), and AES-256-GCM encrypts the bytes. Only the site with the private key can open a box.
+ * Seals bytes to an X25519 key. A new key pair for each box agrees on a key (HKDF with SHA-256), and
+ * AES-256-GCM encrypts the bytes. Only the owner of the private key can open a box.
  */
 
 import {
   createCipheriv,
   createDecipheriv,
+  createPrivateKey,
   createPublicKey,
   diffieHellman,
   generateKeyPairSync,
@@ -18,13 +19,25 @@ export const sealKeyBytes = 32;
 
 const tagBytes = 16;
 const purpose = 'saltbridge site secrets 1';
+const derivation = 'saltbridge seal key 1';
+
+/** First bytes of an X25519 key in PKCS #8 [RFC 8410]. The 32 bytes of the key follow them. */
+const keyHead = Buffer.from('302e020100300506032b656e04220420', 'hex');
 
 /** Nonce of AES-GCM. It is constant, because each box has its own key. */
 const nonce: Buffer = Buffer.alloc(12);
 
-/** Generates the private key of a site. */
+/** Generates a private key. */
 export function generateSealKey(): KeyObject {
   return generateKeyPairSync('x25519').privateKey;
+}
+
+/** Returns the private X25519 key that belongs to a private Ed25519 key. */
+export function deriveSealKey(signingKey: KeyObject): KeyObject {
+  const seed = signingKey.export({ format: 'der', type: 'pkcs8' }).subarray(-sealKeyBytes);
+  const derived = hkdfSync('sha256', seed, Buffer.alloc(0), derivation, sealKeyBytes);
+  const key = Buffer.concat([keyHead, Buffer.from(derived)]);
+  return createPrivateKey({ key, format: 'der', type: 'pkcs8' });
 }
 
 /** Returns the 32 bytes of the public key that belongs to a private key. */
@@ -32,11 +45,18 @@ export function sealKeyOf(key: KeyObject): Buffer {
   return createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-sealKeyBytes);
 }
 
-/** Seals bytes for the site with this public key. */
-export function seal(plain: Uint8Array, siteKey: Uint8Array, site: string): Buffer {
+/**
+ * Seals bytes for the owner of a public key.
+ * @param site - name of the site that sends or receives the box
+ */
+export function seal(plain: Uint8Array, ownerKey: Uint8Array, site: string): Buffer {
   const own = generateSealKey();
   const ownKey = sealKeyOf(own);
-  const key = keyOf(diffieHellman({ privateKey: own, publicKey: toKey(siteKey) }), ownKey, siteKey);
+  const key = keyOf(
+    diffieHellman({ privateKey: own, publicKey: toKey(ownerKey) }),
+    ownKey,
+    ownerKey,
+  );
   const cipher = createCipheriv('aes-256-gcm', key, nonce);
   cipher.setAAD(Buffer.from(site));
   const content = Buffer.concat([cipher.update(plain), cipher.final()]);
@@ -47,14 +67,13 @@ export function seal(plain: Uint8Array, siteKey: Uint8Array, site: string): Buff
  * Opens a box.
  * @throws Error if the box is damaged, or sealed to another key or site
  */
-export function unseal(box: Uint8Array, siteKey: KeyObject, site: string): Buffer {
-  if (box.length < sealKeyBytes + tagBytes)
-    throw new TypeError('the encrypted secrets are truncated');
+export function unseal(box: Uint8Array, ownerKey: KeyObject, site: string): Buffer {
+  if (box.length < sealKeyBytes + tagBytes) throw new TypeError('the sealed box is truncated');
   const ownKey = box.subarray(0, sealKeyBytes);
-  const shared = diffieHellman({ privateKey: siteKey, publicKey: toKey(ownKey) });
+  const shared = diffieHellman({ privateKey: ownerKey, publicKey: toKey(ownKey) });
   const decipher = createDecipheriv(
     'aes-256-gcm',
-    keyOf(shared, ownKey, sealKeyOf(siteKey)),
+    keyOf(shared, ownKey, sealKeyOf(ownerKey)),
     nonce,
     { authTagLength: tagBytes },
   );
@@ -64,8 +83,8 @@ export function unseal(box: Uint8Array, siteKey: KeyObject, site: string): Buffe
   return Buffer.concat([decipher.update(content), decipher.final()]);
 }
 
-function keyOf(shared: Uint8Array, ownKey: Uint8Array, siteKey: Uint8Array): Uint8Array {
-  const salt = Buffer.concat([ownKey, siteKey]);
+function keyOf(shared: Uint8Array, ownKey: Uint8Array, ownerKey: Uint8Array): Uint8Array {
+  const salt = Buffer.concat([ownKey, ownerKey]);
   return new Uint8Array(hkdfSync('sha256', shared, salt, purpose, 32));
 }
 
