@@ -18,6 +18,12 @@ export const maxPartDigests = 512;
 /** Maximum total size of the packs in a reply, in bytes. A site reads larger packs in parts. */
 export const maxInlineBytes = 16_384;
 
+/**
+ * Maximum size of an update in the reply to an early report, in bytes. The site receives it over
+ * several connections.
+ */
+export const maxEarlyUpdateBytes = 4096;
+
 /** Maximum size of a metadata file, in bytes. It ensures that the file fits into one message. */
 export const maxMetadataBytes = 61_440;
 
@@ -78,21 +84,24 @@ export type UpdateReply = Readonly<Static<typeof UpdateSchema>>;
 /** Packs with which a site can replace one bundle by another. */
 export type PackReply = Pick<UpdateReply, 'files' | 'isDelta' | 'manifest'>;
 
+/** Metadata and bundle of a site, from which the centre makes an update. */
+const have = {
+  /** Digest of the manifest of the bundle in use. */
+  from: Type.Optional(Bytes),
+  /** Versions of the root, the targets and the snapshot that the site has, in this order. */
+  known: Type.Array(Type.Integer({ minimum: 1 }), { maxItems: 3 }),
+};
+const HaveSchema = Type.Object(have, strict);
+
+/** Metadata and bundle of a site. */
+export type Have = Readonly<Static<typeof HaveSchema>>;
+
 /** Request for the metadata and the packs of a release. */
 export const updateMessage = defineMessage({
   name: 'bundle.update',
   sender: 'site',
   class: 'order',
-  params: Type.Object(
-    {
-      version: Type.Integer({ minimum: 1 }),
-      /** Digest of the manifest of the bundle in use. */
-      from: Type.Optional(Bytes),
-      /** Versions of the root, the targets and the snapshot that the site has, in this order. */
-      known: Type.Array(Type.Integer({ minimum: 1 }), { maxItems: 3 }),
-    },
-    strict,
-  ),
+  params: Type.Object({ version: Type.Integer({ minimum: 1 }), ...have }, strict),
   reply: Type.Union([
     UpdateSchema,
     Type.Object({ waitSeconds: Type.Integer({ minimum: 1, maximum: 3600 }) }),
@@ -102,6 +111,11 @@ export const updateMessage = defineMessage({
 const WantedSchema = Type.Object({
   ring: Type.String({ minLength: 1, maxLength: 64 }),
   version: Type.Integer({ minimum: 1, maximum: versionsPerGeneration - 1 }),
+  /**
+   * Metadata and packs of the release, if they are small. They replace those that the site has
+   * reported on this connection. The site then need not request them.
+   */
+  update: Type.Optional(UpdateSchema),
 });
 
 /** Release that a site must install. */
@@ -127,6 +141,9 @@ export const reportMessage = defineMessage({
       version: Type.Integer({ minimum: 0 }),
       /** Version of saltbridge. */
       saltbridge: Type.String({ maxLength: 64 }),
+      have: Type.Optional(HaveSchema),
+      /** Version whose update the site has received already. */
+      offered: Type.Optional(Type.Integer({ minimum: 1 })),
       failed: Type.Optional(
         Type.Object(
           {
@@ -141,6 +158,7 @@ export const reportMessage = defineMessage({
     strict,
   ),
   reply: Type.Object({ wanted: Type.Optional(WantedSchema) }),
+  isEarly: true,
 });
 
 export type BundleReport = Readonly<Static<typeof reportMessage.params>>;

@@ -14,10 +14,13 @@ import type { LinkCaller } from '../link/link.ts';
 import { progressFamily, type ReleaseProgress, releaseProgress } from '../metrics.ts';
 import type { CentreContext, CentrePart, CentrePartContribution } from '../parts.ts';
 import {
+  type Have,
+  maxEarlyUpdateBytes,
   metadataMessage,
   type PackReply,
   reportMessage,
   updateMessage,
+  type WantedRelease,
   wantedMessage,
 } from './bundle-messages.ts';
 import { listKeyClaims, storeKeyClaims } from './key-claims.ts';
@@ -50,6 +53,9 @@ const renewalCheckMs = 3_600_000;
  */
 const advanceMs = 5000;
 
+/** Maximum size of an update that the centre sends with the name of a release, in bytes. */
+const maxUpdateBytes = 49_152;
+
 /** Delay before a site requests its turn again, in seconds. */
 const waitSeconds = 15;
 
@@ -72,6 +78,9 @@ class CentreBundles {
   readonly #turns = new Map<string, number>();
   /** Version that each connection was notified of last. */
   readonly #notified = new WeakMap<LinkCaller, number>();
+  readonly #offers = new Mutex();
+  /** Metadata and bundle that the site of each connection has reported last. */
+  readonly #haves = new WeakMap<LinkCaller, Have>();
   readonly #manifests = new Map<string, Promise<StoredManifest>>();
   /** Prevents the deletion of contents that a new release uses. */
   readonly #contents = new Mutex();
@@ -194,16 +203,43 @@ class CentreBundles {
       const { body: metadata, known: used } = await this.#tuf.update(known);
       return { metadata, known: used, ...packs };
     });
-    links.handle(reportMessage, async (report, { site }) => {
+    links.handle(reportMessage, async (report, { site, isEarly }) => {
       this.#turns.delete(site);
       const before = this.#releases.published;
       await this.#releases.report(site, report);
-      if (this.#releases.published !== before) this.#notifySites();
       const wanted = this.#releases.wantedBy(site);
       const caller = links.callerOf(site);
-      if (wanted !== undefined && caller !== undefined) this.#notified.set(caller, wanted.version);
-      return wanted === undefined ? {} : { wanted };
+      const { have, offered } = report;
+      // The connection of an early report is not the one that the centre has now.
+      if (caller !== undefined && !isEarly) {
+        if (have !== undefined) this.#haves.set(caller, have);
+        if (wanted !== undefined) this.#notified.set(caller, wanted.version);
+      }
+      if (this.#releases.published !== before) this.#notifySites();
+      if (wanted === undefined) return {};
+      if (wanted.version === offered) return { wanted };
+      const maxBytes = isEarly ? maxEarlyUpdateBytes : maxUpdateBytes;
+      return { wanted: await this.#offer(wanted, have, maxBytes) };
     });
+  }
+
+  /** Adds the metadata and the packs to a release if they are small and the site has a bundle. */
+  async #offer(
+    wanted: WantedRelease,
+    have: Have | undefined,
+    maxBytes: number,
+  ): Promise<WantedRelease> {
+    if (have?.from === undefined) return wanted;
+    try {
+      const packs = await this.#packs.inlined(await this.#packsFor(have.from, wanted.version));
+      if (!isWhole(packs) || !packs.isDelta) return wanted;
+      const { body: metadata, known } = await this.#tuf.update(have.known);
+      if (metadata.length + inlineBytes(packs) > maxBytes) return wanted;
+      return { ...wanted, update: { metadata, known, ...packs } };
+    } catch (err) {
+      this.#host.logger.debug({ err }, 'cannot send an update with the name of its release');
+      return wanted;
+    }
   }
 
   /**
@@ -459,10 +495,20 @@ class CentreBundles {
       const wanted = this.#releases.wantedBy(site);
       if (wanted === undefined || this.#notified.get(caller) === wanted.version) continue;
       this.#notified.set(caller, wanted.version);
-      caller.call(wantedMessage, wanted, this.#host.closing).catch((err: unknown) => {
-        this.#notified.delete(caller);
-        this.#host.logger.debug({ site, err }, 'cannot notify a site of a release');
-      });
+      void this.#notify(site, caller, wanted);
+    }
+  }
+
+  async #notify(site: string, caller: LinkCaller, wanted: WantedRelease): Promise<void> {
+    try {
+      // One at a time, because each offer contains the packs.
+      const offer = await this.#offers.run(() =>
+        this.#offer(wanted, this.#haves.get(caller), maxUpdateBytes),
+      );
+      await caller.call(wantedMessage, offer, this.#host.closing);
+    } catch (err) {
+      this.#notified.delete(caller);
+      this.#host.logger.debug({ site, err }, 'cannot notify a site of a release');
     }
   }
 
@@ -507,6 +553,14 @@ class CentreBundles {
       }),
     };
   }
+}
+
+/** Returns the size of the packs in a reply, in bytes. */
+function inlineBytes({ manifest, files }: PackReply): number {
+  return [manifest, files].reduce(
+    (sum, pack) => sum + (pack !== undefined && 'bytes' in pack ? pack.bytes.length : 0),
+    0,
+  );
 }
 
 /** Whether a reply contains all packs, so that the site need not read parts. */

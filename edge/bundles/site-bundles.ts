@@ -9,6 +9,7 @@ import path from 'node:path';
 import { defineService, type ExtensionHost, type ServiceKey, version } from '#master';
 import { codeOf, errorMessage, readTextIfPresent, retryDelayMs, sleepUntilAborted } from '#runtime';
 import { EdgeError } from '../errors.ts';
+import type { EarlyRequest } from '../link/link.ts';
 import type { EdgePart, SiteContext, SitePart } from '../parts.ts';
 import { siteSecrets } from '../secrets/site-secrets.ts';
 import {
@@ -22,6 +23,8 @@ import {
 import { findPillarProblem, healthySample } from './bundle-health.ts';
 import { BundleKeys } from './bundle-keys.ts';
 import {
+  type BundleReport,
+  type Have,
   metadataMessage,
   type PackReply,
   reportMessage,
@@ -72,6 +75,17 @@ const finalCodes: ReadonlySet<string> = new Set([
   'ERR_BUNDLE_VERSION',
 ]);
 
+/** Release that the centre has named, and how the site received it. */
+interface NamedRelease extends WantedRelease {
+  /** State for which the centre made the update in the release. */
+  readonly have: Have | undefined;
+  /**
+   * Whether the centre named the release in the reply to a report. The site sends a report when it
+   * connects, after its request for its secrets.
+   */
+  readonly isReply: boolean;
+}
+
 const noMetadata: KnownMetadata = { versions: [], files: [] };
 
 /** Creates the part of a site that installs bundles. */
@@ -92,7 +106,11 @@ class SiteBundles implements BundleInUse {
   readonly #keys: BundleKeys;
   readonly #listeners: (() => void)[] = [];
   #current: InstalledBundle | undefined;
-  #wanted: WantedRelease | undefined;
+  #wanted: NamedRelease | undefined;
+  /** Reply to the early report: version of the update in it. Never rejects. */
+  #early: Promise<number | undefined> | undefined;
+  /** State in the last report over this connection. */
+  #reported: Have | undefined;
   #working: Promise<void> | undefined;
   #lastFailure: BundleFailure | undefined;
   #isLeaving = false;
@@ -126,10 +144,12 @@ class SiteBundles implements BundleInUse {
     this.#lastFailure = await this.#bundles.failure();
     const { link, log } = this.#context;
     link.handle(wantedMessage, async (wanted) => {
-      this.#want(wanted);
+      this.#want({ ...wanted, have: this.#reported, isReply: false });
       return {};
     });
+    link.sendEarly(() => this.#earlyReport());
     link.onChange(({ isConnected }) => {
+      this.#reported = undefined;
       if (isConnected) this.#report();
     });
     this.#host.provide(bundleInUse, this);
@@ -215,21 +235,70 @@ class SiteBundles implements BundleInUse {
    * install.
    */
   #report(): void {
+    this.#sendReport().catch((err: unknown) =>
+      this.#host.logger.info({ err }, 'cannot report to the centre which release this site uses'),
+    );
+  }
+
+  async #sendReport(): Promise<void> {
+    const report = await this.#state();
+    const { have } = report;
+    const offered = await this.#early;
+    this.#early = undefined;
+    this.#reported = have;
+    const { wanted } = await this.#context.link.call(
+      reportMessage,
+      { ...report, ...(offered === undefined ? {} : { offered }) },
+      this.#host.closing,
+    );
+    if (wanted !== undefined) this.#want({ ...wanted, have, isReply: true });
+  }
+
+  /** Returns the report for the hello. */
+  async #earlyReport(): Promise<EarlyRequest> {
+    const report = await this.#state();
+    const { have } = report;
+    return {
+      name: reportMessage.name,
+      params: report,
+      onUsed: (reply) => {
+        this.#early = reply(reportMessage).then(
+          ({ wanted }) => {
+            if (wanted !== undefined) this.#want({ ...wanted, have, isReply: true });
+            return wanted?.update === undefined ? undefined : wanted.version;
+          },
+          // The report that follows has the same reply.
+          () => undefined,
+        );
+      },
+    };
+  }
+
+  /** Returns the content of a report. */
+  async #state(): Promise<BundleReport> {
     const failure = this.#lastFailure;
     const failed = this.#ofCentre(failure?.version ?? 0);
-    const report = {
+    const have = await this.#have();
+    return {
       version: this.#ofCentre(this.#current?.version ?? 0) ?? 0,
       saltbridge: version,
       ...(failure && failed ? { failed: { ...failure, version: failed } } : {}),
+      ...(have === undefined ? {} : { have }),
     };
-    this.#context.link
-      .call(reportMessage, report, this.#host.closing)
-      .then(({ wanted }) => {
-        if (wanted !== undefined) this.#want(wanted);
-      })
-      .catch((err: unknown) =>
-        this.#host.logger.info({ err }, 'cannot report to the centre which release this site uses'),
-      );
+  }
+
+  /** Returns the metadata and the bundle of this site, or `undefined` if they may be damaged. */
+  async #have(): Promise<Have | undefined> {
+    if (this.#needsWhole) return undefined;
+    try {
+      const { versions } = await this.#tuf.known();
+      const former = this.#current;
+      const from = former === undefined ? {} : { from: Buffer.from(former.sha256, 'hex') };
+      return { known: [...versions], ...from };
+    } catch {
+      // The site requests the update with all checks.
+      return undefined;
+    }
   }
 
   /** First version of the present generation minus one. */
@@ -245,7 +314,7 @@ class SiteBundles implements BundleInUse {
     return installed > this.#base ? installed - this.#base : undefined;
   }
 
-  #want(wanted: WantedRelease): void {
+  #want(wanted: NamedRelease): void {
     const used = this.#ofCentre(this.#current?.version ?? 0) ?? 0;
     if (wanted.version < used) {
       this.#refuseOlder(wanted.version, used);
@@ -303,7 +372,7 @@ class SiteBundles implements BundleInUse {
     }
   }
 
-  async #isDone({ version: ofCentre }: WantedRelease): Promise<boolean> {
+  async #isDone({ version: ofCentre }: NamedRelease): Promise<boolean> {
     const wanted = this.#base + ofCentre;
     if (wanted <= (this.#current?.version ?? 0)) return true;
     const refused = await this.#bundles.failure();
@@ -322,12 +391,20 @@ class SiteBundles implements BundleInUse {
     return this.#lastFailure;
   }
 
-  async #install(wanted: WantedRelease): Promise<void> {
+  async #install(wanted: NamedRelease): Promise<void> {
+    const secrets = this.#host.use(siteSecrets);
+    // The pillar of the new release may need secrets that the site does not have yet.
+    const reading = wanted.isReply ? undefined : secrets.refresh();
+    reading?.catch(() => {
+      // The error is thrown below.
+    });
     const former = this.#current;
     const base = this.#base;
     const from = this.#needsWhole ? undefined : former;
     const known = this.#needsWhole ? noMetadata : await this.#tuf.known();
-    const update = await this.#askForUpdate(wanted, known.versions, from);
+    const update =
+      this.#updateIn(wanted, known.versions, from) ??
+      (await this.#askForUpdate(wanted, known.versions, from));
     const given = decodeMetadata(
       update.metadata,
       Buffer.concat(known.files.slice(0, update.known)),
@@ -346,8 +423,7 @@ class SiteBundles implements BundleInUse {
     requireVersion(bundle.manifest);
     const [problem] = await this.#program.check(this.#bundles.pathOf(bundle.version));
     if (problem !== undefined) throw new EdgeError('ERR_BUNDLE_CHECK', problem);
-    // The pillar of the new release may need secrets that the site does not have yet.
-    await this.#host.use(siteSecrets).refresh();
+    await (reading ?? secrets.refresh(bundle.manifest.createdAt));
     await this.#use(bundle, former);
   }
 
@@ -387,12 +463,26 @@ class SiteBundles implements BundleInUse {
     return { version: number, sha256: target.sha256, manifestBytes, manifest };
   }
 
+  /** Returns the update that the centre has sent with the name of a release, if it can be used. */
+  #updateIn(
+    { update, have }: NamedRelease,
+    known: readonly number[],
+    former: InstalledBundle | undefined,
+  ): UpdateReply | undefined {
+    if (update === undefined || have?.from === undefined || former === undefined) return undefined;
+    const isSame =
+      Buffer.from(have.from).toString('hex') === former.sha256 &&
+      have.known.length === known.length &&
+      have.known.every((each, index) => each === known[index]);
+    return isSame ? update : undefined;
+  }
+
   /**
    * Requests the metadata and the packs of a release. If it is not the turn of this site, repeats
    * the request after a delay.
    */
   async #askForUpdate(
-    { version: wanted }: WantedRelease,
+    { version: wanted }: Pick<WantedRelease, 'version'>,
     known: readonly number[],
     former: InstalledBundle | undefined,
   ): Promise<UpdateReply> {

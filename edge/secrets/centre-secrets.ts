@@ -5,9 +5,9 @@ import { extensionMethod } from '#master';
 import { codeOf, errorMessage, TokenBuckets } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { signedForm } from '../identity/ed25519.ts';
+import { seal } from '../identity/sealed-box.ts';
 import { edgeLimits } from '../limits.ts';
 import type { CentreContext, CentrePartContribution } from '../parts.ts';
-import { seal } from './sealed-box.ts';
 import { readSecretFile } from './secret-file.ts';
 import {
   digestOfSecrets,
@@ -45,7 +45,11 @@ export function openCentreSecrets(context: CentreContext): CentrePartContributio
       const problem = 'secrets refused: the site requests them too often; retry later';
       throw new EdgeError('ERR_SITE_LINK', problem);
     }
-    const signed = <T extends SecretsReply>(reply: T): T & { readonly signature: Uint8Array } => {
+    const at = host.now();
+    const signed = <T extends Omit<SecretsReply, 'at'>>(
+      content: T,
+    ): T & { readonly at: number; readonly signature: Uint8Array } => {
+      const reply = { ...content, at };
       const signature = sign(signedForm(secretsPurpose, signedSecrets(site, nonce, reply)));
       return { ...reply, signature };
     };

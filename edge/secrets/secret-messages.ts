@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import { Bytes } from '#store';
 import { Sha256 } from '../bundles/manifest.ts';
+import { sealKeyBytes } from '../identity/sealed-box.ts';
 import { defineMessage } from '../link/link.ts';
-import { sealKeyBytes } from './sealed-box.ts';
 
 /** Maximum size of the secrets of a site, in bytes of JSON. They fit into one message. */
 export const maxSecretBytes = 49_152;
@@ -40,6 +40,8 @@ export const secretsMessage = defineMessage({
     digest: Type.Optional(Sha256),
     /** Sealed secrets. Absent if the site has these secrets already. */
     box: Type.Optional(Bytes),
+    /** Time at which the centre began to read the secrets, in milliseconds since 1970. */
+    at: Type.Integer({ minimum: 0, maximum: 2 ** 48 }),
     signature: Bytes,
   }),
   maxBytes: 512,
@@ -63,13 +65,14 @@ export function digestOfSecrets(site: string, content: Uint8Array): string {
 export interface SecretsReply {
   readonly digest?: string | undefined;
   readonly box?: Uint8Array | undefined;
+  readonly at: number;
 }
 
 /** Returns the parts that the centre signs. */
 export function signedSecrets(
   site: string,
   nonce: Uint8Array,
-  { digest = '', box = new Uint8Array(0) }: SecretsReply,
+  { digest = '', box = new Uint8Array(0), at }: SecretsReply,
 ): readonly Uint8Array[] {
-  return [Buffer.from(site), nonce, Buffer.from(digest), box];
+  return [Buffer.from(site), nonce, Buffer.from(digest), box, Buffer.from(`${at}`)];
 }

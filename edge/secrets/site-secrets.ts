@@ -14,8 +14,8 @@ import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
 import { isSignedBy } from '../identity/ed25519.ts';
 import { readKey, writeKey } from '../identity/key-file.ts';
+import { generateSealKey, sealKeyOf, unseal } from '../identity/sealed-box.ts';
 import type { EdgePart, SiteContext } from '../parts.ts';
-import { generateSealKey, sealKeyOf, unseal } from './sealed-box.ts';
 import { decodeSecrets, type SiteSecrets } from './secret-file.ts';
 import {
   digestOfSecrets,
@@ -28,8 +28,12 @@ import {
 
 /** Secrets of the site, for other parts of the site. */
 export interface ReadSecrets {
-  /** Reads the present secrets from the centre. Resolves when the site has stored them. */
-  refresh(): Promise<void>;
+  /**
+   * Reads the present secrets from the centre. Resolves when the site has stored them.
+   * @param since - time in milliseconds since 1970. If the site has read its secrets over this
+   * connection, and the centre's time was later then, they are not read again
+   */
+  refresh(since?: number): Promise<void>;
 }
 
 /** Service that {@link openSiteSecrets} provides. */
@@ -54,6 +58,7 @@ export async function openSiteSecrets(context: SiteContext): Promise<EdgePart> {
     return {};
   });
   link.onChange(({ isConnected }) => {
+    secrets.forgetTime();
     if (isConnected) refresh();
   });
   return {
@@ -69,6 +74,8 @@ class StoredSecrets implements ReadSecrets {
   readonly #key: KeyObject;
   readonly #mutex = new Mutex();
   #digest: string | undefined;
+  /** Time at which the centre read the secrets for this connection, by its own clock. */
+  #readAt = 0;
   #tests: readonly (readonly [test: (id: string) => boolean, pillar: WireMap])[] = [];
 
   private constructor(context: SiteContext, key: KeyObject) {
@@ -102,8 +109,15 @@ class StoredSecrets implements ReadSecrets {
     return found.length === 0 ? undefined : Object.assign({}, ...found.map(([, it]) => it));
   }
 
-  refresh(): Promise<void> {
-    return this.#mutex.run(() => this.#refresh());
+  async refresh(since = Infinity): Promise<void> {
+    await this.#mutex.run(async () => {
+      if (this.#readAt <= since) await this.#refresh();
+    });
+  }
+
+  /** Forgets when the secrets were read. Called when the connection changes. */
+  forgetTime(): void {
+    this.#readAt = 0;
   }
 
   async #refresh(): Promise<void> {
@@ -111,14 +125,20 @@ class StoredSecrets implements ReadSecrets {
     const have = this.#digest === undefined ? {} : { have: this.#digest };
     const nonce = randomBytes(nonceBytes);
     const params = { sealKey: sealKeyOf(this.#key), nonce, ...have };
-    const { digest, box, signature } = await link.call(secretsMessage, params, host.closing);
+    const reply = await link.call(secretsMessage, params, host.closing);
+    const { digest, box, at, signature } = reply;
     const { centreKey } = identity() ?? {};
-    const parts = signedSecrets(options.name, nonce, { digest, box });
+    const parts = signedSecrets(options.name, nonce, { digest, box, at });
     const isSigned =
       centreKey !== undefined && isSignedBy(centreKey, secretsPurpose, parts, signature);
     if (!isSigned) {
       throw new EdgeError('ERR_SITE_SECRETS', 'the secrets are not signed by the centre');
     }
+    await this.#keep(digest, box);
+    this.#readAt = at;
+  }
+
+  async #keep(digest: string | undefined, box: Uint8Array | undefined): Promise<void> {
     if (digest === this.#digest) return;
     if (digest === undefined) {
       await rm(this.#file, { force: true });
@@ -131,7 +151,7 @@ class StoredSecrets implements ReadSecrets {
     const stored: Static<typeof Stored> = { digest, box: Buffer.from(box).toString('base64') };
     await writeFileAtomically(this.#file, `${JSON.stringify(stored)}\n`, 0o600);
     this.#use(digest, opened);
-    host.logger.info(
+    this.#context.host.logger.info(
       { globs: this.#tests.length },
       'received new secrets of this site from the centre',
     );
