@@ -9,6 +9,7 @@ import { compilePillars, grainsOf, layNodeKeys, nodesOf } from './nodes.ts';
 import {
   countPartRequests,
   countTraffic,
+  type PartRequests,
   type ProcessFigures,
   processFigures,
   residentMemory,
@@ -75,8 +76,8 @@ const functions = {
   },
   figures: async (): Promise<ProcessFigures> => processFigures(),
   memory: () => residentMemory(),
-  /** Number of requests for each part of a pack since the last call. */
-  parts: async (): Promise<readonly number[]> => takePartRequests(),
+  /** Requests for parts of packs since the last call. */
+  parts: async (): Promise<PartRequests> => takePartRequests(),
   pillars: async ({ nodes }: { readonly nodes: number }) => {
     if (server === undefined) throw new Error('the centre has not started');
     return compilePillars(server, nodesOf('centre', nodes));

@@ -1,7 +1,7 @@
 /** Memory, processor time and traffic of a process of the campaign. */
 
 import { subscribe } from 'node:diagnostics_channel';
-import { IncomingMessage } from 'node:http';
+import { ClientRequest, IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -34,7 +34,18 @@ export function countTraffic(): void {
   });
 }
 
-const partRequests = new Map<string, number>();
+/** Requests for parts of packs. */
+export interface PartRequests {
+  /** Number of different parts. */
+  readonly parts: number;
+  /** Number of further requests for the rest of a part. */
+  readonly continued: number;
+  /** Number of further requests for a whole part. */
+  readonly repeated: number;
+}
+
+/** Numbers of requests for the whole part and for the rest of it, by path. */
+const partRequests = new Map<string, { whole: number; rest: number }>();
 
 /** Counts the requests for each part of a pack from now on. */
 export function countPartRequests(): void {
@@ -42,15 +53,47 @@ export function countPartRequests(): void {
     if (typeof message !== 'object' || message === null || !('request' in message)) return;
     const { request } = message;
     if (!(request instanceof IncomingMessage) || request.url?.includes('/packs/') !== true) return;
-    partRequests.set(request.url, (partRequests.get(request.url) ?? 0) + 1);
+    const counts = partRequests.get(request.url) ?? { whole: 0, rest: 0 };
+    if (request.headers.range === undefined) counts.whole += 1;
+    else counts.rest += 1;
+    partRequests.set(request.url, counts);
   });
 }
 
-/** Returns the number of requests for each part since the last call. */
-export function takePartRequests(): readonly number[] {
+/** Returns the requests for parts since the last call. */
+export function takePartRequests(): PartRequests {
   const counts = [...partRequests.values()];
   partRequests.clear();
-  return counts;
+  const sumOf = (of: (count: { whole: number; rest: number }) => number): number =>
+    counts.reduce((sum, count) => sum + of(count), 0);
+  return {
+    parts: counts.length,
+    continued: sumOf(({ rest }) => rest),
+    repeated: sumOf(({ whole }) => whole - 1),
+  };
+}
+
+let partBytes = 0;
+
+/** Counts the bytes of parts of packs that this process receives from now on. */
+export function countPartBytes(): void {
+  subscribe('http.client.response.finish', (message) => {
+    if (typeof message !== 'object' || message === null) return;
+    if (!('request' in message) || !('response' in message)) return;
+    const { request, response } = message;
+    const isPart = request instanceof ClientRequest && request.path.includes('/packs/');
+    if (!isPart || !(response instanceof IncomingMessage)) return;
+    response.on('data', (chunk: Buffer) => {
+      partBytes += chunk.length;
+    });
+  });
+}
+
+/** Returns the received bytes of parts since the last call. */
+export function takePartBytes(): number {
+  const bytes = partBytes;
+  partBytes = 0;
+  return bytes;
 }
 
 function socketOf(message: unknown): Socket | undefined {

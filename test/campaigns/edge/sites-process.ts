@@ -9,7 +9,7 @@ import { layMasterKey } from '../../helpers/rsa-keys.ts';
 import { type AbsencePlan, type AbsenceReport, type Fire, spendAbsence } from './absence.ts';
 import { serveParent } from './child.ts';
 import { compilePillars, grainsOf, layNodeKeys, nodesOf } from './nodes.ts';
-import { residentMemory } from './process-figures.ts';
+import { countPartBytes, residentMemory, takePartBytes } from './process-figures.ts';
 
 /** Site to start. */
 export interface SiteSettings {
@@ -45,6 +45,7 @@ interface Hosted {
   readonly clock: Clock;
 }
 
+countPartBytes();
 const sites = new Map<string, Hosted>();
 
 function hosted(name: string): Hosted {
@@ -170,6 +171,8 @@ const functions = {
       status: () => statusOf(found),
     });
   },
+  /** Received bytes of parts of packs since the last call. */
+  received: async () => takePartBytes(),
   memory: () => residentMemory(),
   close: async () => {
     await Promise.all([...sites.values()].map(({ server }) => server.close()));
