@@ -20,12 +20,6 @@ const attemptsPerPart = 3;
 /** End of the name of a file with the first bytes of a part. */
 const partialSuffix = '.partial';
 
-/**
- * Number of parts that are read at a time. While the site waits for the first byte of one, the link
- * transfers another one.
- */
-const parallelParts = 2;
-
 /** Parts of packs on the disk of a site. */
 export class PackFetcher {
   readonly #directory: string;
@@ -53,12 +47,10 @@ export class PackFetcher {
         'the number of digests differs from the number of parts of the pack',
       );
     }
-    const missing: number[] = [];
     for (let index = 0; index < partCount(pack); index++) {
       const size = (await ifPresent(stat(path.join(directory, String(index)))))?.size;
-      if (size !== partLength(pack, index)) missing.push(index);
+      if (size !== partLength(pack, index)) await this.#part(pack, index, signal);
     }
-    await this.#fetchParts(pack, missing, signal);
     await this.#verify(pack);
   }
 
@@ -81,28 +73,6 @@ export class PackFetcher {
         await rm(path.join(this.#directory, name), { recursive: true, force: true });
       }
     }
-  }
-
-  /** Reads parts, several at a time. If one fails, waits for the others to end. */
-  async #fetchParts(
-    pack: Pack,
-    missing: readonly number[],
-    signal: AbortSignal | undefined,
-  ): Promise<void> {
-    const next = missing.values();
-    let failure: { readonly reason: unknown } | undefined;
-    const readAll = async (): Promise<void> => {
-      for (const index of next) {
-        if (failure !== undefined) return;
-        try {
-          await this.#part(pack, index, signal);
-        } catch (reason) {
-          failure ??= { reason };
-        }
-      }
-    };
-    await Promise.all(Array.from({ length: parallelParts }, readAll));
-    if (failure !== undefined) throw failure.reason;
   }
 
   async #part(pack: Pack, index: number, signal: AbortSignal | undefined): Promise<void> {

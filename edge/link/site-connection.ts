@@ -33,10 +33,16 @@ import { LinkHandlers, LinkPeer } from './link-peer.ts';
 import { readPart } from './read-part.ts';
 import { RetryDelay } from './retry-delay.ts';
 import { beWelcomed, type Greeting, greet, type TlsSessions } from './site-handshake.ts';
-import { StallWatch, stallMs } from './stall-watch.ts';
+import { StallWatch } from './stall-watch.ts';
 
 /** Interval at which the site checks that the connection transfers data, in milliseconds. */
 const watchMs = 1000;
+
+/**
+ * Duration without a received byte after which a request for a part fails, in milliseconds. If the
+ * connection itself is lost, the request fails earlier.
+ */
+const partStallMs = 30_000;
 
 /** Maximum size of the frames of early requests, in bytes. Sealing them adds less than the rest. */
 const maxEarlyFrames = maxEarlyBytes - 128;
@@ -82,7 +88,6 @@ export class SiteConnection implements SiteLink {
   #parts = new AbortController();
   /** Number of requests for parts. */
   #openParts = 0;
-  #roundTripMs = 0;
   /** Endpoint of the last attempt. */
   #endpoint: CentreEndpoint | undefined;
   /** Number of attempts. It selects the next endpoint. */
@@ -153,7 +158,7 @@ export class SiteConnection implements SiteLink {
       agent: isSecure(endpoint) ? this.#agents.secure : this.#agents.plain,
       ca: endpoint.ca === undefined ? undefined : Buffer.from(endpoint.ca),
       range,
-      stallMs: stallMs(this.#roundTripMs),
+      stallMs: partStallMs,
       signal: signal === undefined ? ended : AbortSignal.any([signal, ended]),
     });
     this.#openParts += 1;
@@ -217,7 +222,6 @@ export class SiteConnection implements SiteLink {
     try {
       this.#endpoint = endpoint;
       this.#clockDifferenceMs = greeting.clockDifferenceMs;
-      this.#roundTripMs = greeting.roundTripMs;
       this.#sealKey = { centreKey, sealKey: challenge.sealKey };
       await onCentreTime(challenge.time);
       // `close` itself ends a connection that is open.

@@ -24,15 +24,6 @@ export interface LinkTraffic {
   readonly bytesWritten: number;
 }
 
-/** Duration without a received byte after which a request counts as lost, in milliseconds. */
-export function stallMs(roundTripMs: number): number {
-  return quietMs + patienceOf(roundTripMs);
-}
-
-function patienceOf(roundTripMs: number): number {
-  return Math.max(patienceMs, patientRoundTrips * roundTripMs);
-}
-
 /** State of a connection for its heartbeats. */
 export class StallWatch {
   readonly #patienceMs: number;
@@ -42,7 +33,7 @@ export class StallWatch {
 
   /** @param roundTripMs - duration of a round trip */
   constructor(roundTripMs: number) {
-    this.#patienceMs = patienceOf(roundTripMs);
+    this.#patienceMs = Math.max(patienceMs, patientRoundTrips * roundTripMs);
   }
 
   /**

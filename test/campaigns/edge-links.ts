@@ -225,14 +225,14 @@ class LinkRun {
     const seconds = secondsSince(begun);
     const after = await this.#opened.figures();
     const { parts, continued, repeated } = await this.#centre.ask('parts', undefined);
+    const received = await this.#host.ask('received', undefined);
     const count = await cuts;
     this.#print(
-      `${title}: 2 MB in ${seconds.toFixed(0)} s with ${count} cuts; ${parts} parts, of which ` +
-        `${continued} were continued and ${repeated} were requested from the beginning again; ` +
-        `${await this.#host.ask('received', undefined)} bytes of parts arrived; ` +
-        `${after.bytes - before.bytes} bytes over the link`,
+      `${title}: 2 MB in ${seconds.toFixed(0)} s with ${count} cuts; ${parts} parts with ` +
+        `${received} bytes; ${continued} requests for the rest of a part, ${repeated} requests ` +
+        `without a reply; ${after.bytes - before.bytes} bytes over the link`,
     );
-    if (repeated > 0) this.problems.push(`${title}: ${repeated} parts requested again`);
+    if (received > largeBytes * 1.001) this.problems.push(`${title}: bytes of parts arrived twice`);
   }
 
   async #cutAgainAndAgain(signal: AbortSignal): Promise<number> {

@@ -70,7 +70,10 @@ test('a request fails if no data arrive, the connection is lost, or it is aborte
   const read = await partsFrom(t, ({ headers: { range } }, response) => {
     if (range === 'bytes=2-') response.destroy();
   });
-  await t.throwsAsync(read(1, 10, { stallMs: 1 }), { code: 'ERR_SITE_LINK', message: /sent no data/ });
+  await t.throwsAsync(read(1, 10, { stallMs: 1 }), {
+    code: 'ERR_SITE_LINK',
+    message: /sent no data/,
+  });
   await t.throwsAsync(read(2), { code: 'ERR_SITE_LINK' });
   const end = new AbortController();
   const aborted = read(3, 10, { signal: end.signal });
