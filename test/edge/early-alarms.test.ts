@@ -203,6 +203,11 @@ test('a request instead of the choice ends the connection, and a revoked site ca
   const link = await open(t, centre, north, { params: alarm(1), key });
   t.is((await link.next()).length, 0);
   await centre.rpc('site').call<SiteInfo>('revoke', { name: 'north' });
-  await link.closed;
+  link.socket.send(nothing);
+  link.sendRequest(9, 'log.turn', {});
+  const answered = async (): Promise<string> => {
+    for (;;) if (decodeFrame(await link.next()).id === 9) return 'answered';
+  };
+  t.is(await Promise.race([link.closed, answered().catch(() => link.closed)]), 1006);
   t.false((await siteInfo(centre, 'north')).isConnected);
 });

@@ -246,9 +246,10 @@ test('a site refuses secrets that its centre has not signed, and keeps the forme
   t.deepEqual(await part.pillar?.provide(request), { password: 'second' });
   // A proxy that ends the TLS connection can record replies, and invent them.
   const nothing = { at, signature: Buffer.alloc(64) };
-  const later = { ...Object(sent.at(-1)), at: 2000 };
-  for (const forged of [sent[0], nothing, later]) {
-    reply = () => Promise.resolve(forged);
+  const repliesOf = (forged: unknown) => () => Promise.resolve(forged);
+  const later = async (asked: Asked) => ({ ...Object(await answer(asked)), at: 2000 });
+  for (const forged of [repliesOf(sent[0]), repliesOf(nothing), later]) {
+    reply = forged;
     await t.throwsAsync(async () => provided?.refresh(), { code: 'ERR_SITE_SECRETS' });
     t.deepEqual(await part.pillar?.provide(request), { password: 'second' });
   }
