@@ -24,6 +24,8 @@ export interface ControlPlaneOptions {
   readonly cloud?: CloudDescription | undefined;
   /** Additional options of `saltbridge: bridge:`. */
   readonly bridge?: object;
+  /** Addresses in the certificate of the HTTP API, besides 127.0.0.1. Default: none. */
+  readonly addresses?: readonly string[];
 }
 
 /** Properties of an example with a program that imports the library. */
@@ -77,7 +79,7 @@ export async function startControlPlane({
 
 /** Writes the configuration of a master with a new directory and free ports. */
 export async function writeSite(options: ControlPlaneOptions): Promise<Site> {
-  const { sources, users, cloud, bridge = {} } = options;
+  const { sources, users, cloud, bridge = {}, addresses = [] } = options;
   const directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
   const at = (name: string): string => path.join(directory, name);
   const passwords = new Map(users.map((name) => [name, newPassword()]));
@@ -86,7 +88,7 @@ export async function writeSite(options: ControlPlaneOptions): Promise<Site> {
     ([name, it]) => `${name}:${createHash('sha256').update(it).digest('hex')}\n`,
   );
   writeFileSync(at('users'), lines.join(''), { mode: 0o600 });
-  await makeCertificate(directory);
+  await makeCertificate(directory, ['127.0.0.1', ...addresses]);
   mkdirSync(at('s'), { mode: 0o700 });
   cpSync(path.join(sources, 'master.d'), at('master.d'), { recursive: true });
   const [requestPort, publishPort, port] = [await freePort(), await freePort(), await freePort()];
@@ -223,10 +225,11 @@ export function newPassword(): string {
   return randomBytes(18).toString('base64url');
 }
 
-async function makeCertificate(directory: string): Promise<void> {
+async function makeCertificate(directory: string, addresses: readonly string[]): Promise<void> {
   const at = (name: string): string => path.join(directory, name);
   await promisify(execFile)('openssl', [
     ...['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=127.0.0.1'],
-    ...['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', at('api.key'), '-out', at('api.crt')],
+    ...['-addext', `subjectAltName=${addresses.map((it) => `IP:${it}`).join()}`],
+    ...['-keyout', at('api.key'), '-out', at('api.crt')],
   ]);
 }

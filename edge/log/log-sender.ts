@@ -108,7 +108,7 @@ export class LogSender {
         await send(name);
       } catch (error) {
         const isLost = codeOf(error) === 'ERR_SITE_LINK';
-        if (!isLost)
+        if (!isLost && !this.#isStopped)
           logger.error({ err: error }, 'cannot send the log of this site to the centre; retrying');
         await sleepUntilAborted(retryMs, this.#wake.signal, this.#stopped.signal, closing);
       }

@@ -9,10 +9,10 @@ import { loadSaltConfig } from '#config';
 import type { OrderInfo, ReleaseState, SiteStatus } from '#edge';
 import { createLogger } from '#master';
 import { type MasterServer, serve } from '#server';
-import { TcpProxy } from '../../test/helpers/tcp-proxy.ts';
 import { removeSite, type Site, writeSite } from '../control-plane.ts';
 import { EmbeddedMinions } from '../embedded-minions.ts';
 import { type Example, eventually, program, type Step } from '../example.ts';
+import { addressesOfLinks, openLink, type SiteLink } from './site-link.ts';
 
 const sources = fileURLToPath(new URL('../../examples/edge', import.meta.url));
 const saltbridge = fileURLToPath(new URL('../../bin/saltbridge', import.meta.url));
@@ -53,7 +53,7 @@ class Stage {
   readonly #centre: Site;
   readonly #minions = new EmbeddedMinions();
   readonly #sites = new Map<Name, Running>();
-  readonly #links = new Map<Name, TcpProxy>();
+  readonly #links = new Map<Name, SiteLink>();
   readonly #written: Site[] = [];
   #centreServer: MasterServer | undefined;
   /** Names of the sites whose spare database was promoted, in order. */
@@ -62,7 +62,8 @@ class Stage {
 
   static async create(step: Step): Promise<Stage> {
     const directory = mkdtempSync(path.join(tmpdir(), 'sb-'));
-    const centre = await writeSite({ sources: path.join(sources, 'centre'), users: [] });
+    const addresses = addressesOfLinks(names.length);
+    const centre = await writeSite({ sources: path.join(sources, 'centre'), users: [], addresses });
     return new Stage(step, directory, centre);
   }
 
@@ -149,7 +150,7 @@ class Stage {
 
   async cutLink(): Promise<void> {
     await this.#step('the link of south is cut', async () => {
-      this.#link('south').close();
+      this.#link('south').cut();
       return await this.#untilConnected('south', false);
     });
     await this.#step(
@@ -165,7 +166,7 @@ class Stage {
       (answered) => answered.join() === 'db.south',
     );
     await this.#step(
-      'after two seconds without a link, south runs its approved plan',
+      'after 20 seconds without a link, south runs its approved plan',
       () => eventually('the plan', () => (this.#promoted.length > 0 ? this.#promoted : undefined)),
       (promoted) => promoted.join() === 'south',
     );
@@ -178,7 +179,7 @@ class Stage {
 
   async returnLink(): Promise<void> {
     await this.#step('the link returns', async () => {
-      this.#link('south').resume();
+      this.#link('south').mend();
       return await this.#untilConnected('south', true);
     });
     await this.#step(
@@ -216,7 +217,7 @@ class Stage {
     await this.#minions.close();
     await Promise.all([...this.#sites.values()].map(({ server }) => server.close()));
     await this.#centreServer?.close();
-    for (const link of this.#links.values()) link.close();
+    for (const link of this.#links.values()) await link.close();
     for (const it of [{ directory: this.#directory }, ...this.#written]) removeSite(it);
   }
 
@@ -228,14 +229,15 @@ class Stage {
   async #join(name: Name): Promise<string> {
     const site = await writeSite({ sources: path.join(sources, 'site'), users: [] });
     this.#written.push(site);
-    const link = await TcpProxy.start(Number(new URL(this.#centre.url).port));
+    const port = Number(new URL(this.#centre.url).port);
+    const link = await openLink(port, names.indexOf(name), this.#directory);
     this.#links.set(name, link);
-    const centre = `https://127.0.0.1:${link.port}`;
+    const { centre } = link;
     addOptions(site, { site: { name, centre, ca: this.#centre.certificate } });
     const [ticket = ''] = await run(this.#centre, 'site', 'ticket', name, '--url', centre);
     const [line = ''] = await run(site, 'site', 'join', ticket);
     this.#sites.set(name, { site, server: await start(site) });
-    return line;
+    return `${line} (link: ${link.text})`;
   }
 
   #site(name: Name): Running {
@@ -244,7 +246,7 @@ class Stage {
     return found;
   }
 
-  #link(name: Name): TcpProxy {
+  #link(name: Name): SiteLink {
     const found = this.#links.get(name);
     if (found === undefined) throw new Error(`${name} has no link`);
     return found;

@@ -10,7 +10,7 @@
  * `gitfs` fetches 2,000 files in 50 branches, where `npm test` has a tenth of both.
  * `differential [seed [cases [first]]]` compares answers with those of real Salts (SALT_PYTHON).
  * `edge [seed [sites]]` measures a centre and sites with 40 simulated nodes each.
- * `edge-links [seed [tries [delay…]]]` measures a site behind a slow, lossy link that is cut.
+ * `edge-links [seed [tries [delays [figures]]]]` measures a site behind a slow, lossy link that is cut.
  * `packages` builds the Debian package, the tarball and the container image, installs and runs them.
  */
 const [what = '', ...parameters] = process.argv.slice(2);

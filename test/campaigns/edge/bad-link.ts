@@ -22,8 +22,14 @@ export interface LinkFigures {
   readonly cut: number;
 }
 
-/** Network of the link. Its first address is in this namespace, and its second one in the other. */
-const network = `10.231.${process.pid % 256}`;
+/**
+ * Returns the network of a link. Its first address is in this namespace, and its second one in the
+ * other.
+ * @param index - number of the link in this process
+ */
+function networkOf(index: number): string {
+  return `10.231.${(process.pid * 4 + index) % 256}`;
+}
 
 const program = fileURLToPath(new URL('./link-tun.py', import.meta.url));
 
@@ -33,29 +39,43 @@ export const hasBadLinks: boolean = hasNamespaces && existsSync('/dev/net/tun');
 export class BadLink {
   readonly namespace: string;
   /** Address of this side. */
-  readonly address = `${network}.1`;
+  readonly address: string;
   readonly #process: ChildProcess;
   #onFigures: (figures: LinkFigures) => void = () => {};
 
-  private constructor(namespace: string, process: ChildProcess) {
+  private constructor(namespace: string, index: number, process: ChildProcess) {
     this.namespace = namespace;
+    this.address = `${networkOf(index)}.1`;
     this.#process = process;
   }
 
-  /** Creates the namespace and the link. The link is fast at first. */
-  static async start(seed: number): Promise<BadLink> {
-    const namespace = `sblink${process.pid}`;
+  /** Returns the address in the namespace of a link. */
+  static farAddress(index: number): string {
+    return `${networkOf(index)}.2`;
+  }
+
+  /**
+   * Creates the namespace and the link. The link is fast at first.
+   * @param index - number of the link in this process, from 0 to 3
+   */
+  static async start(seed: number, index = 0): Promise<BadLink> {
+    // The names of the devices contain the first twelve characters.
+    const namespace = `sbl${process.pid}n${index}`;
     const started = spawn(
       'python3',
-      [program, namespace, '--net', network, '--seed', String(seed), '--rate', '100000000'].concat([
-        '--delay',
-        '0',
-        '--loss',
-        '0',
-      ]),
+      [
+        program,
+        namespace,
+        '--net',
+        networkOf(index),
+        '--seed',
+        String(seed),
+        '--rate',
+        '100000000',
+      ].concat(['--delay', '0', '--loss', '0']),
       { stdio: ['pipe', 'pipe', 'inherit'] },
     );
-    const link = new BadLink(namespace, started);
+    const link = new BadLink(namespace, index, started);
     await new Promise<void>((resolve, reject) => {
       started.once('exit', () => reject(new Error('the link has ended')));
       started.stdout.on('data', (data: Buffer) => {
