@@ -34,11 +34,11 @@ import { sealKeyBytes } from '../identity/sealed-box.ts';
 /** Version of the protocol. A connection uses the lower version of the two sides. */
 export const protocolVersion = 1;
 
-/** Maximum size of the hello, in bytes. In base64url it fits into the headers of a request. */
+/**
+ * Maximum size of a message of the handshake, in bytes. In base64url, the hello fits into the
+ * headers of a request.
+ */
 export const maxHelloBytes = 5120;
-
-/** Maximum size of the other messages of the handshake, in bytes. */
-export const maxHandshakeBytes = 1024;
 
 /** Maximum size of the sealed early requests in a hello, in bytes. */
 export const maxEarlyBytes = 4608;

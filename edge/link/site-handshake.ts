@@ -32,7 +32,7 @@ import { maxEarlyRequests } from './link.ts';
  * Maximum duration of connecting and the handshake, in milliseconds. Slow links need several
  * seconds.
  */
-export const connectMs = 60_000;
+const connectMs = 60_000;
 
 /** The centre sends its challenge, the welcome and the replies to early requests together. */
 const maxAdvance = 2 + maxEarlyRequests;
