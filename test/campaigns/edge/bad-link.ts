@@ -1,7 +1,6 @@
 /** A slow, lossy link that can be cut, between this network namespace and another one. Needs root. */
 
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { hasNamespaces } from '../../helpers/network-namespace.ts';
 
@@ -33,8 +32,9 @@ function networkOf(index: number): string {
 
 const program = fileURLToPath(new URL('./link-tun.py', import.meta.url));
 
-/** Whether this machine can create the link. */
-export const hasBadLinks: boolean = hasNamespaces && existsSync('/dev/net/tun');
+/** Whether this process can create the link. It may lack rights, `/dev/net/tun` or Python. */
+export const hasBadLinks: boolean =
+  hasNamespaces && spawnSync('python3', [program, '--check', 'none']).status === 0;
 
 export class BadLink {
   readonly namespace: string;

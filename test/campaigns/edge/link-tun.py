@@ -2,6 +2,7 @@
 """A slow, lossy, interrupted IP link between this namespace and another one, without tc netem.
 
 link-tun.py NETNS [--rate BITS/S] [--delay S] [--loss P] [--queue S] [--up S --down S] [--seed N] [--net 10.231.0]
+link-tun.py --check NETNS: exits with 0 if this process can create links.
 
 Needs root and /dev/net/tun. Makes the namespace if it is missing. This side has address NET.1, NETNS has NET.2.
 `--delay` is one way. Packets wait in a queue of `--queue` seconds of the rate; more are dropped, as a router does.
@@ -14,6 +15,7 @@ p.add_argument('netns')
 for name, default in (('rate', 50000), ('delay', 2.0), ('loss', 0.05), ('queue', 2.0), ('up', 0.0), ('down', 0.0), ('seed', 1)):
     p.add_argument('--' + name, type=float, default=default)
 p.add_argument('--net', default='10.231.0')
+p.add_argument('--check', action='store_true')
 a = p.parse_args()
 run = lambda *c, check=True: subprocess.run(c, check=check, stderr=None if check else subprocess.DEVNULL)
 rnd, ns = random.Random(int(a.seed)), a.netns
@@ -23,6 +25,9 @@ def tun(name):
     fcntl.ioctl(fd, 0x400454CA, struct.pack('16sH', name.encode(), 0x0001 | 0x1000))  # TUNSETIFF, IFF_TUN | IFF_NO_PI
     return fd
 
+if a.check:  # Creates one device, which ends with this process.
+    tun('sbl%dc' % os.getpid())
+    sys.exit()
 tag = ns[:12]
 here, there = tun(tag + 'a'), tun(tag + 'b')
 if ns not in subprocess.run(['ip', 'netns'], capture_output=True, text=True).stdout.split():
