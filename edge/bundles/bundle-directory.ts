@@ -364,6 +364,9 @@ class ChunkReader {
   #rest: Buffer = Buffer.alloc(0);
 
   constructor(stream: Readable) {
+    // The iterator handles errors from its first step on. The stream can fail before it, for
+    // example while a file is opened, and an unhandled error would end the process.
+    stream.on('error', () => {});
     this.#chunks = stream[Symbol.asyncIterator]();
   }
 

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { Readable } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import { zstdCompressSync } from 'node:zlib';
 import test, { type ExecutionContext } from 'ava';
 import { ConfigError } from '#config';
@@ -333,6 +333,18 @@ test('refuses contents that are altered, too short or too long', async (t) => {
   await refuses(t, installContent(t, manifest, Buffer.alloc(0)), 'ERR_BUNDLE_CONTENT');
   await refuses(t, installContent(t, manifest, Buffer.from('xx')), 'ERR_BUNDLE_CONTENT');
   await t.notThrowsAsync(installContent(t, manifest, Buffer.from('x')));
+});
+
+test('refuses contents that fail before the first of them is read', async (t) => {
+  const bundles = new BundleDirectory(temporaryDirectory(t));
+  const { bytes } = storedManifest(manifestOf([{ length: 200_000 }]));
+  const installation = bundles.install({
+    manifestBytes: bytes,
+    manifest: decodeManifest(bytes),
+    from: undefined,
+    contents: () => new PassThrough().destroy(new Error('damaged')),
+  });
+  await refuses(t, installation, 'ERR_BUNDLE_CONTENT');
 });
 
 test('reads no more of a manifest than the metadata permit', async (t) => {
