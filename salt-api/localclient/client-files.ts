@@ -117,16 +117,48 @@ export interface ClientConfig extends Pick<ExtensionHost, 'config' | 'reloadable
  * Log-in options for `salt-run`, so that it sends calls to the master. It then sends the key in
  * place of a token.
  */
-const remoteRunners = 'eauth: "saltbridge"\ntoken: "key"\n';
+const remoteRunners = { eauth: 'saltbridge', token: 'key' };
+
+/**
+ * Modules that Salt's clients run in their own process, with the files of a salt-master. There are
+ * no such files here, so most functions would return an empty result. Disabled modules fail by name.
+ */
+const disabledModules = {
+  disable_wheels: ['config', 'error', 'file_roots', 'key', 'minions', 'pillar_roots'],
+  disable_runners: [
+    'auth',
+    'bgp',
+    'cache',
+    'cloud',
+    'config',
+    'fileserver',
+    'git_pillar',
+    'match',
+    'mine',
+    'net',
+    'pillar',
+    'queue',
+    'reactor',
+    'saltutil',
+    'ssh',
+    'thin',
+    'winrepo',
+  ],
+};
 
 /**
  * Writes the configuration files. Also writes the files by which clients recognise a running
  * master.
  */
 export async function writeClientConfig(paths: ClientPaths, config: ClientConfig): Promise<void> {
-  const text = clientConfigText(paths, config);
-  await writeFileAtomically(paths.config, text, 0o600);
-  await writeFileAtomically(paths.runnerConfig, `${text}${remoteRunners}`, 0o600);
+  const options = clientOptions(paths, config);
+  const local = configText({ ...options, ...disabledModules });
+  await writeFileAtomically(paths.config, local, 0o600);
+  await writeFileAtomically(
+    paths.runnerConfig,
+    configText({ ...options, ...remoteRunners }),
+    0o600,
+  );
   for (const mark of paths.marks) await writeFile(mark, '', { mode: 0o600 });
 }
 
@@ -149,17 +181,14 @@ export async function removeClientFiles({ directory }: ClientPaths): Promise<boo
   }
 }
 
-/**
- * Returns the text of the configuration. The values are JSON, which is valid YAML and cannot be
- * misinterpreted.
- */
-function clientConfigText(
+/** Returns the options that all clients need. */
+function clientOptions(
   paths: ClientPaths,
   { account, port, config, reloadable }: ClientConfig,
-): string {
+): Readonly<Record<string, unknown>> {
   const { timeout, gatherJobTimeout, nodegroups } = { ...config, ...reloadable() };
   const inside = (name: string): string => path.join(paths.directory, name);
-  const options = {
+  return {
     user: account,
     interface: '127.0.0.1',
     ret_port: port,
@@ -179,6 +208,10 @@ function clientConfigText(
     gather_job_timeout: gatherJobTimeout,
     nodegroups,
   };
+}
+
+/** Returns the text of a configuration. The values are JSON, which is valid YAML. */
+function configText(options: Readonly<Record<string, unknown>>): string {
   const lines = Object.entries(options).map(([name, value]) => `${name}: ${JSON.stringify(value)}`);
   return `# For Salt's own clients. The master writes this file at each start.\n${lines.join('\n')}\n`;
 }

@@ -105,7 +105,7 @@ function python(program: string): readonly [program: string, ...args: string[]] 
 /** Script that prints the results of the interfaces in Salt's Python packages as JSON. */
 const script = `
 import json, sys
-import salt.client, salt.utils.event
+import salt.client, salt.runner, salt.utils.event, salt.wheel
 client = salt.client.LocalClient(sys.argv[1] + "/master")
 listener = salt.utils.event.get_event(
     "master", sock_dir=client.opts["sock_dir"], opts=client.opts, listen=True
@@ -136,6 +136,19 @@ event = listener.get_event(wait=10, tag="salt/job/%s/ret/" % found["jid"], full=
 found["event"] = [event["tag"].split("/")[2], event["data"]["return"]]
 found["fired"] = listener.fire_event({"a": 1}, "site/event")
 found["heard"] = listener.get_event(wait=10, tag="site/event")["a"]
+def refused(call):
+    try:
+        return call()
+    except Exception as error:
+        return str(error)
+wheel, runner = salt.wheel.WheelClient(client.opts), salt.runner.RunnerClient(client.opts)
+found["refused"] = [
+    refused(lambda: wheel.cmd("key.list_all")),
+    refused(lambda: wheel.cmd("key.accept", [sys.argv[2]])),
+    refused(lambda: wheel.cmd("config.values")),
+    refused(lambda: runner.cmd("cache.grains", ["*"])),
+    refused(lambda: runner.cmd("pillar.show_pillar", [sys.argv[2]])),
+]
 print("FOUND " + json.dumps(found))
 `;
 
@@ -170,6 +183,13 @@ async function checkInterfaces(t: ExecutionContext, master: string): Promise<voi
     event: [jid, 'kept'],
     fired: true,
     heard: 1,
+    refused: [
+      "'key.list_all'",
+      "'key.accept'",
+      "'config.values'",
+      "'cache.grains'",
+      "'pillar.show_pillar'",
+    ],
   });
   t.deepEqual(Object(found.batch).flat().sort(), ids);
   const { user, deliveries } = await api.jobs.show(String(jid));
