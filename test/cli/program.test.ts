@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
-import { exitCodeOf } from '#cli/errors.ts';
+import { exitCodeOf, exitCodes } from '#cli/errors.ts';
 import { RemoteError } from '#client';
 import type { JobSummary, KeyInfo } from '#master';
 import { masterErrors } from '#master';
@@ -284,4 +284,16 @@ test('completion offers the latest jobs', async (t) => {
   const list = async (): Promise<JobSummary[]> => [job as JobSummary];
   const { stdout } = await runCli(['completion', 'list', 'jids'], { master: { jobs: { list } } });
   t.is(stdout, '20240102030405678901\n');
+});
+
+test('the page of the command line lists every exit code', (t) => {
+  const page = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
+  const [, section = ''] = page.split('\n## Exit codes\n');
+  const [table = ''] = section.split('\n## ');
+  const listed = [...table.matchAll(/^\| (\d+) /gm)].map(([, code]) => Number(code));
+  // The sections of salt and salt-run list these two.
+  const ofSalt: readonly number[] = [exitCodes.noReturn, exitCodes.incomplete];
+  const expected = Object.values(exitCodes).filter((code) => !ofSalt.includes(code));
+  t.deepEqual(listed, expected);
+  for (const code of ofSalt) t.true(page.includes(`\n| ${code} `), String(code));
 });

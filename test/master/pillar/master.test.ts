@@ -38,12 +38,17 @@ async function start(
       fileRoots: { base: [directory] },
     },
   });
+  await connect(t, master);
+  return { ...master, root: path.join(directory, 'pillar') };
+}
+
+/** Connects the minion, which then fetches its pillar. */
+async function connect(t: ExecutionContext, { dial }: VectorMaster): Promise<void> {
   const keys = { ...pem('other_minion'), masterPem: undefined, trustMaster: async () => {} };
   const grains = { role: 'db', tier: 'core' };
-  const minion = createMinion({ id: 'web1', transport: master.dial('web1'), keys, grains });
+  const minion = createMinion({ id: 'web1', transport: dial('web1'), keys, grains });
   t.teardown(() => minion.stop());
   await minion.start();
-  return { ...master, root: path.join(directory, 'pillar') };
 }
 
 async function returnOf({ master }: VectorMaster, fun: string): Promise<WireValue | undefined> {
@@ -70,6 +75,18 @@ test('minions get the pillar of the files, and it is stored for targets', async 
   t.deepEqual(plan.minions, [{ id: 'web1', reason: 'matched', by: ['tier:core'] }]);
   const top = await master.master.runners.run({ fun: 'pillar.show_top', arg: ['web1'] });
   t.like(top, { success: true, return: new Map([['base', ['a', 'db']]]) });
+});
+
+test('a pillar target expects the minions whose last fetched pillar matches', async (t) => {
+  const master = await start(t, tree);
+  const matching = async (tgt: string): Promise<readonly string[]> => {
+    const plan = await master.master.jobs.plan({ tgt, tgtType: 'pillar' });
+    return plan.minions.map(({ id }) => id);
+  };
+  layOut(master.root, { 'a.sls': 'tier: edge\n' });
+  t.deepEqual([await matching('tier:core'), await matching('tier:edge')], [['web1'], []]);
+  await connect(t, master);
+  t.deepEqual([await matching('tier:core'), await matching('tier:edge')], [[], ['web1']]);
 });
 
 test('pillar.show_top without an id describes the first minion', async (t) => {
