@@ -1,6 +1,7 @@
 /** Writes wire values as YAML in the layout of Salt. */
 
 import { UsageMeter } from '#template/python/limits.ts';
+import { str } from '#template/python/repr.ts';
 import { Bytes } from '#template/python/values.ts';
 import { dumpYaml } from '#template/python/yaml.ts';
 import type { WireValue } from './payload.ts';
@@ -28,7 +29,7 @@ export function formatYaml(value: WireValue, { indent = 2 }: YamlOptions = {}): 
   return dumpYaml(toPythonValue(value, yamlForms), {
     flowStyle: indent < 0,
     indent: indent >= 2 && indent <= 9 ? indent : 2,
-    isLibyaml: true,
+    objectText: str,
     meter: UsageMeter.unlimited(),
   });
 }

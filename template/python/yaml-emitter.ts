@@ -1,4 +1,4 @@
-/** Writes a YAML document piece by piece [yaml/emitter.py]. */
+/** Writes a YAML document piece by piece [libyaml src/emitter.c]. */
 
 import type { UsageMeter } from './limits.ts';
 import { escapeCharacter } from './yaml-quoted.ts';
@@ -95,34 +95,8 @@ export class YamlEmitter {
     this.newLine();
   }
 
+  /** Writes a double-quoted scalar. Lines are broken only at spaces. */
   double(text: string, canSplit: boolean): void {
-    this.indicator('"', { needsSpace: true });
-    const all = Array.from(text);
-    let isPending = '';
-    for (const [index, character] of all.entries()) {
-      const escaped = escapeCharacter(character, true);
-      const isEscape = escaped !== character;
-      if (isEscape) {
-        this.#write(isPending + escaped);
-        isPending = '';
-      }
-      const canFold = index > 0 && index < all.length - 1 && (character === ' ' || isEscape);
-      if (canFold && canSplit && this.#column + isPending.length > bestWidth) {
-        this.#write(`${isPending}\\`);
-        isPending = '';
-        this.newLine();
-        this.#endsWithText();
-        const next = isEscape ? all[index + 1] : character;
-        if (next === ' ') this.#write('\\');
-      }
-      if (!isEscape) isPending += character;
-    }
-    this.#write(isPending);
-    this.indicator('"');
-  }
-
-  /** Writes a double-quoted scalar like libyaml, which breaks lines only at spaces. */
-  libyamlDouble(text: string, canSplit: boolean): void {
     this.indicator('"', { needsSpace: true });
     const all = Array.from(text);
     for (const [index, character] of all.entries()) {

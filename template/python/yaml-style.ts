@@ -1,4 +1,4 @@
-/** Selects the style of a scalar like PyYAML's emitter. */
+/** Selects the style of a scalar like libyaml. */
 
 import { resolveTag } from './yaml-scalar.ts';
 
@@ -34,7 +34,6 @@ function isPlain(text: string, isInFlow: boolean, isMultiline: boolean): boolean
 }
 
 /** Whether a text can be a key on one line. */
-export function isSimpleKey(text: string, isLibyaml: boolean): boolean {
-  if (isLibyaml) return text.length <= 128 && !/[\r\n\x85\u2028\u2029]/.test(text);
-  return text !== '' && text.length < 128 && !breaks.test(text);
+export function isSimpleKey(text: string): boolean {
+  return text.length <= 128 && !/[\r\n\x85\u2028\u2029]/.test(text);
 }

@@ -1,13 +1,12 @@
 /**
- * Writes YAML 1.1 like PyYAML does for Salt
+ * Writes YAML 1.1 like PyYAML with libyaml, which Salt prefers for filters and for `--out yaml`
  * [salt/utils/yamldumper.py].
  */
 
 import { sortValues } from './comparison.ts';
 import { PythonException } from './exceptions.ts';
 import type { RecursionGuard, UsageMeter } from './limits.ts';
-import { str } from './repr.ts';
-import { Bytes, Dict, isPyObject, PySet, Tuple, type Value } from './values.ts';
+import { Bytes, Dict, isPyObject, type PyObject, PySet, Tuple, type Value } from './values.ts';
 import { YamlEmitter } from './yaml-emitter.ts';
 import { representScalar } from './yaml-scalar.ts';
 import { isSimpleKey, scalarStyle } from './yaml-style.ts';
@@ -21,12 +20,8 @@ export interface DumpOptions {
   readonly flowStyle: boolean | null;
   /** Spaces per level. Default: 2. */
   readonly indent?: number;
-  /**
-   * Whether to write like libyaml, which Salt uses for `--out yaml`: bytes below `|`, and
-   * double-quoted text is broken only at spaces. Default: false, like PyYAML's own emitter, which
-   * Salt uses in templates.
-   */
-  readonly isLibyaml?: boolean;
+  /** Returns the text of an object that has no form in YAML. Default: `NULL`, as in Salt. */
+  readonly objectText?: (object: PyObject) => string;
   readonly meter: UsageMeter;
 }
 
@@ -196,8 +191,8 @@ class YamlWriter {
 
   #isSimple(key: Value): boolean {
     if (isCollection(key)) return sizeOf(key) === 0;
-    if (key instanceof Bytes) return this.#options.isLibyaml !== true;
-    return typeof key !== 'string' || isSimpleKey(key, this.#options.isLibyaml === true);
+    if (key instanceof Bytes) return key.bytes.length === 0;
+    return typeof key !== 'string' || isSimpleKey(key);
   }
 
   #scalar(value: Value, place: NodePosition): void {
@@ -207,28 +202,26 @@ class YamlWriter {
   }
 
   #writeScalar(value: Value, { isInFlow, isKey }: NodePosition): void {
-    const { isLibyaml = false } = this.#options;
     if (value instanceof Bytes) {
       this.#emitter.indicator('!!binary', { needsSpace: true });
-      if (isLibyaml) this.#libyamlBytes(value.bytes, isInFlow);
-      else this.#emitter.double(`${Buffer.from(value.bytes).toString('base64')}\n`, !isKey);
+      this.#bytes(value.bytes, isInFlow);
       return;
     }
-    // Salt writes an object that has no form in YAML as NULL. Markup is such an object.
     if (typeof value !== 'string') {
-      const text = isLibyaml && isPyObject(value) ? str(value) : 'NULL';
-      this.#emitter.plain(representScalar(value) ?? text, !isKey);
+      const { objectText } = this.#options;
+      const text = isPyObject(value) ? objectText?.(value) : undefined;
+      // Markup has no form in YAML either.
+      this.#emitter.plain(representScalar(value) ?? text ?? 'NULL', !isKey);
       return;
     }
-    const style = scalarStyle(value, { isInFlow, isKey });
-    this.#emitter[isLibyaml && style === 'double' ? 'libyamlDouble' : style](value, !isKey);
+    this.#emitter[scalarStyle(value, { isInFlow, isKey })](value, !isKey);
   }
 
-  #libyamlBytes(bytes: Uint8Array, isInFlow: boolean): void {
+  #bytes(bytes: Uint8Array, isInFlow: boolean): void {
     const text = Buffer.from(bytes).toString('base64');
     const lines = text.match(/.{1,76}/g) ?? [];
     if (isInFlow || lines.length === 0) {
-      this.#emitter.libyamlDouble(lines.map((line) => `${line}\n`).join(''), false);
+      this.#emitter.double(lines.map((line) => `${line}\n`).join(''), false);
     } else {
       this.#emitter.literal(lines);
     }

@@ -56,6 +56,30 @@ const results: readonly (readonly [string, string])[] = [
   ["{{ '[fe80::1]'|ipwrap }}", '[fe80::1]'],
   ["{{ 'FE80:0:0::1'|ipwrap }}", '[fe80::1]'],
   ["{{ 'fe80::1%eth0'|ipwrap }}", '[fe80::1%eth0]'],
+  ["{{ {'a': 1} | json_decode_dict | yaml(False) }}", '? !!binary |\n  YQ==\n: 1'],
+  ["{{ {'a': 1} | json_decode_dict | yaml }}", '{? !!binary "YQ==\\n" : 1}'],
+  [
+    "{{ [{'a': {'b': 'c'}}] | json_decode_list | yaml(False) }}",
+    '- ? !!binary |\n    YQ==\n  : ? !!binary |\n      Yg==\n    : !!binary |\n      Yw==',
+  ],
+  ["{{ {'': 1} | json_decode_dict | yaml }}", '{!!binary "": 1}'],
+  ["{{ {'': 1} | yaml }}", "{'': 1}"],
+  [
+    "{{ {'a' * 128: 1} | yaml(False) }}",
+    'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: 1',
+  ],
+  [
+    "{{ {'a' * 129: 1} | yaml(False) }}",
+    '? aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n: 1',
+  ],
+  [
+    "{{ ['\\u0007' ~ ' word' * 30] | yaml(False) }}",
+    '- "\\a word word word word word word word word word word word word word word word word\n  word word word word word word word word word word word word word word"',
+  ],
+  [
+    "{{ {'a': ['b'], 'k': 'x'} | json_decode_dict | dict_to_sls_yaml_params }}",
+    '- ? !!binary |\n    YQ==\n  : - !!binary |\n      Yg==\n- ? !!binary |\n    aw==\n  : !!binary |\n    eA==',
+  ],
 ];
 
 for (const [template, result] of results) {
