@@ -1,5 +1,12 @@
 import type { TransactionLog } from '#cluster';
-import { type BareMasterOptions, createBareMaster, type Master, preloadMaster } from '#master';
+import { ConfigError, type MasterConfig } from '#config';
+import {
+  type BareMasterOptions,
+  createBareMaster,
+  type Master,
+  type MasterExtension,
+  preloadMaster,
+} from '#master';
 import { preloadSaltServices, type SaltServiceOptions, saltServices } from '#salt';
 
 /** Options of {@link createMaster}: options of the master and of Salt's services. */
@@ -31,7 +38,7 @@ export function createMaster(options: CreateMasterOptions = {}): Master {
     ...own
   } = options;
   const services = saltServices({ without, fileserver, pillar, extPillar, tops });
-  return createBareMaster({
+  const master = createBareMaster({
     ...own,
     leftOut: without,
     extensions: [...services, ...extensions],
@@ -39,6 +46,26 @@ export function createMaster(options: CreateMasterOptions = {}): Master {
       open: async (member) => (await import('#cluster')).openMember(member, clusterLog),
     },
   });
+  requireEdge(master.config, extensions);
+  return master;
+}
+
+/**
+ * Only {@link serve} adds the extensions of the edge. Without them, a site would start as a master
+ * of its own that never connects to its centre.
+ * @throws ConfigError ERR_OPTION_CONFLICT
+ */
+function requireEdge(config: MasterConfig, extensions: readonly MasterExtension[]): void {
+  const names = new Set(extensions.map(({ name }) => name));
+  for (const [key, name, isSet] of [
+    ['saltbridge:site', 'site', config.site !== null],
+    ['saltbridge:sites', 'site-centre', config.sites !== null],
+  ] as const) {
+    if (!isSet || names.has(name)) continue;
+    const problem =
+      'createMaster and joinMaster run neither a site nor a centre; remove the option, or start the master with serve or saltbridge master';
+    throw new ConfigError('ERR_OPTION_CONFLICT', { file: 'options', line: 0, key }, problem);
+  }
 }
 
 /** Loads in advance the modules that serve minions, so that a later start is faster. */

@@ -4,8 +4,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import test from 'ava';
-import { loadSaltConfig } from '#config';
-import { serve } from '#server';
+import { ConfigError, loadSaltConfig } from '#config';
+import { createMaster, joinMaster, serve } from '#server';
 import { MasterWithServices } from '#server/master-with-services.ts';
 import { type ClusterMaster, ClusterMasters } from '../helpers/cluster-masters.ts';
 import { within } from '../helpers/deadline.ts';
@@ -47,6 +47,23 @@ test('a server without a port for the HTTP API has none, and says that no machin
     code: 'ERR_ENROLL_OFF',
   });
   t.regex(error.message, /no HTTP API/);
+});
+
+test('createMaster and joinMaster refuse to run a site or a centre', async (t) => {
+  for (const [key, section] of [
+    ['saltbridge:site', { site: { name: 'north', centre: 'https://127.0.0.1:9' } }],
+    ['saltbridge:sites', { sites: {} }],
+  ] as const) {
+    const directory = temporaryDirectory(t);
+    const settings = JSON.stringify({ root_dir: directory, saltbridge: section });
+    writeFileSync(path.join(directory, 'master'), settings);
+    const config = await loadSaltConfig(directory);
+    for (const make of [createMaster, joinMaster]) {
+      const error = t.throws(() => make({ config }), { instanceOf: ConfigError });
+      t.is(error.code, 'ERR_OPTION_CONFLICT', error.message);
+      t.is(error.key, key);
+    }
+  }
 });
 
 test('a server of a configuration directory reads it again by itself', async (t) => {
