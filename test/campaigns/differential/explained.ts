@@ -209,7 +209,9 @@ function withoutRepetitions(text: string): string {
 }
 
 function withoutAddresses({ value }: Answer): string | undefined {
-  return value?.replaceAll(/(?:<|&lt;)[^<>&]* [ab]t 0x[0-9a-f]+(?:>|&gt;)/gi, '<object>');
+  return value
+    ?.replaceAll(/(?:<|&lt;)[^<>&]* [ab]t 0x[0-9a-f]+(?:>|&gt;)/gi, '<object>')
+    .replaceAll(/%3C(?:(?!%3[CE]).)*%20[ab]t%200x[0-9a-f]+%3E/gi, '<object>');
 }
 
 /** Returns the id of the documented reason why the answers differ, if there is one. */
