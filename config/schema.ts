@@ -4,7 +4,7 @@
  */
 
 import { type Static, type TProperties, type TSchema, type TUnsafe, Type } from 'typebox';
-import { Value } from 'typebox/value';
+import { Check } from 'typebox/schema';
 import { nearestName } from '#runtime';
 import {
   ConfigError,
@@ -326,7 +326,7 @@ export function refusals(schema: TSchema, setting: Setting): readonly ConfigErro
 /** Reads a setting with a schema. Returns its value, or all mistakes in it. */
 export function readSetting<S extends TSchema>(schema: S, setting: Setting): ReadResult<Static<S>> {
   const read = readAny(schema, setting);
-  if (read.problems === undefined && Value.Check(schema, read.value)) return { value: read.value };
+  if (read.problems === undefined && Check(schema, read.value)) return { value: read.value };
   const problems = read.problems ?? [];
   return { problems: problems.length > 0 ? problems : [refuse(schema, setting)] };
 }

@@ -1,20 +1,29 @@
-import type { StaticEncode, TSchema } from 'typebox';
-import { Compile, type Validator } from 'typebox/compile';
+import type { Static, TSchema } from 'typebox';
+import type { TLocalizedValidationError } from 'typebox/error';
+// `typebox/compile` has the same checks, and also loads 300 modules for conversions.
+import { Compile, type Validator } from 'typebox/schema';
 import { pathOfManyDuplicates, requiresUniqueItems } from './duplicate-items.ts';
 
 /** A compiled check of values against a schema. */
-export type SchemaCheck<Schema extends TSchema> = Pick<
-  Validator<Record<never, never>, Schema>,
-  'Check' | 'Errors' | 'Parse' | 'Type'
->;
+export interface SchemaCheck<Schema extends TSchema> {
+  Check(value: unknown): value is Static<Schema>;
+  /** Returns the mistakes in a value. Empty if the value matches the schema. */
+  Errors(value: unknown): readonly TLocalizedValidationError[];
+  /**
+   * Returns the value.
+   * @throws TypeError if the value does not match the schema
+   */
+  Parse(value: unknown): Static<Schema>;
+  Type(): Schema;
+}
 
 /**
  * Compiles a schema when it is first used. A program uses only a few of the schemas that it loads,
  * and compiling all of them would take longer than loading them.
  */
 export function compileSchema<const Schema extends TSchema>(schema: Schema): SchemaCheck<Schema> {
-  let compiled: Validator<Record<never, never>, Schema> | undefined;
-  const validator = (): Validator<Record<never, never>, Schema> => {
+  let compiled: Validator<Schema> | undefined;
+  const validator = (): Validator<Schema> => {
     compiled ??= Compile(schema);
     return compiled;
   };
@@ -26,24 +35,25 @@ export function compileSchema<const Schema extends TSchema>(schema: Schema): Sch
   const repeatedIn = (value: unknown): string | undefined => {
     isUnique ??= requiresUniqueItems(schema);
     const path = isUnique ? pathOfManyDuplicates(value) : undefined;
-    return path === undefined || validator().Check(value) ? undefined : path;
+    return path;
+  };
+  const check = (value: unknown): value is Static<Schema> => validator().Check(value);
+  const errors = (value: unknown): readonly TLocalizedValidationError[] => {
+    if (check(value)) return [];
+    const instancePath = repeatedIn(value);
+    if (instancePath === undefined) return validator().Errors(value)[1];
+    const message = 'must not have duplicate items';
+    const params = { duplicateItems: [] };
+    return [{ keyword: 'uniqueItems', schemaPath: '', instancePath, params, message }];
   };
   return {
-    Check: (value: unknown): value is StaticEncode<Schema, Record<never, never>> =>
-      validator().Check(value),
+    Check: check,
+    Errors: errors,
     Type: () => schema,
     Parse: (value) => {
-      const repeated = repeatedIn(value);
-      if (repeated !== undefined)
-        throw new TypeError(`the list ${repeated} must not have duplicate items`);
-      return validator().Parse(value);
-    },
-    Errors: (value) => {
-      const instancePath = repeatedIn(value);
-      if (instancePath === undefined) return validator().Errors(value);
-      const message = 'must not have duplicate items';
-      const params = { duplicateItems: [] };
-      return [{ keyword: 'uniqueItems', schemaPath: '', instancePath, params, message }];
+      if (check(value)) return value;
+      const [first] = errors(value);
+      throw new TypeError(`${first?.instancePath}: ${first?.message}`);
     },
   };
 }

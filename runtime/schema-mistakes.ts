@@ -5,7 +5,7 @@
 
 import type { TSchema } from 'typebox';
 import Type from 'typebox';
-import { Value } from 'typebox/value';
+import { Check } from 'typebox/schema';
 import { nearestName } from './nearest-name.ts';
 
 /**
@@ -52,7 +52,7 @@ export function unknownName(name: string, known: readonly string[]): string {
 }
 
 function mistakesAt(schema: TSchema, value: unknown, path: ValuePath): readonly SchemaMistake[] {
-  if (Value.Check(schema, value)) return [];
+  if (Check(schema, value)) return [];
   const inner = mistakesWithin(schema, value, path);
   return inner.length > 0 ? inner : [mistake(path, refusal(schema, value))];
 }

@@ -8,7 +8,7 @@
 
 import { Packr, RESERVE_START_SPACE } from 'msgpackr';
 import Type, { type Static, type TSchema } from 'typebox';
-import { Compile, type Validator } from 'typebox/compile';
+import { Compile, type Validator } from 'typebox/schema';
 import { StoreError } from './errors.ts';
 import { checkRowBody } from './row-limits.ts';
 import type { Entry } from './store.ts';
@@ -107,7 +107,7 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
   readonly #definition: RowDefinition<S>;
   readonly #packed: readonly (readonly [string, FieldCodec])[];
   /** Validator of the schema. It is compiled when the first row is read. */
-  #validator: Validator<Type.TProperties, S> | undefined;
+  #validator: Validator<S> | undefined;
 
   constructor(definition: RowDefinition<S>) {
     this.#definition = definition;
@@ -141,7 +141,7 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
     }
     this.#validator ??= Compile(this.#definition.schema);
     if (this.#validator.Check(row)) return row;
-    const [first] = this.#validator.Errors(row);
+    const [, [first]] = this.#validator.Errors(row);
     throw this.#corrupt(key, new TypeError(`${first?.instancePath}: ${first?.message}`));
   }
 

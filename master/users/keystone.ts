@@ -1,7 +1,7 @@
 /** Log-in backend for users of OpenStack Keystone. */
 
 import Type from 'typebox';
-import { Value } from 'typebox/value';
+import { Check } from 'typebox/schema';
 import {
   createBoundedMap,
   createDnsResolver,
@@ -110,7 +110,7 @@ async function groupsOf(
   // The policy of the cloud may forbid users to read their own groups.
   if (status === 403) return [];
   const found = tryParseJson(body);
-  if (status !== 200 || !Value.Check(GroupsBody, found)) {
+  if (status !== 200 || !Check(GroupsBody, found)) {
     throw unavailable(`it answered the request for the user's groups with status ${status}`);
   }
   return found.groups.map((group) => group.name);

@@ -12,7 +12,7 @@ test('30,000 duplicates in a list are reported in linear time', (t) => {
   const check = compileSchema(schema);
   const [first] = check.Errors(many);
   t.like(first, { keyword: 'uniqueItems', instancePath: '/names' });
-  t.throws(() => check.Parse(many), { message: /\/names must not have duplicate items/ });
+  t.throws(() => check.Parse(many), { message: /\/names: must not have duplicate items/ });
   const plain = { type: 'object', properties: { names: { type: 'array', uniqueItems: true } } };
   const problem = compileJsonSchema(plain, () => () => true)(many);
   t.deepEqual(problem, { path: 'names', expected: 'must not have duplicate items' });
