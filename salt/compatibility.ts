@@ -301,8 +301,8 @@ export const compatibilityPages: Readonly<Record<string, readonly CompatibilityK
 };
 
 /**
- * Replaces the tables of these kinds in a page. Each table stands between two comments that name
- * its kind.
+ * Replaces the tables of these kinds in a page, and the sentence above each of them. A table is
+ * found by its head.
  */
 export function withCompatibilityTables(
   page: string,
@@ -310,13 +310,13 @@ export function withCompatibilityTables(
   kinds: readonly CompatibilityKind[],
 ): string {
   return kinds.reduce((text, kind) => {
-    const [begin, end] = [`<!-- table: ${kind} -->`, `<!-- end of table: ${kind} -->`];
-    const [before, after] = [text.indexOf(begin), text.indexOf(end)];
-    if (before === -1 || after < before)
-      throw new TypeError(
-        `the page has no markers for the table ${kind}: add "${begin}" and "${end}"`,
-      );
-    const head = text.slice(0, before + begin.length);
-    return `${head}\n\n${compatibilityTable(rows, kind)}\n${text.slice(after)}`;
+    const table = compatibilityTable(rows, kind);
+    const head = table.split('\n').find((line) => line.startsWith('|')) ?? '';
+    const at = text.indexOf(`\n${head}\n`) + 1;
+    if (at === 0) throw new TypeError(`the page has no table ${kind}: add the line "${head}"`);
+    const [sentence = ''] =
+      /(?:(?:Of|saltbridge supports) \d.*\n\n)?$/.exec(text.slice(0, at)) ?? [];
+    const rest = text.slice(at).replace(/^(?:\|.*\n)*/, '');
+    return `${text.slice(0, at - sentence.length)}${table}${rest}`;
   }, page);
 }
