@@ -88,12 +88,12 @@ const lives = inFile('heat-bridge/enroll/life.test.ts');
 const resources = inFile('master/requests/events.test.ts');
 const clusterLog = inFile('store/log.test.ts');
 const clusterMasters = inFile('master/cluster/masters-as-one.test.ts');
-const clusterOffline = inFile('master/cluster/offline-cluster.test.ts');
+const clusterOffline = inFile('master/cluster/offline-cluster.long.test.ts');
 const clusterDuties = inFile('master/cluster/duties.test.ts');
 const clusterSignals = inFile('heat-bridge/signals/cluster.test.ts');
 const clusterOrchestrations = inFile('master/orchestrate/cluster.test.ts');
 const clusterReactions = inFile('master/reactions/cluster.test.ts');
-const clusterRuns = inFile('heat-bridge/cluster.test.ts');
+const clusterRuns = inFile('heat-bridge/cluster.long.test.ts');
 const clusterDeployments = inFile('heat-bridge/deployments/server-worker.test.ts');
 const clusterGuests = inFile('heat-bridge/guests/cluster.test.ts');
 const clusterKeys = inFile('master/cluster/shared-keys.test.ts');
@@ -101,7 +101,7 @@ const directoryLock = inFile('store/directory-lock.test.ts');
 const processIdentity = inFile('store/process-identity.test.ts');
 const publicationLog = inFile('master/jobs/publication-log.test.ts');
 const settledJobs = inFile('client/settled-jobs.test.ts');
-const failOver = inFile('client/fail-over.test.ts');
+const failOver = inFile('client/fail-over.long.test.ts');
 const eventRing = inFile('master/events/event-ring.test.ts');
 const sharedProcesses = inFile('shared-master/processes.long.test.ts');
 const audit = inFile('master/audit/audit-log.test.ts');
@@ -134,7 +134,7 @@ const bundleMetadata = inFile('edge/bundles/metadata.test.ts');
 const bundlePacks = inFile('edge/bundles/packs.test.ts');
 const bundleFiles = inFile('edge/bundles/site-files.test.ts');
 const bundleRings = inFile('edge/bundles/rings.test.ts');
-const clusterCentre = inFile('edge/cluster/cluster.test.ts');
+const clusterCentre = inFile('edge/cluster/cluster.long.test.ts');
 const clusterMembers = inFile('edge/cluster/members.test.ts');
 const siteLink = inFile('edge/hostile.test.ts');
 const earlyAlarms = inFile('edge/early-alarms.test.ts');
@@ -142,9 +142,9 @@ const siteVectors = inFile('edge/link-vectors.test.ts');
 const siteJoin = inFile('edge/join.test.ts');
 const siteLog = inFile('edge/site-log.test.ts');
 const siteOrders = inFile('edge/orders.test.ts');
-const siteUp = inFile('edge/up.test.ts');
+const siteUp = inFile('edge/up.long.test.ts');
 const statements = inFile('edge/rehoming/statement.test.ts');
-const rehoming = inFile('edge/rehoming/rehoming.test.ts');
+const rehoming = inFile('edge/rehoming/rehoming.long.test.ts');
 
 export const catalogue: readonly Threat[] = [
   {
@@ -209,7 +209,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-09',
     threat: 'groups of root are kept',
     tests: [
-      "cli/daemon.test.ts: a process that gives up root keeps none of root's groups, and cannot regain them",
+      "cli/daemon.long.test.ts: a process that gives up root keeps none of root's groups, and cannot regain them",
     ],
     sentence: 'then has the groups of this account',
   },
