@@ -70,6 +70,14 @@ const explanations: readonly Explanation[] = [
     covers: ({ kind }, { message }) =>
       kind === 'yaml' && message?.startsWith("found '?' at the begin") === true,
   },
+  // An empty key inside brackets is the last item, and a comma follows it.
+  {
+    id: 'yaml-flow-question',
+    covers: (it, { message }) =>
+      it.kind === 'yaml' &&
+      message?.startsWith("did not find expected ',' or ']'") === true &&
+      /\?\s*,\s*\]/.test(it.text),
+  },
   // The document is a block scalar without indentation.
   {
     id: 'yaml-unindented-block',
