@@ -14,6 +14,7 @@ import {
   type Node,
   Parser,
   type Scalar,
+  type YAMLError,
   type YAMLMap,
   type YAMLSeq,
 } from 'yaml';
@@ -119,7 +120,7 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   if (control !== null) {
     problems.fail('ReaderError', 'special characters are not allowed', control.index);
   }
-  const [error] = document.errors;
+  const [error] = errorsOf(document);
   // The parser's stack overflowed before the limit of the nesting depth was reached.
   if (error?.message.includes('call stack')) {
     problems.tooMuch('levels of nesting', defaultDepth, error.pos[0]);
@@ -130,6 +131,14 @@ export function loadYaml(given: string, options: YamlOptions): Value {
   new Bounds(document, problems, options).check(root);
   new StrictForms(document, problems, text).checkRoot(root);
   return new Constructor(document, problems, text, options.marks).construct(root);
+}
+
+/**
+ * Returns the errors of a document. libyaml needs no blank in front of a comment that follows a
+ * quoted text, a bracket or a comma.
+ */
+function errorsOf({ errors }: Document): readonly YAMLError[] {
+  return errors.filter(({ message }) => !message.startsWith('Comments must be separated'));
 }
 
 function firstLine(message: string): string {
@@ -155,7 +164,7 @@ function parse(
     const [document, second] = composer.compose(lexed, true, text.length);
     if (document === undefined)
       throw new TypeError('internal error: the YAML parser returned no document');
-    if (second !== undefined && document.errors.length === 0) {
+    if (second !== undefined && errorsOf(document).length === 0) {
       problems.fail('ParserError', 'Source contains multiple documents', second.range[0]);
     }
     return document;
@@ -380,6 +389,11 @@ class StrictForms {
     if (isAlias(node)) return;
     const { anchor } = node;
     if (anchor !== undefined) {
+      if (!/^[\w-]+$/.test(anchor)) {
+        const detail =
+          'while scanning an anchor: did not find expected alphabetic or numeric character';
+        this.#problems.fail('ScannerError', detail, offsetOf(node));
+      }
       if (this.#anchors.has(anchor)) {
         this.#problems.fail('ComposerError', 'found duplicate anchor', offsetOf(node));
       }

@@ -13,6 +13,26 @@ const values: readonly (readonly [string, unknown])[] = [
   ['"\\U0001F600"', '\u{1f600}'],
   ['"\\\\ud83d"', '\\ud83d'],
   ['- |1\n  \ttab\n', [' \ttab\n']],
+  ['a: [1]#c', new Map([['a', [1]]])],
+  ['a: [[#b\n 1]]', new Map([['a', [[1]]]])],
+  [
+    'a: "x"#c\nb: 1',
+    new Map<string, unknown>([
+      ['a', 'x'],
+      ['b', 1],
+    ]),
+  ],
+  [
+    '{a: 1,#c\nb: 2}',
+    new Map([
+      ['a', 1],
+      ['b', 2],
+    ]),
+  ],
+  ['a: |#c\n  x', new Map([['a', 'x']])],
+  ['"a"#c: 1', 'a'],
+  ['a:#c', 'a:#c'],
+  ['- &x-1_ a', ['a']],
 ];
 
 for (const [text, value] of values) {
@@ -22,6 +42,9 @@ for (const [text, value] of values) {
 }
 
 const refused: readonly (readonly [string, RegExp])[] = [
+  ['a: &x#c 1', /while scanning an anchor/],
+  ['a: &x.y 1', /while scanning an anchor/],
+  ['a: "x"#c\n  y', /./],
   ['- &a 1\n- &a 2\n', /found duplicate anchor/],
   ['"\\ud83d\\ude00"', /found invalid Unicode character escape code/],
   ['a: "x\\\\\\ud83d"', /found invalid Unicode character escape code/],
