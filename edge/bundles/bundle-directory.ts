@@ -45,7 +45,7 @@ const FailureSchema = Type.Object({
   message: Type.String(),
 });
 
-/** Version that the site has refused. It does not install this version again. */
+/** Version that the site has refused. The site does not install this version again. */
 export type BundleFailure = Readonly<Static<typeof FailureSchema>>;
 
 /**

@@ -34,7 +34,7 @@ export class BundleKeys {
 
   /**
    * Appends an entry `key-claim` to the log for each key that is accepted at the site and that the
-   * bundle lacks. Returns a function that stops this.
+   * bundle lacks. Returns a function that ends the reports.
    */
   reportClaims(log: SiteLog): () => void {
     const { keys } = this.#host.use(masterServices.auth);

@@ -112,8 +112,8 @@ const WantedSchema = Type.Object({
   ring: Type.String({ minLength: 1, maxLength: 64 }),
   version: Type.Integer({ minimum: 1, maximum: versionsPerGeneration - 1 }),
   /**
-   * Metadata and packs of the release, if they are small. They replace those that the site has
-   * reported on this connection. The site then need not request them.
+   * Metadata and packs of the release, if they are small. They are relative to the metadata and the
+   * bundle that the site has reported on this connection. The site need not request them.
    */
   update: Type.Optional(UpdateSchema),
 });

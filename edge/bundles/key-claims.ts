@@ -62,8 +62,8 @@ function toOperation({ site, value, at }: LogEntry): StateOperation {
 }
 
 /**
- * Returns the slot of a minion's claim: its hash. The fixed number of slots prevents a site from
- * filling the store.
+ * Returns the slot of a minion's claim, which is a hash of the minion's id. The fixed number of
+ * slots prevents a site from filling the store.
  */
 function placeOf(id: string): string {
   const digest = createHash('sha256').update(id).digest();

@@ -103,7 +103,7 @@ export function decodeManifest(bytes: Uint8Array): Manifest {
   return manifest;
 }
 
-/** Manifest in both forms. */
+/** Manifest as an object, and as the bytes that the centre created. */
 export interface DecodedManifest {
   readonly manifestBytes: Buffer;
   readonly manifest: Manifest;

@@ -17,7 +17,7 @@ export interface StoredObject {
 
 /** Place from which missing contents can be read. */
 export interface ObjectSource {
-  /** Returns a content, or `undefined` if the source does not have it. */
+  /** Returns the content with this digest, or `undefined` if the source does not have it. */
   read(sha256: string): Promise<AsyncIterable<Uint8Array> | undefined>;
 }
 
@@ -38,8 +38,8 @@ export class ObjectStore {
   }
 
   /**
-   * Returns the file with a content. Reads a missing content from the source, and verifies its
-   * digest.
+   * Returns the path of the file that contains the content with this digest. If the file is
+   * missing, reads the content from the source and verifies its digest.
    * @throws EdgeError ERR_RELEASE if the content is missing or altered
    */
   async fileOf(sha256: string): Promise<string> {

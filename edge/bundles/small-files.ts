@@ -22,7 +22,10 @@ const smallBytes = 65_536;
 /** Duration after which other work of the process has its turn, in milliseconds. */
 const sliceMs = 5;
 
-/** Reads, links and writes files. It pauses as soon as it has worked for some milliseconds. */
+/**
+ * Reads, links and writes files. Pauses after some milliseconds of work, so that other tasks can
+ * run.
+ */
 export class SmallFiles {
   /** One more byte, so that a file that grows is noticed. */
   readonly #content = Buffer.allocUnsafe(smallBytes + 1);

@@ -56,7 +56,7 @@ export interface VerifiedTarget extends ReleaseTarget {
 export interface KnownMetadata {
   /**
    * Versions of the root, the targets and the snapshot, in this order. The list ends before the
-   * first of these that is missing or damaged.
+   * first file that is missing or damaged.
    */
   readonly versions: readonly number[];
   readonly files: readonly Uint8Array[];

@@ -191,7 +191,7 @@ export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
   };
 }
 
-/** Root that is signed by enough of the keys in it. */
+/** Root metadata with enough signatures by its own root keys. */
 export interface VerifiedRoot extends RootContent {
   /** Number of root keys that must sign. */
   readonly threshold: number;

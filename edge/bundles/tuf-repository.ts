@@ -36,7 +36,10 @@ interface Versions {
   readonly signedAt: number;
 }
 
-/** Versions with the revision of their row. It is 0 if the row does not exist. */
+/**
+ * Versions, and the revision of the row that contains them. The revision is 0 if the row does not
+ * exist.
+ */
 interface StoredVersions extends Versions {
   readonly revision: number;
 }

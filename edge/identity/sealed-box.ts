@@ -1,6 +1,7 @@
 /**
- * Seals bytes to an X25519 key. A new key pair for each box agrees on a key (HKDF with SHA-256), and
- * AES-256-GCM encrypts the bytes. Only the owner of the private key can open a box.
+ * Seals bytes to an X25519 key. Each box has a new key pair. The key agreement (X25519, then HKDF
+ * with SHA-256) gives the key with which AES-256-GCM encrypts the bytes. Only the owner of the
+ * private key can open a box.
  */
 
 import {

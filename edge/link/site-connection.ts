@@ -44,7 +44,9 @@ const watchMs = 1000;
  */
 const partStallMs = 30_000;
 
-/** Maximum size of the frames of early requests, in bytes. Sealing them adds less than the rest. */
+/**
+ * Maximum size of the frames of early requests, in bytes. Sealing them adds less than 128 bytes.
+ */
 const maxEarlyFrames = maxEarlyBytes - 128;
 
 /** Empty message with which the site chooses a connection. */

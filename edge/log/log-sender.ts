@@ -214,8 +214,8 @@ export class LogSender {
 }
 
 /**
- * Whether the centre lacks entries before these items. It had acknowledged the entries, but its
- * store was then restored from a backup.
+ * Whether the centre lacks entries that precede these items. This happens if the store of the
+ * centre was restored from a backup after the centre had acknowledged the entries.
  */
 function isGap(items: readonly SentItem[], sequence: number): boolean {
   const [first] = items;

@@ -40,8 +40,9 @@ export function openSources({ host, options, log }: SiteContext): EdgePart {
 }
 
 /**
- * Row of a stored return that the log of the site lacks. The master writes it in the transaction
- * with the return, and the log deletes it in the transaction with the entry.
+ * Returns the key of the row that marks a stored return as missing in the log of the site. The
+ * master writes the row in the same transaction as the return. The log deletes the row in the
+ * transaction that appends the entry.
  */
 function unloggedKey(jid: string, { minion, resource }: Returner): readonly string[] {
   return [...unlogged, jid, minion, ...(resource === undefined ? [] : [resource])];

@@ -26,8 +26,8 @@ export interface NextTrust {
 }
 
 /**
- * Returns the root that the site trusts after the change. If the next centre is the present one at
- * another address, the site never returns to an earlier root.
+ * Returns the root that the site trusts after the change. If only the address of the centre
+ * changes, the site never returns to an earlier root.
  * @param trusted - root that the site trusts now
  */
 export async function nextTrust(trusted: Uint8Array, { to }: Statement): Promise<NextTrust> {
@@ -86,8 +86,8 @@ export function withNextCentre(
 }
 
 /**
- * Returns the notification to the former centre. If the next centre is the present one at another
- * address, there is none, because the former address may lead to the next centre.
+ * Returns the notification to the former centre. Returns `undefined` if only the address of the
+ * centre changes, because the former address may lead to the same centre.
  */
 function leaveOf(
   { key, name }: SiteIdentity,

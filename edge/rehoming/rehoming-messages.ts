@@ -7,8 +7,9 @@ import { maxStatementLength } from './statement.ts';
 const strict = { additionalProperties: false };
 
 /**
- * Gives a statement to a site. `held`: the site has stored it. `used`: the site has changed to this
- * centre by this statement. If the site refuses the statement, the reply is an error.
+ * Sends a statement to a site. The reply is `held` if the site has stored the statement, and `used`
+ * if the site has changed to this centre because of it. If the site refuses the statement, the
+ * reply is an error.
  */
 export const giveStatement = defineMessage({
   name: 'rehoming.give',

@@ -87,7 +87,10 @@ export type Statement = Readonly<Static<typeof StatementSchema>>;
 /** Statement whose signatures are not verified yet. */
 export interface UnverifiedStatement {
   readonly statement: Statement;
-  /** Public keys in hexadecimal digits. They did not necessarily sign. */
+  /**
+   * Public keys that the statement names as signers, in hexadecimal digits. Their signatures are
+   * not verified.
+   */
   readonly signers: readonly string[];
 }
 
@@ -162,7 +165,8 @@ export interface StatementRequirements {
 }
 
 /**
- * Verifies a statement. It must be signed by as many root keys of the present centre as a root.
+ * Verifies a statement. A statement needs as many signatures by root keys of the present centre as
+ * new root metadata.
  * @throws EdgeError ERR_REHOME_STATEMENT, ERR_REHOME_CENTRE, ERR_REHOME_KEYS, ERR_REHOME_SITE,
  * ERR_REHOME_EXPIRED, ERR_REHOME_OLD
  */
@@ -225,7 +229,7 @@ async function requireRootOf({ id, root }: NextCentre): Promise<void> {
   throw new EdgeError('ERR_REHOME_STATEMENT', problem);
 }
 
-/** @throws EdgeError ERR_REHOME_STATEMENT if no site can have such a name */
+/** @throws EdgeError ERR_REHOME_STATEMENT if the pattern can match no name of a site */
 function requirePattern(pattern: string): void {
   if (siteName.test(pattern) || /^[a-z0-9*?[\]-]+$/.test(pattern)) return;
   throw new EdgeError('ERR_REHOME_STATEMENT', `${pattern}: not a name of a site or a glob`);

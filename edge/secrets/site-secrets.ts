@@ -30,8 +30,8 @@ import {
 export interface ReadSecrets {
   /**
    * Reads the present secrets from the centre. Resolves when the site has stored them.
-   * @param since - time in milliseconds since 1970. If the site has read its secrets over this
-   * connection, and the centre's time was later then, they are not read again
+   * @param since - time of the centre, in milliseconds since 1970. If the site has read its secrets
+   * over this connection after this time, it does not read them again
    */
   refresh(since?: number): Promise<void>;
 }
