@@ -14,7 +14,7 @@ export interface YamlOptions {
 }
 
 /**
- * Conversions for values that Python has as objects. Dates are written without quotes, because YAML
+ * Conversions for values that are objects in Python. Dates are written without quotes, because YAML
  * has a type for them.
  */
 const yamlForms: PythonForms = {

@@ -16,7 +16,7 @@ export class SharedValues<T extends object> {
   }
 
   /**
-   * Returns the value of a content.
+   * Returns the value that is derived from a content.
    * @param digest - digest of the content. The caller has computed or verified it
    * @param derive - derives the value. Called if no master uses it yet. If it throws, nothing is
    * shared

@@ -109,8 +109,8 @@ export interface CompiledTarget {
    */
   readonly restsOnGrains: boolean;
   /**
-   * Returns the ids of the minion's resources that the target matches [WIRE 23.3]. The minion
-   * returns results for these instead of for itself. Empty unless every condition is about
+   * Returns the ids of the minion's resources that the target matches [WIRE 23.3]. The minion then
+   * returns the results of these resources, and none of its own. Empty if a condition is not about
    * resources.
    */
   resourcesMeant(candidate: TargetCandidate): ReadonlySet<string>;

@@ -35,8 +35,8 @@ export interface MemoryTransportOptions {
 export interface MemoryTransport {
   readonly master: MasterTransport;
   /**
-   * Returns the end of a minion. {@link MasterTransport.disconnect} of `minionId` discards the
-   * pending replies of this connection.
+   * Returns the minion's end of a connection. {@link MasterTransport.disconnect} of `minionId`
+   * discards the pending replies of this connection.
    * @param address - address that the master sees; default: `127.0.0.1`
    */
   dial(minionId: string, address?: string): MinionTransport;

@@ -43,9 +43,8 @@ export interface TlsOptions {
   /** Interval between checks for changed files, in milliseconds. Default: 20,000. */
   readonly renewalIntervalMs?: number;
   /**
-   * Called when changed files were loaded without a call of
-   * {@link MasterTransport.renewCertificate}. If they cannot be used, called with an error; the
-   * previous files then stay in use.
+   * Called after a periodic check has loaded changed files. If the files cannot be used, called
+   * with the error; the previous files then stay in use.
    */
   readonly onRenewal?: (error: unknown) => void;
 }

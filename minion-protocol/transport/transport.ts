@@ -94,9 +94,7 @@ export interface SubscriberInfo {
 export interface BoundPorts {
   readonly requestPort: number;
   readonly publishPort: number;
-  /**
-   * Ports of the master for relays. Relays listen on the other port numbers, so minions use those.
-   */
+  /** Ports of the master for relays. The relays listen on the port numbers that minions use. */
   readonly relay?: Pick<BoundPorts, 'requestPort' | 'publishPort'>;
 }
 

@@ -7,8 +7,8 @@ import { encodeMessage } from './zmtp-frames.ts';
 const MAX_ENVELOPE_FRAME_BYTES = 255;
 
 /**
- * Frames of a request up to and including the empty one. They identify the sender and are repeated
- * in the reply.
+ * Frames of a request, up to and including the empty frame. They identify the sender, and the reply
+ * repeats them.
  */
 type RoutingEnvelope = readonly Uint8Array[];
 
