@@ -87,10 +87,10 @@ export interface LocalMaster {
 }
 
 /**
- * Creates the access of commands to a master. They use the local socket of a running master, or its
- * files if it is not running. Each configuration is read only once. If the environment names remote
- * masters (`SALTBRIDGE_URL`), commands call these over HTTPS. Operations on the files of a stopped
- * master always use this host.
+ * Creates the access of commands to a master: through the local socket if the master is running,
+ * otherwise through its files. If the environment names remote masters (`SALTBRIDGE_URL`), commands
+ * call them over HTTPS. Operations on the files of a stopped master always use this host. Each
+ * configuration is read only once.
  */
 export function createLocalMaster(environment: NodeJS.ProcessEnv = process.env): LocalMaster {
   const configs = new Map<string, Promise<MasterConfig>>();

@@ -94,8 +94,9 @@ export class LoginFailure extends CommandError {
 }
 
 /**
- * Opens the interface of the master. With `-a`, it has the rights of a user: the stored token is
- * used if it is valid. If it is not, or if a user name or password is given, the user logs in.
+ * Opens the interface of the master. With `-a`, the interface has the rights of a user. It uses the
+ * stored token if the token is valid and no user name or password is given. Otherwise the user logs
+ * in.
  * @throws CommandError ERR_ARGS; LoginFailure ERR_EAUTH; RemoteError
  */
 export async function openCommandSession(

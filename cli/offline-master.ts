@@ -94,7 +94,7 @@ export function openCluster(config: MasterConfig): OfflineCluster {
 
 /** Operations on the identity of a master as a site. */
 export interface OfflineSite {
-  /** Joins the centre of a ticket. */
+  /** Makes this master a site of the centre that issued the ticket. */
   join(ticket: string): Promise<JoinReceipt>;
 }
 

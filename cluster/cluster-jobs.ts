@@ -24,8 +24,8 @@ type JobsOfMembersDeps = Parameters<ClusterMember['jobs']['open']>[0];
 
 const publishingPrefix: Key = ['publishing'];
 /**
- * Maximum age of a job of another member, in milliseconds. This member does not send older jobs to
- * its minions. It reads such jobs in the log after it was disconnected.
+ * Maximum age of a job of another member, in milliseconds. A member that was disconnected reads
+ * older jobs in the log, and does not send them to its minions.
  */
 const publishedWithinMs = 15_000;
 const rowLifeMs = 60_000;
@@ -100,8 +100,8 @@ export class ClusterJobs implements OtherMembers {
   }
 
   /**
-   * Returns the operations that make the other members publish a job. They are added to the write
-   * that stores the job.
+   * Returns the operations that make the other members publish a job. The caller adds the
+   * operations to the write that stores the job.
    */
   share({ load, serial, isByIds }: SharedPublication): Operation[] {
     const { cluster, now } = this.#deps;
@@ -154,8 +154,8 @@ export class ClusterJobs implements OtherMembers {
   }
 
   /**
-   * Handles a return that another member has received. If this member follows the job, adds the
-   * return to the job.
+   * Handles a return that another member has received. If a caller of this member waits for returns
+   * of the job, adds the return to the job.
    */
   #noteReturn(change: Change): void {
     if (change.type === 'delete') return;

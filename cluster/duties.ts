@@ -6,16 +6,19 @@ import { type Key, type Operation, type Store, StoreError } from '#store';
 import { Lease } from './lease.ts';
 
 /**
- * Lifetime of the lease without renewal, in milliseconds. It exceeds the usual pauses of the log
- * and of a process.
+ * Lifetime of the lease for the duties without renewal, in milliseconds. It exceeds the usual
+ * pauses of the log and of a process.
  */
 const ttlMs = 30_000;
-/** Safety margin in milliseconds. A member stops its duties this long before its lease expires. */
+/**
+ * Safety margin in milliseconds. A member stops its duties this long before its lease for the
+ * duties expires.
+ */
 const marginMs = 5000;
 const heldMs = ttlMs - marginMs;
 const renewMs = 10_000;
 const releaseLimitMs = 2000;
-/** Store key of the lease. */
+/** Store key of the lease for the duties. */
 export const leaseKey: Key = ['leases', 'duties'];
 
 export interface DutiesOptions {

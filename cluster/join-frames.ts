@@ -15,7 +15,7 @@ import { Type } from 'typebox';
 import { compileSchema } from '#runtime';
 import { StoreError } from '#store';
 import type { LogCipher } from './log/cipher.ts';
-/** Content of a ticket. */
+/** Content of a ticket, which permits a master to join the cluster. */
 export interface Ticket {
   readonly cluster: string;
   /** Sixteen bytes in hexadecimal. */

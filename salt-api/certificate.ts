@@ -10,7 +10,10 @@ import type { SaltApiTls } from './options.ts';
 /** Contents of the files that {@link SaltApiTls} names: certificate, key, chain. */
 export type TlsContents = readonly Buffer[];
 
-/** Names of the options that contain the paths of these files, in the same order. */
+/**
+ * Names of the options that contain the paths of the certificate, its key and its chain, in this
+ * order.
+ */
 const optionNames = ['ssl_crt', 'ssl_key', 'ssl_chain'] as const;
 
 /**
@@ -42,7 +45,7 @@ export function secureContextOf([
 }
 
 /**
- * Reads the files again within a minute after they have changed.
+ * Watches the files of the certificate, and reads changed files within a minute.
  * @param contents - the contents in use
  */
 export function renewTls(

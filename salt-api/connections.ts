@@ -142,8 +142,9 @@ export class HttpConnections {
 
   /**
    * Counts the bytes of a body until its request is answered.
-   * @returns the stream from which to read the body
-   * @throws SaltApiError ERR_HTTP_BUSY; the returned stream may fail with it as well
+   * @returns the stream from which to read the body. It fails with ERR_HTTP_BUSY if the body
+   * exceeds the limit
+   * @throws SaltApiError ERR_HTTP_BUSY
    */
   meter(request: IncomingMessage, response: ServerResponse, body: Readable): Readable {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;

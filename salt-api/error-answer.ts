@@ -6,7 +6,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 
-/** HTTP status for each error code of other rooms. An error with any other code is unexpected. */
+/**
+ * HTTP status of each error code that other modules of saltbridge define. An error with any other
+ * code is unexpected.
+ */
 const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_ARGS', 400],
   ['ERR_BAD_TGT', 400],

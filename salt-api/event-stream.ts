@@ -74,13 +74,16 @@ interface EncodedRun {
 const smallBytes = 8192;
 
 /**
- * Cache of encoded events, and of encoded sequences of events. Each is encoded once for all
- * readers.
+ * Cache of encoded events, and of encoded sequences of events. An event or sequence is encoded once
+ * for all readers.
  */
 class EncodedEventCache {
   readonly #encode: Encode;
   readonly #single = new WeakMap<MasterEvent, Buffer>();
-  /** Latest encoded sequence, by its first event. */
+  /**
+   * Encoded sequences, by their first events. For each event, only the latest sequence that begins
+   * with it is stored.
+   */
   readonly #runs = new WeakMap<MasterEvent, EncodedRun>();
 
   constructor(encode: Encode) {

@@ -40,7 +40,7 @@ function replaceValue(
   return value instanceof Map ? Object.fromEntries(membersOf(value)) : item;
 }
 
-/** Description of Salt's values for the writer that encodes JSON in steps. */
+/** Encoding of the values of Salt for the writer that encodes JSON in steps. */
 export const saltJson: JsonForm = {
   write: (value) => jsonText(value as WireValue), // the form receives only such values
   open: (value) => {

@@ -63,8 +63,8 @@ async function receive(
 }
 
 /**
- * Returns a function that counts bytes of a request body toward the budget of the client's address.
- * When the response closes, the bytes no longer count.
+ * Returns a function that counts bytes of a request body towards the budget of the client's
+ * address. The bytes count until the response closes.
  */
 function holderOf(
   { anonymousBodyBudget: openBodies, connections }: ApiContext,

@@ -30,11 +30,9 @@ interface HeldSession {
   session: Session | undefined;
   /** Revision of the row. */
   revision: number;
-  /**
-   * Time at which an unused session expires, in milliseconds since 1970. `endsBy` is the same time
-   * on the monotonic clock.
-   */
+  /** Time at which the session expires if it is not used, in milliseconds since 1970. */
   endsAt: number;
+  /** The same time on the monotonic clock, in milliseconds. */
   endsBy: number;
   /** Time at which the row was last written, in milliseconds since 1970. */
   writtenAt: number;

@@ -23,7 +23,7 @@ import { sessionTokenOf } from './session-token.ts';
 /** Maximum size of a message from a client, in bytes. Clients only send one short text. */
 const maxMessageBytes = 4096;
 
-/** Number of buffered bytes for a client at which the master stops reading from this client. */
+/** Number of unsent bytes at which the master stops reading from the client. */
 const maxUnreadBytes = 65_536;
 
 /** Status code of a close frame for a policy violation [RFC 6455]. */
@@ -136,7 +136,10 @@ class WebsocketStream {
     this.#holdBack().catch(() => this.#queue.destroy());
   }
 
-  /** Stops reading from the client while the client does not read. */
+  /**
+   * Stops reading the client's messages until the client has received most of the bytes that are
+   * waiting for it.
+   */
   async #holdBack(): Promise<void> {
     if (this.#queue.waitingBytes <= maxUnreadBytes) return;
     this.#socket.pause();

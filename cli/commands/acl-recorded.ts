@@ -1,6 +1,6 @@
 /**
- * `saltbridge acl learn` and `saltbridge acl replay`. They evaluate the recorded decisions of the
- * master.
+ * `saltbridge acl learn` and `saltbridge acl replay`. Both use the decisions that the running
+ * master has recorded.
  */
 
 import type { Command } from 'commander';

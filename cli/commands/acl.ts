@@ -19,7 +19,7 @@ interface AclOptions {
   readonly json?: boolean;
 }
 
-/** Further attributes of the subject, which is a user, service or minion. */
+/** Attributes of the user, service or minion whose rights the command explains. */
 interface SubjectOptions {
   readonly group?: readonly string[];
   readonly eauth?: string;

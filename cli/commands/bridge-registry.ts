@@ -5,7 +5,7 @@ import { CommandError } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { printJson, printLine } from '../terminal.ts';
 
-/** Kind of objects that the bridge registers by name, from a file: stacks or data spaces. */
+/** Stacks or data spaces: objects that the bridge registers from a file, under a name. */
 export interface Registry<Info extends object, Details extends Info> {
   /** Name of the subcommand. */
   readonly name: string;
@@ -22,7 +22,7 @@ export interface Registry<Info extends object, Details extends Info> {
   };
   print(info: Info): Promise<void>;
   printDetails(details: Details): Promise<void>;
-  /** Prints advice about an object that was added, also with `--json`. */
+  /** Prints advice about an object that was added. Called also with `--json`. */
   printAdvice?(added: Info): Promise<void>;
 }
 

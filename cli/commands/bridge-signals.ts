@@ -27,7 +27,7 @@ interface AddOptions extends OwnerOptions {
   readonly replace?: boolean;
 }
 
-/** Defines `saltbridge bridge handle`. */
+/** Defines `saltbridge bridge handle`: where signals of minions are delivered. */
 export function addHandleCommands(bridge: Command, context: CommandContext): void {
   const handle = bridge
     .command('handle')
@@ -205,7 +205,7 @@ interface ChangeOptions extends OutboxOptions {
   readonly all?: boolean;
 }
 
-/** Defines `saltbridge bridge outbox`. */
+/** Defines `saltbridge bridge outbox`: signals that wait for delivery or have failed. */
 export function addOutboxCommands(bridge: Command, context: CommandContext): void {
   const outbox = bridge.command('outbox').description('manage undelivered and failed signals');
   addOutboxList(outbox, context);

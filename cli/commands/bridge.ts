@@ -31,7 +31,7 @@ interface PlanOptions {
   readonly json?: boolean;
 }
 
-/** Options for running a plan. */
+/** Options of `saltbridge bridge plan run`. */
 interface RunPlanOptions extends PlanOptions {
   readonly group: GroupTargets;
   readonly params?: WireValue;

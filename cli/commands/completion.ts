@@ -11,9 +11,11 @@ import { printLine } from '../terminal.ts';
 type CompletionKind =
   | 'any'
   | 'files'
-  /** Ids of minions with an accepted key, ids of all keys, or ids of the latest jobs. */
+  /** Ids of minions with an accepted key. */
   | 'minions'
+  /** Ids of all keys. */
   | 'keys'
+  /** Ids of the latest jobs. */
   | 'jids'
   | { readonly words: readonly string[] };
 

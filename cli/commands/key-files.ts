@@ -17,7 +17,7 @@ interface KeyFilesOptions {
   readonly bits: number;
 }
 
-/** Minimum size of a key, in bits. Salt has the same minimum. */
+/** Minimum size of a key, in bits. Salt's minimum is the same. */
 const minBits = 2048;
 const maxBits = 8_192;
 

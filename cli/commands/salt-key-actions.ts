@@ -146,8 +146,8 @@ export class SaltKeyActions {
   }
 
   /**
-   * Changes the chosen keys. If an id has keys in several states afterwards, the result contains
-   * the id once for each of these states, as in Salt.
+   * Changes the chosen keys. Returns the ids of the changed keys. As in Salt, an id occurs once for
+   * each state in which it then has a key.
    */
   async #apply(operation: KeyOperation, chosen: readonly ListedKey[]): Promise<string[]> {
     const changed: ListedKey[] = [];
@@ -173,8 +173,8 @@ export class SaltKeyActions {
 }
 
 /**
- * Returns the key states in the order of changing. Deletion affects all states. Other operations
- * begin with pending keys.
+ * Returns the states of the keys to change, in the order of the changes. A deletion changes keys in
+ * all states. Other operations change pending keys first.
  */
 function changeOrder({ operation, include }: KeyChangeRequest): typeof keyPlaces {
   if (operation === 'delete') return keyPlaces;

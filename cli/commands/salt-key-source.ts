@@ -49,8 +49,8 @@ export interface SaltKeySource {
 }
 
 /**
- * Accesses the keys of a master on this host, which need not be running. A key is changed only if
- * it is still the key that was listed.
+ * Accesses the keys of a master on this host. The master need not be running. A key that was
+ * replaced after it was listed is not changed.
  */
 export function localKeySource(api: MasterApi['keys'], configDir: string): SaltKeySource {
   return {

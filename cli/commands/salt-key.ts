@@ -159,8 +159,8 @@ async function openSource(
 }
 
 /**
- * Executes the requested action. As in Salt, only one action is executed: the first requested one
- * in this order.
+ * Executes the requested action. As in Salt, only one action is executed, even if several are
+ * requested: the first in the order below.
  */
 async function runKeyAction(saltKey: SaltKeyActions, options: SaltKeyOptions): Promise<void> {
   const { list, accept, reject, finger } = options;

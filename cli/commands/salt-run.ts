@@ -124,9 +124,9 @@ async function printResult(
 }
 
 /**
- * Splits a result `{outputter, data}`: a function can select the outputter of its result. Results
- * of orchestrations have further members. If the user selects an outputter for an orchestration, it
- * formats the whole result.
+ * Splits a result `{outputter, data}`, with which a function selects the outputter of its data. The
+ * result of an orchestration has further members. If the user selects an outputter for an
+ * orchestration, it formats all members.
  */
 function splitOutputter(
   value: WireValue,

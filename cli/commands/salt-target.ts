@@ -89,8 +89,8 @@ const targetFlags: readonly TargetFlag[] = [
 ];
 
 /**
- * Message for the flag `-R`. In Salt, `-R` matches no minion either if the package seco.range is
- * missing.
+ * Message for the flag `-R`, which saltbridge does not support. In Salt, `-R` also matches no
+ * minion if the package seco.range is missing.
  */
 export const rangeProblem =
   'range expressions are not supported: list the minions with -L, or use a nodegroup with -N';

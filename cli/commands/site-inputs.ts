@@ -1,4 +1,7 @@
-/** `saltbridge site inputs`: inputs of the pillars of sites. */
+/**
+ * `saltbridge site inputs`: the grains on which the pillars of sites depend, and the number of
+ * compiled pillars.
+ */
 
 import type { Command } from 'commander';
 import type { InputsOfSites } from '#edge';

@@ -1,4 +1,7 @@
-/** `saltbridge site order`, `orders` and `tail`: orders of a centre for its sites. */
+/**
+ * `saltbridge site order`, `orders` and `tail`: jobs, commands and plans that a centre orders from
+ * its sites.
+ */
 
 import type { Command } from 'commander';
 import type { OrderInfo, OrderReport, OrderWork, SiteOrderInfo } from '#edge';
@@ -10,10 +13,12 @@ import { escapeName, printJson, printLine } from '../terminal.ts';
 import { parseGroupTarget, parseParameters } from './bridge.ts';
 
 interface OrderOptions extends CommonOptions {
-  /** Validity in seconds. */
+  /** Time for which the order is valid, in seconds. */
   readonly valid?: number;
   readonly wait?: boolean;
-  /** Compound target over the facts that the sites have reported. */
+  /**
+   * Compound target that the centre evaluates with the facts (grains) that its sites have reported.
+   */
   readonly facts?: string;
 }
 

@@ -1,4 +1,4 @@
-/** `saltbridge site rehome`: statements that give sites to another centre. */
+/** `saltbridge site rehome`: moves sites to another centre by signed statements. */
 
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
@@ -36,7 +36,7 @@ interface CosignOptions extends CommonOptions {
 
 const defaultDays = 365;
 
-/** Adds the subcommands for the change of sites to another centre. */
+/** Adds the subcommands of `saltbridge site rehome`, which move sites to another centre. */
 export function addRehome(site: Command, context: CommandContext): void {
   const rehome = site.command('rehome').description('move sites of this centre to another centre');
   addOffer(rehome, context);

@@ -1,4 +1,6 @@
-/** `saltbridge site secrets`: gives sites their secrets. */
+/**
+ * `saltbridge site secrets`: sends sites the pillar values that their releases must not contain.
+ */
 
 import type { Command } from 'commander';
 import type { SiteSecretsState } from '#edge';

@@ -18,7 +18,7 @@ interface StateResult {
   readonly result: WireValue;
   readonly changes: WireValue;
   readonly comment: WireValue;
-  /** Further text that is printed with the comment. */
+  /** Data of the state function. It is printed below the comment. */
   readonly data: WireValue | undefined;
   readonly startTime: WireValue | undefined;
   /** Duration of the state, in milliseconds. */

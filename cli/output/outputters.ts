@@ -55,7 +55,8 @@ export interface MinionReturn {
 /** Options for printing returns. */
 export interface OutputOptions {
   /**
-   * Outputter that the user selects. It takes precedence over the one that the function selects.
+   * Outputter that the user selects. It takes precedence over the outputter that the function
+   * selects.
    */
   readonly outputter?: string | undefined;
   /**

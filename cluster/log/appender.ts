@@ -14,8 +14,8 @@ export interface AppenderOptions {
   /** Maximum time that a write waits for the log, in milliseconds. */
   readonly writeTimeoutMs: number;
   /**
-   * Function that is called if the log has lost entries. In this case, a new entry gets a position
-   * that this store has already applied.
+   * Called if the log gives a new entry a position that this store has already applied. The log has
+   * then lost entries.
    */
   readonly onBehind: (position: number) => void;
 }

@@ -21,7 +21,7 @@ export interface OpenedMessage {
 export const sealVersion = 1;
 export const versionBits = 0x0f;
 /**
- * Bits that are added to the version byte, so that the kind of a message is visible without
+ * Bits that are set in the version byte, so that the kind of a message is visible without
  * decryption.
  */
 const kindMarks: Readonly<Record<SealedKind, number>> = {

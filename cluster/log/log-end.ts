@@ -2,9 +2,9 @@
 const maxWaiting = 64;
 
 /**
- * Measures for how long this member may lack entries of the log. The time starts anew when this
- * member has applied a reported end of the log. It therefore grows for every cause: no connection,
- * no consumer, a full disk, or a blocked thread.
+ * Measures the time since this member was last known to have all entries of the log. The time
+ * restarts when this member has applied a reported end of the log. It therefore grows for every
+ * cause: no connection, no consumer, a full disk, or a blocked thread.
  */
 export class LogEndWatch {
   /**
@@ -15,7 +15,7 @@ export class LogEndWatch {
   /** Reported ends of the log that this member has not applied yet, the oldest first. */
   readonly #waiting: { readonly position: number; readonly at: number }[] = [];
 
-  /** Time since this member had certainly applied the whole log, in milliseconds. */
+  /** Time since this member was last known to have applied the whole log, in milliseconds. */
   get uncertainMs(): number {
     return performance.now() - this.#completeAt;
   }

@@ -85,11 +85,9 @@ interface LogStoreStatus {
    * Time since the log began to reject this member's writes, in milliseconds. 0 if it accepts them.
    */
   readonly failingMs: number;
-  /**
-   * Number of repeated entries, and number of entries that no member has encrypted. These entries
-   * have no effect.
-   */
+  /** Number of repeated entries. They have no effect. */
   readonly repeatedEntries: number;
+  /** Number of entries that are not encrypted with a key of the cluster. They have no effect. */
   readonly foreignEntries: number;
   /** Last known state of the log. */
   readonly health: LogHealth;
@@ -227,7 +225,7 @@ export class LogStore extends TableStore {
     return this.#held.isFull;
   }
 
-  /** Time since this member had certainly applied the whole log, in milliseconds. */
+  /** Time since this member was last known to have applied the whole log, in milliseconds. */
   get uncertainMs(): number {
     return this.#end.uncertainMs;
   }

@@ -229,8 +229,8 @@ export class Members {
   }
 
   /**
-   * Stops this member if its hash differs from the hash of most members. The other members continue
-   * without it.
+   * Stops this member if the hash of its history differs from the hash of most members. The other
+   * members continue without it.
    */
   #judge(): void {
     if (this.#disputes.size === 0) return;

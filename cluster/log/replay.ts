@@ -7,8 +7,8 @@ import { type LogEntry, LogUnavailableError, type TransactionLog } from './trans
 import { LogView, readViewState } from './view.ts';
 
 /**
- * Point at which a replay ends. If both members are set, the earlier point applies. Default: the
- * end of the log.
+ * Point at which a replay ends. If both a position and a time are given, the earlier point applies.
+ * Default: the end of the log.
  */
 export interface ReplayPoint {
   /** Position of the last entry to apply. */

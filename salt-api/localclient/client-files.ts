@@ -37,7 +37,7 @@ export interface ClientPaths {
   readonly events: string;
   /** Socket to which clients write events. */
   readonly firing: string;
-  /** Files that clients look for before they publish. */
+  /** Files whose existence shows Salt's clients that the master is running. */
   readonly marks: readonly string[];
 }
 

@@ -126,8 +126,8 @@ function remarks({ alike, sharedWith, isInvalid, isUnusual }: KeyInfo): string {
 }
 
 /**
- * Returns the form for a decision about a key. The form contains the fingerprint, so that the
- * decision cannot affect another key with the same id.
+ * Returns the form with which a user accepts or rejects a key. It contains the
+ * fingerprint, so that a key that later replaces this one is not affected.
  */
 function decisionForm(
   action: 'accept' | 'reject',

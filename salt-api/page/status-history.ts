@@ -55,11 +55,9 @@ export class StatusHistory {
   readonly #seen = new Map<string, MinionPresence>();
   #totals: ReadonlyMap<string, number> | undefined;
   #countedAt = 0;
-  /**
-   * Time of the last observation of minions. `#askedAt` is the time of the last request for
-   * minions. Absent if there was none.
-   */
+  /** Time of the last observation of minions. Absent before the first observation. */
   #lookedAt: number | undefined;
+  /** Time of the last request for minions. Absent before the first request. */
   #askedAt: number | undefined;
 
   /** @param now - returns milliseconds since 1970 */

@@ -33,9 +33,9 @@ export async function createMetricsAccessCheck(access: string): Promise<MetricsA
 }
 
 /**
- * Rejects callers from other machines. A request through a proxy on this machine may come from
- * another one. A page in a local browser may use a host name that resolves to this server. Neither
- * is treated as local.
+ * Rejects callers from other machines. A request through a local proxy is rejected, because it may
+ * come from another machine. A request with the name of another host is rejected, because it may
+ * come from a page of another site in a local browser.
  */
 function requireLoopback({ headers, ip }: FastifyRequest): void {
   const isForwarded = ['x-forwarded-for', 'x-real-ip', 'forwarded', 'via'].some(

@@ -65,8 +65,8 @@ interface AskedCall extends Pick<RpcMethod, 'access'> {
 
 /**
  * Returns the parameters that the caller may set, with the caller's token if the method is for
- * users. A token is accepted only in a header and not in a cookie. A page of another site can
- * therefore not send one.
+ * users. A token is accepted only in a header, not in a cookie, so that a page of another site
+ * cannot send it.
  * @throws AuthenticationError, AuthorizationError, MasterError ERR_ARGS, SaltApiError
  */
 async function permitted(

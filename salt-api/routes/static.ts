@@ -24,9 +24,8 @@ async function findStaticFile(file: string): Promise<string> {
 }
 
 /**
- * Returns the files below a directory by their URL paths. Symbolic links and names that begin with
- * a dot are left out. The set does not change later, so that no path can reach any other file
- * [THREATS A-19].
+ * Returns the files below a directory by their URL paths, without symbolic links and names that
+ * begin with a dot. The server serves no other file, even if files are added later [THREATS A-19].
  * @throws SaltApiError ERR_HTTP_LISTEN if the directory cannot be read, or has more than 10,000
  * files
  */
