@@ -10,8 +10,8 @@ const defaultSeconds = 3600;
 const defaultDrainSeconds = 300;
 
 /**
- * Creates the `cluster` interface of a member. Until the member closes, it also answers masters
- * that want to join with a ticket.
+ * Creates the `cluster` interface of a member. Until the member closes, the interface also answers
+ * masters that want to join the cluster with a ticket.
  */
 export function createClusterApi(
   cluster: OpenCluster,
@@ -47,8 +47,8 @@ export function createClusterApi(
 }
 
 /**
- * Removes a member that has stopped.
- * @throws MasterError ERR_ARGS
+ * Removes a stopped member from the cluster.
+ * @throws MasterError ERR_ARGS if the member is unknown or running
  */
 async function remove(cluster: OpenCluster, name: string): Promise<void> {
   const member = cluster.status().members.find((it) => it.name === name);

@@ -30,8 +30,8 @@ const publishingPrefix: Key = ['publishing'];
 const publishedWithinMs = 15_000;
 const rowLifeMs = 60_000;
 /**
- * Time for which the returns of an unstored job are forwarded, in milliseconds from its
- * publication.
+ * Time for which this member forwards the returns of a job that is not stored, in milliseconds from
+ * the publication of the job.
  */
 const passedOnMs = 60_000;
 
@@ -64,9 +64,10 @@ const noticeRow = defineRow({
 });
 
 /**
- * Exchanges jobs with the other members. A stored job reaches them through the replicated log, in
- * the write that stores it. All members therefore publish stored jobs in the same order, and never
- * before they are stored. Jobs that are not stored are sent as messages outside the log.
+ * Exchanges jobs with the other members. A stored job reaches the other members through the
+ * replicated log, in the write that stores the job. All members therefore publish stored jobs in
+ * the same order, and never before the jobs are stored. Jobs that are not stored are sent as
+ * messages outside the log.
  */
 export class ClusterJobs implements OtherMembers {
   readonly #deps: ClusterJobsDeps;
@@ -172,8 +173,8 @@ function isTexts(value: WireValue | undefined): value is string[] {
 }
 
 /**
- * Whether the value is a publication. Only its kind is checked, because a member of the same
- * version created it.
+ * Whether a value from another member is a job to publish. Checks only a few fields, because a
+ * member of the same version created the value.
  */
 function isLoad(value: WireValue | undefined): value is PublicationLoad {
   return isWireMap(value) && typeof value.jid === 'string' && Array.isArray(value.arg);

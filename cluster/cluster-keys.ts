@@ -21,8 +21,10 @@ function sealOf(cluster: SealingCluster): Auth['seal'] {
 }
 
 /**
- * Opens the seal. All members encrypt stored secrets with it. Its key is in the store.
- * @throws MasterError ERR_SEAL; StoreError ERR_CLUSTER_LOG for a cluster that was not initialised
+ * Returns the cipher with which all members encrypt secrets in the store. Its key is a row of the
+ * store, encrypted with the cluster's secret.
+ * @throws MasterError ERR_SEAL if the key cannot be decrypted; StoreError ERR_CLUSTER_LOG if the
+ * cluster was not initialised
  */
 export async function openClusterSeal(
   store: Pick<Store, 'get'>,
@@ -53,8 +55,8 @@ function ownKeyFiles(
 }
 
 /**
- * Stores the seal's key and the master's own keys in the store of a cluster. Keys that the store
- * already contains are not replaced.
+ * Stores the key for encrypting secrets and the master's own keys in the store of a cluster. Keys
+ * that the store already contains are not replaced.
  */
 export async function shareOwnKeys(
   config: Pick<
@@ -79,7 +81,10 @@ export async function shareOwnKeys(
   if (operations.length > 0) await store.write(operations);
 }
 
-/** Writes the key of the seal to `seal.key`, where a standalone master reads it. */
+/**
+ * Copies the key for encrypting secrets from the store to the file `seal.key`, for use by a
+ * standalone master.
+ */
 export async function exportSealKey(
   { stateDir }: Pick<FixedConfig, 'stateDir'>,
   store: Pick<Store, 'get'>,

@@ -36,19 +36,19 @@ export interface DutiesOptions {
   readonly lookMs?: number;
 }
 
-/** Period during which this member has the lease. */
+/** Period during which this member has the lease for the duties. */
 interface Term {
   readonly lease: Lease;
   /** Time of the last renewal, on the clock of `performance.now()`. */
   renewedAt: number;
   readonly ending: AbortController;
-  /** Timer that ends the term if the lease is not renewed in time. */
+  /** Timer that ends the duties if the lease is not renewed in time. */
   timer: NodeJS.Timeout | undefined;
 }
 
 /**
- * Function that is called when this member acquires the lease. The signal is aborted when the
- * member must stop its duties.
+ * Function that is called when this member acquires the lease for the duties. The signal is aborted
+ * when the member must stop its duties.
  */
 type HeldListener = (ended: AbortSignal) => void;
 
@@ -80,8 +80,8 @@ export class Duties {
   }
 
   /**
-   * Calls the listener each time this member acquires the lease. If it has the lease now, the
-   * listener is also called at once.
+   * Calls the listener each time this member acquires the lease. If the member has the lease now,
+   * the listener is also called at once.
    */
   onHeld(listener: HeldListener): void {
     this.#listeners.add(listener);
@@ -95,7 +95,8 @@ export class Duties {
 
   /**
    * Writes to the store on the condition that this member still has the lease.
-   * @throws StoreError ERR_REVISION if another member has it; nothing was written
+   * @throws StoreError ERR_REVISION if another member has the lease. In this case, nothing was
+   * written
    */
   async write(operations: readonly Operation[]): Promise<void> {
     if (this.#term === undefined) {
@@ -110,7 +111,7 @@ export class Duties {
     }
   }
 
-  /** Releases the lease and does not acquire it again until {@link resume}. */
+  /** Releases the lease. This member does not acquire it again until {@link resume} is called. */
   async handOver(): Promise<void> {
     this.#isPaused = true;
     await this.#release();
@@ -200,7 +201,7 @@ export class Duties {
     }
   }
 
-  /** Schedules the end of the duties for a time before another member can acquire the lease. */
+  /** Ends this member's duties with a timer, before another member can acquire the lease. */
   #endLater(term: Term): void {
     clearTimeout(term.timer);
     const left = heldMs - (performance.now() - term.renewedAt);

@@ -1,6 +1,6 @@
 /**
- * Messages between a member and a master that joins its cluster. They are sent as announcements
- * over the servers of the log.
+ * Messages between a member of a cluster and a master that joins the cluster. The servers of the
+ * log broadcast the messages without storing them.
  */
 
 import {
@@ -18,9 +18,12 @@ import type { LogCipher } from './log/cipher.ts';
 /** Content of a ticket, which permits a master to join the cluster. */
 export interface Ticket {
   readonly cluster: string;
-  /** Sixteen bytes in hexadecimal. */
+  /** Random identifier of the ticket: 16 bytes in hexadecimal. */
   readonly id: string;
-  /** Key of 32 bytes in hexadecimal. The messages of the exchange are encrypted with it. */
+  /**
+   * Key of 32 bytes in hexadecimal, for encrypting the messages between the joining master and the
+   * members.
+   */
   readonly key: string;
   /** Expiry in milliseconds since 1970. */
   readonly expiresAt: number;
@@ -142,12 +145,15 @@ export function replyKey(
 /** Size of the public key at the start of a reply, in bytes. */
 export const publicKeyBytes = 44;
 
-/** First byte of a frame. It distinguishes frames from the encrypted messages of members. */
+/**
+ * Values of the first byte of a frame. No other message between members begins with one of these
+ * bytes.
+ */
 export const frameKinds = { request: 0x4a, reply: 0x4b, unknown: 0x55 } as const;
 
 const idBytes = 16;
 
-/** Returns a frame: its kind, the id of the ticket, and content encrypted with the ticket's key. */
+/** Returns a frame: its kind, the id of the ticket, and encrypted content. */
 export function encodeFrame(
   kind: number,
   id: string,
@@ -170,7 +176,8 @@ export function decodeFrame(
 }
 
 /**
- * Encrypts a request or reply. `content` is binary data that follows the encoded request or reply.
+ * Encrypts a request or a reply. `content` is binary data that is appended to the request or the
+ * reply before encryption.
  */
 export function sealBody(
   frames: LogCipher,

@@ -32,12 +32,15 @@ const chunkBytes = 262_144;
 /** Time without a new chunk after which the transfer of a backup is cancelled, in milliseconds. */
 const idleMs = 120_000;
 
-/** Schema of the rows of tickets, by id. */
+/** Schema of the store rows for tickets. The id of the ticket is part of the row's key. */
 const ticketRow = defineRow({
   name: 'ticket',
   schema: Type.Object({
     expiresAt: Type.Number(),
-    /** Member that has joined with the ticket, and its request. */
+    /**
+     * Name of the member that joined with the ticket, and the id of its request. Absent if the
+     * ticket was not used.
+     */
     used: Type.Optional(Type.Object({ member: Type.String(), request: Type.String() })),
   }),
   unversioned: fromJson,
@@ -71,9 +74,9 @@ export interface JoinServiceDeps {
 }
 
 /**
- * Issues tickets, and lets a master with a valid ticket join. The store marks the ticket as used
- * before the secret is sent. A ticket therefore works only once, even if several members receive
- * the request.
+ * Issues tickets for joining the cluster, and lets a master with a valid ticket join. The store
+ * marks the ticket as used before the cluster's secret is sent. A ticket therefore works only once,
+ * even if several members receive the request.
  */
 export class JoinService {
   readonly #deps: JoinServiceDeps;
@@ -224,8 +227,8 @@ export class JoinService {
   }
 
   /**
-   * Sends a chunk of the backup. Only the first request for a chunk extends the transfer. A
-   * recorded request that is replayed therefore does not keep the backup on disk.
+   * Sends a chunk of the backup. Only the first request for a chunk restarts the time limit of the
+   * transfer. A recorded request that is replayed therefore does not keep the backup on disk.
    */
   async #sendChunk(
     handover: Handover,

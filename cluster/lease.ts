@@ -4,7 +4,7 @@ import { type Key, type Operation, type Store, StoreError } from '#store';
 export interface LeaseOptions {
   /** Store key of the entry that represents the lease. */
   readonly key: Key;
-  /** Name of the process that has the lease, which other processes can read. */
+  /** Name under which this process acquires the lease. Other processes can read the name. */
   readonly holder: string;
   /** Lifetime of the lease without renewal, in milliseconds. */
   readonly ttlMs: number;
@@ -21,8 +21,8 @@ export class Lease {
   readonly #options: LeaseOptions;
   #token: number;
   /**
-   * End of the previous operation. Operations run one after the other, because a renewal changes
-   * the revision.
+   * Promise that settles when the previous operation has ended. Operations run one after the other,
+   * because a renewal changes the revision.
    */
   #turn: Promise<unknown> = Promise.resolve();
 

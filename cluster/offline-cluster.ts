@@ -247,8 +247,8 @@ async function moveOwnTables(store: Store, moveOf: (table: Key) => Move): Promis
 }
 
 /**
- * Moves rows to another key prefix. If it is interrupted, it can be repeated, because a moved row
- * no longer exists under the old prefix.
+ * Moves rows to another key prefix. If the move is interrupted, call this function again. It skips
+ * moved rows, because they no longer exist under the old prefix.
  */
 async function moveRows(store: Store, { from, to }: Move): Promise<void> {
   let after: Key | undefined;
@@ -317,7 +317,10 @@ export async function leaveCluster(
   return receipt;
 }
 
-/** Tables that only exist in a cluster. A standalone master stores the same keys in files. */
+/**
+ * Tables that only exist in a cluster: members, leases and keys. A standalone master stores its
+ * keys in files.
+ */
 export const clusterTables: readonly Key[] = [
   ['cluster'],
   ['denied-keys'],
@@ -427,8 +430,7 @@ async function assertNoneRunning(
 }
 
 /**
- * Replaces the store of this master with a backup, and applies the log entries that follow it up to
- * a point.
+ * Replaces the store of this master with a backup, and applies the later log entries up to a point.
  */
 async function restorePoint(
   config: MasterConfig,
@@ -461,7 +463,7 @@ async function restorePoint(
 /** Interval at which an unanswered request is repeated, in milliseconds. */
 const repeatMs = 1000;
 /**
- * Time to wait for another member after one has answered that it does not have the ticket, in
+ * Time to wait for other members after one member has answered that the ticket is unknown, in
  * milliseconds.
  */
 const unknownMs = 2000;

@@ -47,7 +47,7 @@ export async function readSecret(file: string): Promise<Uint8Array> {
   );
 }
 
-/** Derives the key that {@link Cluster.derive} returns. */
+/** Derives a key for one purpose from the cluster's secret, for {@link Cluster.derive}. */
 export function deriveClusterKey(secret: Uint8Array, name: string, purpose: string): Uint8Array {
   return new Uint8Array(hkdfSync('sha256', secret, name, `saltbridge ${purpose}`, 32));
 }
@@ -134,7 +134,7 @@ export interface ClusterDeps {
   readonly now: () => number;
   readonly closing: AbortSignal;
   readonly onFull?: (isFull: boolean) => void;
-  /** Function that is called once if this master can no longer act as this member. */
+  /** Function that is called once if this master can no longer be a member of the cluster. */
   readonly onLost?: (error: StoreError) => void;
 }
 

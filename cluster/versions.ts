@@ -51,13 +51,19 @@ export class MemberVersions {
     return Object.fromEntries(this.#known.get(member) ?? []);
   }
 
-  /** Writes a version of this member to the store as soon as writes are possible. */
+  /**
+   * Writes the version of this member's configuration of one kind to the store, as soon as writes
+   * are possible.
+   */
   announce(kind: string, version: string): void {
     this.#own.set(kind, version);
     this.#write();
   }
 
-  /** Returns one sentence for each component whose version differs between these members. */
+  /**
+   * Returns one sentence for each kind of configuration whose version differs between these
+   * members.
+   */
   differences(members: readonly string[]): readonly string[] {
     const kinds = new Set(members.flatMap((member) => Object.keys(this.of(member))));
     return [...kinds].flatMap((kind) => {

@@ -1,9 +1,10 @@
 import { isIPv6 } from 'node:net';
 
 /**
- * Returns the owner of a network address for limits: an IPv4 address itself, and the network of 64
- * bits of an IPv6 address, because one customer usually has all of it. An IPv4 address mapped into
- * IPv6 counts as IPv4. Other text, such as `local`, is returned unchanged.
+ * Returns the owner of a network address, for limits per owner. The owner of an IPv4 address is the
+ * address itself. The owner of an IPv6 address is its /64 network, because one customer usually has
+ * the whole network. An IPv4 address mapped into IPv6 counts as IPv4. Other text, such as `local`,
+ * is returned unchanged.
  */
 export function addressOwner(address: string): string {
   // Most addresses are IPv4, and every request calls this function.

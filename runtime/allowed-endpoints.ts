@@ -14,8 +14,9 @@ export interface EndpointOptions {
    */
   readonly url: string;
   /**
-   * Networks to which its host name may resolve (`10.0.0.0/8`, `fd00::/8`, or one address).
-   * Default: public addresses, or the address itself if `url` contains one instead of a name.
+   * Networks to which the service's host name may resolve (`10.0.0.0/8`, `fd00::/8`, or one
+   * address). Default: public addresses, or the address itself if `url` contains one instead of a
+   * name.
    */
   readonly addresses?: readonly string[];
   /** CA certificates for the service's certificate, in PEM. Default: the CAs of Node.js. */
@@ -32,8 +33,8 @@ export interface AllowedEndpoint {
 }
 
 /**
- * Networks that are not public. A host name may resolve to one of them only if the endpoint lists
- * it.
+ * Networks that are not public. A host name may resolve to an address in such a network only if the
+ * endpoint lists the network.
  */
 const nonPublicNetworks = [
   '0.0.0.0/8',
@@ -57,7 +58,7 @@ const nonPublicNetworks = [
 ];
 
 /**
- * Parses the permitted services. Returns them by origin.
+ * Parses the permitted services. Returns a map from the origin of each service to the service.
  * @throws TypeError for an invalid address or network
  */
 export function parseAllowedEndpoints(

@@ -3,7 +3,7 @@ import type { Limit } from './limits.ts';
 
 /** Options of {@link createBoundedMap}. */
 export interface BoundedMapOptions<Key, Value> {
-  /** Maximum total size. Default: the total of the limit. */
+  /** Maximum total size of the entries. Default: `total` of the limit. */
   readonly total?: number;
   /** Returns the size of an entry. Default: 1, so that the total is a number of entries. */
   readonly sizeOf?: (value: Value, key: Key) => number;

@@ -36,7 +36,10 @@ export class Budget {
     return this.#held.get(owner) ?? 0;
   }
 
-  /** Takes `amount` if both limits permit it. Otherwise takes nothing and returns `false`. */
+  /**
+   * Takes `amount` for an owner if the owner's limit and the total limit permit it. Otherwise takes
+   * nothing and returns `false`.
+   */
   tryTake(owner: string, amount = 1): boolean {
     const held = this.heldBy(owner);
     const available = this.#total - this.#taken - (held === 0 ? 0 : this.#reserved);
@@ -45,7 +48,7 @@ export class Budget {
     return true;
   }
 
-  /** Takes `amount`, even if a limit is exceeded. */
+  /** Takes `amount` for an owner, even if a limit is exceeded. */
   take(owner: string, amount = 1): void {
     this.#held.set(owner, this.heldBy(owner) + amount);
     this.#taken += amount;

@@ -1,6 +1,6 @@
 /**
  * Finds lists with many duplicates. TypeBox reports duplicates (`uniqueItems`) in time that grows
- * with the square of their number, so such lists are reported without it.
+ * with the square of their number. This module therefore reports such lists instead of TypeBox.
  */
 
 /** Number of duplicates that TypeBox can report quickly. */

@@ -12,8 +12,8 @@ interface Owner<Item> extends ListNode<Owner<Item>> {
 }
 
 /**
- * A queue that takes one item of each owner in turn. Its capacity is the number of waiting places
- * of its limit. Each operation takes constant time.
+ * A queue that takes one item of each owner in turn. Its capacity is the property `waiting` of its
+ * limit. Each operation takes constant time.
  */
 export class FairQueue<Item> {
   readonly #limit: Limit;

@@ -54,7 +54,7 @@ export class FairTable<Value> {
     return this.#owners.get(owner)?.count ?? 0;
   }
 
-  /** Returns the value of a row, and makes it the newest of its owner. */
+  /** Returns the value of a row, and makes the row the newest of its owner. */
   get(key: string): Value | undefined {
     const row = this.#rows.get(key);
     if (row === undefined) return undefined;

@@ -80,7 +80,9 @@ const idleMs = 4_000;
 /** Maximum number of idle connections for each address of a service. */
 const maxIdle = 4;
 
-/** Agents that manage the connections. With `false`, each request opens a new connection. */
+/**
+ * Agents that manage the connections. If an agent is `false`, each request opens a new connection.
+ */
 interface Agents {
   readonly http: http.Agent | false;
   readonly https: https.Agent | false;

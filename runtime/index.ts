@@ -1,7 +1,8 @@
 /**
- * Runtime utilities that all rooms share: mutexes and semaphores by key, budgets, connection
- * limits, send queues for slow readers, worker threads with deadlines, long work in steps, JSON
- * with long integers, directories, and file system errors. It imports no other room.
+ * Utilities for all other modules: mutexes and semaphores by key, budgets, connection limits, send
+ * queues for slow readers, worker threads with deadlines, long work in steps, JSON with long
+ * integers, directories, and file system errors. The directory `runtime/` imports no other
+ * directory of the project.
  */
 
 export { addressOwner } from './address-owner.ts';

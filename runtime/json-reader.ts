@@ -28,8 +28,8 @@ export interface JsonOptions<T = never> {
    */
   readonly readNumber?: (token: string) => number | bigint | T;
   /**
-   * Called with each map after all its members were read. Its result replaces the map. Default:
-   * maps are unchanged.
+   * Called with each map after all its members were read. The result of this function replaces the
+   * map. Default: maps are unchanged.
    */
   readonly replaceMap?: (map: JsonMap<T>) => JsonOf<T>;
 }

@@ -1,7 +1,7 @@
 /**
- * The registry of limits. Each room or module defines its limits in a table in its `limits.ts`.
- * Code that enforces a limit is constructed with a row of a table. The script `scripts/docs.js`
- * generates `docs/limits.md` from the rows.
+ * The registry of limits. Each directory of the project or module defines its limits in a table in
+ * its `limits.ts`. Code that enforces a limit is constructed with a row of a table. The script
+ * `scripts/docs.js` generates `docs/limits.md` from the rows.
  */
 
 import { type ErrorEntry, SaltbridgeError } from './errors.ts';
@@ -48,7 +48,7 @@ export interface LimitValues {
   readonly perOwner?: number | undefined;
   /** Maximum amount of all owners together. */
   readonly total?: number | undefined;
-  /** Number of uses, out of `total`, that only owners without a use may take. Default: 0. */
+  /** Number of uses, out of `total`, that are reserved for owners without a use. Default: 0. */
   readonly reserved?: number | undefined;
   /** Maximum number of uses that may wait. Default: 0, so that further uses fail at once. */
   readonly waiting?: { readonly perOwner: number; readonly total: number } | undefined;
@@ -73,7 +73,7 @@ export interface LimitRow extends LimitValues {
 
 /** Registered limit. Only {@link defineLimits} creates one. */
 export class Limit implements LimitRow {
-  /** Room and key of the row: `master.activeLogins`. */
+  /** Name of the table, and key of the row in the table: `master.activeLogins`. */
   readonly name: string;
   readonly unit: string;
   readonly owner: LimitOwner;
@@ -107,10 +107,13 @@ export class Limit implements LimitRow {
   }
 }
 
-/** Table of the limits of one room. */
+/** Table of limits. Each directory of the project has one. */
 export type LimitTable<Name extends string = string> = Readonly<Record<Name, Limit>>;
 
-/** Creates the limits of a room. */
+/**
+ * Creates a table of limits.
+ * @param room - name of the directory that the limits belong to, for example `master`
+ */
 export function defineLimits<const Name extends string>(
   room: string,
   rows: Readonly<Record<Name, LimitRow>>,
@@ -122,7 +125,9 @@ export function defineLimits<const Name extends string>(
   return Object.fromEntries(limits) as LimitTable<Name>;
 }
 
-/** No maximum number of waiting uses, because another limit bounds them. */
+/**
+ * Value of `waiting` without a maximum, for limits whose waiting uses are bounded by another limit.
+ */
 export const unlimitedWaiting = { perOwner: Infinity, total: Infinity } as const;
 
 /**

@@ -6,7 +6,7 @@ export interface ListNode<Node> {
 
 /**
  * A linked list. Its items are its nodes. Adding, removing and taking the first node take constant
- * time, whereas the first key of a large `Map` takes linear time after deletions.
+ * time. In contrast, finding the first key of a large `Map` takes linear time after deletions.
  */
 export class LinkedList<Node extends ListNode<Node>> {
   #first: Node | undefined;
@@ -16,7 +16,7 @@ export class LinkedList<Node extends ListNode<Node>> {
     return this.#first;
   }
 
-  /** Adds a node that is in no list at the end. */
+  /** Appends a node, which must not be in a list. */
   append(node: Node): void {
     node.previous = this.#last;
     node.next = undefined;

@@ -15,7 +15,10 @@ export function nearestName(name: string, known: readonly string[]): string | un
   return best.candidate;
 }
 
-/** Returns the maximum edit distance that counts as a typing error. Longer names may have more. */
+/**
+ * Returns the maximum edit distance that counts as a typing error. The maximum is higher for longer
+ * names.
+ */
 function slips({ length }: string): number {
   return Math.max(Math.min(2, Math.floor(length / 2)), length / 3);
 }

@@ -2,7 +2,7 @@
 
 import { type ErrorEntry, SaltbridgeError } from './errors.ts';
 
-/** Meaning and remedy of this room's error codes. */
+/** Meaning and remedy of the error codes of the directory `runtime/`. */
 export const runtimeErrors = {
   ERR_PACKAGE_MISSING: {
     meaning: 'A feature needs an optional package that is not installed.',

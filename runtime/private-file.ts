@@ -8,8 +8,9 @@ import { isMissing, withFileInErrors } from './system.ts';
 export type BeforeStep = (step: string) => void;
 
 /**
- * Writes a file atomically. A temporary file in the same directory, which has the given mode from
- * the start, is written, synchronised to disk and renamed to the target [THREATS G-10].
+ * Writes a file atomically. First writes a temporary file in the same directory, which has the
+ * given mode from the start. Then synchronises the temporary file to disk and renames it to the
+ * target [THREATS G-10].
  * @param beforeStep - called before each change of a file
  */
 export async function writeFileAtomically(

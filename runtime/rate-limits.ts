@@ -2,8 +2,8 @@ import type { Limit, Rate } from './limits.ts';
 import { delay } from './time-limit.ts';
 
 /**
- * Amount of tokens that counts as one. It is slightly less than 1, because the sum of three thirds
- * is not exactly 1.
+ * Balance that suffices for taking one token. It is slightly less than 1, because the
+ * floating-point sum of three thirds is not exactly 1.
  */
 const oneToken = 1 - 1e-9;
 

@@ -4,7 +4,7 @@ import type { Limit } from './limits.ts';
 /** Options of {@link RecentAnswers}. */
 
 export interface RecentAnswersOptions {
-  /** Validity period of an answer, in milliseconds. It begins with the request of the answer. */
+  /** Validity period of an answer, in milliseconds. It begins when the answer is requested. */
   readonly maxAgeMs: number;
   /** Maximum number of cached answers. The least recently used is evicted first. */
   readonly limit: Limit;

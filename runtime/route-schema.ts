@@ -39,7 +39,7 @@ const security: Readonly<Record<RouteAccess, NonNullable<FastifySchema['security
   token: [{ token: [] }, { session: [] }],
 };
 
-/** Returns the `schema` of a route. */
+/** Returns the option `schema` of a Fastify route. */
 export function routeSchema(operation: RouteOperation): FastifySchema {
   const { summary, access, query = {}, body, answer = Type.Unknown(), status = 200 } = operation;
   const { bodyTypes = ['application/json'], answerTypes = ['application/json'] } = operation;

@@ -56,7 +56,7 @@ export class Mutex extends Permits {
  * Use `FairSlots` for tasks that clients cause.
  */
 export class Semaphore extends Permits {
-  /** @param permits - number of concurrent tasks. Default: the total of `limit` */
+  /** @param permits - number of concurrent tasks. Default: `total` of `limit` */
   constructor(limit: Limit, permits: number = limit.total ?? Infinity) {
     super(permits);
   }
@@ -70,9 +70,7 @@ export class KeyedSemaphore {
   readonly #permits: number;
   readonly #semaphores = new Map<string, Permits>();
 
-  /**
-   * @param permits - number of concurrent tasks of a key. Default: the amount per owner of `limit`
-   */
+  /** @param permits - number of concurrent tasks of a key. Default: `perOwner` of `limit` */
   constructor(limit: Limit, permits: number = limit.perOwner ?? Infinity) {
     this.#permits = permits;
   }

@@ -9,7 +9,7 @@ export interface SendLimits {
    */
   readonly messageBytes: number;
   /**
-   * Maximum number of bytes waiting for all readers. Default: the total of the limit. A buffer that
+   * Maximum number of bytes waiting for all readers. Default: `total` of the limit. A buffer that
    * waits for several readers counts once.
    */
   readonly totalBytes?: number;
@@ -39,7 +39,7 @@ const lingerMs = 30_000;
 export class SendPool {
   readonly #limits: Required<SendLimits>;
   readonly #queues = new Set<SendQueue>();
-  /** Number of queues that contain each chunk. */
+  /** Number of reader queues in which each chunk waits, by chunk. */
   readonly #holders = new Map<Uint8Array, number>();
   #heldBytes = 0;
 

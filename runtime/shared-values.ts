@@ -1,4 +1,4 @@
-/** Values that the masters of a process share, because they are derived from the same content. */
+/** Values that all masters in one process share if the values are derived from the same content. */
 
 /**
  * Values by the digest of the content from which they are derived. A value is in memory as long as

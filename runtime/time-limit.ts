@@ -58,7 +58,7 @@ export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): L
  */
 export const longestTimerMs = 2_147_483_647;
 
-/** A running time limit. */
+/** A time limit whose timer has been started. */
 export interface TimeLimit {
   /** Aborted when the time has elapsed. */
   readonly signal: AbortSignal;

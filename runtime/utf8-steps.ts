@@ -3,7 +3,10 @@
 import { isUtf8 } from 'node:buffer';
 import type { ReadingStep } from './step-scheduler.ts';
 
-/** Minimum size of a step, in bytes. It equals the maximum size of one socket read. */
+/**
+ * Size in bytes from which collected input is decoded as one step. It equals the maximum size of
+ * one socket read.
+ */
 const maxPartBytes = 65_536;
 
 /**

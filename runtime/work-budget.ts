@@ -59,11 +59,11 @@ export interface WorkLimits {
 
 const defaultBytes = 8_388_608;
 
-/** Limits of one request from a minion. */
+/** Limits of the work that one request from a minion may cause. */
 export const minionWork: WorkLimits = { steps: 25_000_000 };
-/** Limits of one request from a user or the operator. */
+/** Limits of the work that one request from a user or the operator may cause. */
 export const userWork: WorkLimits = { steps: 1_000_000_000 };
-/** Limits of each evaluation of a stored target or pattern. */
+/** Limits of the work that each evaluation of a stored target or pattern may cause. */
 export const storedWork: WorkLimits = { steps: 200_000, bytes: 1_048_576 };
 
 /** Number of steps after which work must yield to other work: about one millisecond. */
@@ -72,7 +72,7 @@ export const maxSliceSteps = 100_000;
 /** Diagnostics channel. After each slice of work, it publishes the number of steps in the slice. */
 export const workSlices: Channel = channel('saltbridge.work.slice');
 
-/** Budget of one request. All parts of the request share it. */
+/** Work budget of one request. All parts of the request share the budget. */
 export class WorkBudget implements WorkMeter {
   readonly #limits: Required<WorkLimits>;
   #steps = 0;

@@ -12,11 +12,11 @@ export interface WorkerPoolOptions {
   readonly script: URL;
   /**
    * Maximum number of threads, not counting the threads that the limit reserves for owners without
-   * a task. A thread starts when the others are busy. Default: one less than the number of
-   * processors, but 1 or 2.
+   * a task. A thread starts when all others are busy. Default: one less than the number of
+   * processors, but at least 1 and at most 2.
    */
   readonly threads?: number;
-  /** Maximum number of waiting tasks. Default: the number in the limit. */
+  /** Maximum number of waiting tasks. Default: `waiting` of the limit. */
   readonly waiting?: LimitValues['waiting'];
   /** Timeout of a task, in milliseconds, after which its thread is terminated. Default: 30,000. */
   readonly deadlineMs?: number;
@@ -50,7 +50,7 @@ export class WorkerPoolError extends Error {
 
 interface WaitingTask<Task, Result> {
   readonly task: Task;
-  /** Slot of the task, or its request for one. */
+  /** Slot that the task holds or waits for. */
   slot: FairSlot | undefined;
   readonly resolve: (result: Result) => void;
   readonly reject: (error: WorkerPoolError) => void;
@@ -100,7 +100,7 @@ export class WorkerPool<Task, Result> {
 
   /**
    * Runs a task in a thread.
-   * @param owner - owner of the task for the limit of the pool
+   * @param owner - owner of the task. The limit of the pool counts tasks per owner
    * @throws WorkerPoolError
    */
   run(task: Task, owner: string): Promise<Result> {
@@ -129,7 +129,10 @@ export class WorkerPool<Task, Result> {
     await Promise.all([...this.#members].map((member) => this.#end(member, closed())));
   }
 
-  /** Gives a task that has a slot to a thread. There are never more slots in use than threads. */
+  /**
+   * Assigns a task to a thread. The task must have a slot. There are never more slots in use than
+   * threads.
+   */
   #begin(waiting: WaitingTask<Task, Result>): void {
     if (this.#isClosed) return;
     this.#queue.delete(waiting);

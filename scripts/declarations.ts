@@ -93,8 +93,8 @@ export function emitDeclarations(folder: string): void {
 }
 
 /**
- * Replaces the specifiers `#room` and `….ts`, which only this checkout can resolve, by relative
- * paths.
+ * Replaces import specifiers that only this checkout can resolve by relative paths. These
+ * specifiers have the form `#directory`, `#directory/file.ts` or `./file.ts`.
  */
 function placeSpecifiers(folder: string, name: string): void {
   const file = path.join(folder, name);
@@ -107,7 +107,8 @@ function placeSpecifiers(folder: string, name: string): void {
 }
 
 /**
- * Returns the path of the module `#room` or `#room/file.ts`, relative to the root of the checkout.
+ * Returns the path of a module relative to the root of the checkout.
+ * @param name - import specifier, for example `#runtime` or `#runtime/errors.ts`
  */
 function resolveRoom(name: string): string {
   const [room = '', ...rest] = name.split('/');
@@ -141,8 +142,8 @@ export function extractorConfig(
 }
 
 /**
- * API Extractor contains an older TypeScript, which does not support all compiler options of this
- * project.
+ * Compiler options for API Extractor. It contains an older TypeScript, which does not support all
+ * compiler options of this project.
  */
 const extractorProject = {
   compilerOptions: {

@@ -20,7 +20,7 @@ import { storeErrors } from '#store';
 import { templateErrors } from '#template';
 import { tableOf, updatePage } from './generated-page.ts';
 
-/** Error tables of all rooms. */
+/** Tables of error codes of all directories of the project. */
 export const errorTables: readonly Readonly<Record<string, ErrorEntry>>[] = [
   runtimeErrors,
   limitErrors,
@@ -46,7 +46,7 @@ export const errorTables: readonly Readonly<Record<string, ErrorEntry>>[] = [
 
 const head = ['code', 'meaning', 'what to do', 'repeating the call may succeed'];
 
-/** Returns the page with its tables filled from the error tables. */
+/** Returns the text of a page with its tables filled from {@link errorTables}. */
 function withErrorTables(page: string): string {
   const entries = new Map(errorTables.flatMap((table) => Object.entries(table)));
   return page.replaceAll(/^\| code .*\n\|[ -|]*\n(?:\| `ERR_.*\n)+/gm, (table) => {

@@ -23,7 +23,7 @@ import { apiLimits } from '#salt-api/limits.ts';
 import { storeLimits } from '#store/limits.ts';
 import { tableOf, updatePage } from './generated-page.ts';
 
-/** The tables of limits of all rooms, by the file that defines them. */
+/** Tables of limits, by the path of the file that defines the table. */
 export const limitTables: Readonly<Record<string, LimitTable>> = {
   'acl/limits.ts': policyLimits,
   'client/limits.ts': clientLimits,
@@ -73,7 +73,7 @@ function amountsOf({ row, perOwner, total, reserved, waiting, rate }: Limit): st
   return parts.join('; ');
 }
 
-/** Returns the row of a limit in the table. */
+/** Returns the cells of the table row for a limit. */
 function rowOf(limit: Limit): readonly string[] {
   const { name, unit, owner, effect, row } = limit;
   const option = row.option === undefined ? '' : `\`${row.option}\``;

@@ -30,14 +30,14 @@ const sections: readonly (readonly [string, RegExp])[] = [
   ['requests', /./],
 ];
 
-/** Returns the metrics of a master that has just started. */
-/** Program of a site that no release changes. */
+/** Stand-in for the program of a site. It ignores all releases. */
 const program: SiteProgram = {
   check: async () => [],
   reload: async () => ({ applied: [], needRestart: [], certificates: [] }),
   restart: async () => {},
 };
 
+/** Returns the metrics of a master that has just started. */
 async function families(): Promise<readonly MetricFamily[]> {
   const rootDir = mkdtempSync(path.join(tmpdir(), 'sb-metrics-'));
   const master = createMaster({

@@ -13,7 +13,10 @@ const mark = Buffer.from('SALTBRIDGE STORE', 'latin1');
 const digestBytes = 32;
 const sealBytes = mark.length + digestBytes;
 
-/** Appends the seal to a copy of the database and synchronises the file. */
+/**
+ * Appends the seal, which contains a checksum, to a copy of the database. Then synchronises the
+ * file to disk.
+ */
 async function sealBackup(file: string): Promise<void> {
   const digest = await hashFile(file, 'sha256');
   const handle = await open(file, 'a');
@@ -26,8 +29,8 @@ async function sealBackup(file: string): Promise<void> {
 }
 
 /**
- * Reads a backup to its end and verifies its seal.
- * @param write - called with each piece of the database. The seal is verified at the end, so
+ * Reads a backup to its end and verifies the checksum that follows the database.
+ * @param write - called with each piece of the database. The checksum is verified at the end, so
  * discard the pieces if the promise rejects
  * @returns the size of the database, in bytes
  * @throws StoreError ERR_STORE_CORRUPT if the file is not a backup, is truncated or was altered;
@@ -91,8 +94,8 @@ export interface BackupReceipt {
   readonly file: string;
   readonly bytes: number;
   /**
-   * Position in the cluster's log. The backup contains at least all changes up to it. Set only for
-   * a member of a cluster.
+   * Position in the cluster's log. The backup contains at least all changes up to this position.
+   * Set only for a member of a cluster.
    */
   readonly position?: number;
 }
@@ -149,7 +152,7 @@ async function nameBackup(target: string, now: Date): Promise<string> {
   );
 }
 
-/** Removes temporary files of incomplete backups, after their process was killed. */
+/** Removes temporary files of incomplete backups whose process was killed. */
 async function removeStalePartials(directory: string): Promise<void> {
   for (const name of await readdir(directory)) {
     const [, pid] = partialName.exec(name) ?? [];

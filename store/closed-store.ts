@@ -13,9 +13,10 @@ import { TableStore } from './table-store.ts';
 /**
  * Reads an embedded store. It neither creates a store nor changes file modes. Expired entries may
  * still be present.
- * @param read - function that reads the store. The store is closed when its promise settles
- * @returns the result of `read`. `undefined` if there is no store, or if its layout is older; the
- * next start of a master upgrades it
+ * @param read - function that reads the store. The store is closed when the promise of the function
+ * settles
+ * @returns the result of `read`. `undefined` if there is no store, or if the store has an older
+ * layout, which the next start of a master upgrades
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_CORRUPT, ERR_STORE_VERSION, ERR_STORE_UNAVAILABLE
  */
 export async function readStore<T>(

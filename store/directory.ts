@@ -16,7 +16,7 @@ export interface LockHolder {
    * process.
    */
   readonly pid: number;
-  /** Host name of its machine or container. */
+  /** Host name of the machine or container in which the process runs. */
   readonly host: string;
   /** Start time of the process, in milliseconds since 1970. */
   readonly startedAt: number;
@@ -54,9 +54,9 @@ export interface HolderState {
 }
 
 /**
- * Number of attempts. While a lock is being released, a program that this process is just starting
- * briefly inherits a copy of the lock's socket. So a lock that appears to be taken is checked
- * again.
+ * Maximum number of attempts to lock a directory. While a lock is being released, a program that
+ * this process is just starting briefly inherits a copy of the lock's socket. So a lock that
+ * appears to be taken is checked again.
  */
 const maxTries = 5;
 const retryMs = 50;

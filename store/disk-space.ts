@@ -6,8 +6,8 @@ const probeIntervalMs = 2000;
 /**
  * Rejects writes while the disk is full. After the first write that fails, all later writes are
  * rejected until a periodic probe succeeds. So a burst of writes causes only one failure of the
- * engine, which prints a line to standard error for each. The probe detects free space even without
- * any traffic.
+ * engine. This matters because the engine prints a line to standard error for each failure. The
+ * probe detects free space even without any traffic.
  */
 export class DiskSpaceGuard {
   readonly #probe: () => Promise<unknown>;

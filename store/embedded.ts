@@ -197,7 +197,10 @@ export class HeldTables {
 const probeKey = encodeKey(['probe']);
 const probeBytes = 256 * 1024;
 
-/** Tests for free space. The database file does not shrink afterwards, so small writes succeed. */
+/**
+ * Tests for free space by writing a large row and removing it. Afterwards the database file keeps
+ * its size, so it has space for small writes.
+ */
 async function probeSpace(tables: Tables): Promise<void> {
   await tables.transaction(() => tables.meta.put(probeKey, Buffer.alloc(probeBytes)));
   await tables.transaction(() => tables.meta.remove(probeKey));

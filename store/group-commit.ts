@@ -1,6 +1,9 @@
 import { StoreError } from './errors.ts';
 
-/** A write that waits for a transaction. A class, because closures for each write cost more. */
+/**
+ * A write that waits for a transaction. This is a class, because closures for each write would cost
+ * more.
+ */
 class PendingWrite<T> {
   readonly #work: () => T;
   readonly #resolve: (result: T) => void;

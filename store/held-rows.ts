@@ -74,7 +74,7 @@ export interface HeldRowsOptions {
   readonly prefix: Key;
   /**
    * Continues the work that another process has left, and calls {@link HeldRows.take} to take over
-   * its row. If it rejects with an error other than a StoreError, the row is deleted.
+   * its row. If this function rejects with an error other than a StoreError, the row is deleted.
    */
   readonly resume: (id: string, body: Uint8Array, cancel: RowHead['cancel']) => Promise<void>;
   /** Called when a row has changed, with `undefined` if it was deleted. */

@@ -25,10 +25,13 @@ export interface ProcessIdentity {
   readonly uid: number;
 }
 
-/** `reason` is a sentence without a full stop, for example `it runs under another account`. */
+/** Result of {@link endHolder}. */
 export type EndedHolder =
   | { readonly isEnded: true; readonly pid: number }
-  /** `reason` completes the sentence "the process cannot be ended: …". */
+  /**
+   * `reason` completes the sentence "the process cannot be ended: …", for example `it runs under
+   * another account`.
+   */
   | { readonly isEnded: false; readonly reason: string };
 
 interface HolderFile extends ProcessIdentity {
@@ -44,7 +47,7 @@ interface RunningProcess {
   readonly startTicks: number;
 }
 
-/** Name of the file, which is stored beside the lock. */
+/** Name of the file with the identity of the holder, in the directory of the lock. */
 const fileName = 'holder.json';
 
 /**
@@ -63,7 +66,7 @@ export async function recordOwnProcess(directory: string, generation: number): P
   }
 }
 
-/** Changes the owner of the file to another account. */
+/** Changes the owner of the identity file to another account. */
 export async function giveRecordTo(directory: string, uid: number, gid: number): Promise<void> {
   try {
     await chown(path.join(directory, fileName), uid, gid);
@@ -73,8 +76,8 @@ export async function giveRecordTo(directory: string, uid: number, gid: number):
 }
 
 /**
- * Removes the file, unless another process has taken over the directory and written its own
- * identity.
+ * Removes the identity file, unless another process has taken over the directory and written its
+ * own identity.
  */
 export async function removeOwnRecord(directory: string): Promise<void> {
   const file = path.join(directory, fileName);
@@ -86,9 +89,9 @@ export async function removeOwnRecord(directory: string): Promise<void> {
 }
 
 /**
- * Ends the process that holds the directory with SIGKILL, if its identity is certain. It must run
- * on this kernel, in the same PID namespace and under the same account. Its start time must match
- * the file.
+ * Ends the process that holds the directory with SIGKILL, if its identity is certain. The process
+ * must run on this kernel, in the same PID namespace and under the same account. Its start time
+ * must match the identity file.
  * @param directory - real path of the directory
  * @param generation - generation of the lock that the process holds
  */

@@ -55,7 +55,7 @@ export interface RowCodec<T> {
   encode(row: T): Buffer;
   /**
    * Decodes a row of this or an earlier version. Byte values are views into `value`.
-   * @throws StoreError ERR_STORE_CORRUPT for a damaged row, ERR_STORE_VERSION for one of a later
+   * @throws StoreError ERR_STORE_CORRUPT for a damaged row, ERR_STORE_VERSION for a row of a later
    * version
    */
   decode(entry: Pick<Entry, 'key' | 'value'>): T;

@@ -99,7 +99,7 @@ export function unpackRecord({ key, value }: Row): StreamRecord {
   };
 }
 
-/** Version of the row layout described above. */
+/** Current version of the row layout, which the comment at the start of this file describes. */
 export const layoutVersion = 2;
 
 /** Key of the layout version in `meta`. The row is absent in layout 0 and in a new store. */

@@ -12,7 +12,8 @@ const maxElements = 250_000;
 export function checkRowBody(bytes: Uint8Array): void {
   const end = bytes.length;
   /**
-   * Number of elements still to be read in the innermost list or map, and in each enclosing one.
+   * Number of elements of the innermost list or map that still have to be read. `around` contains
+   * this number for each enclosing list or map.
    */
   let missing = 1;
   const around: number[] = [];

@@ -1,6 +1,6 @@
 /**
- * Interface of durable storage. Data must be written here before it is acknowledged. It offers
- * ordered keys, revisions, watches, streams and expiry, and does not depend on masters or minions.
+ * Interface of durable storage. Data must be stored before it is acknowledged. The interface offers
+ * ordered keys, revisions, watches, streams and expiry. It does not depend on masters or minions.
  * An engine may be an embedded database or a cluster.
  */
 
@@ -83,7 +83,7 @@ export interface StreamConsumer {
   fetch(limit: number): Promise<readonly StreamRecord[]>;
   /**
    * Acknowledges all records up to and including `sequence`. The acknowledgement is durable when
-   * the promise resolves. A lower number than before has no effect; a number beyond the end
+   * the promise resolves. A lower number than before has no effect. A number beyond the end
    * acknowledges all records.
    */
   acknowledge(sequence: number): Promise<void>;

@@ -9,8 +9,8 @@ import type { Tables } from './tables.ts';
 import { applyWrite, prepareStep, type WriteStep } from './write-steps.ts';
 
 /**
- * Numbers of rows that a list reads first, and at most, in a step. Many readers need only the first
- * few rows, and rows may be large.
+ * Number of rows that a list reads in its first step. It is small, because many readers need only
+ * the first few rows, and rows may be large. Later steps read up to {@link largestStep} rows.
  */
 const firstStep = 8;
 const largestStep = 256;

@@ -46,10 +46,10 @@ export interface RowTables {
 /** The tables of a store, with transactions. */
 export interface Tables extends RowTables {
   /**
-   * Runs `work` in a transaction. Transactions run one at a time, in the order of the calls.
-   * Resolves with its result once its changes are durable. Promises resolve in the order of the
-   * calls. If `work` throws, it must not have written anything, and the promise rejects with the
-   * error.
+   * Runs `work` in a transaction. Transactions run one at a time, in the order of the calls. The
+   * promise resolves with the result of `work` once the changes are durable. Promises resolve in
+   * the order of the calls. If `work` throws, it must not have written anything, and the promise
+   * rejects with the error.
    * @throws StoreError ERR_STORE_UNAVAILABLE
    */
   transaction<T>(work: () => T): Promise<T>;

@@ -111,7 +111,10 @@ export class Appender {
     return await this.#appendSealed(this.#seal(content));
   }
 
-  /** Settles the transactions of an applied entry, if this session has written the entry. */
+  /**
+   * Settles the promises of the transactions in an applied entry, if this session has written the
+   * entry.
+   */
   settle({ counter, position, results }: AppliedEntry): void {
     const sent = this.#sent.get(counter);
     if (sent === undefined) return;

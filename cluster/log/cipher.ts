@@ -6,8 +6,8 @@ export type SealedKind = 'entry' | 'announcement' | 'message' | 'ticket';
 /** A decrypted message. */
 export interface OpenedMessage {
   /**
-   * Session of the sender: sixteen random bytes that are new each time it opens its store, in
-   * hexadecimal.
+   * Session of the sender, in hexadecimal: sixteen random bytes that are new each time the sender
+   * opens its store.
    */
   readonly session: string;
   /** Number of the message within the session, from 1. */
@@ -17,7 +17,7 @@ export interface OpenedMessage {
 
 // Format: version and kind (1)  session (16)  counter (8)  AES-256-GCM of the body  tag (16)
 
-/** Version of the format. */
+/** Version of the format of encrypted messages. */
 export const sealVersion = 1;
 export const versionBits = 0x0f;
 /**
@@ -52,8 +52,8 @@ export class LogCipher {
   #counter = 0;
 
   /**
-   * @param cluster - name of the cluster, so that two clusters with the same secret use different
-   * keys
+   * @param cluster - name of the cluster. Keys are derived from the secret and this name, so two
+   * clusters with the same secret use different keys
    */
   constructor(secret: Uint8Array, cluster: string, kind: SealedKind) {
     this.#secret = secret;

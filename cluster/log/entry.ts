@@ -1,6 +1,9 @@
 import type { StreamStep, WriteStep } from '#store';
 
-/** Point in the history of a store. Two stores with the same content have equal points. */
+/**
+ * Point in the history of a store, up to a position in the log. Two members with the same content
+ * have equal points.
+ */
 export interface HistoryMark {
   /**
    * Identifier of the log. If a new log replaces a lost log, the new log has another identifier.

@@ -143,8 +143,8 @@ interface AdoptContext {
 }
 
 /**
- * Returns the state after the founding entry of a log. Returns `undefined` if the store does not
- * have the history that this entry requires.
+ * Returns the state of a store after it has applied the first entry of a log. Returns `undefined`
+ * if the store does not have the history that this entry requires.
  */
 function adopt(
   { position, bytes }: LogEntry,

@@ -1,4 +1,7 @@
-/** Maximum number of reported ends of the log that this member has not applied yet. */
+/**
+ * Maximum number of stored positions that were reported as the end of the log and are not applied
+ * yet.
+ */
 const maxWaiting = 64;
 
 /**
@@ -12,7 +15,10 @@ export class LogEndWatch {
    * `performance.now()`.
    */
   #completeAt = performance.now();
-  /** Reported ends of the log that this member has not applied yet, the oldest first. */
+  /**
+   * Positions that were reported as the end of the log, and that this member has not applied yet.
+   * The oldest report is first.
+   */
   readonly #waiting: { readonly position: number; readonly at: number }[] = [];
 
   /** Time since this member was last known to have applied the whole log, in milliseconds. */
@@ -21,8 +27,8 @@ export class LogEndWatch {
   }
 
   /**
-   * Records a reported end of the log.
-   * @param at - time of the request that reported it, by `performance.now()`
+   * Records a position that was reported as the end of the log.
+   * @param at - time of the request that reported the position, by `performance.now()`
    * @param applied - position up to which this member has applied the log
    */
   note(position: number, at: number, applied: number): void {

@@ -26,7 +26,7 @@ interface Report extends HistoryMark {
   readonly member: string;
   /** Session of the member, which is new each time its store is opened. The log records it. */
   readonly session: string;
-  /** Time in milliseconds since 1970. */
+  /** Time at which the report was sent, in milliseconds since 1970. */
   readonly time: number;
   /** Whether the member is closing and sends no further report. */
   readonly isClosing?: boolean;

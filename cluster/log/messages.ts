@@ -42,8 +42,8 @@ export class Messages {
   }
 
   /**
-   * Sends a message. The first message after a pause is sent at once, the following ones are
-   * collected.
+   * Sends a message. The first message after a pause is sent at once. The following messages are
+   * collected and sent together.
    * @throws StoreError ERR_STORE_TOO_LARGE
    */
   send(body: Uint8Array): void {

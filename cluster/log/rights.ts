@@ -13,7 +13,10 @@ type Transport = typeof import('@nats-io/transport-node');
 export interface RightsOptions {
   /** Name of the JetStream stream that contains the log. */
   readonly stream: string;
-  /** Prefix of the member's own subjects. */
+  /**
+   * Common prefix of the NATS subjects of this cluster's log. The suffixes are `.log` and
+   * `.members`.
+   */
   readonly subject: string;
   /** Whether the member may have to create the stream. */
   readonly isFounding: boolean;
@@ -22,9 +25,9 @@ export interface RightsOptions {
 /** Name that no consumer and no stream has. */
 const unusedName = 'saltbridge_rights_check';
 /**
- * Payload of a request that the server always rejects, because it names nothing that exists. It
- * must be an object with names. From version 2.11 on, nats-server treats any other payload as a
- * request without conditions, so a purge would delete everything.
+ * Payload of a request that the server always rejects, because the names in it denote nothing that
+ * exists. The payload must be a JSON object with properties. From version 2.11 on, nats-server
+ * treats any other payload as a request without conditions, so a purge would delete everything.
  */
 const unreadable = JSON.stringify({
   name: unusedName,

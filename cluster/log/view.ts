@@ -20,12 +20,9 @@ interface MemberState {
   readonly session: string;
   /** Position of the entry that began this session. */
   readonly openedAt: number;
-  /**
-   * Highest counter without a pending entry before it. Each entry of the session up to this counter
-   * was applied, or will never be applied.
-   */
+  /** Highest counter up to which each entry of the session was applied or will never be applied. */
   readonly through: number;
-  /** Counters of further applied entries of the session. All of them are greater than `through`. */
+  /** Counters above `through` whose entries were also applied in this session. */
   readonly beyond: readonly number[];
 }
 
@@ -116,7 +113,7 @@ export class LogView {
     return this.#repeated;
   }
 
-  /** Number of entries that no member has encrypted. They have no effect. */
+  /** Number of entries that are not encrypted with a key of the cluster. They have no effect. */
   get foreign(): number {
     return this.#foreign;
   }
@@ -163,7 +160,8 @@ export class LogView {
   }
 
   /**
-   * Decrypts an entry. Nothing has been written at this point.
+   * Decrypts an entry before any table is changed.
+   * @returns `undefined` if the entry is not encrypted with a key of the cluster
    * @throws StoreError ERR_STORE_VERSION
    */
   #open({ position, bytes }: LogEntry): OpenedMessage | undefined {
