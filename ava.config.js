@@ -15,6 +15,9 @@ export default {
   extensions: { ts: 'module' },
   // For tests that hang: a loaded machine may need minutes for what takes seconds.
   timeout: '5m',
+  // Threads would share one process: a program that one test starts would briefly keep the sockets
+  // that another test has just closed, and their ports and locks would seem to be in use.
+  workerThreads: false,
   // More than the processors of a small machine: many tests wait for programs, disks and threads.
   concurrency: 6,
 };

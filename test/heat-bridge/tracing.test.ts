@@ -9,6 +9,7 @@ import {
 import test from 'ava';
 import { allow } from '#acl';
 import { Traces } from '#heat-bridge/tracing.ts';
+import { until } from '../helpers/deadline.ts';
 import { always, recorderFor } from './signals/recorder.ts';
 import { echo, grant, startBridge } from './stage.ts';
 
@@ -49,6 +50,7 @@ test.serial(
     const run = await bridge.run('demo.echo', { target: 'web*', params: { text: 'secret-4' } });
     await run.outcome;
     for await (const _ of delivered) break;
+    await until('the ends of all spans', () => exporter.getFinishedSpans().length >= 5);
     const spans = exporter.getFinishedSpans();
     const [root] = spans.filter(({ name }) => name === 'saltbridge.run');
     t.like(root?.attributes, {

@@ -44,14 +44,14 @@ const eventText = inFile('master/reactor/reactor.test.ts');
 const events = inFile('master/requests/events.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
 const signedReturns = inFile('master/requests/signed-returns.test.ts');
-const staleMembers = inFile('master/cluster/stale-members.test.ts');
+const staleMembers = inFile('master/cluster/stale-members.long.test.ts');
 const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/secrets.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
 const held = inFile('heat-bridge/signals/outbox.test.ts');
 const owners = inFile('heat-bridge/signals/outbox.test.ts');
 const commands = inFile('heat-bridge/run.test.ts');
-const bodyLimits = inFile('salt-api/body-limits.test.ts');
+const bodyLimits = inFile('salt-api/body-limits.long.test.ts');
 const parameters = inFile('heat-bridge/catalog.test.ts');
 const targets = inFile('master/targeting/targeting.test.ts');
 const plans = inFile('heat-bridge/plans/run.test.ts');
@@ -79,15 +79,15 @@ const networkListeners = inFile('heat-bridge/guests/network-listeners.test.ts');
 const agentClaims = inFile('heat-bridge/guests/agent-claims.test.ts');
 const notifications = inFile('heat-bridge/guests/notifications.test.ts');
 const shared = inFile('master/pillar/sharing.test.ts');
-const sharing = inFile('master/pillar/sharing-properties.test.ts');
+const sharing = inFile('master/pillar/sharing-properties.long.test.ts');
 const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
 const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
-const claims = inFile('heat-bridge/enroll/claims.test.ts');
+const claims = inFile('heat-bridge/enroll/claims.long.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
 const resources = inFile('master/requests/events.test.ts');
 const clusterLog = inFile('store/log.test.ts');
-const clusterMasters = inFile('master/cluster/masters-as-one.test.ts');
+const clusterMasters = inFile('master/cluster/masters-as-one.long.test.ts');
 const clusterOffline = inFile('master/cluster/offline-cluster.long.test.ts');
 const clusterDuties = inFile('master/cluster/duties.test.ts');
 const clusterSignals = inFile('heat-bridge/signals/cluster.test.ts');
@@ -97,7 +97,7 @@ const clusterRuns = inFile('heat-bridge/cluster.long.test.ts');
 const clusterDeployments = inFile('heat-bridge/deployments/server-worker.test.ts');
 const clusterGuests = inFile('heat-bridge/guests/cluster.test.ts');
 const clusterKeys = inFile('master/cluster/shared-keys.test.ts');
-const directoryLock = inFile('store/directory-lock.test.ts');
+const directoryLock = inFile('store/directory-lock.long.test.ts');
 const processIdentity = inFile('store/process-identity.test.ts');
 const publicationLog = inFile('master/jobs/publication-log.test.ts');
 const settledJobs = inFile('client/settled-jobs.test.ts');
@@ -118,15 +118,15 @@ const tenants = inFile('master/config/options.test.ts');
 
 const identityInTheDispatcher =
   'master/requests/replay.test.ts: every forged variant of a request is refused, and counted by its reason';
-const shelf = inFile('master/pillar/cache.test.ts');
+const shelf = inFile('master/pillar/cache.long.test.ts');
 const redaction = 'security/secrets.test.ts: no secret is logged at level trace, for any request';
 const ownFiles =
   'security/secrets.test.ts: files of a master are readable by its own user only, except for public keys';
 const directoryUsers = inFile('master/eauth/ldap.test.ts');
 const endedKeys = inFile('heat-bridge/enroll/life.test.ts');
-const transitions = inFile('heat-bridge/enroll/claims.test.ts');
+const transitions = inFile('heat-bridge/enroll/claims.long.test.ts');
 const newIds = inFile('master/requests/sign-in.test.ts');
-const httpConnections = inFile('salt-api/connections.test.ts');
+const httpConnections = inFile('salt-api/connections.long.test.ts');
 const runQuotas = inFile('heat-bridge/run.test.ts');
 const largeEvents = inFile('salt-api/streams.test.ts');
 const sendQueue = inFile('runtime/limits.test.ts');
@@ -137,7 +137,7 @@ const bundleRings = inFile('edge/bundles/rings.test.ts');
 const clusterCentre = inFile('edge/cluster/cluster.long.test.ts');
 const clusterMembers = inFile('edge/cluster/members.test.ts');
 const siteLink = inFile('edge/hostile.test.ts');
-const earlyAlarms = inFile('edge/early-alarms.test.ts');
+const earlyAlarms = inFile('edge/early-alarms.long.test.ts');
 const siteVectors = inFile('edge/link-vectors.test.ts');
 const siteJoin = inFile('edge/join.test.ts');
 const siteLog = inFile('edge/site-log.test.ts');
@@ -879,8 +879,8 @@ export const catalogue: readonly Threat[] = [
     id: 'G-07',
     threat: 'everything has a bound and an owner',
     tests: [
-      'master/pillar/cache.test.ts: while a pillar loops to its limit, others get theirs',
-      'master/pillar/cache.test.ts: while a file of the reactor loops to its limit, other events are processed',
+      'master/pillar/cache.long.test.ts: while a pillar loops to its limit, others get theirs',
+      'master/pillar/cache.long.test.ts: while a file of the reactor loops to its limit, other events are processed',
       'master/rendering/renderer.test.ts: only the rendering that uses too much memory fails',
       shelf('records of ids without a key are removed at the start, and limits hold'),
       'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are limited over all its connections',
@@ -1580,7 +1580,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-12',
     threat: 'a service that asks for less than the operator does',
     tests: [
-      'heat-bridge/enroll/claims.test.ts: a service may raise the minimum protocol of a machine, but not lower it',
+      'heat-bridge/enroll/claims.long.test.ts: a service may raise the minimum protocol of a machine, but not lower it',
     ],
   },
   {
@@ -2462,8 +2462,8 @@ export const catalogue: readonly Threat[] = [
       'limits.test.ts: no limiter is outside of the registry',
       users('the jobs of one user store a limited number of bytes, and those of another user fit'),
       'heat-bridge/idempotency-keys.test.ts: runs under idempotency keys of one caller store a limited number of bytes',
-      'runtime/worker-pool.test.ts: a long text of one caller does not wait for those of another',
-      'runtime/worker-pool.test.ts: a rendering for one minion does not wait for those of another',
+      'runtime/worker-pool.long.test.ts: a long text of one caller does not wait for those of another',
+      'runtime/worker-pool.long.test.ts: a rendering for one minion does not wait for those of another',
       'master/keys/rsa-pool.test.ts: an address has its turn while another one has 300 operations waiting',
       "master/keys/key-generator.test.ts: the pairs of a caller do not take the threads of libuv's pool",
       'master/keys/key-generator.test.ts: a caller gets no larger key than key_bits, and few may wait',
@@ -2480,7 +2480,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-473',
     threat: 'a client that only has access to NATS replays messages of a cluster',
     tests: [
-      'master/cluster/masters-as-one.test.ts: a replayed request for a chunk does not keep the backup for a new member',
+      'master/cluster/masters-as-one.long.test.ts: a replayed request for a chunk does not keep the backup for a new member',
     ],
   },
   {
@@ -2668,9 +2668,9 @@ export const catalogue: readonly Threat[] = [
       siteOrders('an order of another centre, for another site, or altered, is refused'),
       'edge/facts-target.test.ts: a user without a right for a site learns nothing about its facts',
       'edge/facts-target.test.ts: facts that sites do not report, and targets that are invalid or too expensive, are refused',
-      'edge/valid-offline.test.ts: a site that was away for longer than valid_offline does not start an order',
-      'edge/valid-offline.test.ts: a release states valid_offline, and a site can only shorten it',
-      'edge/valid-offline.test.ts: a former centre whose clock was ahead does not lengthen valid_offline',
+      'edge/valid-offline.long.test.ts: a site that was away for longer than valid_offline does not start an order',
+      'edge/valid-offline.long.test.ts: a release states valid_offline, and a site can only shorten it',
+      'edge/valid-offline.long.test.ts: a former centre whose clock was ahead does not lengthen valid_offline',
       'edge/consistency.test.ts: EDGE-C11 and EDGE-C12: the authority ends with valid_offline, with any clock and any restarts',
     ],
   },

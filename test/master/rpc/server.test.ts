@@ -3,6 +3,7 @@
  * nothing.
  */
 
+import { once } from 'node:events';
 import {
   existsSync,
   mkdirSync,
@@ -15,11 +16,11 @@ import {
 import { request as httpRequest } from 'node:http';
 import { createConnection, createServer } from 'node:net';
 import path from 'node:path';
-import { isMainThread } from 'node:worker_threads';
+import { Worker } from 'node:worker_threads';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { connectMaster } from '#client';
-import { resolveMasterConfig } from '#config';
+import { type MasterOptions, resolveMasterConfig } from '#config';
 import type { Master } from '#master';
 import { fromJson, readMarkedJson, writeMarkedJson } from '#master';
 import { markedJson } from '#master/arguments/arguments.ts';
@@ -195,31 +196,40 @@ async function call(
   return within('an answer of the local socket', answer);
 }
 
-function masterIn(t: ExecutionContext, directory: string, run = directory): Master {
-  const config = resolveMasterConfig({
+/** Returns the options of a master in a directory, which gets the master's key. */
+function optionsIn(directory: string, run = directory): Partial<MasterOptions> {
+  const pkiDir = path.join(directory, 'pki');
+  layMasterKey(pkiDir);
+  return {
     interface: '127.0.0.1',
     publishPort: 0,
     retPort: 0,
     id: 'socket-test',
-    pkiDir: path.join(directory, 'pki'),
+    pkiDir,
     cachedir: path.join(directory, 'cache'),
     stateDir: path.join(directory, 'state'),
     socket: path.join(run, 'run', 'saltbridge.sock'),
-  });
-  layMasterKey(config.pkiDir);
-  const master = createMaster({ config });
+  };
+}
+
+function masterIn(t: ExecutionContext, directory: string, run = directory): Master {
+  const master = createMaster({ config: resolveMasterConfig(optionsIn(directory, run)) });
   t.teardown(() => master.close());
   return master;
 }
 
 test('a master in a worker thread has its local socket, for this user alone', async (t) => {
-  t.false(isMainThread, 'this test says nothing outside a worker thread');
   const directory = temporaryDirectory(t);
-  await masterIn(t, directory).start();
+  const program = new URL('master-in-thread.ts', import.meta.url);
+  const worker = new Worker(program, { workerData: optionsIn(directory) });
+  t.teardown(() => worker.terminate());
+  await within('the master in the thread', once(worker, 'message'));
   const socketPath = path.join(directory, 'run', 'saltbridge.sock');
   t.is(statSync(socketPath).mode & 0o777, 0o600);
   t.deepEqual(readdirSync(path.dirname(socketPath)), ['saltbridge.sock']);
   t.is((await connectMaster({ socketPath }).status()).id, 'socket-test');
+  worker.postMessage('close');
+  await within('the end of the thread', once(worker, 'exit'));
 });
 
 test('a closed master leaves no socket behind', async (t) => {
