@@ -1,4 +1,6 @@
-/** Implements the `cluster` interface of a master. */
+/**
+ * Implements the methods of a master that report and change its cluster, such as `cluster.status`.
+ */
 
 import type { FixedConfig } from '#config';
 import { type MasterApi, type MasterContext, MasterError, version } from '#master';
@@ -10,8 +12,8 @@ const defaultSeconds = 3600;
 const defaultDrainSeconds = 300;
 
 /**
- * Creates the `cluster` interface of a member. Until the member closes, the interface also answers
- * masters that want to join the cluster with a ticket.
+ * Creates the `cluster` methods of the master's API. Also starts the service through which other
+ * masters join the cluster with a ticket. The service ends when this member closes.
  */
 export function createClusterApi(
   cluster: OpenCluster,

@@ -55,8 +55,8 @@ function ownKeyFiles(
 }
 
 /**
- * Stores the key for encrypting secrets and the master's own keys in the store of a cluster. Keys
- * that the store already contains are not replaced.
+ * Stores two kinds of keys in the store of a cluster: the key that encrypts secrets, and the
+ * master's own keys. Keys that the store already contains are not replaced.
  */
 export async function shareOwnKeys(
   config: Pick<

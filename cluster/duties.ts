@@ -30,8 +30,8 @@ export interface DutiesOptions {
   readonly now: () => number;
   readonly log: Logger;
   /**
-   * Interval between checks whether another member's lease is free, in milliseconds. Default:
-   * 5,000.
+   * Interval between two checks whether the lease for the duties has become free, in milliseconds.
+   * Default: 5,000.
    */
   readonly lookMs?: number;
 }
@@ -54,8 +54,8 @@ type HeldListener = (ended: AbortSignal) => void;
 
 /**
  * Duties that one member of a cluster performs for all: the schedule, key rotation by age, the
- * removal of expired tokens and the delivery of signals. The member that has the lease performs
- * them. When it stops, another member takes over.
+ * removal of expired tokens and the delivery of signals. The member that has the lease for the
+ * duties performs them. When this member stops, another member takes over.
  */
 export class Duties {
   readonly #options: DutiesOptions;
@@ -72,7 +72,7 @@ export class Duties {
     this.#running = this.#run();
   }
 
-  /** Whether this member has the lease and performs the duties. */
+  /** Whether this member has the lease for the duties and performs them. */
   get isHeld(): boolean {
     const term = this.#term;
     // If the process was suspended, the timer that ends the term has not fired.
@@ -88,7 +88,7 @@ export class Duties {
     if (this.#term !== undefined) listener(this.#term.ending.signal);
   }
 
-  /** Checks immediately whether the lease is free. */
+  /** Checks immediately whether the lease for the duties is free. */
   look(): void {
     this.#wake.abort();
   }

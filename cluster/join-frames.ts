@@ -62,7 +62,7 @@ const ticketFields = compileSchema(
 );
 
 /**
- * Parses a ticket.
+ * Parses the text of a ticket.
  * @throws StoreError ERR_CLUSTER_TICKET
  */
 export function parseTicket(text: string): Ticket {

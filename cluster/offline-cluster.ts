@@ -219,8 +219,8 @@ async function makeSecret(file: string): Promise<Uint8Array> {
 }
 
 /**
- * Ignores the error for a store that already belongs to a cluster. This is the case if an earlier
- * attempt was interrupted after it had moved the tables.
+ * Throws the error again, unless it means that the store already belongs to a cluster. This is the
+ * case if an earlier attempt was interrupted after it had moved the tables.
  */
 function unlessOfCluster(error: unknown): void {
   if (!(error instanceof StoreError && error.code === 'ERR_CLUSTER_LOG')) throw error;

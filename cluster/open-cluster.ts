@@ -156,8 +156,8 @@ function repeat(look: () => void, closing: AbortSignal): void {
 const goneAfterMs = 10_000;
 
 /**
- * Returns a function that reports whether a member is gone: removed, or without reports for long
- * enough.
+ * Returns a function that reports whether a member is gone. A member is gone if it was removed, or
+ * if the store has reported it as stopped for at least {@link goneAfterMs}.
  */
 function watchMembers(
   store: Pick<LogStore, 'status'>,

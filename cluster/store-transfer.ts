@@ -99,7 +99,8 @@ export interface TransferReceipt {
 /**
  * Exports the store, the keys and the other files of a master, or of a cluster member, to a new
  * directory. The master may be running. The directory appears only when it is complete, and
- * contains a standalone master. As after a restore, minions sign in once more.
+ * contains a standalone master. When a master starts with these files, minions sign in once more,
+ * as after a restore.
  * @param target - a directory that does not exist
  * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_DIGEST, ERR_STORE_FULL; ERR_STORE_UNAVAILABLE
  * without a store; ERR_CLUSTER_SECRET
@@ -164,8 +165,8 @@ async function writeExport(config: MasterConfig, staging: string, at: number): P
 }
 
 /**
- * Whether the file with this name in a state directory is not copied, because it is part of the
- * store or only useful on this host.
+ * Whether an export omits the file with this name in a state directory. Omits files that are part
+ * of the store or only useful on this host.
  */
 function isOfThisPlace({ cluster, stateDir, pkiDir }: MasterConfig, name: string): boolean {
   const file = path.join(stateDir, name);

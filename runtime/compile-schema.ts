@@ -29,8 +29,8 @@ export function compileSchema<const Schema extends TSchema>(schema: Schema): Sch
   };
   let isUnique: boolean | undefined;
   /**
-   * Returns the path of a list with so many duplicates that TypeBox would need too long to describe
-   * them. Returns `undefined` if there is no such list.
+   * Returns the path of a list that has too many duplicates for TypeBox to describe them quickly.
+   * Returns `undefined` if there is no such list.
    */
   const repeatedIn = (value: unknown): string | undefined => {
     isUnique ??= requiresUniqueItems(schema);

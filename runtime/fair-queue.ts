@@ -33,7 +33,7 @@ export class FairQueue<Item> {
   }
 
   /**
-   * Adds an item. Half of the places are reserved for owners without a waiting item.
+   * Adds an item. Half of the queue's capacity is reserved for owners without a waiting item.
    * @throws LimitExceeded
    */
   push(name: string, item: Item): void {

@@ -114,8 +114,8 @@ export class FairTable<Value> {
   }
 
   /**
-   * Returns the key of the row that a new row of an owner evicts from a full table, or `undefined`
-   * if no row may be evicted.
+   * Returns the key of the row that makes room for a new row of an owner in a full table. Returns
+   * `undefined` if no row may be evicted.
    */
   victimOf(owner: string): string | undefined {
     return this.#victim(this.#owners.get(owner))?.key;

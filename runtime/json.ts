@@ -1,6 +1,9 @@
 /** Reads and writes JSON without loss of precision. Integers beyond 2^53 become `bigint`. */
 
-/** A JSON value, with `T` instead of some maps. An integer beyond 2^53 is a `bigint`. */
+/**
+ * A JSON value. `T` is the type of values that replace some numbers and maps. An integer beyond
+ * 2^53 is a `bigint`.
+ */
 export type JsonOf<T> = null | boolean | number | bigint | string | T | JsonOf<T>[] | JsonMap<T>;
 
 /** A JSON map. Maps that {@link readJsonInSteps} returns have no prototype. */

@@ -1,7 +1,7 @@
 /**
- * The registry of limits. Each directory of the project or module defines its limits in a table in
- * its `limits.ts`. Code that enforces a limit is constructed with a row of a table. The script
- * `scripts/docs.js` generates `docs/limits.md` from the rows.
+ * The registry of limits. Each top-level directory, or a module in it, defines its limits in a
+ * table in its `limits.ts`. Code that enforces a limit is constructed with a row of a table. The
+ * script `scripts/docs.js` generates `docs/limits.md` from the rows.
  */
 
 import { type ErrorEntry, SaltbridgeError } from './errors.ts';
@@ -107,12 +107,12 @@ export class Limit implements LimitRow {
   }
 }
 
-/** Table of limits. Each directory of the project has one. */
+/** Table of the limits of one top-level directory, by key. */
 export type LimitTable<Name extends string = string> = Readonly<Record<Name, Limit>>;
 
 /**
  * Creates a table of limits.
- * @param room - name of the directory that the limits belong to, for example `master`
+ * @param room - name of the top-level directory that defines the limits, for example `master`
  */
 export function defineLimits<const Name extends string>(
   room: string,

@@ -11,7 +11,7 @@ import Type from 'typebox';
  */
 type RouteAccess = 'anybody' | 'session' | 'credentials' | 'token';
 
-/** One method of one path. */
+/** One HTTP method of one path, for the generated API description. */
 export interface RouteOperation {
   readonly summary: string;
   readonly access: RouteAccess;

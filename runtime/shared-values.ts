@@ -16,10 +16,10 @@ export class SharedValues<T extends object> {
   }
 
   /**
-   * Returns the value that is derived from a content.
+   * Returns the value that is derived from the content with this digest.
    * @param digest - digest of the content. The caller has computed or verified it
-   * @param derive - derives the value. Called if no master uses it yet. If it throws, nothing is
-   * shared
+   * @param derive - derives the value. Called if no master uses the value yet. If it throws,
+   * nothing is shared
    */
   of(digest: string, derive: () => T): T {
     const known = this.#values.get(digest)?.deref();

@@ -93,8 +93,8 @@ export function emitDeclarations(folder: string): void {
 }
 
 /**
- * Replaces import specifiers that only this checkout can resolve by relative paths. These
- * specifiers have the form `#directory`, `#directory/file.ts` or `./file.ts`.
+ * Replaces import specifiers that only this checkout can resolve. Their forms are `#directory`,
+ * `#directory/file.ts` and `./file.ts`. Writes relative paths instead.
  */
 function placeSpecifiers(folder: string, name: string): void {
   const file = path.join(folder, name);

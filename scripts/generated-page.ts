@@ -10,8 +10,8 @@ export function tableOf(head: readonly string[], rows: readonly (readonly string
 }
 
 /**
- * Replaces the text of a page. With --check, compares the text instead, and ends the process with
- * status 1 if it differs.
+ * Replaces the text of a page. With --check, compares the texts instead, and ends the process with
+ * status 1 if they differ.
  * @param page - path of the page in the repository
  * @param make - returns the new text
  */

@@ -44,7 +44,10 @@ interface CurrentLock {
 
 /** State of the process that has locked a directory, as seen by other processes. */
 export interface HolderState {
-  /** Generation of the lock. 0 if the directory was never locked. */
+  /**
+   * Generation of the lock: the number of times that the directory has been locked. 0 if it was
+   * never locked.
+   */
   readonly generation: number;
   /**
    * `none`: no process holds the directory. `answering`: the holder answered. `silent`: it did not
@@ -170,8 +173,9 @@ async function tryLock(directory: string, last: number): Promise<DirectoryLock |
 }
 
 /**
- * Creates a hard link to the candidate socket under the name of the lock.
- * @returns `false` if the name was taken or the candidate was removed
+ * Creates a hard link to a Unix socket under the name of the lock.
+ * @param candidate - path of a socket on which this process listens
+ * @returns `false` if the name was taken or the socket was removed
  */
 async function linkTo(candidate: string, name: string): Promise<boolean> {
   try {
@@ -229,7 +233,7 @@ async function close(server: Server): Promise<void> {
 
 /**
  * Returns the latest generation of the lock, and the identity of the process that has the lock.
- * `holder` is `undefined` if this process has ended.
+ * `holder` is `undefined` if the process that last had the lock has ended.
  */
 async function readCurrentLock(
   directory: string,

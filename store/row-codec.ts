@@ -185,7 +185,7 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
 
   /**
    * Encodes the fields that have a codec, in place. Strings, numbers and other scalar values stay
-   * unchanged, because they are the same in both encodings.
+   * unchanged, because the codec and MessagePack encode them in the same way.
    */
   #pack(fields: Record<string, unknown>): Record<string, unknown> {
     let size = slabBytes;

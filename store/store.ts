@@ -6,9 +6,9 @@
 
 /**
  * A path of text segments, for example `['jobs', jid, 'returns', id]`. A segment is any well-formed
- * text of 1 to 512 bytes in UTF-8. Engines encode segments, so that they cannot run into each
- * other. A key has at most 1,024 bytes. Each segment counts one byte more than its length, and
- * U+0000 and U+0001 count two bytes. Keys are ordered segment by segment, by the bytes of their
+ * text of 1 to 512 bytes in UTF-8. Engines encode keys so that the end of each segment is known. A
+ * key has at most 1,024 bytes. Each segment counts one byte more than its length, and U+0000 and
+ * U+0001 count two bytes. Keys are ordered segment by segment, by the bytes of their
  * UTF-8 form. A prefix sorts before the keys that begin with it.
  */
 export type Key = readonly string[];
@@ -139,7 +139,8 @@ const partBytes = 262_144;
 const stepBytes = 64;
 
 /**
- * Writes operations in several parts, each small enough for any engine. The whole is not atomic.
+ * Writes operations in several parts, each small enough for any engine. The whole write is not
+ * atomic.
  */
 export async function writeInParts(
   store: Pick<Store, 'write'>,

@@ -88,7 +88,7 @@ export class TableStore implements Store {
     return revision;
   }
 
-  /** Applies a step of a stream. Resolves when the change is durable. */
+  /** Trims a stream, or acknowledges its records. Resolves when the change is durable. */
   protected async commitStreamStep(step: StreamStep): Promise<void> {
     await this.follow(this.#tables.transaction(() => applyStreamStep(this.#tables, step)));
   }

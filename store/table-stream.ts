@@ -3,7 +3,10 @@ import { packNumber, packRecordKey, unpackNumber, unpackRecord } from './row-lay
 import type { Stream, StreamConsumer, StreamRecord } from './store.ts';
 import type { RowTables, Tables } from './tables.ts';
 
-/** Change of a {@link Stream} that {@link Store.write} cannot make. */
+/**
+ * Change of a {@link Stream} that {@link Store.write} cannot make: trimming the stream, or
+ * acknowledging its records.
+ */
 export type StreamStep =
   | { readonly op: 'trim'; readonly stream: string; readonly sequence: number }
   | {
@@ -13,14 +16,14 @@ export type StreamStep =
       readonly sequence: number;
     };
 
-/** Tables of the store that a stream uses, and the function that applies its steps. */
+/** Tables that contain the streams of a store, and the function that changes a stream. */
 interface StreamAccess {
   read<T>(work: () => T): T;
-  /** Applies the step. Resolves when the change is durable. */
+  /** Trims a stream, or acknowledges its records. Resolves when the change is durable. */
   write(step: StreamStep): Promise<void>;
 }
 
-/** Applies a step inside a transaction. */
+/** Trims a stream, or acknowledges its records, inside a transaction. */
 export function applyStreamStep(tables: RowTables, step: StreamStep): void {
   if (step.op === 'trim') trimStream(tables, step);
   else acknowledge(tables, step);

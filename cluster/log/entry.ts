@@ -44,7 +44,7 @@ export interface EntryBody {
   readonly content: EntryContent;
 }
 
-/** A write to the store, or one step of a long write. */
+/** A write to the store, or a change of a stream: trimming it, or acknowledging its records. */
 export type Transaction =
   | { readonly type: 'write'; readonly steps: readonly WriteStep[] }
   | { readonly type: 'stream'; readonly step: StreamStep };

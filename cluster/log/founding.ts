@@ -12,7 +12,7 @@ export interface FoundingOptions {
    * empty store.
    */
   readonly directory?: string;
-  /** The log to begin. This function does not close it. */
+  /** Log to which the first entry is appended. {@link foundLog} does not close the log. */
   readonly log: TransactionLog;
   readonly secret: Uint8Array;
   readonly cluster: string;

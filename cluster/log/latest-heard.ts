@@ -16,7 +16,7 @@ export interface MemberLink {
 }
 
 interface Heard {
-  /** Session of the sender, which the log records. */
+  /** Session of the sender. The log records the current session of each member. */
   readonly session: string;
   readonly sealedBy: string;
   readonly counter: number;

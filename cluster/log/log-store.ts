@@ -27,15 +27,15 @@ import { type AppliedEntry, digestOf, LogView } from './view.ts';
 
 /** Options of {@link openLogStore}. */
 export interface LogStoreOptions extends EmbeddedStoreOptions {
-  /** The log that the store follows. The store closes it. */
+  /** Log that the store follows. When the store closes, it also closes the log. */
   readonly log: TransactionLog;
   /** Secret of at least 32 bytes that the members share. The servers of the log do not have it. */
   readonly secret: Uint8Array;
   /** Name of the cluster, the same for all members. */
   readonly cluster: string;
   /**
-   * Name of this member. If another process opens the log with the same name, it replaces this
-   * process.
+   * Name of this member. If another process opens the log with the same name, that process replaces
+   * this process.
    */
   readonly member: string;
   /**
@@ -101,7 +101,7 @@ const maxEntriesAhead = 1024;
 const retryMs = 250;
 
 /**
- * Opens the store of a cluster member. Resolves when it has applied all entries of the log.
+ * Opens the store of a cluster member. Resolves when the store has applied all entries of the log.
  * @throws StoreError ERR_CLUSTER_LOG, ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET, ERR_STORE_DIVERGED,
  * ERR_STORE_UNAVAILABLE, and the errors of an embedded store
  */
@@ -476,7 +476,10 @@ export class LogStore extends TableStore {
     });
   }
 
-  /** Fails the store if another process has opened the log with this member's name. */
+  /**
+   * Makes all operations of the store fail if another process has opened the log with this member's
+   * name.
+   */
   #assertNotReplaced(): void {
     const { member } = this.#options;
     const known = this.#view.state.members[member]?.session;

@@ -153,7 +153,7 @@ export class Members {
     });
   }
 
-  /** Returns the lowest position that a running member has applied. */
+  /** Returns the lowest applied position of the running members, including this member. */
   lowestAlive(): number {
     const others = this.#alive().map((name) => this.#heard.get(name)?.position ?? 0);
     return Math.min(this.#options.view.state.position, ...others);

@@ -24,7 +24,7 @@ export interface ReplayOptions {
    * open.
    */
   readonly directory: string;
-  /** The log to read. This function does not close it. */
+  /** Log to read. {@link replayLog} does not close the log. */
   readonly log: TransactionLog;
   readonly secret: Uint8Array;
   readonly cluster: string;

@@ -72,7 +72,7 @@ export function logWarnings({
 
 /**
  * Whether the server has at least the recommended version.
- * @param server - see {@link LogHealth.server}
+ * @param server - program and version, for example `nats-server 2.12.1`
  */
 export function isRecommended(server: string): boolean {
   const version = versionOf(server);

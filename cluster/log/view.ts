@@ -36,7 +36,9 @@ export interface ViewState extends HistoryMark {
   /** Latest time of an entry, in milliseconds since 1970. */
   readonly time: number;
   readonly members: Readonly<Record<string, MemberState>>;
-  /** Position of the entry that removed a former member, by name. */
+  /**
+   * Positions of the entries that removed members from the cluster, by name of the removed member.
+   */
   readonly departed: Readonly<Record<string, number>>;
   /** Positions of the last two snapshots, the older one first. */
   readonly snapshots: readonly number[];
