@@ -37,10 +37,10 @@ export interface PlanExecutionOptions {
   readonly undoesOnCancel: () => boolean;
 }
 
-/** Abort signals that end the execution of a plan. */
+/** Events that end the execution of a plan. */
 interface PlanEnds {
-  /** Aborted at the deadline. */
-  readonly late: AbortSignal;
+  /** Whether the deadline has passed. */
+  readonly isLate: () => boolean;
   /** Aborted when the run is cancelled, for any reason. */
   readonly cancelled: AbortSignal;
   /** Aborted at the deadline, or when the run is cancelled. */
@@ -108,7 +108,7 @@ export class PlanExecution {
 
   async #forward(): Promise<PlanOutcome['status']> {
     const { ends, plan } = this.#options;
-    const { ended, late, cancelled, closing } = ends;
+    const { ended, isLate, cancelled, closing } = ends;
     const stop = (): void => this.#schedule.stop();
     for (const end of [ended, closing]) end.addEventListener('abort', stop);
     if (ended.aborted || closing.aborted) stop();
@@ -117,7 +117,7 @@ export class PlanExecution {
     const states = plan.steps.map(({ name }) => this.#schedule.ended.get(name));
     if (states.every((state) => state === 'succeeded')) return 'succeeded';
     if (cancelled.aborted) return 'cancelled';
-    if (late.aborted) return 'timeout';
+    if (isLate()) return 'timeout';
     return this.#schedule.isStopped ? 'failed' : 'partial';
   }
 

@@ -89,6 +89,9 @@ interface Run {
   isRepeated: boolean;
 }
 
+/** Time by which a timer may fire before the wall clock reaches its end, in milliseconds. */
+const timerToleranceMs = 20;
+
 /** Runs the plans of a catalog. */
 export class PlanRunner {
   readonly #options: PlanRunnerOptions;
@@ -313,7 +316,8 @@ export class PlanRunner {
       keep,
       deadline,
       ends: {
-        late: time.signal,
+        // A command with the same deadline may end first, even a little before it.
+        isLate: () => time.signal.aborted || host.now() >= deadline - timerToleranceMs,
         cancelled: cancelled.signal,
         ended: ended.signal,
         revoked: caller.ended,

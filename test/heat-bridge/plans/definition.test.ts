@@ -285,6 +285,7 @@ async function play(
   { plan, failing, turns }: Story,
   before: State = { begun: [], ended: [] },
   cancelled: AbortSignal = never,
+  isLate = () => false,
 ): Promise<PlayedPlan> {
   const ended: string[] = [];
   const kept: State[] = [];
@@ -307,7 +308,7 @@ async function play(
       kept.push(state);
     },
     deadline: 0,
-    ends: { late: never, cancelled, ended: cancelled, closing: never },
+    ends: { isLate, cancelled, ended: cancelled, closing: never },
     undoesOnCancel: () => true,
   });
   return { outcome: await run.follow(), ended, kept };
@@ -329,6 +330,17 @@ test('a failed plan undoes the completed steps that can be undone, the latest fi
       const expected = done.filter((name) => !story.failing.has(name) && hasUndo(name)).reverse();
       const undone = outcome.undone.map(({ step }) => step);
       return JSON.stringify(undone) === JSON.stringify(outcome.status === 'failed' ? expected : []);
+    }),
+  );
+  t.pass();
+});
+
+test('a plan whose step ends unsuccessfully at the deadline ends with timeout', async (t) => {
+  await fc.assert(
+    fc.asyncProperty(stories, async (story) => {
+      const { status } = (await play(story)).outcome;
+      const late = (await play(story, undefined, undefined, () => true)).outcome.status;
+      return late === (status === 'succeeded' ? 'succeeded' : 'timeout');
     }),
   );
   t.pass();
