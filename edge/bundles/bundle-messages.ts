@@ -19,8 +19,8 @@ export const maxPartDigests = 512;
 export const maxInlineBytes = 16_384;
 
 /**
- * Maximum size of an update in the reply to an early report, in bytes. The site receives it over
- * several connections.
+ * Maximum size of an update in the reply to a report that a site sends with its hello, in bytes.
+ * The site may receive this reply over several connections.
  */
 export const maxEarlyUpdateBytes = 4096;
 
@@ -49,8 +49,8 @@ const PackSchema = Type.Object({
   sha256: Sha256,
   length: Type.Integer({ minimum: 0, maximum: 2 * bundleBounds.totalBytes }),
   /**
-   * Concatenated SHA-256 digests of the parts. Absent if there are more than {@link maxPartDigests}
-   * parts.
+   * Concatenated SHA-256 digests of the parts of the pack. Absent if there are more than {@link
+   * maxPartDigests} parts.
    */
   parts: Type.Optional(Bytes),
 });
@@ -67,7 +67,10 @@ export type InlinePack = Readonly<Static<typeof InlinePackSchema>>;
 const UpdateSchema = Type.Object({
   /** Metadata files. See metadata-body.ts. */
   metadata: Bytes,
-  /** Number of files in the request's `known` that form the dictionary of `metadata`. */
+  /**
+   * Number of the files in the request's `known` that form the compression dictionary of
+   * `metadata`.
+   */
   known: Type.Integer({ minimum: 0, maximum: 3 }),
   /**
    * Whether the dictionary of the packs consists of files of the bundle `from`. Otherwise the packs
@@ -84,7 +87,7 @@ export type UpdateReply = Readonly<Static<typeof UpdateSchema>>;
 /** Packs with which a site can replace one bundle by another. */
 export type PackReply = Pick<UpdateReply, 'files' | 'isDelta' | 'manifest'>;
 
-/** Metadata and bundle of a site, from which the centre makes an update. */
+/** Metadata and bundle that a site already has. The centre makes an update relative to both. */
 const have = {
   /** Digest of the manifest of the bundle in use. */
   from: Type.Optional(Bytes),
@@ -142,7 +145,7 @@ export const reportMessage = defineMessage({
       /** Version of saltbridge. */
       saltbridge: Type.String({ maxLength: 64 }),
       have: Type.Optional(HaveSchema),
-      /** Version whose update the site has received already. */
+      /** Version of the release whose update the site has already received. */
       offered: Type.Optional(Type.Integer({ minimum: 1 })),
       failed: Type.Optional(
         Type.Object(

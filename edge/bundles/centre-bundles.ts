@@ -41,7 +41,7 @@ import { SharedObjects } from './shared-objects.ts';
 import type { ReleaseTarget } from './tuf-metadata.ts';
 import { TufRepository } from './tuf-repository.ts';
 
-/** Maximum duration of a site's turn to read a release, in milliseconds. */
+/** Maximum time for which a site may read a release while other sites wait, in milliseconds. */
 const turnMs = 600_000;
 
 /** Interval at which the centre checks the age of the timestamp metadata, in milliseconds. */
@@ -329,8 +329,9 @@ class CentreBundles {
   }
 
   /**
-   * Warns if sites use a version that this centre has not released. This centre was then restored
-   * from a backup. The sites refuse the release, because its version is not higher.
+   * Warns if sites use a version that this centre has not released. The reason is that this centre
+   * was restored from a backup. Such sites refuse the current release, because its version is not
+   * higher than theirs.
    */
   #warnOfLaterVersions(version: number): readonly string[] {
     const used = this.#context.sites.joined.map((site) => {
@@ -409,7 +410,8 @@ class CentreBundles {
   /**
    * Stores the contents of a release in the store of the cluster, so that the release survives the
    * loss of this member. Does nothing outside a cluster.
-   * @throws EdgeError ERR_RELEASE if neither this member nor the store has a content
+   * @throws EdgeError ERR_RELEASE if the content of a file is missing both at this member and in
+   * the store
    */
   async #share(release: Pick<Release, 'sha256'>): Promise<void> {
     if (this.#shared === undefined) return;

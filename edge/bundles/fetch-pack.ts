@@ -17,7 +17,7 @@ import { decompressionOptions } from './pack-content.ts';
 /** Maximum number of attempts to read a part whose digest does not match. */
 const attemptsPerPart = 3;
 
-/** End of the name of a file with the first bytes of a part. */
+/** Suffix of the name of a file that contains the first bytes of an incomplete part. */
 const partialSuffix = '.partial';
 
 /** Parts of packs on the disk of a site. */

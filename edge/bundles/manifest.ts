@@ -109,7 +109,10 @@ export interface DecodedManifest {
   readonly manifest: Manifest;
 }
 
-/** Manifests by their digests. The manifest of a release with many files is large. */
+/**
+ * Manifests by their digests. The sites of a process share them, because the manifest of a release
+ * with many files is large.
+ */
 const shared = new SharedValues<Manifest>();
 const encoded = new WeakMap<Manifest, Buffer>();
 

@@ -9,12 +9,18 @@ import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
 import { EdgeError } from '../errors.ts';
 import { maxMetadataBytes, metadataName } from './bundle-messages.ts';
 
-/** Maximum size of the files of a body, in bytes. Roots that exceed it are read one by one. */
+/**
+ * Maximum total size of the metadata files in a body, in bytes. Root files that do not fit are read
+ * one by one.
+ */
 const maxBodyBytes = 4 * maxMetadataBytes;
 
 const maxElements = 1024;
 
-/** Size up to which the highest useful compression takes less than a millisecond, in bytes. */
+/**
+ * Maximum size of a body that is compressed at the highest level, in bytes. The compression takes
+ * less than a millisecond.
+ */
 const smallBodyBytes = 16_384;
 
 /** Roles of the files that form the dictionary, in order. */

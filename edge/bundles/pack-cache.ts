@@ -49,8 +49,9 @@ export interface PackCacheOptions {
   /** Secret key from which the ids of packs are derived, so that no client can guess an id. */
   readonly secret: Uint8Array;
   /**
-   * Returns the manifests of the releases. If a site reads a pack between two of them that another
-   * member of the cluster has created, this member creates it too. Default: none.
+   * Returns the manifests of the releases. Another member of the cluster may have created a pack
+   * between two of these releases. If a site requests this pack from this member, this member
+   * creates it too. Default: none.
    */
   readonly manifests?: () => Promise<readonly StoredManifest[]>;
 }
@@ -58,7 +59,10 @@ export interface PackCacheOptions {
 /** Kinds of packs. */
 const kinds = ['manifest', 'files'] as const;
 
-/** Number of hexadecimal digits of an id that identify the place of a pack. */
+/**
+ * Number of hexadecimal digits at the beginning of an id that are the same at all members of the
+ * cluster.
+ */
 const placeDigits = 32;
 
 /** Packs of a centre. Each pack is created once, and all sites read the same pack. */

@@ -3,7 +3,10 @@
 import type { FastifyInstance } from 'fastify';
 import type { PackCache } from './pack-cache.ts';
 
-/** Entity tag of each part. One is enough, because the content of an address never changes. */
+/**
+ * Entity tag of every part. All parts have the same tag, because the content of an address never
+ * changes.
+ */
 const tag = '"1"';
 
 /**
@@ -34,7 +37,10 @@ export function addPackRoutes(app: FastifyInstance, packs: PackCache): void {
   );
 }
 
-/** Returns the first byte of an open range. Other ranges are ignored, as RFC 9110 permits. */
+/**
+ * Returns the index of the first byte of a range without an end, for example 100 for `bytes=100-`.
+ * Other ranges are ignored, as RFC 9110 permits.
+ */
 function beginOf(range: string | undefined): number | undefined {
   const digits = /^bytes=(\d{1,7})-$/.exec(range ?? '')?.[1];
   return digits === undefined ? undefined : Number(digits);

@@ -46,7 +46,10 @@ export interface ReleaseState {
 
 /** Parameters of a new release. */
 export interface ReleaseRequest {
-  /** Earlier release with the content. Default: the content of the source. */
+  /**
+   * Version of an earlier release whose content the new release gets. Default: the content of the
+   * source.
+   */
   readonly contentOf?: number;
   /** The version of the release is higher than this. Default: the next version. */
   readonly above?: number;

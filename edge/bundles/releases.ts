@@ -91,7 +91,7 @@ export interface ReleasesOptions {
 export class Releases {
   readonly #options: ReleasesOptions;
   readonly #releases = new Map<number, Release>();
-  /** Revisions of the rows of the releases. */
+  /** Revision of the stored row of each release, by the version of the release. */
   readonly #revisions = new Map<number, number>();
   readonly #reports = new Map<string, SiteRelease>();
   readonly #mutex = new Mutex();
@@ -295,9 +295,9 @@ export class Releases {
   }
 
   /**
-   * Advances the published release to the next ring as long as the current ring is complete. Call
-   * this method after the connection of a site has ended, and after the member that received the
-   * last report may have died.
+   * Begins the next ring of the published release, and further rings, until it reaches a ring that
+   * is not complete. Call this method after the connection of a site has ended, and at intervals,
+   * because the member that received the last report may have died.
    */
   advance(): Promise<void> {
     return this.#mutex.run(() => this.#advance());
@@ -340,8 +340,9 @@ export class Releases {
   }
 
   /**
-   * Returns the joined sites of a ring, or `undefined` if the ring does not exist. For a ring in
-   * percent, returns its sites in the release that was published last.
+   * Returns the joined sites of a ring, or `undefined` if the ring does not exist. The sites of a
+   * ring in percent differ between releases. For such a ring, returns the sites that the release
+   * published last assigned to it.
    */
   sitesOfRing(name: string): readonly string[] | undefined {
     const { rings } = this.#options;
@@ -386,7 +387,7 @@ export class Releases {
 
   /**
    * Whether a ring is complete. At least one site must have installed the release, and each
-   * connected site must have installed or refused it. A ring without sites is complete.
+   * connected site must have installed or refused the release. A ring without sites is complete.
    */
   #isComplete(release: Release, members: readonly string[]): boolean {
     if (members.length === 0) return true;

@@ -1,6 +1,6 @@
 /**
- * Contents of releases in the store that the members of a cluster share. Each member can read the
- * releases that another member has packed, even if that member is lost.
+ * Contents of the files of releases, in the store that the members of a cluster share. Each member
+ * can read the releases that another member has packed, even if that other member is lost.
  */
 
 import { open } from 'node:fs/promises';
@@ -15,7 +15,10 @@ import type { ObjectSource } from './object-store.ts';
 const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
-/** Size of a slice before its compression, in bytes. A write to the log must not be much larger. */
+/**
+ * Size of a slice of a content before its compression, in bytes. A write to the log of the cluster
+ * must not be much larger.
+ */
 const sliceBytes = 262_144;
 
 /** Number of contents that one write deletes. */
@@ -53,7 +56,7 @@ export class SharedObjects implements ObjectSource {
 
   /**
    * Stores the contents that the store lacks. Resolves when all contents are stored.
-   * @param fileOf - returns the file with a content
+   * @param fileOf - returns the path of the file that has the content with a given digest
    * @throws the error of `fileOf`
    */
   async addAll(
@@ -76,7 +79,10 @@ export class SharedObjects implements ObjectSource {
     await writeInParts(this.#rows, waiting);
   }
 
-  /** Returns a content, or `undefined` if the store does not have the whole content. */
+  /**
+   * Returns the content with this digest, or `undefined` if the store does not have the whole
+   * content.
+   */
   async read(sha256: string): Promise<AsyncIterable<Uint8Array> | undefined> {
     return (await this.#has(sha256)) ? this.#slices(sha256) : undefined;
   }
@@ -112,7 +118,10 @@ export class SharedObjects implements ObjectSource {
     }
   }
 
-  /** Whether the store has a whole content. Its slices are written in order. */
+  /**
+   * Whether the store has all slices of a content. Slices are written in order, so it is enough to
+   * look for the last slice.
+   */
   async #has(sha256: string): Promise<boolean> {
     const entry = await this.#rows.get([...objectPrefix, sha256]);
     if (entry === undefined) return false;

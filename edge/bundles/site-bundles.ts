@@ -41,7 +41,10 @@ import type { SiteProgram } from './site-program.ts';
 import { type KnownMetadata, TufClient, type VerifiedTarget } from './tuf-client.ts';
 import { catalogDigest } from './with-bundle.ts';
 
-/** Mean delay after a lost request on a connection that is still open, in milliseconds. */
+/**
+ * Mean delay before the site repeats a request that was lost although the connection is still open,
+ * in milliseconds.
+ */
 const lostRetryMs = 2000;
 
 /** Delays before a release is tried again after a temporary failure, in milliseconds. */
@@ -56,8 +59,8 @@ export interface BundleInUse {
   /** Calls the listener each time the site has switched to another bundle. */
   onChange(listener: () => void): void;
   /**
-   * Returns the root that the site trusts, or `undefined` if it has none.
-   * @param options.isUpdated whether to read the later roots of the centre first
+   * Returns the root metadata that the site trusts, or `undefined` if it has none.
+   * @param options.isUpdated - whether to read the later roots of the centre first
    */
   trustedRoot(options: { readonly isUpdated: boolean }): Promise<Uint8Array | undefined>;
 }
@@ -77,7 +80,7 @@ const finalCodes: ReadonlySet<string> = new Set([
 
 /** Release that the centre has named, and how the site received it. */
 interface NamedRelease extends WantedRelease {
-  /** State for which the centre made the update in the release. */
+  /** Metadata and bundle of the site for which the centre made the update in the release. */
   readonly have: Have | undefined;
   /**
    * Whether the centre named the release in the reply to a report. The site sends a report when it
@@ -107,9 +110,12 @@ class SiteBundles implements BundleInUse {
   readonly #listeners: (() => void)[] = [];
   #current: InstalledBundle | undefined;
   #wanted: NamedRelease | undefined;
-  /** Reply to the early report: version of the update in it. Never rejects. */
+  /**
+   * Reply to the report that the site has sent with its hello. Resolves with the version of the
+   * update in the reply. Never rejects.
+   */
   #early: Promise<number | undefined> | undefined;
-  /** State in the last report over this connection. */
+  /** Metadata and bundle in the last report over this connection. */
   #reported: Have | undefined;
   #working: Promise<void> | undefined;
   #lastFailure: BundleFailure | undefined;
@@ -301,7 +307,10 @@ class SiteBundles implements BundleInUse {
     }
   }
 
-  /** First version of the present generation minus one. */
+  /**
+   * Number that the site adds to a version of its centre to get the version of the installed
+   * bundle. See {@link versionsPerGeneration}.
+   */
   get #base(): number {
     return (this.#context.identity()?.generation ?? 0) * versionsPerGeneration;
   }
@@ -335,9 +344,9 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Tries to install the wanted release until the site uses it or has no connection. A lost request
-   * is no failure of the release. The connection may outlast it, so the centre does not name the
-   * release again.
+   * Tries to install the wanted release until the site uses it or has no connection. If a request
+   * is lost, the release has not failed, and the site tries again. If the connection stays open,
+   * the centre does not name the release again.
    */
   async #work(): Promise<void> {
     for (let attempt = 0; !this.#isLeaving; attempt++) {

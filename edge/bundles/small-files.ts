@@ -1,6 +1,6 @@
 /**
- * Reading, linking and writing of the files of a bundle. A release may have thousands of small
- * files, and each asynchronous operation costs more than the operation itself. Small files are
+ * Reads, links and writes the files of a bundle. A release may have thousands of small files. For a
+ * small file, an asynchronous call costs more than the access to the file. Small files are
  * therefore read, linked and written synchronously, in slices of a few milliseconds.
  */
 
@@ -19,7 +19,7 @@ export interface ReusableFile {
 /** Maximum size of a file that is read or written synchronously, in bytes. */
 const smallBytes = 65_536;
 
-/** Duration after which other work of the process has its turn, in milliseconds. */
+/** Duration of synchronous work after which other tasks of the process may run, in milliseconds. */
 const sliceMs = 5;
 
 /**
@@ -27,7 +27,10 @@ const sliceMs = 5;
  * run.
  */
 export class SmallFiles {
-  /** One more byte, so that a file that grows is noticed. */
+  /**
+   * Buffer for the content of a small file. It has one more byte than the maximum size, to detect a
+   * file that has grown.
+   */
   readonly #content = Buffer.allocUnsafe(smallBytes + 1);
   #beganAt = performance.now();
 

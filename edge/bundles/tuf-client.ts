@@ -1,7 +1,7 @@
 /**
- * Verifies the metadata of releases with tuf-js. A crash can leave incomplete files of tuf-js.
- * Therefore each update copies the metadata from the store to a temporary directory, and then
- * stores the changed files in one transaction.
+ * Verifies the metadata of releases with tuf-js. If the process crashes, the files that tuf-js
+ * writes may be incomplete. Therefore each update copies the metadata from the store to a temporary
+ * directory, and then stores the changed files in one transaction.
  */
 
 import { createHash } from 'node:crypto';

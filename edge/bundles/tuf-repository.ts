@@ -260,7 +260,10 @@ export class TufRepository {
     );
   }
 
-  /** Returns `false`, and writes nothing, if other metadata were written meanwhile. */
+  /**
+   * Writes operations on the metadata. Writes nothing and returns `false` if other metadata were
+   * written meanwhile.
+   */
   async #writeIfUnchanged(operations: readonly StateOperation[]): Promise<boolean> {
     try {
       await this.#rows.write(operations);
@@ -348,7 +351,10 @@ export class TufRepository {
   }
 }
 
-/** Fails if the versions have changed, because then the metadata belong to replaced versions. */
+/**
+ * Returns the operation that stores the current versions. Its write fails if the stored versions
+ * have changed, because then the new metadata belong to replaced versions.
+ */
 function putVersions(versions: Versions, ifRevision: number): StateOperation {
   const value = Buffer.from(JSON.stringify(versions));
   return { op: 'put', key: versionsKey, value, ifRevision };

@@ -54,7 +54,7 @@ export interface PackedSiteMinion extends Pick<SiteMinion, 'isPresent' | 'site'>
   readonly ms: number;
   /** Whether the site has sent grains of the minion. */
   readonly hasGrains: boolean;
-  /** Size of the packed grains. */
+  /** Size of the packed grains, in bytes. */
   readonly bytes: number;
   readonly grains: () => WireMap;
 }
@@ -207,7 +207,7 @@ export class CentreFacts {
 
 type FactEntry = NonNullable<Awaited<ReturnType<ExtensionHost['shared']['get']>>>;
 
-/** Facts without the names of the minion and the site. */
+/** Time and grains of a minion's facts. */
 type MergedFact = Pick<SiteMinion, 'at' | 'grains'>;
 
 function keyOf(minion: string): readonly string[] {

@@ -26,12 +26,12 @@ export interface SiteInputsReport extends SiteInputs {
 
 /** Inputs of the pillars of several sites. */
 export interface InputsOfSites {
-  /** Numbers of compiled pillars at all these sites. */
+  /** Number of compiled pillars, added up over all these sites. */
   readonly shared: number;
   readonly own: number;
   /**
-   * Grains that the pillars depend on. `values` is the greatest number of values at one site, and
-   * `pillars` the number of pillars at all sites.
+   * Grains that the pillars depend on. `values` is the number of different values at the site with
+   * the most values. `pillars` is the number of pillars at all sites.
    */
   readonly grains: SiteInputs['grains'];
   readonly sites: readonly SiteInputsReport[];

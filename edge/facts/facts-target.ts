@@ -14,7 +14,7 @@ import { reportedGrains } from './reported-grains.ts';
 /** Maximum number of names in each list of a {@link FactsBasis}. */
 const maxListed = 100;
 
-/** Steps that decoding a byte of grains takes at most. */
+/** Maximum number of steps that the decoding of one byte of grains takes. */
 const stepsPerByte = 4;
 
 const Count = Type.Integer({ minimum: 0 });

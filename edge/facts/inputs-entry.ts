@@ -9,7 +9,7 @@ export const inputsKind = 'inputs';
 /** Maximum number of grains in an entry. The grains with the most values are first. */
 export const maxInputGrains = 100;
 
-/** Number of pillars or values. The sum of the numbers of all sites is exact. */
+/** Number of pillars or values. The maximum is low enough that the sum over all sites is exact. */
 const Count = Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 });
 const strict = { additionalProperties: false };
 

@@ -16,8 +16,9 @@ export const maxRootBytes = 262_144;
 const JoinRequest = Type.Object(
   {
     ticket: Type.String({ minLength: 1, maxLength: 4096 }),
-    /** Public key of the site and its signature, in base64url. */
+    /** Public key of the site, in base64url. */
     key: Type.String({ minLength: 43, maxLength: 43 }),
+    /** Signature of the ticket with the key of the site, in base64url. */
     proof: Type.String({ minLength: 86, maxLength: 86 }),
   },
   { additionalProperties: false },

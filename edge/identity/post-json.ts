@@ -64,7 +64,10 @@ export async function postJson(
   }
 }
 
-/** Returns the error in the reply of a centre. */
+/**
+ * Returns the error that the reply of a centre describes, or ERR_SITE_LINK if the reply has no
+ * known error code.
+ */
 export function refusalOf(url: string, status: number, value: unknown): EdgeError {
   const error: unknown = Object(Object(value).error);
   const { code, message } = Object(error);

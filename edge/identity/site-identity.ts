@@ -37,7 +37,7 @@ const Rehomed = Type.Object(
     from: Type.String(),
     /** Addresses of the HTTP API of the centre. */
     addresses: Type.Array(Type.String({ minLength: 1 }), { minItems: 1 }),
-    /** CA of the certificate of the centre, PEM. Absent: the option `ca` of the site. */
+    /** CA of the certificate of the centre, PEM. Default: the option `ca` of the site. */
     ca: Type.Optional(Type.String()),
     behindProxy: Type.Boolean(),
     /** Value of the option `centre` at the time when the site changed its centre. */
@@ -112,7 +112,9 @@ export interface SiteIdentity {
   readonly rehomed: RehomedSite | undefined;
   /** Statement that names the next centre, or `undefined`. */
   readonly statement: string | undefined;
-  /** Time of the latest statement that the site has accepted. It refuses earlier ones. */
+  /**
+   * Time of the latest statement that the site has accepted. The site refuses earlier statements.
+   */
   readonly statementFloor: number;
 }
 
@@ -138,7 +140,7 @@ export class SiteIdentityFile {
   }
 
   /**
-   * Reads the identity. A change in progress ends first.
+   * Reads the identity, after a change in progress has ended.
    * @returns `undefined` if the site has not joined
    * @throws EdgeError ERR_SITE_STATE if the file is damaged
    */

@@ -120,7 +120,7 @@ export class SiteRegistry {
   readonly #joined = new Set<string>();
   readonly #rehomed = new Set<string>();
   readonly #contacts = new Map<string, SiteContact>();
-  /** The names in `#joined`, sorted. `undefined`: must be sorted again. */
+  /** Sorted names of the sites in `#joined`, or `undefined` if they must be sorted again. */
   #sortedJoined: readonly string[] | undefined;
 
   private constructor(host: Pick<ExtensionHost, 'now' | 'shared'>, key: KeyObject) {
@@ -269,8 +269,8 @@ export class SiteRegistry {
   }
 
   /**
-   * Stores the next key of a site. It replaces the present key when the site first connects with
-   * it.
+   * Stores the next key of a site. The present key stays valid until the site first connects with
+   * the next key.
    */
   async offerKey(name: string, nextKey: Uint8Array): Promise<void> {
     await this.#change(name, (site) => {

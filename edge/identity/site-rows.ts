@@ -16,7 +16,10 @@ const Site = Type.Object({
   state: Type.Unsafe<SiteState>(Type.String()),
   /** Public key of the site. */
   key: Type.Optional(Bytes),
-  /** Key that the site has offered. It replaces `key` when the site first connects with it. */
+  /**
+   * Key that the site has offered. This key replaces `key` when the site first connects with the
+   * offered key.
+   */
   nextKey: Type.Optional(Bytes),
   joinedAt: Type.Optional(Time),
   revokedAt: Type.Optional(Time),
