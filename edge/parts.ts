@@ -57,8 +57,8 @@ export interface CentrePartContribution extends EdgePart {
   /** Adds routes below `/site/v1`. */
   addRoutes?(app: FastifyInstance, server: HttpServerContext): void;
   /**
-   * Returns the root metadata that a joining site must trust. Each ticket contains their SHA-256
-   * digest. Only one part may have this method.
+   * Returns the root metadata that a joining site must trust. Each ticket contains the SHA-256
+   * digest of the root metadata. Only one part may have this method.
    */
   trustRoot?(): Promise<Uint8Array | undefined>;
 }

@@ -9,7 +9,7 @@ import type { LogClass, WaitingEntries } from './log/log.ts';
 import { validOfflineOf } from './orders/valid-offline.ts';
 import type { SiteContext } from './parts.ts';
 
-/** State of a site, as its own RPC methods return it. */
+/** State of a site, as the RPC methods of this site return it. */
 export interface SiteStatus extends LinkState {
   readonly name: string;
   readonly centre: string;

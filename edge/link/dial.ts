@@ -7,13 +7,22 @@
 import { codeOf } from '#runtime';
 import { EdgeError } from '../errors.ts';
 
-/** Interval of the attempts, in milliseconds. It grows when the centre is away for a long time. */
+/**
+ * Interval at which new attempts begin, in milliseconds. The interval grows when the centre is away
+ * for a long time.
+ */
 const defaultIntervalMs = 500;
 
-/** Duration after which the interval is four times as long, in milliseconds. */
+/**
+ * Duration of unsuccessful attempts after which the interval is four times as long, in
+ * milliseconds.
+ */
 const longMs = 120_000;
 
-/** Maximum duration until an attempt has reached the centre, in milliseconds. */
+/**
+ * Maximum duration from the beginning of an attempt until it has reached the centre, in
+ * milliseconds.
+ */
 const reachMs = 7000;
 
 /** Maximum number of attempts that have not reached the centre yet. */
@@ -26,14 +35,20 @@ const maxReaching = 14;
  */
 const maxHandshakes = 3;
 
-/** Duration of reaching the centre from which a link counts as slow, in milliseconds. */
+/**
+ * If an attempt takes at least this long to reach the centre, the link counts as slow. In
+ * milliseconds.
+ */
 const defaultSlowMs = 500;
 
 /** Progress of an attempt. */
 export interface DialProgress {
-  /** The address of the centre is known. */
+  /** Called when the address of the centre is known. */
   onResolved(): void;
-  /** The centre has accepted the TCP connection. Throws if the attempt must not continue. */
+  /**
+   * Called when the centre has accepted the TCP connection. Throws if the attempt must not
+   * continue.
+   */
   onReached(): void;
 }
 
@@ -57,9 +72,10 @@ interface Running {
 }
 
 /**
- * Repeats attempts until one succeeds, and ends the others.
+ * Starts attempts until one succeeds, and ends the other attempts.
  * @returns result of the first attempt that succeeded
- * @throws the error of an attempt, if no other attempt is in progress or the centre refused the site
+ * @throws the error of an attempt, if no other attempt is in progress or the centre refused the
+ * site
  */
 export function dial<T>(
   attempt: DialAttempt<T>,
@@ -144,8 +160,7 @@ function mayLaunch(running: readonly Running[], slowMs: number): boolean {
 }
 
 /**
- * Returns the attempts that must end because enough others have reached the centre: those that
- * reached it later, and those that have not reached it.
+ * Returns the attempts that must end because enough other attempts have reached the centre earlier.
  */
 function excessOf(running: readonly Running[], slowMs: number): readonly Running[] {
   const permitted = handshakesOf(running, slowMs);
@@ -155,7 +170,7 @@ function excessOf(running: readonly Running[], slowMs: number): readonly Running
   return running.filter((each) => !kept.has(each));
 }
 
-/** Number of permitted handshakes. 0: no attempt has reached the centre. */
+/** Returns the number of permitted handshakes, or 0 if no attempt has reached the centre. */
 function handshakesOf(running: readonly Running[], slowMs: number): number {
   const reached = running.flatMap(({ reachedMs }) => (reachedMs === undefined ? [] : [reachedMs]));
   if (reached.length === 0) return 0;

@@ -138,7 +138,10 @@ export class LinkPeer<From> implements LinkCaller {
     return [...this.#openByClass.values()].some((count) => count > 0);
   }
 
-  /** Processes a message that arrived before this side was ready. */
+  /**
+   * Processes a message that arrived during the handshake, before this object listened to the
+   * socket.
+   */
   accept(message: Buffer): void {
     this.#receive(message, true);
   }
@@ -423,7 +426,7 @@ function lost(): EdgeError {
 }
 
 /**
- * Returns the reason for the end of a connection, according to the close frame of the other side.
+ * Returns the reason for the end of a connection, as the close frame of the other side states it.
  */
 function lostBecause(code: number, reason: Uint8Array): EdgeError {
   const text = Buffer.from(reason).toString('latin1');

@@ -91,7 +91,10 @@ export type ReadReply = <P extends TSchema, R extends TSchema>(
  */
 export type EarlySource = (maxBytes: number) => Promise<EarlyRequest | undefined>;
 
-/** Maximum number of early requests. Their ids begin at 0; the ids of other requests are larger. */
+/**
+ * Maximum number of early requests on a connection. The ids of early requests begin at 0. All other
+ * requests have larger ids.
+ */
 export const maxEarlyRequests = 4;
 
 /** Sender of a request at the centre. */
@@ -145,7 +148,7 @@ export interface PartRange {
   /** Number of bytes at the beginning that the site already has. */
   readonly from: number;
   /**
-   * Maximum size of the whole part, in bytes. If it is larger, the stream fails with
+   * Maximum size of the whole part, in bytes. If the part is larger, the stream fails with
    * ERR_BUNDLE_CONTENT.
    */
   readonly maxBytes: number;

@@ -32,7 +32,7 @@ export class MemberConnections {
     this.#shared = shared;
   }
 
-  /** Outside a cluster, the object has no connections and stores nothing. */
+  /** Opens the list of connections. Outside a cluster, the list is empty and nothing is stored. */
   static async open(shared: ExtensionHost['shared']): Promise<MemberConnections> {
     const connections = new MemberConnections(shared);
     const { cluster } = shared;
@@ -58,7 +58,9 @@ export class MemberConnections {
     return connections;
   }
 
-  /** Calls the listener when a site that was connected to this member connects to another one. */
+  /**
+   * Calls the listener when a site that was connected to this member connects to another member.
+   */
   onMoved(listener: (site: string) => void): void {
     this.#listeners.push(listener);
   }

@@ -10,8 +10,8 @@ const firstMs = 500;
 const longestMs = 120_000;
 
 /**
- * Longest delay while the centre cannot be reached, in milliseconds. These attempts cost the centre
- * nothing, and the site must connect soon after the centre is back.
+ * Longest delay while the centre cannot be reached, in milliseconds. Attempts that do not reach the
+ * centre cost it nothing, and the site must connect soon after the centre is back.
  */
 const longestUnreachedMs = 10_000;
 

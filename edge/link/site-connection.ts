@@ -82,13 +82,13 @@ export class SiteConnection implements SiteLink {
   };
   readonly #stopped = new AbortController();
   readonly #sessions = new LastSession();
-  /** Key to which early requests are sealed, and the online key of its centre. */
+  /** Key to which the site seals early requests, and the online key of the centre that sent it. */
   #sealKey: { readonly centreKey: Uint8Array; readonly sealKey: Uint8Array } | undefined;
   readonly #earlySources: EarlySource[] = [];
   #peer: LinkPeer<void> | undefined;
   /** Ends the requests for parts when the connection is lost. */
   #parts = new AbortController();
-  /** Number of requests for parts. */
+  /** Number of requests for parts of bundles that are in progress. */
   #openParts = 0;
   /** Endpoint of the last attempt. */
   #endpoint: CentreEndpoint | undefined;
@@ -237,7 +237,10 @@ export class SiteConnection implements SiteLink {
     }
   }
 
-  /** Makes an attempt to connect to the next address of the centre, until it accepts the site. */
+  /**
+   * Makes one attempt to connect to the next address of the centre. Resolves when the centre has
+   * accepted the site.
+   */
   async #attempt(signal: AbortSignal, progress: DialProgress): Promise<Welcomed> {
     const { options, now, readIdentity } = this.#options;
     const caller = await readIdentity();
@@ -290,7 +293,10 @@ export class SiteConnection implements SiteLink {
     if (isNew) this.#options.logger.warn({ err: error }, 'cannot connect to the centre; retrying');
   }
 
-  /** Chooses a connection. The promise resolves when the connection has ended. */
+  /**
+   * Chooses one of the connections that the centre has accepted. The promise resolves when this
+   * connection has ended.
+   */
   #open(
     { socket, raw, messages, challenge, endpoint, roundTripMs }: Greeting,
     early: readonly SentEarly[],

@@ -34,7 +34,10 @@ import { maxEarlyRequests } from './link.ts';
  */
 const connectMs = 60_000;
 
-/** The centre sends its challenge, the welcome and the replies to early requests together. */
+/**
+ * Maximum number of messages that may arrive in advance. The centre sends its challenge, the
+ * welcome and the replies to early requests together.
+ */
 const maxAdvance = 2 + maxEarlyRequests;
 
 /** Parts of an identity that a handshake needs. */

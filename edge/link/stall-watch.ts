@@ -37,7 +37,7 @@ export class StallWatch {
   }
 
   /**
-   * Returns what the site must do now. Call it each second.
+   * Returns what the site must do now. Call this method each second.
    * @param now - time in milliseconds since an arbitrary start
    * @param isWaiting - whether requests are unanswered
    */

@@ -31,7 +31,10 @@ const entryRow = defineRow({
     count: Count,
     kind: Type.String(),
     value: Bytes,
-    /** Sequence of the first dropped entry. Only if the row is a marker. */
+    /**
+     * Sequence of the first dropped entry. Present only if the row is a marker in place of dropped
+     * entries.
+     */
     from: Type.Optional(Count),
   }),
 });
@@ -78,8 +81,10 @@ interface PendingWrite {
   reject(error: unknown): void;
 }
 
-/** Maximum number of calls of `append`, and maximum size of their entries, in one write. */
+/** Maximum number of calls of `append` in one write. */
 const maxWriteEntries = 256;
+
+/** Maximum total size of the entries in one write, in bytes. */
 const maxWriteBytes = 262_144;
 
 /** Maximum number of rows in one read when entries are dropped or removed. */

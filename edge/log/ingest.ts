@@ -52,7 +52,7 @@ export interface IngestFigures {
 
 interface Turn {
   readonly slot: FairSlot;
-  /** Rejects the request for this turn, if the turn has not begun. */
+  /** Rejects the request of the site for this turn. Has no effect if the turn has begun. */
   readonly refuse: () => void;
   timer: NodeJS.Timeout | undefined;
 }
@@ -163,7 +163,8 @@ export class Ingest implements LogIngest {
   }
 
   /**
-   * Returns the operation that requires that the site is still joined when its entries are stored.
+   * Returns an operation for the write that stores a site's entries. The operation makes the write
+   * fail if the site is not joined any more.
    * @throws EdgeError ERR_SITE_REFUSED if the site is not joined
    */
   async #requireJoined(site: string): Promise<StateOperation> {

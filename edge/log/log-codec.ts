@@ -20,8 +20,9 @@ export interface SentEntry {
 
 /** Marker in place of entries that the site dropped because its log was full. */
 export interface SentMarker {
-  /** Sequence of the first dropped entry. `to` is the sequence of the last dropped entry. */
+  /** Sequence of the first dropped entry. */
   readonly from: number;
+  /** Sequence of the last dropped entry. */
   readonly to: number;
   /** Time of the oldest dropped entry, in milliseconds since 1970. */
   readonly oldestAt: number;

@@ -35,9 +35,12 @@ export interface LogEntry extends NewLogEntry {
 
 /** Interface of the log at the site. */
 export interface SiteLog {
-  /** Appends an entry. Resolves when it is on disk. */
+  /** Appends an entry. Resolves when the entry is on disk. */
   append(entry: NewLogEntry): Promise<void>;
-  /** Appends entries and executes operations in one transaction. Resolves when it is on disk. */
+  /**
+   * Appends entries and executes operations in one transaction. Resolves when the transaction is on
+   * disk.
+   */
   appendTogether(
     entries: readonly NewLogEntry[],
     operations: readonly StateOperation[],

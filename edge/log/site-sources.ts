@@ -121,8 +121,8 @@ class Sources {
   }
 
   /**
-   * Appends the stored returns that the log lacks, because the process ended or events were lost
-   * before the log read them.
+   * Appends the stored returns that the log lacks. The log lacks a return if the process ended, or
+   * the event bus disconnected this reader, before the return was appended.
    */
   async #recover(): Promise<void> {
     this.#recovered.clear();

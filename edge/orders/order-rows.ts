@@ -22,8 +22,8 @@ export const OrderResultSchema = Type.Object({
   /** Reason of a refusal or failure. */
   reason: Type.Optional(Type.String({ maxLength: 4096 })),
   /**
-   * Number of minions that succeeded. `failed` counts minions that failed, and `silent` minions
-   * that did not return.
+   * Number of minions that succeeded. The property `failed` counts the minions that failed, and
+   * `silent` the minions that did not return.
    */
   succeeded: Count,
   failed: Count,

@@ -80,7 +80,7 @@ export type OrderWork = Readonly<Static<typeof OrderWorkSchema>>;
 
 const Order = Type.Object(
   {
-    /** Twenty digits, like a job id. */
+    /** Id of the order: twenty digits, like a job id. */
     id: Type.String({ pattern: '^[0-9]{20}$' }),
     site: Type.String({ minLength: 1, maxLength: 63 }),
     /** User at the centre who issued the order. */
@@ -141,8 +141,8 @@ export function readOrder(text: string, centreKey: Uint8Array, site: string): Or
 }
 
 /**
- * Reads an order that the site has verified and stored before. Does not verify it again, because
- * the site may have another centre now.
+ * Reads an order that the site has already verified and stored. Does not verify the order again,
+ * because the site may have another centre now.
  * @throws EdgeError ERR_ORDER_INVALID
  */
 export function readStoredOrder(text: string): Order {

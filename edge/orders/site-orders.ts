@@ -174,8 +174,8 @@ class SiteOrders {
   }
 
   /**
-   * Adds the result to the log. After a crash, the log may contain the result twice. The centre
-   * then stores the first.
+   * Adds the result of an order to the log. After a crash, the log may contain the result twice.
+   * The centre then stores only the first result.
    */
   async #report(order: Order, row: ReceivedOrderRow, outcome: OrderOutcome): Promise<void> {
     const { result, ticket } = outcome;

@@ -1,4 +1,7 @@
-/** Time without the centre after which its orders are invalid. */
+/**
+ * Calculates how long a site may be without contact to its centre before the orders of the centre
+ * become invalid.
+ */
 
 import type { SiteOptions } from '#config';
 import type { ExtensionHost } from '#master';

@@ -240,7 +240,7 @@ export class CentreRehoming {
 
   /**
    * Releases a site that has left while this centre was away. A repeated request has no effect, so
-   * that it does not release a site that has come back.
+   * that it does not release a site that has returned to this centre.
    * @throws EdgeError ERR_SITE_REFUSED if the site has not signed the request, and the errors of
    * {@link #release}
    */

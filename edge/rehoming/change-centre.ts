@@ -7,7 +7,7 @@ import type { CentreEndpoint } from '../link/centre-endpoint.ts';
 import { signLeave } from './leave-message.ts';
 import type { Statement } from './statement.ts';
 
-/** Returns the identity that holds a statement. The statement replaces an earlier one. */
+/** Returns the identity with a new statement, which replaces an earlier statement. */
 export function withStatement(
   identity: SiteIdentity,
   text: string,
@@ -42,7 +42,7 @@ export async function nextTrust(trusted: Uint8Array, { to }: Statement): Promise
 export interface ChangeOfCentre {
   readonly statement: Statement;
   readonly trust: NextTrust;
-  /** Key with which the next centre has accepted the site: the present or a former one. */
+  /** Key with which the next centre has accepted the site: the present key or a former key. */
   readonly key: KeyObject;
   /** Option `centre` of the site. */
   readonly configured: string;

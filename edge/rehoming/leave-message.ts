@@ -1,6 +1,7 @@
 /**
- * Request of `POST /site/v1/left`, with which a site notifies its former centre that it has another
- * centre. The site signs it with the key that the former centre knows, when it changes its centre.
+ * Request of `POST /site/v1/left`, with which a site notifies its former centre that it has changed
+ * to another centre. When the site changes its centre, it signs the request with the key that the
+ * former centre knows.
  */
 
 import type { KeyObject } from 'node:crypto';
@@ -14,9 +15,12 @@ const LeaveRequest = Type.Object(
   {
     /** Name of the site. */
     name: Type.String({ minLength: 1, maxLength: 63 }),
-    /** Time of issue of the statement by which the site has changed its centre. */
+    /**
+     * Time of issue of the statement by which the site has changed its centre, in milliseconds
+     * since 1970.
+     */
     issuedAt: Type.Integer({ minimum: 0, maximum: 2 ** 48 }),
-    /** In base64url. */
+    /** Signature of the site, in base64url. */
     signature: Type.String({ minLength: 86, maxLength: 86 }),
   },
   { additionalProperties: false },

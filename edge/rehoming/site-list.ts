@@ -21,7 +21,7 @@ export const ExportedSiteSchema = Type.Object(
   strict,
 );
 
-/** Site as one centre exports it for another one. */
+/** Site as one centre exports it for another centre. */
 export type ExportedSite = Readonly<Static<typeof ExportedSiteSchema>>;
 
 const SiteListSchema = Type.Object(

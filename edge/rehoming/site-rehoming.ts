@@ -277,8 +277,8 @@ class SiteRehoming {
   }
 
   /**
-   * Reports the change and all facts to the new centre. A crash can repeat the report, but not
-   * prevent it.
+   * Reports the change and all facts to the new centre. After a crash, the site may send the report
+   * twice, but never omits it.
    */
   async #announce(): Promise<void> {
     const { host, log, identity, announce } = this.#context;

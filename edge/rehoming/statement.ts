@@ -30,7 +30,9 @@ export const maxStatementDays = 1096;
 /** Maximum number of signatures. */
 const maxSignatures = 16;
 
-/** Maximum difference between the time of issue and an earlier clock of the reader, in milliseconds. */
+/**
+ * Maximum time by which the time of issue may be later than the reader's clock, in milliseconds.
+ */
 const aheadMs = 86_400_000;
 
 const strict = { additionalProperties: false };
@@ -125,7 +127,8 @@ export function writeStatement(statement: Statement, signers: readonly SigningKe
 }
 
 /**
- * Adds signatures to a statement. A key that has already signed replaces its signature.
+ * Adds signatures to a statement. If a key has already signed, its new signature replaces the
+ * earlier signature.
  * @throws EdgeError ERR_REHOME_STATEMENT
  */
 export function cosignStatement(text: string, signers: readonly SigningKey[]): string {
@@ -158,9 +161,12 @@ export interface StatementRequirements {
   readonly now: number;
   /** Name of the site that reads the statement. Default: the statement need not name a site. */
   readonly site?: string;
-  /** Text of the latest accepted statement, or `undefined`. It may be accepted again. */
+  /**
+   * Text of the statement that was accepted last, or `undefined`. This statement may be accepted
+   * again.
+   */
   readonly known: string | undefined;
-  /** Time of issue of the latest accepted statement. */
+  /** Time of issue of the latest accepted statement, in milliseconds since 1970. */
   readonly floor: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Secrets of a site: pillar by glob on the ids of minions. At the centre, the file `<site>.yml` in
- * the directory `sites: secrets` contains them.
+ * Secrets of a site. Each secret is pillar data for the minions whose ids match a glob. At the
+ * centre, the secrets are in the file `<site>.yml` in the directory of the option `sites: secrets`.
  */
 
 import { readFile, stat } from 'node:fs/promises';
@@ -27,7 +27,7 @@ const othersMode = 0o077;
 /**
  * Reads the secrets of a site at the centre.
  * @returns the secrets as JSON, or `undefined` if the site has no file
- * @throws EdgeError ERR_SITE_SECRETS without the content of the file
+ * @throws EdgeError ERR_SITE_SECRETS. The message does not contain the content of the file
  */
 export async function readSecretFile(directory: string, site: string): Promise<Buffer | undefined> {
   const file = path.join(directory, `${site}.yml`);

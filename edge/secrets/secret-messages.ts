@@ -7,7 +7,10 @@ import { Sha256 } from '../bundles/manifest.ts';
 import { sealKeyBytes } from '../identity/sealed-box.ts';
 import { defineMessage } from '../link/link.ts';
 
-/** Maximum size of the secrets of a site, in bytes of JSON. They fit into one message. */
+/**
+ * Maximum size of the secrets of a site, in bytes of JSON. Secrets of this size fit into one
+ * message.
+ */
 export const maxSecretBytes = 49_152;
 
 const strict = { additionalProperties: false };

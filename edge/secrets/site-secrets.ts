@@ -1,6 +1,6 @@
 /**
- * Part of a site that reads its secrets from the centre, and adds them to the pillar of its
- * minions. The disk of the site contains them only in a sealed form.
+ * Part of a site that reads the site's secrets from the centre, and adds them to the pillar of the
+ * site's minions. The disk of the site contains the secrets only in a sealed form.
  */
 
 import { type KeyObject, randomBytes } from 'node:crypto';
@@ -74,7 +74,10 @@ class StoredSecrets implements ReadSecrets {
   readonly #key: KeyObject;
   readonly #mutex = new Mutex();
   #digest: string | undefined;
-  /** Time at which the centre read the secrets for this connection, by its own clock. */
+  /**
+   * Time at which the centre read the secrets for this connection, in milliseconds since 1970, by
+   * the clock of the centre.
+   */
   #readAt = 0;
   #tests: readonly (readonly [test: (id: string) => boolean, pillar: WireMap])[] = [];
 
@@ -115,7 +118,7 @@ class StoredSecrets implements ReadSecrets {
     });
   }
 
-  /** Forgets when the secrets were read. Called when the connection changes. */
+  /** Resets the time at which the centre read the secrets. Called when the connection changes. */
   forgetTime(): void {
     this.#readAt = 0;
   }
