@@ -36,27 +36,34 @@ function flowYaml(value: unknown): string {
  */
 const ownReader = /\b(?:config\.(?:get|option)|pillar\.(?:get|item))\b/;
 
+/** Calls of `config.get` and `pillar.get` with one name in quotes, and at most a simple default. */
+const simpleRead =
+  /\bsalt(?:\[\s*(['"])(?:config|pillar)\.get\1\s*\]|\.(?:config|pillar)\.get)\(\s*(['"])([\w-]+)\2\s*(?:,[^(){}]*)?\)/g;
+
 /**
- * Returns SLS in which `pillar` and `opts` include the inputs. The inputs are encoded in base64, so
+ * Returns SLS in which `pillar` and `opts` include the inputs. Simple calls of `config.get` and
+ * `pillar.get` that name an input are replaced by the input. The inputs are encoded in base64, so
  * that Jinja does not evaluate them.
  * @throws BridgeError ERR_COMMAND_PARAMETERS if the SLS reads an input with a function that cannot
  * return inputs
  */
 export function slsWithInputs(
-  sls: string,
+  given: string,
   { inputs, facts }: Pick<GroupConfig, 'facts' | 'inputs'>,
 ): string {
   const names = Object.keys(inputs);
-  const isRenderedElsewhere = sls.startsWith('#!');
+  const known = new Set([...names, ...Object.keys(facts)]);
+  const isRenderedElsewhere = given.startsWith('#!');
+  const readInput = (call: string, _outer: string, _inner: string, name: string): string =>
+    known.has(name) ? `saltbridge_inputs['${name}']` : call;
+  const sls = isRenderedElsewhere ? given : given.replaceAll(simpleRead, readInput);
   if (names.length > 0 && isRenderedElsewhere) {
     throw inputsError(
       'inline SLS that begins with a renderer line (#!…) cannot have inputs; remove the line or the inputs',
     );
   }
   const [, reader] = new RegExp(`(${ownReader.source})`).exec(sls) ?? [];
-  const misread = [...names, ...Object.keys(facts)].find((name) =>
-    new RegExp(`['"]${name}(?:['":])`).test(callsOf(sls)),
-  );
+  const misread = [...known].find((name) => new RegExp(`['"]${name}(?:['":])`).test(callsOf(sls)));
   if (reader !== undefined && misread !== undefined) {
     const text = `${reader} cannot return the input ${misread}; write pillar['${misread}'] or opts['${misread}'] instead`;
     throw inputsError(text);

@@ -462,8 +462,22 @@ test('SLS refuses inputs and names from Heat that Salt would interpret', (t) => 
 
 for (const reader of [
   "salt['config.get']('foo')",
+  'salt["pillar.get"]( "foo", {} )',
+  "salt.config.get('foo', default='x')",
+]) {
+  test(`SLS gets its input where it reads it by ${reader}`, (t) => {
+    const config = `a: {test.nop: [{name: {{ ${reader.replace('{}', 'none')} }}}]}`;
+    const tem = slsOf({ config, inputs: { foo: 'hi' } });
+    t.true(tem.endsWith("a: {test.nop: [{name: {{ saltbridge_inputs['foo'] }}}]}"), tem);
+    const other = config.replace('foo', 'other');
+    t.true(slsOf({ config: other, inputs: { foo: 'hi' } }).endsWith(other));
+  });
+}
+
+for (const reader of [
   'salt.config.get("foo:bar")',
-  "salt['pillar.get']('foo')",
+  "salt['config.option']('foo')",
+  "salt['pillar.get']('foo', salt['grains.get']('x'))",
 ]) {
   test(`SLS without its input is refused: ${reader}`, (t) => {
     const config = `a: {test.nop: [{name: {{ ${reader} }}}]}`;
