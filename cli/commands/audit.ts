@@ -115,8 +115,8 @@ async function verifyMasterLog(configDir: string, context: CommandContext): Prom
 }
 
 /**
- * Makes the running master write its buffered audit records to the log. Returns its last record.
- * Returns `null` if the log is empty, and `undefined` if no master is running.
+ * Makes the running master write its buffered audit records to the log. Returns the last record of
+ * the log, or `null` if the log is empty. Returns `undefined` if no master is running.
  */
 async function flushAudit(
   configDir: string,

@@ -126,7 +126,10 @@ async function printByState(
   }
 }
 
-/** Returns the id of a key, followed by remarks for the operator. */
+/**
+ * Returns the id of a key, followed by notes about the key, for example that it is not a valid
+ * public key.
+ */
 function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
   const notes: string[] = [];
   if (marks.isInvalid) notes.push('no public key');
