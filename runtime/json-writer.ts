@@ -24,8 +24,8 @@ export interface JsonForm {
 const maxSmall: ReadingStep = { characters: 16_384, values: 500 };
 
 /**
- * A step ends when it has written this number of characters. A value that is written in one step
- * may have more characters, because JSON needs up to six characters for one character of a string.
+ * Number of characters after which a step ends. A step can write more, because it writes short
+ * values whole, and JSON needs up to six characters for one character of a string.
  */
 const stepOutput = 32_768;
 

@@ -64,7 +64,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
         'how long the handle is valid (default: 12 hours)',
       ).argParser(parseSeconds),
     )
-    .option('--replace', 'replace the existing handle with this alias')
+    .option('--replace', 'if a handle has this alias, replace the handle')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

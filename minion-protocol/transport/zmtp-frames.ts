@@ -159,8 +159,9 @@ export function encodeFrame(body: Uint8Array, flags: number): Uint8Array {
 }
 
 /**
- * Encodes one message of at least one frame as chunks to be written in order. A last body of 4 KiB
- * or more is returned unchanged, because peers may share it. Everything else is copied.
+ * Encodes one message of at least one frame as chunks to be written in order. If the body of the
+ * last frame has 4 KiB or more, its buffer is a chunk without a copy, so that messages to several
+ * peers share one buffer. Everything else is copied.
  */
 export function encodeMessage(frames: readonly Uint8Array[]): Uint8Array[] {
   const last = frames.at(-1) ?? EMPTY;
