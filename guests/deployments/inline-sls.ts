@@ -36,9 +36,26 @@ function flowYaml(value: unknown): string {
  */
 const ownReader = /\b(?:config\.(?:get|option)|pillar\.(?:get|item))\b/;
 
-/** Calls of `config.get` and `pillar.get` with one name in quotes, and at most a simple default. */
-const simpleRead =
-  /\bsalt(?:\[\s*(['"])(?:config|pillar)\.get\1\s*\]|\.(?:config|pillar)\.get)\(\s*(['"])([\w-]+)\2\s*(?:,[^(){}]*)?\)/g;
+/** Jinja expressions and statements. Text outside of them is not evaluated. */
+const jinjaCode = /\{\{[\s\S]*?\}\}|\{%[\s\S]*?%\}/g;
+
+/**
+ * Calls of `config.get` and `pillar.get` with one name in quotes, and at most a simple default.
+ * Also matches other texts in quotes, which stay unchanged.
+ */
+const readOrText =
+  /\bsalt(?:\[\s*(['"])(?:config|pillar)\.get\1\s*\]|\.(?:config|pillar)\.get)\(\s*(['"])([\w-]+)\2\s*(?:,[^(){}]*)?\)|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"/g;
+
+/**
+ * Replaces simple calls that read an input by the input. Changes only Jinja code, and no SLS with
+ * `raw` blocks, in which Jinja code is text.
+ */
+function withInputReads(sls: string, inputs: ReadonlySet<string>): string {
+  if (/\{%[-+]?\s*raw\b/.test(sls)) return sls;
+  const replaced = (found: string, _outer: unknown, _inner: unknown, name?: string): string =>
+    name !== undefined && inputs.has(name) ? `saltbridge_inputs['${name}']` : found;
+  return sls.replaceAll(jinjaCode, (code) => code.replaceAll(readOrText, replaced));
+}
 
 /**
  * Returns SLS in which `pillar` and `opts` include the inputs. Simple calls of `config.get` and
@@ -54,9 +71,7 @@ export function slsWithInputs(
   const names = Object.keys(inputs);
   const known = new Set([...names, ...Object.keys(facts)]);
   const isRenderedElsewhere = given.startsWith('#!');
-  const readInput = (call: string, _outer: string, _inner: string, name: string): string =>
-    known.has(name) ? `saltbridge_inputs['${name}']` : call;
-  const sls = isRenderedElsewhere ? given : given.replaceAll(simpleRead, readInput);
+  const sls = isRenderedElsewhere ? given : withInputReads(given, known);
   if (names.length > 0 && isRenderedElsewhere) {
     throw inputsError(
       'inline SLS that begins with a renderer line (#!…) cannot have inputs; remove the line or the inputs',

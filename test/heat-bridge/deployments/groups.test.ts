@@ -462,15 +462,26 @@ test('SLS refuses inputs and names from Heat that Salt would interpret', (t) => 
 
 for (const reader of [
   "salt['config.get']('foo')",
-  'salt["pillar.get"]( "foo", {} )',
+  'salt["pillar.get"]( "foo", none )',
   "salt.config.get('foo', default='x')",
 ]) {
   test(`SLS gets its input where it reads it by ${reader}`, (t) => {
-    const config = `a: {test.nop: [{name: {{ ${reader.replace('{}', 'none')} }}}]}`;
+    const config = `a: {test.nop: [{name: {{ ${reader} }}}]}`;
     const tem = slsOf({ config, inputs: { foo: 'hi' } });
     t.true(tem.endsWith("a: {test.nop: [{name: {{ saltbridge_inputs['foo'] }}}]}"), tem);
     const other = config.replace('foo', 'other');
     t.true(slsOf({ config: other, inputs: { foo: 'hi' } }).endsWith(other));
+  });
+}
+
+for (const [what, code] of [
+  ['a raw block', "{% raw %}{{ salt['config.get']('foo') }}{% endraw %}"],
+  ['plain text', "salt['config.get']('foo')"],
+  ['text in quotes', `{{ "salt['config.get']('foo')" }}`],
+] as const) {
+  test(`a call in ${what} of an SLS is not replaced, but refused`, (t) => {
+    const config = `a: {test.nop: [{name: x}]}\n# ${code}\n`;
+    t.regex(slsOf({ config, inputs: { foo: 'hi' } }), /cannot return the input foo/);
   });
 }
 
