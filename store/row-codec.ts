@@ -8,7 +8,7 @@
 
 import { Packr, RESERVE_START_SPACE } from 'msgpackr';
 import Type, { type Static, type TSchema } from 'typebox';
-import { Compile, type Validator } from 'typebox/schema';
+import { compileSchema, type SchemaCheck } from '#runtime';
 import { StoreError } from './errors.ts';
 import { checkRowBody } from './row-limits.ts';
 import type { Entry } from './store.ts';
@@ -106,11 +106,11 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
   readonly version: number;
   readonly #definition: RowDefinition<S>;
   readonly #packed: readonly (readonly [string, FieldCodec])[];
-  /** Validator of the schema. It is compiled when the first row is read. */
-  #validator: Validator<S> | undefined;
+  readonly #check: SchemaCheck<S>;
 
   constructor(definition: RowDefinition<S>) {
     this.#definition = definition;
+    this.#check = compileSchema(definition.schema);
     this.#packed = Object.entries(definition.packed ?? {});
     this.version = 1 + (definition.upgrades?.length ?? 0);
   }
@@ -139,9 +139,8 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
     } catch (cause) {
       throw this.#corrupt(key, cause);
     }
-    this.#validator ??= Compile(this.#definition.schema);
-    if (this.#validator.Check(row)) return row;
-    const [, [first]] = this.#validator.Errors(row);
+    if (this.#check.Check(row)) return row;
+    const [first] = this.#check.Errors(row);
     throw this.#corrupt(key, new TypeError(`${first?.instancePath}: ${first?.message}`));
   }
 
