@@ -1,8 +1,6 @@
 /** A site that gets another centre by a statement, with two centres on real sockets. */
 
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import {
@@ -20,6 +18,7 @@ import { type SiteIdentity, SiteIdentityFile } from '#edge/identity/site-identit
 import { endpointsOf } from '#edge/link/centre-endpoint.ts';
 import { nextTrust, withNextCentre } from '#edge/rehoming/change-centre.ts';
 import { signLeave } from '#edge/rehoming/leave-message.ts';
+import { freePort } from '../../../bench/free-port.ts';
 import { EmbeddedMinions } from '../../../examples/embedded-minions.ts';
 import { makeCertificate } from '../../helpers/certificate.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
@@ -97,15 +96,6 @@ function eventsOf(centre: Centre, kind = 'event'): Promise<readonly Entry[]> {
 
 interface Entry {
   readonly value: { readonly tag?: string; readonly action?: string; readonly what?: string };
-}
-
-/** Returns a free port. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo; // listens on TCP
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 // EDGE-C15 of docs/consistency.md
