@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { packWire } from '#minion-protocol';
 import { type Reply, type SessionKeys, send, type VerifiedRequest } from '../auth/index.ts';
 
@@ -186,15 +186,28 @@ export class DigestQueue {
 
 /**
  * Returns the mark that identifies a request among the requests of its minion. It is a digest of
- * nonce and load. `ts` is omitted, because a client that repeats a request may encrypt it again
- * with a new time stamp [WIRE 4.4]. Two different requests without a nonce may have the same
- * content. For them, the mark is the message authentication code, so that only identical bytes are
- * the same request.
+ * the packed load, which contains the nonce. `ts` is omitted, because a client that repeats a
+ * request may encrypt it again with a new time stamp [WIRE 4.4]. Two different requests without a
+ * nonce may have the same content. For them, the mark is the message authentication code, so that
+ * only identical bytes are the same request.
  */
-function markOf({ nonce, load, mac }: VerifiedRequest): Buffer {
+function markOf({ nonce, ts, packed, mac }: VerifiedRequest): Buffer {
   if (nonce === undefined) return mac;
-  const { ts: _ts, ...rest } = load;
-  return hash('sha256', packWire([nonce, rest]), 'buffer');
+  const load = Buffer.from(packed.buffer, packed.byteOffset, packed.length);
+  const field = ts === undefined ? undefined : packedTime(ts);
+  // Salt adds the time stamp as the last field.
+  const at = field === undefined ? -1 : load.lastIndexOf(field);
+  const digest = createHash('sha256');
+  if (field === undefined || at === -1) return digest.update(load).digest();
+  return digest
+    .update(load.subarray(0, at))
+    .update(load.subarray(at + field.length))
+    .digest();
+}
+
+/** Returns the field `ts` of a load in MessagePack. */
+function packedTime(ts: number): Buffer {
+  return Buffer.concat([packWire('ts'), packWire(ts)]);
 }
 
 /**

@@ -16,6 +16,7 @@ import {
   type CrypticleKey,
   createMemoryTransport,
   type MasterTransport,
+  packWire,
   parseKeyString,
   parsePrivateKey,
   TransportError,
@@ -219,18 +220,23 @@ const ttlSeconds = 300;
 const startedAt = 1_700_000_000;
 const usual = send(null);
 
-function request(nonce: string, more: Partial<VerifiedRequest> = {}): VerifiedRequest {
+function request(
+  nonce: string,
+  { tag = 'a', ...more }: Partial<VerifiedRequest> & { readonly tag?: string } = {},
+): VerifiedRequest {
+  const ts = 'ts' in more ? more.ts : startedAt;
+  const load = { cmd: '_minion_event', tag };
   return {
     minionId: 'm1',
     isProven: true,
     address: '127.0.0.1',
     version: 3,
     nonce,
-    ts: startedAt,
+    ts,
     bytes: 100,
     mac: Buffer.alloc(32),
-    packed: Buffer.alloc(0),
-    load: { cmd: '_minion_event', tag: 'a' },
+    packed: packWire({ ...load, nonce, ...(ts === undefined ? {} : { ts }) }),
+    load,
     encAlgo: 'OAEP-SHA1',
     sigAlgo: 'PKCS1v15-SHA1',
     ...more,
@@ -273,7 +279,7 @@ test('requests with another nonce, load or minion are new', async (t) => {
   const { ask, runs } = guardAt({ seconds: startedAt });
   await ask(request('n'));
   await ask(request('o'));
-  await ask(request('n', { load: { cmd: '_minion_event', tag: 'b' } }));
+  await ask(request('n', { tag: 'b' }));
   await ask(request('n', { minionId: 'm2' }));
   t.is(runs(), 4);
 });
