@@ -378,16 +378,37 @@ function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
   return { ...plainTerm, text, test: ({ id }) => (matches(id) ? 'yes' : 'no') };
 }
 
-/** Compiles a list of ids. A text is split at commas without trimming. */
+/**
+ * Maximum number of ids in a list. Longer lists would take too long to compile in one turn of the
+ * event loop.
+ */
+const maxIds = 50_000;
+
+/**
+ * Compiles a list of ids. A text is split at commas without trimming.
+ * @throws WorkLimitExceeded if the list has more than {@link maxIds} ids
+ */
 function listTerm(
   text: string,
   tgt: string | readonly string[],
   meter: WorkMeter | undefined,
 ): TargetTerm {
-  meter?.spend('a list of ids', text.length);
+  meter?.spend('a list of ids', text.length / 16);
+  const length = typeof tgt === 'string' ? countIds(tgt) : tgt.length;
+  if (length > maxIds) meter?.refuse('a list of ids', maxIds, 'ids');
+  meter?.spend('a list of ids', 4 * length);
   const ids = new Set(typeof tgt === 'string' ? tgt.split(',').filter((id) => id !== '') : tgt);
   const names = [...ids];
   return { ...plainTerm, text, ids: names, names, test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
+}
+
+/** Returns the number of ids in a list, or a number above {@link maxIds} if there are more. */
+function countIds(list: string): number {
+  let count = 1;
+  for (let at = list.indexOf(','); at !== -1 && count <= maxIds; at = list.indexOf(',', at + 1)) {
+    count += 1;
+  }
+  return count;
 }
 
 function factTerm(

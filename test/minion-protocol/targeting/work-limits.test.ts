@@ -10,6 +10,7 @@ import {
   type WireMap,
 } from '#minion-protocol';
 import { minionWork, userWork, WorkBudget } from '#runtime';
+import { maxSliceSteps } from '#runtime/work-budget.ts';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { maxProgramSize } from '#template/python/regex-size.ts';
 
@@ -167,5 +168,20 @@ test('grains of a megabyte are searched', (t) => {
   const big = { text: 'x'.repeat(1_000_000), list: Array(20_000).fill({ name: 'disk', size: 1 }) };
   for (const tgt of ['text:*y*', 'list:name:disk', 'list:*9', 'text:x*x*x']) {
     t.notThrows(() => evaluate({ tgtType: 'grain', tgt }, big), tgt);
+  }
+});
+
+test('a list of more than 50,000 ids is refused before it is split', (t) => {
+  const compile = (tgt: string | string[]): number => {
+    const meter = new WorkBudget(userWork);
+    compileTarget({ tgt, tgtType: 'list' }, undefined, { meter });
+    return meter.steps;
+  };
+  const refused = { ...limit, message: /^a list of ids takes more than 50000 ids/ };
+  t.throws(() => compile('a,'.repeat(50_000)), refused);
+  t.throws(() => compile(Array(50_001).fill('a')), refused);
+  // The work of a list runs in one piece, so it must not exceed a few slices.
+  for (const longest of ['a'.repeat(1_048_576), Array(50_000).fill('web-1.example')]) {
+    t.true(compile(longest) <= 3 * maxSliceSteps);
   }
 });
