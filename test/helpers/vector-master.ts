@@ -61,6 +61,11 @@ export interface VectorMasterOptions {
   readonly transports?: readonly MasterTransport[];
   /** Time at the start, in milliseconds since 1970. Default: {@link RECORDED_AT}. */
   readonly startAt?: number;
+  /**
+   * Whether the master uses the clock of the system. Default: `false`; its clock stands at `startAt`
+   * until the test changes it.
+   */
+  readonly usesSystemClock?: boolean;
 }
 
 /** A running master with the interfaces that tests need. */
@@ -85,12 +90,18 @@ const minionKey: StoredKey = {
   publicPem: pem('minion').publicPem,
 };
 
+const systemClock = {
+  get now(): number {
+    return Date.now();
+  },
+};
+
 /** Starts a master. It is closed at the end of the test. */
 export async function startVectorMaster(
   t: Cleanup,
   options: VectorMasterOptions = {},
 ): Promise<VectorMaster> {
-  const clock = { now: options.startAt ?? RECORDED_AT };
+  const clock = options.usesSystemClock ? systemClock : { now: options.startAt ?? RECORDED_AT };
   const directory = options.directory ?? temporaryDirectory(t);
   const config = resolveMasterConfig({ ...directories(directory), ...options.config });
   const store = options.store ?? createMemoryStore({ now: () => clock.now });

@@ -90,7 +90,8 @@ export async function startHostileSite({
   };
   const bridge = createBridge({ commands: [echo], plans: [twice], extensions });
   const running = await startVectorMaster(cleanup, {
-    startAt: Date.now(),
+    // With a clock that stands, honest requests would expire after five minutes.
+    usesSystemClock: true,
     ...(isOnDisk
       ? { store: await openEmbeddedStore({ directory: path.join(directory, 'store') }) }
       : {}),
