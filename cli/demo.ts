@@ -23,7 +23,7 @@ import {
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
 
-/** Only command that the service of the demonstration may run. Its parameters are validated. */
+/** The only command that the service of the demonstration may run. Its parameters are validated. */
 const greeting: CommandDefinition = {
   name: 'demo.greet',
   description: 'Greets somebody.',

@@ -45,8 +45,8 @@ async function writeTokenFile(file: string, token: string): Promise<void> {
 }
 
 /**
- * Returns the user who called sudo, for the record of the job and for `sudo_acl`. Without sudo, the
- * master itself identifies the user.
+ * Returns `{ user: 'sudo_NAME' }` with the user who called sudo, for the record of the job and for
+ * `sudo_acl`. Without sudo, returns an empty object, and the master itself identifies the user.
  */
 export function sudoUser(): Pick<RunRequest, 'user'> {
   const { SUDO_USER: name } = process.env;

@@ -51,7 +51,10 @@ export async function printLine(stream: OutputStream, line: string): Promise<voi
   if (!stream.write(`${line}\n`)) await once(stream, 'drain');
 }
 
-/** Writes a result of this program as JSON. Values of minions have their own outputters. */
+/**
+ * Writes a result of this program as indented JSON, with unsafe characters escaped. Values that
+ * minions returned are printed by outputters instead.
+ */
 export async function printJson(stream: OutputStream, answer: object): Promise<void> {
   await printLine(stream, escapeJson(writeJson(answer, 2)));
 }

@@ -25,7 +25,7 @@ interface ConfigErrorOptions extends ErrorOptions {
   readonly excerpt?: string;
   /** All mistakes, beginning with this one. Absent if there is only one. */
   readonly all?: readonly ConfigError[];
-  /** Invalid part of the value, if the message gives another location. */
+  /** Location of the invalid part of the value, if it differs from the location in the message. */
   readonly part?: OptionOrigin;
 }
 

@@ -11,7 +11,7 @@ export interface Listening {
   readonly file: string;
   /** Line number, starting at 1, or 0 if unknown. */
   readonly line: number;
-  /** Whether this master does not support the listener. Absent if it does. */
+  /** Whether the listener is one that this master does not support. Set only if true. */
   readonly isUnserved?: true;
 }
 

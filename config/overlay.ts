@@ -47,7 +47,10 @@ function membersOf(table: OptionTable, settings: Settings): readonly string[] {
 
 type Bridge = MasterConfig['bridge'];
 
-/** Preserves the prototype, because `isDeepStrictEqual` compares it. */
+/**
+ * Replaces the given sections of `bridge` and keeps the others. The result has the prototype of
+ * `base`, because `isDeepStrictEqual` compares prototypes.
+ */
 function mergeBridge(base: Bridge, given: Bridge): Bridge {
   if (base === null || given === null) return given ?? base;
   return Object.assign(Object.create(Object.getPrototypeOf(base)), base, given);

@@ -62,8 +62,9 @@ function signalRule({ tag, minions, name, schema, bytes, rate, expires }: Signal
 }
 
 /**
- * Returns the dialect of policies with these nodegroups. Besides the nodegroups, the syntax of
- * patterns and targets does not depend on the configuration.
+ * Returns a text that identifies the patterns and targets that a policy accepts. Policies with
+ * equal nodegroups get the same text, because no other option affects the syntax. It becomes the
+ * `dialect` of a `PolicySyntax`.
  */
 export function dialectOf(nodegroups: MasterConfig['nodegroups']): string {
   return JSON.stringify(nodegroups);

@@ -77,8 +77,8 @@ function givenRules(value: unknown): readonly GivenRule[] | undefined {
 }
 
 /**
- * Rules by their settings. Masters that share the settings share the rules too, and what other
- * modules derive from a rule.
+ * Rules that were already read, by their settings. Masters in one process that share a setting
+ * therefore share the rule, and also the data that other modules cache for it.
  */
 const knownRules = new WeakMap<Setting, PolicyRule>();
 

@@ -19,8 +19,8 @@ export interface ReactionOptions {
    */
   readonly on: string | readonly string[];
   /**
-   * Compound target that limits the senders. Conditions on grains in it grant no right. Default:
-   * any sender.
+   * Compound target that limits the senders. Default: any sender. A condition on grains can exclude
+   * a sender, but a minion never matches by its grains alone.
    */
   readonly from?: string;
   readonly do: ReactionAction;

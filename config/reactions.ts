@@ -87,7 +87,10 @@ interface GivenReaction {
   readonly name: string;
   /** Reaction as plain data. Its options have their names in programs. */
   readonly value: unknown;
-  /** Location of the reaction. If a program passed it, the value is undefined. */
+  /**
+   * Setting from which the reaction was read, with its location. Its value is `undefined` if a
+   * program passed the reaction.
+   */
   readonly setting: Setting;
   /** Whether errors use the names of options in files. */
   readonly isInFile: boolean;

@@ -23,7 +23,10 @@ export type ClockTime =
   | { readonly at: number }
   | { readonly secondOfDay: number; readonly weekday?: number };
 
-/** Period of running an entry: a part of each day, or the time between two moments. */
+/**
+ * Period in which an entry may run: a part of each day, or the time between two moments. If
+ * `isInverted` is true, the entry may run only outside this period.
+ */
 export interface ScheduleRange {
   readonly start: ClockTime;
   readonly end: ClockTime;
@@ -41,7 +44,7 @@ export interface ScheduleEntry {
     | { readonly tgt: string | readonly string[]; readonly tgtType: string }
     | undefined;
   readonly trigger: ScheduleTrigger;
-  /** Random delay, in seconds. */
+  /** Range of the random delay before a run, in seconds. If `end` is 0, there is no delay. */
   readonly splay: { readonly start: number; readonly end: number };
   readonly maxRunning: number;
   /** Whether runs of this entry count towards `maxrunning`. False for `jid_include: false`. */

@@ -86,7 +86,7 @@ export interface Shape extends Keywords {
   readonly maximum?: number;
 }
 
-/** Returns a schema with the type of its keywords. */
+/** Returns the schema itself, with a type that includes the keywords of options. */
 export function shapeOf(schema: TSchema): Shape {
   return schema;
 }

@@ -192,7 +192,7 @@ export function originOfMember(origin: OptionOrigin, name: string): OptionOrigin
   return { ...origin, entry: `${entry}:${name}` };
 }
 
-/** Returns the location that a path has or would have. */
+/** Returns the location of a path below another location. The path need not exist. */
 export function originOfPath(origin: OptionOrigin, path: ValuePath): OptionOrigin {
   let place = origin;
   for (const step of path) {
@@ -236,8 +236,8 @@ export function entriesOf(value: unknown): [name: string, value: unknown][] | un
 }
 
 /**
- * Converts a map from a file to an object. Its values are settings at the top level, and plain
- * values in lists.
+ * Converts a map from a file to an object with plain values. The values of the map are settings, or
+ * plain values if the map is an item of a list.
  */
 function fromSettings(map: Settings | ReadonlyMap<unknown, unknown>): Record<string, unknown> {
   const plain: Record<string, unknown> = Object.create(null);

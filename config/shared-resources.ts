@@ -45,7 +45,7 @@ export async function findSharedBetween(masters: readonly Named[]): Promise<read
   return problems;
 }
 
-/** Names that the two configurations have for a shared resource. */
+/** Names of the two options, one of each master, that refer to the same resource. */
 type Shared = readonly [one: string, other: string];
 
 function describe([one, other]: Shared, first: Named, second: Named): string {

@@ -83,7 +83,10 @@ export const siteOptions = section(
   { expected: 'a map with name, centre and the other options in docs/edge.md' },
 );
 
-/** A share of the sites in percent, or a list of names of sites. */
+/**
+ * Schema of a ring: a group of sites that install a release together. The schema accepts a
+ * percentage of all sites, or a list of site names.
+ */
 const ringMembers = custom<number | readonly string[]>(
   {
     expected: 'a percentage from 1 to 100, or a list of names of sites',

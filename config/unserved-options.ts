@@ -19,7 +19,10 @@ export interface UnservedOption {
   readonly advice: string;
   /** Whether the option only adjusts a detail of a feature. */
   readonly isDetail: boolean;
-  /** Whether this master does not support the value of the option. */
+  /**
+   * Whether the operator gets advice about this value. False for `null`, and for a value that needs
+   * no advice, such as Salt's default.
+   */
   isLost(setting: Setting): boolean;
 }
 

@@ -61,7 +61,8 @@ export class BodyReader {
   }
 
   /**
-   * Parses a body that must be JSON. A float without a fraction becomes a `Float`.
+   * Parses a body that must be JSON. A number that is written as a float but has no fraction, such
+   * as `1.0`, becomes a `Float`, so that it is not taken for an integer.
    * @throws SaltApiError ERR_HTTP_BODY
    */
   async readJson(bytes: BodyBytes): Promise<JsonOf<Float>> {

@@ -131,7 +131,8 @@ function checked<T>(schema: TSchema, required: readonly string[]): Check<T> {
 
 /**
  * Returns the error for an invalid field.
- * @param said - message of the schema
+ * @param name - name of the field; empty if the whole command is invalid
+ * @param said - reason that the schema validator reports
  */
 function refused(name: string, said = 'has an invalid value'): SaltApiError {
   const expected = expectedForms.get(name);

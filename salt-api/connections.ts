@@ -32,7 +32,7 @@ const mostByDefault = 10_000;
 const handshakeMs = 20_000;
 /** Total rate of handshakes of all addresses, as a multiple of the rate of one address. */
 const handshakeShare = 4;
-/** Maximum burst of handshakes, in seconds of the permitted rate. */
+/** Maximum burst of handshakes: the number that the permitted rate allows in this many seconds. */
 const handshakeBurst = 4;
 /**
  * Maximum delay of a handshake, in milliseconds. A handshake that would wait longer is rejected.
@@ -67,7 +67,7 @@ export function connectionsOf(
   };
 }
 
-/** Connections of one server. */
+/** HTTP connections of one server, with the limits for them. */
 export class HttpConnections {
   readonly #guard: ConnectionGuard;
   readonly #handshakes: TokenBuckets;
@@ -127,8 +127,9 @@ export class HttpConnections {
   }
 
   /**
-   * Marks the request of a connection as complete. Until the response is sent, the connection is
-   * not evicted.
+   * Records that a request has arrived completely. Until its response ends, the connection is not
+   * evicted. Without `response`, as for WebSocket, the connection is not evicted as long as it
+   * exists.
    */
   begin(request: IncomingMessage, response?: ServerResponse): void {
     const guarded = this.#of(request.socket);
@@ -173,7 +174,7 @@ export class HttpConnections {
   }
 
   /**
-   * Returns the key of the address whose limits apply to a request.
+   * Returns the name under which limits count the client address of a request.
    * @throws SaltApiError ERR_HTTP_BUSY if its connection has ended
    */
   ownerOf(request: IncomingMessage): string {
@@ -204,8 +205,8 @@ export class HttpConnections {
   }
 
   /**
-   * Returns the connection of a request, or `undefined` if it has ended. A connection that another
-   * server accepted is added first.
+   * Returns the connection of a socket, or `undefined` if it has ended or is rejected. A connection
+   * that another server accepted is registered first.
    */
   #of(socket: Socket): GuardedConnection | undefined {
     const known = this.#bySocket.get(socket);

@@ -34,8 +34,8 @@ export interface ServedMaster extends MasterApi {
    */
   readonly config?: MasterConfig;
   /**
-   * Gate that counts the calls of requests, so that the master can wait for these calls. Absent:
-   * calls are not counted.
+   * Counter of the calls that requests have started. The master waits for these calls before it
+   * restarts, and rejects new ones in the meantime. Absent: calls are not counted.
    * @internal
    */
   readonly calls?: CallGate | undefined;
@@ -71,7 +71,9 @@ export interface ApiContext {
 
 /** A user who has logged in. */
 export interface Caller {
-  /** Salt's token. */
+  /**
+   * Token with which the user is logged in at the master. It is not the token of an HTTP session.
+   */
   readonly token: string;
   /** Expiry time of the token, in milliseconds since 1970. */
   readonly expiresAt: number;
@@ -113,8 +115,9 @@ export async function requireSessionOf(
 }
 
 /**
- * Returns a function that finds the master's token of a request: the token of its session, or a
- * token in its header.
+ * Returns a function that finds the master's token of a request. If the request contains a session
+ * token, the function returns the master's token of that session. It returns any other token
+ * unchanged, and `undefined` if there is none.
  */
 export function tokenFinder(
   context: ApiContext,
@@ -126,7 +129,7 @@ export function tokenFinder(
 }
 
 /**
- * Returns the owner of one of Salt's tokens.
+ * Returns the user that this token of the master belongs to.
  * @throws AuthenticationError
  */
 export async function resolveCaller({ master }: ApiContext, token: string): Promise<Caller> {

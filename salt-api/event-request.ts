@@ -6,8 +6,9 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { EventsRequest } from '#master';
 import { SaltApiError } from './errors.ts';
 
-/** Maximum number of globs in one request, and maximum length of a glob in characters. */
+/** Maximum number of globs in one request. */
 const maxPatterns = 64;
+/** Maximum length of a glob, in characters. */
 const maxPattern = 512;
 /**
  * Maximum length of an event id, in characters. In a cluster, the id has a part for each member.

@@ -12,10 +12,11 @@ import { jsonText } from './json-text.ts';
 import { apiLimits } from './limits.ts';
 
 /**
- * Maximum number of jobs, and of minions, whose state is kept for one reader. The oldest are
- * evicted. Salt keeps all of them.
+ * Maximum number of jobs whose state is kept for one reader. The oldest are evicted. Salt keeps all
+ * of them.
  */
 const maxJobs = 100;
+/** Maximum number of minions whose state is kept for one reader. The oldest are evicted. */
 const maxMinions = 10_000;
 
 const jobTag = /^salt\/job\/([^/]+)\/(new|ret\/([^/]+))$/;

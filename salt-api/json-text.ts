@@ -18,8 +18,8 @@ export function jsonText(value: WireValue | undefined): string {
 }
 
 /**
- * Replaces values that JSON cannot represent. The original value is read from `this`, because
- * `JSON.stringify` passes the result of `toJSON` for a `Buffer`.
+ * Replaces values that JSON cannot represent; called by `JSON.stringify`. For a `Buffer`, `item` is
+ * already the result of `toJSON`. The function therefore reads the original value from `this`.
  */
 function replaceValue(
   this: Readonly<Record<string, unknown>>,
@@ -40,7 +40,10 @@ function replaceValue(
   return value instanceof Map ? Object.fromEntries(membersOf(value)) : item;
 }
 
-/** Encoding of the values of Salt for the writer that encodes JSON in steps. */
+/**
+ * Rules by which the writer that encodes JSON in steps encodes Salt's values. Its output equals
+ * that of {@link jsonText}.
+ */
 export const saltJson: JsonForm = {
   write: (value) => jsonText(value as WireValue), // the form receives only such values
   open: (value) => {

@@ -168,7 +168,10 @@ async function functionsOf(
   return { fun, arg: ofEach };
 }
 
-/** Returns the arguments of one of several functions. Keyword arguments are its last value. */
+/**
+ * Returns the arguments of one function in a job with several functions. If there are keyword
+ * arguments, a map of them is the last value.
+ */
 async function asArguments(value: WireValue, readWords: WordReader): Promise<WireValue> {
   return joinKeywords(await argumentsOf({ arg: value }, readWords));
 }

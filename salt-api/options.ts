@@ -40,7 +40,9 @@ export interface SaltApiPlugin {
 /** Services of the server that additional routes can use. */
 export interface SaltApiPluginContext {
   /**
-   * Returns the master's token of a request: the token of its session, or a token in its header.
+   * Returns the master's token of a request. If the request contains a session token, returns the
+   * master's token of that session. Returns any other token unchanged, and `undefined` if there is
+   * none.
    */
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
   /** Signal that is aborted when the server closes. It ends streams. */
@@ -91,8 +93,8 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster
   readonly maxEventSize?: number;
   /**
    * Extension host to which this server belongs. If it is set, the members of a cluster share
-   * sessions, and methods of extensions that are not loaded do not exist. Default: the server has
-   * its own sessions.
+   * sessions, and `/rpc` offers the methods of an extension only if the host has loaded it.
+   * Default: the server has its own sessions.
    */
   readonly extensionHost?: Pick<ExtensionHost, 'find' | 'now' | 'shared'>;
   /** Routes in addition to Salt's, for example those of a bridge. Default: none. */

@@ -9,7 +9,10 @@ import { apiLimits } from './limits.ts';
 
 /** A user's session. */
 export interface Session {
-  /** Salt's token of the session, which is used for calls of the master. */
+  /**
+   * Token of the user at the master. The API uses it for calls of the master and never sends it to
+   * the client.
+   */
   readonly token: string;
 }
 
@@ -31,18 +34,21 @@ export function ownerNameOf({ eauth, user }: SessionOwner): string {
 export interface Sessions {
   /**
    * Opens a session.
-   * @param token - Salt's token
+   * @param token - token of the user at the master
    * @param owner - user of the token
    * @returns the token of the session; it cannot be read again
    * @throws StoreError if the session cannot be stored; LimitExceeded if the maximum is reached and
-   * each session belongs to another user
+   * no session may be evicted, because every user in the table has only one and this user has none
    */
   open(token: string, owner: SessionOwner): Promise<string>;
-  /** Returns the session of a token. Accepts any text. */
+  /**
+   * Returns the session with this session token, or `undefined` if there is none.
+   * @param secret - any text
+   */
   find(secret: string): Session | undefined;
   /**
-   * Returns the session of a token. If the session is unknown, waits briefly, because another
-   * member may have just opened it.
+   * Returns the session with this session token, or `undefined` if there is none. If the session is
+   * unknown, waits briefly, because another member of the cluster may have just opened it.
    */
   expect(secret: string): Promise<Session | undefined>;
   /**
@@ -73,7 +79,11 @@ export function digestOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-/** Returns the session of a token, which is looked up by its digest. The token may be any text. */
+/**
+ * Looks a session up by the digest of its token. Returns the digest and the session, or `undefined`
+ * if there is none.
+ * @param secret - session token; may be any text
+ */
 export function lookUp<Held>(
   sessions: { get(hash: string): Held | undefined },
   secret: string,

@@ -22,19 +22,24 @@ import {
 } from './sessions.ts';
 
 interface HeldSession {
-  /** Name under which the limit counts this session. */
+  /** Name of the session's user, under which the session limit counts the session. */
   readonly owner: string;
-  /** The master's token as stored in the row. */
+  /**
+   * Contents of the session's row, encrypted as stored: the token of the user at the master, and
+   * the owner.
+   */
   readonly sealed: Uint8Array;
   /** The session. Set when it is first used on this member. */
   session: Session | undefined;
-  /** Revision of the row. */
+  /** Revision of the session's row in the store. */
   revision: number;
   /** Time at which the session expires if it is not used, in milliseconds since 1970. */
   endsAt: number;
-  /** The same time on the monotonic clock, in milliseconds. */
+  /**
+   * Time at which the session expires if it is not used, in milliseconds of the monotonic clock.
+   */
   endsBy: number;
-  /** Time at which the row was last written, in milliseconds since 1970. */
+  /** Time at which the session's row was last written to the store, in milliseconds since 1970. */
   writtenAt: number;
 }
 
@@ -44,7 +49,7 @@ export interface SharedSessionsOptions extends Pick<ExtensionHost, 'now'> {
   readonly monotonic: () => number;
   /** Time without use on any member after which a session expires, in milliseconds. */
   readonly idleMs: number;
-  /** Maximum number of sessions. Default: that of the limit. */
+  /** Maximum number of sessions. Default: the total of the limit `sessions` (50,000). */
   readonly capacity?: number;
 }
 
@@ -54,9 +59,12 @@ const prefix = 'sessions';
 const sessionRow = defineRow({
   name: 'HTTP session',
   schema: Type.Object({
-    /** The master's token of the session. */
+    /** Token of the session's user at the master. */
     token: Type.String(),
-    /** Name under which the limit counts this session. Absent in rows of older versions. */
+    /**
+     * Name of the session's user, under which the session limit counts the session. Absent in rows
+     * of older versions.
+     */
     owner: Type.Optional(Type.String()),
   }),
   unversioned: (bytes) => ({ token: Buffer.from(bytes).toString() }),
@@ -78,8 +86,8 @@ const maxSurplus = 16;
 const writesAtOnce = 128;
 
 /**
- * Maximum time to wait for an unknown session, in milliseconds. Another member may have just opened
- * it.
+ * Maximum time to wait for an unknown session, in milliseconds. Another member of the cluster may
+ * have just opened it.
  */
 const expectedForMs = 250;
 /** Maximum number of requests that wait for unknown sessions at the same time. */
@@ -174,7 +182,10 @@ export class SharedSessions implements Sessions {
     this.#unwritten.delete(hash);
   }
 
-  /** Applies a change of a row, which any member may have made. */
+  /**
+   * Applies a change of a session's row in the store. Any member of the cluster may have made the
+   * change.
+   */
   #note(change: StateChange): void {
     const hash = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     if (change.type === 'delete') {
@@ -227,8 +238,8 @@ export class SharedSessions implements Sessions {
   }
 
   /**
-   * Returns the name under which the limit counts the session of a row. Rows that cannot be read,
-   * and rows of older versions, share one name.
+   * Returns the name under which the session limit counts the session of a row. Rows that cannot be
+   * read, and rows of older versions, share one name.
    */
   #ownerOf(hash: string, sealed: Uint8Array): string {
     try {
@@ -239,8 +250,9 @@ export class SharedSessions implements Sessions {
   }
 
   /**
-   * Returns the sessions to evict before a new one is opened.
-   * @throws LimitExceeded if each of them belongs to another user
+   * Returns the digests of the sessions to evict before a new one is opened.
+   * @throws LimitExceeded if no session may be evicted, because every user has only one session and
+   * this owner has none
    */
   #surplusFor(owner: string): readonly string[] {
     const { capacity = apiLimits.sessions.total ?? Infinity } = this.#options;

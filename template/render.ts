@@ -29,11 +29,17 @@ type PlainDict = ReadonlyMap<PlainData, PlainData>;
 
 /** A change of a dict that a template passed to a function. */
 interface DictChange {
-  /** The dict as the function received it, or a dict that contains dicts of the template. */
+  /**
+   * Plain data of the dict that the template passed. It may also be a new dict that contains dicts
+   * of the template. Then these inner dicts are changed.
+   */
   readonly dict: PlainDict;
   /** Entries that are added or replaced. */
   readonly entries: PlainDict;
-  /** Whether dicts are changed instead of replaced if both have a dict under a key. */
+  /**
+   * Whether the change is recursive. If the old and the new value of a key are both dicts, the new
+   * entries are then merged into the old dict. Otherwise the new value replaces the old one.
+   */
   readonly isDeep: boolean;
 }
 

@@ -61,7 +61,9 @@ function ignoreIndent(lexer: Lexer, method: string): void {
 
 type Parsing = Generator<unknown, unknown>;
 
-/** Replaces a method of the lexer. The replacement gets the method. */
+/**
+ * Replaces a method of the lexer. `replacement` receives a function that calls the original method.
+ */
 function wrap(lexer: Lexer, method: string, replacement: (parse: () => Parsing) => Parsing): void {
   const parse: unknown = Reflect.get(lexer, method);
   if (typeof parse !== 'function')
@@ -82,14 +84,14 @@ export interface YamlOptions {
 }
 
 /**
- * Prefixes of the placeholders in a text. Each placeholder is the place of a late value. See
- * python/late.ts.
+ * Prefixes of the placeholders in a text. A placeholder stands for a late value: a value that a
+ * template has output without reading it. See python/late.ts.
  */
 export interface TextMarks {
   readonly text: string;
   /**
-   * Beginning that replaces `text` in plain scalars, because YAML could read a plain scalar as
-   * another type.
+   * Prefix that replaces `text` in plain (unquoted) scalars. It marks the placeholders whose values
+   * YAML could read as another type than text.
    */
   readonly plain: string;
 }

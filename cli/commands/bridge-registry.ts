@@ -5,7 +5,10 @@ import { CommandError } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
 import { printJson, printLine } from '../terminal.ts';
 
-/** Stacks or data spaces: objects that the bridge registers from a file, under a name. */
+/**
+ * Subcommand for one kind of object that the bridge registers from a file, under a name: stacks or
+ * data spaces.
+ */
 export interface Registry<Info extends object, Details extends Info> {
   /** Name of the subcommand. */
   readonly name: string;

@@ -305,7 +305,7 @@ const shells: Readonly<Record<'bash' | 'zsh' | 'fish', (program: CompletionComma
 /** Maximum number of latest jobs that the scripts offer. */
 const jobCount = 20;
 
-/** Kinds of ids that the completion scripts request from the program. */
+/** Functions that read the ids for the completion scripts from the master, by kind of id. */
 const completionLists: Readonly<
   Record<'minions' | 'keys' | 'jids', (api: MasterApi) => Promise<readonly string[]>>
 > = {

@@ -196,7 +196,8 @@ interface GenerateOptions {
 }
 
 /**
- * Key operations. Each changes keys in certain states, and in further states if options add them.
+ * Key operations. `include` lists the key states that an operation changes only if the user selects
+ * them with an option.
  */
 const operations: readonly {
   readonly operation: KeyOperation;

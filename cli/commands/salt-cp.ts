@@ -39,7 +39,7 @@ interface CopyRequest {
   readonly destination: string;
 }
 
-/** Source file as `--chunked` sends it. */
+/** A file or empty directory to copy with `--chunked`. */
 interface SourceFile {
   readonly file: string;
   /** Permission bits of the file, or `undefined` for an empty directory. */

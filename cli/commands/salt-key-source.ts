@@ -71,7 +71,11 @@ export function localKeySource(api: MasterApi['keys'], configDir: string): SaltK
   };
 }
 
-/** Returns the fingerprints of private key files, so that an operator can compare two files. */
+/**
+ * Returns the fingerprints of the private keys that belong to the given public keys, so that an
+ * operator can compare private key files. Omits missing files.
+ * @param own - public keys of the master
+ */
 async function privateHalves(
   own: readonly LocalKeyInfo[],
   configDir: string,

@@ -160,7 +160,8 @@ async function openSource(
 
 /**
  * Executes the requested action. As in Salt, only one action is executed, even if several are
- * requested: the first in the order below.
+ * requested. The first in this order is executed: list, print, accept, reject, delete, show
+ * fingerprints. The default is to list all keys.
  */
 async function runKeyAction(saltKey: SaltKeyActions, options: SaltKeyOptions): Promise<void> {
   const { list, accept, reject, finger } = options;

@@ -89,8 +89,8 @@ const targetFlags: readonly TargetFlag[] = [
 ];
 
 /**
- * Message for the flag `-R`, which saltbridge does not support. In Salt, `-R` also matches no
- * minion if the package seco.range is missing.
+ * Message for the flag `-R`, which saltbridge does not support: `salt -R` matches no minion, as in
+ * Salt without the package seco.range. `salt-cp -R` is rejected.
  */
 export const rangeProblem =
   'range expressions are not supported: list the minions with -L, or use a nodegroup with -N';

@@ -218,7 +218,10 @@ async function matchingMinions(
 
 const incompleteOptions = '\nIncomplete options passed.\n';
 
-/** Reads the arguments of `-d [tgt] [fun]`. */
+/**
+ * Converts the arguments of `salt -d [tgt] [fun]` to those of a call of `sys.doc`. The default
+ * target is `*`.
+ */
 function toDocsArguments([tgt = '*', ...rest]: readonly string[]): string[] {
   return rest[0] === 'sys.doc' ? [tgt, ...rest] : [tgt, 'sys.doc', ...rest];
 }

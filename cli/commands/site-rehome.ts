@@ -133,7 +133,12 @@ function addCosign(rehome: Command, context: CommandContext): void {
   });
 }
 
-/** Reads root keys of the running centre from the files of a directory. */
+/**
+ * Returns the id of the running centre, and the private root keys of this centre from the files of
+ * a directory.
+ * @throws CommandError ERR_ARGS if the centre has no release keys, or the directory contains no
+ * root key of this centre
+ */
 async function readSigners(
   context: CommandContext,
   configDir: string,

@@ -1,4 +1,7 @@
-/** `saltbridge site keys`, `push`, `hold`, `resume`, `rollback` and `releases`: bundles of sites. */
+/**
+ * `saltbridge site keys`, `push`, `hold`, `resume`, `rollback` and `releases`: signs bundles for
+ * the sites and controls their release.
+ */
 
 import { randomUUID } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -320,7 +323,7 @@ async function writeKeys(
 }
 
 /**
- * Reads the keys of a role from the files of a directory.
+ * Reads the centre's signing keys of a role from the files `ROLE-*` in a directory.
  * @throws CommandError ERR_ARGS if there are none; EdgeError ERR_BUNDLE_KEYS
  */
 export async function readKeys(

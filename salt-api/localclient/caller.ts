@@ -16,8 +16,8 @@ export interface Caller {
   /** Name of the caller. */
   readonly name: string;
   /**
-   * User to record in the jobs and events of a request that uses the key. Absent if the request has
-   * a log-in.
+   * `user` for the jobs and events of this request. Empty if the request contains a log-in, because
+   * the master then records the logged-in user.
    */
   readonly shown: { readonly user?: string };
   /** Ends the temporary log-in, if there is one. */

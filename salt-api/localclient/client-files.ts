@@ -162,7 +162,7 @@ export async function writeClientConfig(paths: ClientPaths, config: ClientConfig
   for (const mark of paths.marks) await writeFile(mark, '', { mode: 0o600 });
 }
 
-/** Removes the files that show clients that the master is running. */
+/** Removes the files whose existence shows clients that the master is running. */
 export async function removeMarks({ marks }: ClientPaths): Promise<void> {
   for (const mark of marks) await rm(mark, { force: true });
 }

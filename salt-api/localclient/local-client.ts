@@ -51,7 +51,7 @@ export function createLocalClient(): MasterExtension {
 const defaultPort = 4507;
 const enabledKey = ['enabled'];
 
-/** Schema of the row `enabled`, which exists while the service is enabled. */
+/** Schema of the store's row `enabled`, which exists while the service is enabled. */
 const enabledRow = defineRow({
   name: "port for Salt's local clients",
   schema: Type.Object({ port: Type.Number() }),

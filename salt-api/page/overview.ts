@@ -28,7 +28,10 @@ export interface Overview {
   readonly bridge?: Readonly<Record<string, number>>;
   /** Pending keys. Requires the right to `key.list_all`. */
   readonly pending?: PendingKeys;
-  /** Joined sites, if this master is a centre. Requires full rights. */
+  /**
+   * Sites that have joined this master, if this master is a centre: a master that manages sites.
+   * Requires full rights.
+   */
   readonly sites?: readonly JoinedSite[];
   /** Denied signals whose tags the user may read. */
   readonly denials: readonly Denial[];
@@ -170,7 +173,7 @@ export interface SharedViews {
   readonly minions: CachedValue<readonly MinionSince[]>;
   /** Pending keys. */
   readonly pending: CachedValue<readonly KeyInfo[]>;
-  /** Joined sites. `undefined` if this master is not a centre. */
+  /** Sites that have joined this master. `undefined` if this master is not a centre. */
   readonly sites: CachedValue<readonly JoinedSite[]> | undefined;
 }
 

@@ -8,7 +8,10 @@ import { timeElement } from './time-element.ts';
 /** Maximum number of sites in a table. */
 const maxListed = 200;
 
-/** Descriptions of the time since the last contact, by class, in the order of the page. */
+/**
+ * Texts about the time since a site last contacted the centre, by age class (`recent`, `hour` and
+ * so on). The page shows them in this order.
+ */
 const ageTexts: ReadonlyMap<string, string> = new Map([
   ['recent', 'at most 10 minutes'],
   ['hour', 'at most an hour'],

@@ -44,9 +44,9 @@ interface MinionPresence {
 }
 
 /**
- * Samples rates continuously; a sample takes 5 ms with 10,000 minions. Minions are observed only
- * until ten minutes after the last request for them. An unused page therefore costs nothing.
- * Changes between two observations are not noticed.
+ * Recent rates and connection times of a master. Rates are sampled continuously. A sample takes 5
+ * ms with 10,000 minions. Minions are observed only until ten minutes after the last request for
+ * them, so that an unused page costs nothing. Changes between two observations are not noticed.
  */
 export class StatusHistory {
   readonly #master: Source;
@@ -55,9 +55,15 @@ export class StatusHistory {
   readonly #seen = new Map<string, MinionPresence>();
   #totals: ReadonlyMap<string, number> | undefined;
   #countedAt = 0;
-  /** Time of the last observation of minions. Absent before the first observation. */
+  /**
+   * Time of the last observation of minions, in milliseconds since 1970. Absent before the first
+   * observation.
+   */
   #lookedAt: number | undefined;
-  /** Time of the last request for minions. Absent before the first request. */
+  /**
+   * Time of the last call of {@link minions}, in milliseconds since 1970. Absent before the first
+   * call.
+   */
   #askedAt: number | undefined;
 
   /** @param now - returns milliseconds since 1970 */

@@ -96,7 +96,10 @@ function idOf({ params, query }: FastifyRequest, name: 'mid' | 'jid'): string | 
   return undefined;
 }
 
-/** Returns the return of each minion, from the data of a job. */
+/**
+ * Returns the value that each minion returned, by minion id.
+ * @param info - data of a job in Salt's form
+ */
 function returnsOf(info: WireValue): WireMap {
   const returns: WireMap = Object.create(null);
   const results = isWireMap(info) && isWireMap(info.Result) ? info.Result : {};

@@ -64,9 +64,10 @@ interface AskedCall extends Pick<RpcMethod, 'access'> {
 }
 
 /**
- * Returns the parameters that the caller may set, with the caller's token if the method is for
- * users. A token is accepted only in a header, not in a cookie, so that a page of another site
- * cannot send it.
+ * Checks that the caller may call a method, and returns the parameters of the call. If the method
+ * is for users, they contain the caller's token. The token comes from the parameters or from a
+ * header. It never comes from a cookie, because a page of another site can cause a browser to send
+ * a cookie.
  * @throws AuthenticationError, AuthorizationError, MasterError ERR_ARGS, SaltApiError
  */
 async function permitted(
@@ -108,7 +109,8 @@ async function parametersOf(
 }
 
 /**
- * Returns the master's token of a request: Salt's token itself, or that of the session.
+ * Returns the master's token of a request: the token in `Authorization`, or else the master's token
+ * of the session that `X-Auth-Token` names.
  * @throws SaltApiError ERR_HTTP_SESSION
  */
 async function tokenOf(context: ApiContext, { headers }: FastifyRequest): Promise<string> {

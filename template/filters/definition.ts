@@ -59,7 +59,10 @@ export function variadicFilter(
   return { names: [], defaults: [], runAll: run };
 }
 
-/** Defines a filter that is intentionally not supported. Using it fails with the given reason. */
+/**
+ * Defines a filter that is intentionally not supported. Using it fails with the given reason.
+ * @param what - kind of definition in the error message, for example `filter`
+ */
 export function unsupportedFilter(what: string, name: string, reason: string): FilterDefinition {
   return variadicFilter(() => {
     throw new UnsupportedFeature(

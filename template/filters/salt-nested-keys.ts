@@ -45,7 +45,10 @@ function nestedKeyFilter(
   );
 }
 
-/** Returns the list at a key. Creates it if the key does not exist. */
+/**
+ * Returns the list at a key. Creates it if the key does not exist.
+ * @param verb - name of the operation in the error message, for example `append`
+ */
 function listAt(parent: Dict, key: string, verb: string): Value[] {
   const found = parent.get(key) ?? null;
   if (found === null) {

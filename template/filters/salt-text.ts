@@ -150,7 +150,8 @@ function toNumber(value: Value): Value {
 }
 
 /**
- * Returns the letters of a text. As in Python, a list of texts is used as a list of letters.
+ * Returns the letters of a text. A list of texts is accepted too, as in Python: each text then
+ * counts as one letter.
  * @throws PythonException
  */
 function lettersOf(value: Value): string[] {

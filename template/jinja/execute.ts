@@ -24,8 +24,9 @@ import type { Template } from './template.ts';
 /** Collects rendered text. */
 class Output {
   /**
-   * Whether the text may contain placeholders of late values. False for text that the template can
-   * read, such as that of a macro.
+   * Whether the text may contain placeholders of late values: values that a template outputs
+   * without reading them. False for text that the template itself can read, such as the text of a
+   * macro.
    */
   readonly takesMarks: boolean;
   readonly #parts: string[] = [];
@@ -60,7 +61,8 @@ type Completion = 'normal' | 'break' | 'continue';
 
 /**
  * Renders a template from its beginning.
- * @param takesMarks - whether the text may contain placeholders of late values. Default: false
+ * @param takesMarks - whether the text may contain placeholders of late values: values that a
+ * template outputs without reading them. Default: false
  * @throws PythonException, LimitExceeded, UnsupportedFeature
  */
 export function renderRoot(
@@ -214,7 +216,10 @@ function print(
   }
 }
 
-/** Evaluates the value of an assignment. A variable can hold a late value. */
+/**
+ * Evaluates the value of an assignment. If the target is a variable, the result may be a
+ * `LateValue`: a value that the template has not read yet.
+ */
 function assigned({ target, value }: Statement & { readonly kind: 'assign' }, frame: Frame): Value {
   return target.kind === 'name' ? evaluateLate(value, frame) : evaluate(value, frame);
 }
