@@ -1,21 +1,27 @@
 /**
- * Rules whose patterns and targets were examined without a mistake. A master examines its rules
- * when it reads its configuration, and again when it compiles them, and masters of one process may
- * share rules.
+ * Remembers which rules have valid patterns and targets, so that a rule is validated only once.
+ * Without it, a master would validate its rules when it reads its configuration and again when it
+ * compiles them. Masters in one process that share rules also share the results.
  */
 
 import type { PolicySyntax } from './policy-syntax.ts';
 import type { PolicyRule } from './rule.ts';
 
-/** Dialect in which a rule was accepted last. */
+/** Dialect of the syntax with which each rule was last found valid. */
 const acceptedIn = new WeakMap<PolicyRule, string>();
 
-/** Whether a rule was accepted in the dialect of this syntax. Rules never change. */
+/**
+ * Whether the rule was already found valid with a syntax of the same dialect. Rules never change,
+ * so it need not be validated again.
+ */
 export function isAccepted(rule: PolicyRule, { dialect }: PolicySyntax): boolean {
   return dialect !== undefined && acceptedIn.get(rule) === dialect;
 }
 
-/** Records that a rule was accepted. A rule that can still change is not recorded. */
+/**
+ * Records that the rule is valid with syntaxes of this dialect. Does nothing if the rule is not
+ * frozen, because it could still change.
+ */
 export function markAccepted(rule: PolicyRule, { dialect }: PolicySyntax): void {
   if (dialect !== undefined && Object.isFrozen(rule)) acceptedIn.set(rule, dialect);
 }

@@ -281,7 +281,10 @@ export interface Request {
   readonly call?: Call;
   /** Targeted minions, or the owner of the mine. `undefined` if they are not known. */
   readonly minions?: readonly string[] | undefined;
-  /** Project of the minions, if it differs from the project for which they were enrolled. */
+  /**
+   * Project for which the minions are to be enrolled. Default: the project of each minion's
+   * enrolment.
+   */
   readonly project?: string | undefined;
   readonly event?: EventResource;
 }
@@ -307,7 +310,7 @@ export interface CompiledResource {
 
 type GuestRequest = Pick<Request, 'project' | 'subject'>;
 
-/** Limit of a rule to some minions. */
+/** Restriction of a rule to some minions. */
 interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   /** Explanation for a request that names a minion outside the limit. */
   readonly obstacle: string;
@@ -356,7 +359,8 @@ export interface CompiledRule {
   readonly expiresAt: number;
   readonly meter: TokenBuckets | undefined;
   /**
-   * Whether a target may query the pillar of the rule's minions, if this rule allows the request.
+   * Whether a request that this rule allows may use a target that queries the pillar of the rule's
+   * minions.
    */
   readonly showsPillar: boolean;
   /** Explanation of a decision by this rule, in one sentence. */
@@ -481,7 +485,10 @@ function problemOf(look: () => unknown): readonly PolicyError[] {
   }
 }
 
-/** Whether a target may query the pillar of the rule's minions, if the rule allows the request. */
+/**
+ * Whether a request that the rule allows may use a target that queries the pillar of the rule's
+ * minions.
+ */
 export function showsPillar({ resource }: PolicyRule): boolean {
   return 'facts' in resource && resource.facts === 'pillar';
 }
@@ -653,8 +660,8 @@ function compileCall(
 }
 
 /**
- * Adds a check: the rule allows a powerful function only if it names the function without
- * wildcards.
+ * Returns the compiled resource with one more check: a rule that allows must name a powerful
+ * function without wildcards. Rules that deny are returned unchanged.
  */
 function byName(
   { effect, action, resource: { fun } }: PolicyRule & { readonly action: 'runner' | 'wheel' },

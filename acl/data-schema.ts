@@ -73,7 +73,10 @@ const maxShownValues = 20;
 export interface SchemaProblem {
   /** Path of the mismatch, as keys separated by `/`. Empty for the whole value. */
   readonly path: string;
-  /** Expected value. It does not quote the data. */
+  /**
+   * Requirement that the data violates, for example `must be one of "a", "b"`. It does not quote
+   * the data.
+   */
   readonly expected: string;
 }
 

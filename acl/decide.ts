@@ -13,18 +13,22 @@ import type { Action, BuiltInRule, Decision, Question, QuestionOf, Subject } fro
 
 interface Verdict {
   readonly decision: Decision;
-  /** Rules that together permit what the question asks: one for each function of a job. */
+  /**
+   * Rules of the operator that together allow the question: at least one for each function of a
+   * job. Empty if the question is denied, or if a built-in rule decides it.
+   */
   readonly used: readonly CompiledRule[];
 }
 
 const noRules: readonly CompiledRule[] = [];
 
 /**
- * Decides whether a subject may do something. The checks run in this order: limits that no policy
- * can change, rules that deny, built-in permissions of minions, rules that allow. Everything else
- * is denied. The function never throws. If the deciding rule has a rate limit, the decision counts
- * towards it.
- * @param policy - the operator's rules; default: only the lifecycle signals of minions are allowed
+ * Decides whether a subject may do something. The checks run in this order: built-in rules that no
+ * policy can change, rules that deny, built-in permissions of minions, rules that allow. Everything
+ * else is denied. The function never throws. If the deciding rule has a rate limit, the decision
+ * counts towards it.
+ * @param policy - the operator's rules; default: none, so that only the built-in rules allow
+ * anything
  */
 export function decide(question: Question, policy: Policy = emptyPolicy): Decision {
   const { decision, used } = evaluateQuestion(question, policy);
@@ -253,7 +257,10 @@ export function questionText(question: Exclude<Question, { action: 'return' }>):
     .join(',');
 }
 
-/** Returns the individual requests of a question. */
+/**
+ * Splits a question into requests that are decided one by one. A job with several functions has one
+ * request for each function.
+ */
 export function requestsOf(question: Exclude<Question, { action: 'return' }>): Request[] {
   const { subject, action } = question;
   switch (action) {
@@ -301,8 +308,8 @@ function firstOf(
 }
 
 /**
- * Returns the decision of the built-in limits, which no policy can change, or `undefined` if they
- * do not decide.
+ * Returns the decision of the built-in rules that no policy can change, or `undefined` if they do
+ * not decide. Only returns of jobs can be allowed here. All other questions can only be denied.
  */
 export function applyBuiltInLimits(question: Question): Decision | undefined {
   switch (question.action) {
@@ -327,8 +334,10 @@ export const builtInDenyNames: ReadonlySet<string> = new Set(
 );
 
 /**
- * Decides by the built-in permissions of minions, and by the built-in limits that override rules
- * with the effect `allow`. Returns `undefined` if neither applies.
+ * Decides a signal by the built-in permissions of minions, or by the built-in limits that override
+ * rules with the effect `allow`. Returns `undefined` if neither applies.
+ * @param hasAllowing - whether the policy has such rules for this subject; without them, the limits
+ * are not checked
  */
 function applySignalRules(question: Question, hasAllowing: boolean): Decision | undefined {
   if (question.action !== 'signal') return undefined;

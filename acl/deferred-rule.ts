@@ -1,4 +1,4 @@
-/** Rules that are compiled when a decision needs them for the first time. */
+/** Rules whose resource is compiled when a decision needs it for the first time. */
 
 import type { TokenBuckets } from '#runtime';
 import {
@@ -17,15 +17,15 @@ import type { PolicyEnvironment } from './policy-syntax.ts';
 import type { PolicyRule } from './rule.ts';
 
 /**
- * Subjects of rules by their rules. Masters that share a rule share its subject, unless it depends
- * on facts of their minions.
+ * Compiled subject of each rule. Masters that share a rule share its compiled subject, unless the
+ * subject depends on facts of their minions.
  */
 const sharedSubjects = new WeakMap<PolicyRule, CompiledSubject>();
 
 /**
- * Rule that was accepted in the dialect of its environment, so that its compilation cannot fail.
- * Most rules of a large policy concern few subjects, and their compiled form is many times larger
- * than the rule.
+ * Compiled rule whose resource is compiled at first use. It is used only for rules that were
+ * already found valid, so that the later compilation cannot fail. Most rules of a large policy
+ * concern few subjects, and a compiled resource is many times larger than its rule.
  */
 export class DeferredRule implements CompiledRule {
   readonly rule: PolicyRule;

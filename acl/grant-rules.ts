@@ -5,8 +5,8 @@ import type { FunctionGrant, Grant, GrantPattern } from './salt-grants.ts';
 import type { RuleOrigin } from './types.ts';
 
 /**
- * Returns the rules of one option. Each rule is named after the option. The expressions of the
- * grants are unchanged.
+ * Converts the grants of one option to rules with the name of this option. Each rule contains the
+ * expressions of its grant.
  */
 export function grantRules(
   option: string,

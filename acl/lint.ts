@@ -21,7 +21,7 @@ export interface LintFinding {
     | 'unreachable';
   readonly rule: string;
   readonly origin?: RuleOrigin;
-  /** Explanation in one sentence. */
+  /** Explanation of the finding, in one sentence. */
   readonly reason: string;
 }
 

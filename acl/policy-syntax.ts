@@ -12,16 +12,19 @@ export type TextTest = (text: string) => boolean;
  */
 export interface MinionTest {
   /**
-   * Whether the target certainly matches, without relying on the minion's own claims. Used by
-   * `allow` rules.
+   * Whether the target certainly matches this minion, without relying on the minion's own claims.
+   * Used by `allow` rules.
    */
   readonly isEntitled: (id: string) => boolean;
   /**
-   * Whether the target certainly matches if the minion's own claims are true. Used for conditions
-   * that narrow `allow` rules.
+   * Whether the target certainly matches this minion if the minion's own claims are true. Used for
+   * conditions that narrow `allow` rules.
    */
   readonly claims: (id: string) => boolean;
-  /** Whether the target may match. Used by `deny` rules. */
+  /**
+   * Whether the target matches this minion, or might match it because facts are unknown. Used by
+   * `deny` rules.
+   */
   readonly mayMean: (id: string) => boolean;
   /**
    * Whether part of the target selects minions only by grains. A rule with this target grants
@@ -38,8 +41,9 @@ export const grainsGiveNoRight =
 /** Compilers of patterns. Each throws a SyntaxError with the reason. */
 export interface PolicySyntax {
   /**
-   * Text that identifies the accepted patterns and targets. Two syntaxes with the same text accept
-   * the same ones, so that a rule is examined once for both. Default: each rule is examined.
+   * Identifier of the set of patterns and targets that this syntax accepts. If two syntaxes have
+   * the same identifier, a rule is validated once for both. Default: every rule is validated each
+   * time.
    */
   readonly dialect?: string;
   readonly glob: (pattern: string) => TextTest;

@@ -27,7 +27,10 @@ export function createPolicy(rules: readonly PolicyRule[], world: PolicyEnvironm
   return { rules: compiled, ofSubjects: new RulesBySubject(compiled), now: world.now };
 }
 
-/** Policy without rules. It allows only what minions may do without a rule. */
+/**
+ * Policy without rules of the operator. It allows only what built-in rules allow: lifecycle signals
+ * of minions, and returns of jobs that were published to them or that they started.
+ */
 export const emptyPolicy: Policy = {
   rules: [],
   ofSubjects: new RulesBySubject([]),

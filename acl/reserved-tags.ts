@@ -50,8 +50,8 @@ export const signalLimits: readonly BuiltInRule<'signal'>[] = [
   },
   {
     /**
-     * Applies to tags that `fire_event` of a state creates. They contain the id of the minion
-     * [salt.state State.event].
+     * Denies tags of the form `salt/state_result/ID/…`, unless ID is the minion that sends the
+     * signal. A state with `fire_event` creates these tags [salt.state State.event].
      */
     name: 'own-state-results',
     effect: 'deny',

@@ -3,7 +3,7 @@ import type { PolicySyntax, TextTest } from './policy-syntax.ts';
 import type { ArgumentPattern, TextPattern, TextPatterns } from './rule.ts';
 import type { Call } from './types.ts';
 
-/** Position of a pattern in a policy. */
+/** Rule and field that contain a pattern, for error messages. */
 export interface RuleField {
   readonly rule: string;
   readonly field: string;

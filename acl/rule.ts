@@ -118,7 +118,7 @@ export interface MinePattern {
   readonly facts?: 'pillar';
 }
 
-/** Resource of a rule, by action. */
+/** Form of the field `resource` of a rule, for each action. */
 export interface ResourcePatterns {
   readonly signal: SignalPattern;
   readonly publish: PublishPattern;

@@ -16,7 +16,10 @@ type Effect = 'allow' | 'deny';
 /** Key of a group of rules: kind of subject, action and effect. */
 type Group = `${Subject['kind']} ${RuleAction} ${Effect}`;
 
-/** Maximum number of cached subjects. At this limit, the whole cache is cleared. */
+/**
+ * Maximum number of cached results, one for each subject and action. At this limit, the whole cache
+ * is cleared.
+ */
 const maxSubjects = 50_000;
 /** Maximum number of rules in the cached indexes. Above it, the whole cache is cleared. */
 const maxOwnRules = 1_000_000;

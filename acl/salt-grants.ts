@@ -41,7 +41,10 @@ export interface GrantSyntax {
    * @throws SyntaxError
    */
   readonly compile: (pattern: string) => (text: string) => boolean;
-  /** Whether the key of a map in a list of functions is a function or a target. */
+  /**
+   * Meaning of the key if a list of functions contains a map: the name of a function with
+   * conditions, or a target for which functions are granted.
+   */
   readonly mapKey: 'function' | 'target';
 }
 

@@ -67,7 +67,10 @@ class RightsReader implements UserRights {
     return accountPatterns(pattern, this.#syntax.compile);
   }
 
-  /** Returns the names to exclude. An invalid pattern excludes everyone. */
+  /**
+   * Returns patterns for the users or functions that an option excludes, for example in
+   * `publisher_acl_blacklist`. An invalid pattern excludes everything.
+   */
   #exclusionOf(path: readonly string[], pattern: string): TextPatterns {
     if (isExpression(pattern, this.#syntax.compile) || !/[()^$|+\\{}]/.test(pattern))
       return this.namesOf(pattern);

@@ -113,7 +113,7 @@ interface MineResource {
   readonly isAllowedByOwner?: () => boolean;
 }
 
-/** Resource of each action. */
+/** Form of the resource in a question, for each action. */
 interface Resources {
   readonly signal: EventResource;
   readonly return: ReturnResource;
@@ -132,7 +132,7 @@ interface Resources {
   readonly subscribe: { readonly tag: string };
 }
 
-/** Action of a question. */
+/** Name of an action about which the policy decides. */
 export type Action = keyof Resources;
 
 /** Question about one action. */
@@ -159,7 +159,7 @@ export interface Decision {
   readonly effect: 'allow' | 'deny';
   /** Name of the deciding rule. `default-deny` if no rule applied. */
   readonly rule: string;
-  /** Explanation in one sentence. */
+  /** Explanation of the decision, in one sentence. */
   readonly reason: string;
   /** Location of the deciding rule, if it comes from a file. */
   readonly origin?: RuleOrigin;

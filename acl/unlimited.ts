@@ -18,9 +18,10 @@ const matchAllPatterns: ReadonlySet<string> = new Set([
 type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
 
 /**
- * Whether a subject has unrestricted rights to an action. The targets of its jobs are then
- * published unchanged: not replaced with ids, and not narrowed. If any rule denies the subject
- * something, its rights are restricted.
+ * Whether a rule allows the subject all functions of the action, without conditions, limits or a
+ * rate. False if any rule denies the subject a part of the action, and for projects with the action
+ * `command`. The master publishes the jobs of an unlimited subject with their original targets. For
+ * other users, it narrows targets and replaces them with minion ids.
  * @param action - default: `publish`
  */
 export function isUnlimited(

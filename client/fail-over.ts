@@ -13,7 +13,10 @@ import type { MethodCaller, NamedMethod } from './rpc-client.ts';
 /** Master to which calls are sent. */
 export interface ReachedMaster {
   readonly caller: MethodCaller;
-  /** Connection for methods that are not in this program's method table. */
+  /**
+   * Connection for methods of extensions, which `caller` cannot call because they are not in the
+   * RPC table.
+   */
   readonly connection: Connection;
   /** Aborted when this master is no longer usable, and calls must go to another one. */
   readonly end: AbortSignal;
@@ -36,8 +39,8 @@ export interface MasterSource {
   readonly waitLimitMs: number;
   /**
    * Returns the current master, or waits for one.
-   * @param since - start of the call, as `performance.now()` returned it. Default: now @returns
-   * `undefined` if the signal is aborted before a master is available
+   * @param since - start of the call, as `performance.now()` returned it. Default: now
+   * @returns the master, or `undefined` if the signal is aborted before a master is available
    * @throws the reason if no master was found in time
    */
   master(signal?: AbortSignal, since?: number): Promise<ReachedMaster | undefined>;
@@ -85,6 +88,7 @@ class NoMasterError extends Error {}
 /**
  * Converts the error of a call. Returns a {@link BrokenCallError} if another attempt may succeed,
  * otherwise the error itself.
+ * @param hasBegun - whether the stream of the call has already delivered an item. Default: `false`
  */
 function breakOf(error: unknown, master: ReachedMaster, hasBegun = false): unknown {
   switch (codeOf(error)) {
@@ -309,7 +313,10 @@ export class Attempts {
     }
   }
 
-  /** Returns the items of all attempts, until a stream has ended completely. */
+  /**
+   * Yields the items of a stream. If an attempt fails, opens the stream again, until one attempt
+   * ends without an error or no further attempt is permitted.
+   */
   async *settleStream<T>(open: () => AsyncIterable<T>): AsyncGenerator<T, void, void> {
     for (;;) {
       try {
@@ -323,7 +330,7 @@ export class Attempts {
   }
 
   /**
-   * Rejects a further attempt if a master may have carried out the call.
+   * Throws if a master may have carried out the call, so that it must not be attempted again.
    * @throws RemoteError ERR_OUTCOME_UNKNOWN
    */
   refuseRepetition(): void {
@@ -353,8 +360,9 @@ export async function callOver(
 }
 
 /**
- * Opens a stream that only reads. If the connection is lost, opens the stream again on the next
- * master, and skips the first item of the new stream.
+ * Yields the items of a stream that only reads. If the connection is lost, opens the stream again
+ * on the next master. Skips the first item of the new stream, because the caller already has it
+ * from the previous master.
  */
 export async function* streamOver(
   source: MasterSource,

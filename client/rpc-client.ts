@@ -167,7 +167,10 @@ function lostConnection({ name }: Connection, cause: unknown): unknown {
   return new RemoteError('ERR_SOCKET', `${name}: the master closed the connection`, { cause });
 }
 
-/** A line of the response. */
+/**
+ * Parsed line of a response. A stream has one line for each item, and a last line with `end` or
+ * `error`. Any other response is one line with `result` or `error`.
+ */
 interface RpcLine {
   readonly result?: unknown;
   readonly item?: unknown;

@@ -85,7 +85,10 @@ export function failOverCaller(source: MasterSource, nextJid: () => string): Met
 interface JobParameters {
   readonly jid?: string;
   readonly user?: string;
-  /** Token of the calling user. For users, the master creates the job ids. */
+  /**
+   * Token of the calling user. If it is set, the master creates the job id, so that this client
+   * cannot look the job up on another master. Otherwise this client creates the id.
+   */
   readonly token?: string;
   readonly size?: number | string;
   readonly failHard?: boolean;
@@ -129,7 +132,11 @@ export class SettledJobs {
     this.#nextJid = nextJid;
   }
 
-  /** Calls `jobs.publish`. */
+  /**
+   * Calls `jobs.publish`. If the master stops, the job is looked up on the next master, and
+   * published there if necessary.
+   * @throws RemoteError ERR_WAITING_CALLS if too many calls already wait for a master
+   */
   async publish(parameters: JobParameters): Promise<unknown> {
     if (this.#waiting >= maxWaitingCalls) {
       throw new RemoteError(
@@ -163,7 +170,10 @@ export class SettledJobs {
     });
   }
 
-  /** Calls `jobs.run`. */
+  /**
+   * Calls `jobs.run`. If the master stops, the job is followed on the next master, or published
+   * there if necessary.
+   */
   async *run(parameters: JobParameters, signal?: AbortSignal): AsyncGenerator<unknown, void, void> {
     const jid = await this.#jidOf(parameters, signal);
     const attempts = new Attempts(
@@ -189,7 +199,10 @@ export class SettledJobs {
     }
   }
 
-  /** Calls `jobs.follow`. */
+  /**
+   * Calls `jobs.follow`. If the master stops, the job is followed on the next master. Updates that
+   * the caller already has are skipped.
+   */
   async *follow(
     parameters: JobParameters,
     signal?: AbortSignal,
@@ -256,7 +269,10 @@ export class SettledJobs {
     }
   }
 
-  /** Calls `run` of runners and wheel functions. */
+  /**
+   * Calls `run` of a runner or wheel function. If its master stops, returns the result from the job
+   * cache on the next master.
+   */
   async runFunction(method: NamedMethod, parameters: JobParameters): Promise<unknown> {
     return this.#callFunction(method, parameters, ({ jid, returns }) => {
       const [kept] = returns;
@@ -282,7 +298,9 @@ export class SettledJobs {
     });
   }
 
-  /** Calls `start` of runners and wheel functions. */
+  /**
+   * Calls `start` of a runner or wheel function, and returns its job id and the tag of its events.
+   */
   async startFunction(method: NamedMethod, parameters: JobParameters): Promise<unknown> {
     const kind = method.name.startsWith('wheel') ? 'wheel' : 'run';
     return this.#callFunction(method, parameters, ({ jid }) => ({
@@ -321,7 +339,9 @@ export class SettledJobs {
   }
 
   /**
-   * Returns the job id for a call, or `undefined` if the call cannot be looked up by a job id.
+   * Returns the job id for a call. Creates one if the call has none. Returns `undefined` if the
+   * call has a token or its user begins with `sudo_`, because its job cannot be looked up by a job
+   * id.
    * @throws the reason if no master was found in time
    */
   async #jidOf(
@@ -390,8 +410,8 @@ class SeenUpdates {
   }
 
   /**
-   * Lets the next `published` update pass, although one has already passed: the job is published to
-   * more minions.
+   * Delivers the next `published` update to the caller, although the caller has already received
+   * one. Call it before the job is published to more minions.
    */
   expectAnother(): void {
     this.#names.delete('published');
@@ -399,7 +419,8 @@ class SeenUpdates {
 }
 
 /**
- * Returns a name that is equal for equal updates, or `undefined` for updates that may be repeated.
+ * Returns a name by which duplicates of an update are recognized, for example `return web1`.
+ * Returns `undefined` for updates of which the caller receives every copy.
  */
 function nameOf({ type, minion, resource = '' }: Update): string | undefined {
   if (type === 'return') return `return ${minion} ${resource}`;

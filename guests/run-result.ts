@@ -16,10 +16,13 @@ import { readScriptOutput } from './script-wrapper.ts';
 
 const { reportOfStates } = states;
 
-/** Final state of a deployment. */
+/**
+ * Final state of a deployment. `refused`: nothing ran. `unknown`: it is not known whether it ran or
+ * succeeded.
+ */
 export type DeploymentEnd = 'failed' | 'refused' | 'succeeded' | 'unknown';
 
-/** Result before it is truncated to the transport's limit. */
+/** Result of a deployment, before it is truncated to the transport's limit. */
 export interface DeploymentResult {
   readonly end: DeploymentEnd;
   readonly stdout: string;
@@ -36,7 +39,8 @@ export function failedResult(end: 'refused' | 'unknown', reason: string): Deploy
 /**
  * Returns the result of a run on one minion.
  * @param names - names of the declared outputs
- * @param call - call that ran, if it was not a command
+ * @param call - call of the deployment, which determines how the return of the minion is
+ * interpreted; `undefined` for a command of the catalog
  */
 export function resultOfRun(
   { status, results, jids }: CommandOutcome,
@@ -112,8 +116,11 @@ function resultOfReturn(
 }
 
 /**
- * Returns standard output, standard error and exit code, if the function returned them as
- * `cmd.run_all` does. Any other return becomes the standard output.
+ * Returns standard output, standard error and possible outputs (`found`) of a run. If the minion
+ * did not return `stdout` and `stderr` as `cmd.run_all` does, the whole return becomes the standard
+ * output.
+ * @param code - script that ran, which wrote its outputs to its standard output; `undefined` for
+ * anything else
  */
 function partsOf(
   value: WireValue | undefined,
@@ -177,8 +184,8 @@ function bodyOf(id: string, { stdout, stderr, statusCode, outputs }: DeploymentR
 }
 
 /**
- * Truncates the parts of a result.
- * @param length - maximum length of each part, in characters
+ * Truncates the standard output, the standard error and each output of a result.
+ * @param length - maximum length of each of them, in characters
  */
 function cutResult(result: DeploymentResult, length: number): DeploymentResult {
   const outputs = Object.fromEntries(

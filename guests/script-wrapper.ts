@@ -15,7 +15,7 @@ const maxOutputBytes = 950_000;
 
 /** Program to run in a shell of the minion. */
 export interface WrappedProgram {
-  /** Variables for its environment. */
+  /** Environment variables of the program, by name. */
   readonly variables: Readonly<Record<string, ParameterValue>>;
   /**
    * Files to write to a temporary directory, by name. They are executable, and only their owner can
@@ -31,7 +31,7 @@ export interface WrappedProgram {
   readonly outputs: readonly string[];
 }
 
-/** Returns a program that runs a script with its inputs as environment variables. */
+/** Returns shell code that runs a script with its inputs as environment variables. */
 export function wrapScript(
   script: string,
   { variables, outputs }: Pick<WrappedProgram, 'outputs' | 'variables'>,

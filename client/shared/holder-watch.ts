@@ -32,7 +32,10 @@ export interface HolderWatchOptions {
   readonly onEnded: (pid: number) => void;
 }
 
-/** Time that the next check waits for the answer to an earlier request, in milliseconds. */
+/**
+ * Maximum time that a check waits for the answer to the request of an earlier check, in
+ * milliseconds.
+ */
 const lateMs = 200;
 
 /** Watches the holder, and measures how long it has not responded. */

@@ -6,7 +6,10 @@ import type { Connection } from '../connection.ts';
 import type { ReachedMaster } from '../fail-over.ts';
 import { callerOf, type MethodCaller, type NamedMethod } from '../rpc-client.ts';
 
-/** Returns the properties that are the same for all processes of a shared master. */
+/**
+ * Returns the properties of the holder that do not depend on whether it is this process or another
+ * one.
+ */
 function sharedBy({
   jobCache,
 }: MasterConfig): Pick<ReachedMaster, 'jobs' | 'hasOthers' | 'onBreak'> {

@@ -445,8 +445,8 @@ function rereadOf({ readConfig, config }: SharedMasterOptions): SharedMasterOpti
 }
 
 /**
- * Returns the options with a complete configuration, in place of a configuration directory or
- * single values.
+ * Returns the options for the master of this process, with `config` in place of the given
+ * configuration directory or single values.
  */
 function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMasterOptions {
   const { extensions = [], logger, logLevel, now } = options;

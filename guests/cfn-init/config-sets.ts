@@ -6,8 +6,8 @@ const { configError } = states;
 
 const maxConfigs = 256;
 /**
- * Maximum number of entries in the config sets of a call. References to other sets count as
- * entries.
+ * Maximum number of entries to which the selected config sets of one call may expand. References to
+ * other sets count as entries.
  */
 const maxEntries = 4 * maxConfigs;
 

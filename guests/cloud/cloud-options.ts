@@ -27,7 +27,10 @@ const Section = Type.Object(
     full_interval: Type.Optional(Type.Number({ minimum: 1, maximum: 604_800 })),
     page_size: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000 })),
     timeout: Type.Optional(Type.Number({ minimum: 0.1, maximum: 300 })),
-    /** Notifications that an OpenStack message pipeline sends about changed instances. */
+    /**
+     * Options for notifications of Nova and Neutron about changed instances, which another program
+     * posts to the bridge over HTTP. Default: the bridge rejects notifications.
+     */
     notifications: Type.Optional(Type.Object({ secret_file: Text }, strict)),
   },
   strict,

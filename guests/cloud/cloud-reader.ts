@@ -21,7 +21,7 @@ export interface CloudServer {
   readonly project: string;
   /** Name. Absent if Nova cannot reach the cell of the instance. */
   readonly name?: string;
-  /** Host name within its network. */
+  /** Host name of the instance within its network. */
   readonly hostname?: string;
   /** Id of its image. Absent if it boots from a volume. */
   readonly image?: string;
@@ -41,7 +41,7 @@ export interface CloudPort {
   readonly addresses: readonly { readonly address: string; readonly subnet: string }[];
 }
 
-/** Networks by id. */
+/** Names of networks (`labels`), CIDRs of subnets, and names of security groups, each by id. */
 export interface CloudNetworks {
   readonly labels: ReadonlyMap<string, string>;
   readonly cidrs: ReadonlyMap<string, string>;
@@ -64,7 +64,10 @@ export interface CloudReaderOptions {
   readonly ask: (request: OutgoingRequest) => Promise<HttpResult>;
 }
 
-/** API version of Nova that includes instances of unreachable cells, and their reservations. */
+/**
+ * Version of the Nova API to request. In this version, lists include instances of unreachable
+ * cells. Instances include their reservation id.
+ */
 const computeVersion = 'compute 2.90';
 const maxPageBytes = 33_554_432;
 /** Maximum number of pages of a list. */
@@ -202,7 +205,7 @@ export class CloudReader {
   }
 
   /**
-   * Returns the networks, subnets and security groups.
+   * Reads the names of all networks and security groups, and the CIDRs of all subnets.
    * @throws CloudError
    */
   async networks(): Promise<CloudNetworks> {
@@ -224,8 +227,9 @@ export class CloudReader {
   }
 
   /**
-   * Returns ports of instances that have an address in one of the networks.
-   * @param by - the fixed IP address, or for a link-local address, the MAC address of the port
+   * Returns the ports of instances in these networks that have a certain IP or MAC address.
+   * @param networks - ids of the networks
+   * @param by - fixed IP address of the port. For a link-local address, the MAC address of the port
    * @throws CloudError
    */
   async portsAt(

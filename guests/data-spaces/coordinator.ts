@@ -8,7 +8,7 @@ import { BridgeError } from '#heat-bridge';
 import type { SharedArea } from '#master';
 import { Bytes, defineRow, StoreError } from '#store';
 
-/** Stored value. */
+/** Value of a data space in the form in which it is stored, with its version. */
 export interface CoordinatedValue {
   readonly value: Uint8Array;
   /** Version of the value. The first value of a key has version 1; each write increments it. */
@@ -44,8 +44,8 @@ export interface Coordinator {
 }
 
 /**
- * Returns the error for the caller, which may be a guest. Only the operator's log contains the
- * cause.
+ * Returns ERR_DATA_UNAVAILABLE for a failed call of the external server. Its message does not
+ * contain the cause, because a guest may receive it. Only the operator's log shows the cause.
  */
 export function unavailableError(cause: unknown): BridgeError {
   const text =

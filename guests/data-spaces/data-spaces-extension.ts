@@ -127,7 +127,10 @@ async function readNotificationSecret(
   return readSecretFile(cloud.notificationSecret, host, key);
 }
 
-/** Returns a function that returns the addresses from which minions are connected. */
+/**
+ * Returns a function that reads the connections of all minions, and resolves to a lookup of a
+ * minion's address. Addresses of relays and uncertain addresses are omitted.
+ */
 function addressReader(host: ExtensionHost): () => Promise<AddressOf> {
   const present = createPresence(host);
   return async () => {

@@ -205,7 +205,7 @@ export class DataSpaces {
     return [...this.#spaces.values()];
   }
 
-  /** Returns the space and the role of a minion. */
+  /** Returns the space and the role of a minion, or `undefined` if it belongs to no space. */
   membershipOf(minion: string): Membership | undefined {
     return this.#members.get(minion);
   }

@@ -253,8 +253,8 @@ export class DataValues {
   }
 
   /**
-   * Returns the sizes of the values in a space. They are read from the server only once, unless
-   * other processes write values too.
+   * Returns the sizes of the values in a space, from a cache if possible. If other cluster members
+   * write values too, cached sizes are used for 10 seconds only.
    */
   async #sizesOf(space: string): Promise<KnownSizes> {
     const { coordinator, isShared } = this.#options;
@@ -275,7 +275,11 @@ export class DataValues {
     return { key, value, version: known.version };
   }
 
-  /** Returns the current value. Sends no request if the server is known to be disconnected. */
+  /**
+   * Returns the stored value if its version is later than `after`, otherwise `undefined`.
+   * @throws BridgeError ERR_DATA_UNAVAILABLE, without a request to the server if it is known to be
+   * disconnected; ERR_DATA_ALTERED, ERR_DATA_VALUE
+   */
   async #currentIfConnected(
     space: DataSpace,
     key: string,
@@ -335,7 +339,8 @@ export class DataValues {
 }
 
 /**
- * Rejects a value that Salt would interpret, because readers use values in their states.
+ * Rejects a value that Salt would interpret, for example `__slot__:` or `sdb://`, because readers
+ * use values in their states.
  * @throws BridgeError ERR_DATA_VALUE
  */
 function requireInert(key: string, value: string): void {

@@ -13,7 +13,7 @@ export interface EndedSpacesOptions {
 }
 
 const prefix = ['guests', 'ended-spaces'];
-/** Delay between two attempts, in milliseconds. */
+/** Delay between two attempts to delete the values of a space, in milliseconds. */
 const retryMs = 5_000;
 
 /**

@@ -60,8 +60,8 @@ export function createEtcdCoordinator({
   };
 
   /**
-   * Calls listeners for changes until the stream ends. etcd reports every change after its first
-   * response.
+   * Watches all values in etcd, and calls the listeners of each changed key until the stream ends.
+   * When the watch begins, calls all listeners, because earlier changes may have been missed.
    */
   const follow = async (signal: AbortSignal): Promise<void> => {
     const range = { key: toBase64(prefix), range_end: toBase64(endOf(prefix)) };

@@ -66,16 +66,17 @@ export class EtcdGateway {
   }
 
   /**
-   * Calls a method.
-   * @param path - path of the method, for example `/v3/kv/range` @throws Error if no server
-   * performs the call
+   * Calls a method of etcd.
+   * @param path - path of the method, for example `/v3/kv/range`
+   * @throws Error if no server performs the call
    */
   async call(path: string, body: object): Promise<EtcdAnswer> {
     return oneAnswer(await this.#readInTime(await this.#open(path, body)));
   }
 
   /**
-   * Opens a stream with one response per line, until the signal fires.
+   * Calls a method of etcd that responds with a stream, and yields each response until the signal
+   * fires. Each line of the stream is one response.
    * @throws Error
    */
   async *stream(path: string, body: object, closing: AbortSignal): AsyncGenerator<EtcdAnswer> {

@@ -10,10 +10,9 @@ import type { Guest, GuestTokens } from './guest-tokens.ts';
 export type GuestIdentifier = (request: FastifyRequest) => Promise<Guest>;
 
 /**
- * Creates a function that authenticates machines.
+ * Creates a function that authenticates the machine that sent a request. The function throws
+ * AuthenticationError ERR_EAUTH_TOKEN or BridgeError ERR_ENROLL_UNKNOWN.
  * @param agents - verifies requests of metadata agents; `undefined` if there are none
- * @returns a function that throws AuthenticationError ERR_EAUTH_TOKEN and BridgeError
- * ERR_ENROLL_UNKNOWN
  */
 export function createGuestIdentifier(
   server: Pick<HttpServerContext, 'tokenOf'>,

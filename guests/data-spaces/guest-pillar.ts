@@ -20,12 +20,13 @@ export interface GuestPillarDeps {
 const maxPillarPeers = 100;
 
 /**
- * Creates the pillar of a guest.
- *
- * `saltbridge:driver` makes `saltbridge` a profile of `sdb://`. `saltbridge:data` contains the maps
- * `reads` and `writes` from attributes to keys. Its list `unread` has the keys that no role reads.
- * Its map `attributes` has the values at the time when the pillar is rendered. `saltbridge:peers`
- * has the result of `saltbridge_peers.list`.
+ * Creates the external pillar of guests. A guest with a role in a data space, or with permission to
+ * list its peers, gets these keys below `saltbridge`:
+ * - `driver` makes `saltbridge` a profile of `sdb://`.
+ * - `data` contains the role. Its maps `reads` and `writes` lead from attributes to keys. Its list
+ *   `unread` contains the keys that the role writes and no role reads. Its map `attributes`
+ *   contains the permitted values at the time of rendering.
+ * - `peers` contains the result of `saltbridge_peers.list`.
  */
 export function guestPillar(deps: GuestPillarDeps): ExtPillar {
   return {

@@ -41,11 +41,14 @@ export interface GuestRequestsDeps {
   readonly host: HostOfGuests;
   readonly values: Pick<DataValues, 'read' | 'write'>;
   readonly peers: Pick<PeerDirectory, 'of'>;
-  /** Returns the addresses from which minions are currently connected. */
+  /** Resolves to a lookup of the address from which a minion is connected. */
   readonly addresses: () => Promise<AddressOf>;
 }
 
-/** Handles requests of guests from minions and over HTTPS. */
+/**
+ * Handles requests that guests send through their minion or over HTTPS: reads and writes of values,
+ * and lists of peers.
+ */
 export class GuestRequests {
   readonly #host: HostOfGuests;
   readonly #values: GuestRequestsDeps['values'];
@@ -165,7 +168,7 @@ function requireRate(rates: TokenBuckets, minion: string): void {
   );
 }
 
-/** Converts peers to wire values. */
+/** Converts a list of peers to plain data that a response to a minion can contain. */
 export function peersAsWire(list: PeerList): WireMap {
   return JSON.parse(JSON.stringify(list));
 }

@@ -17,7 +17,7 @@ const textTypes = ['text/plain'];
 const text: TSchema = Type.String();
 const receiptSchema = Type.Object({ key: text, version: Type.Integer() });
 
-/** Schemas of the routes. */
+/** Schemas of the HTTPS routes for guests, by operation. */
 const routes: Readonly<Record<'get' | 'peers' | 'program' | 'put', FastifySchema>> = {
   get: describeRoute({
     summary:

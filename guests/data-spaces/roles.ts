@@ -174,8 +174,9 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
 
 /**
  * Returns the dependencies of each value: the values that its writer must read first. By default,
- * these are all values that the role reads. For this default, each role has one extra node with an
- * empty name. Without this node, thousands of values would each have thousands of dependencies.
+ * these are all values that the role reads. The graph represents this default with one more node
+ * for each role, whose name is empty. Otherwise, each of thousands of values could have thousands
+ * of dependencies.
  */
 function waitsOf(roles: Roles): ReadonlyMap<string, readonly string[]> {
   const waits = new Map<string, readonly string[]>();

@@ -145,7 +145,7 @@ function keyIn(argument: string): string {
   return argument.replace(/^(?:key|uri)=/, '').replace(/^sdb:\/\/[^/]*\//, '');
 }
 
-/** Returns positional and keyword arguments. */
+/** Returns the values of all arguments of a call, without the names of keyword arguments. */
 function argumentsOf({ fun_args: args }: ReturnLoad): readonly WireValue[] {
   if (!Array.isArray(args)) return [];
   return args.flatMap((it) => (isWireMap(it) && it.__kwarg__ === true ? Object.values(it) : [it]));

@@ -1,4 +1,4 @@
-/** Script of the group `ansible`. */
+/** Creates the script that runs a software config of the group `ansible`. */
 
 import { quoteForShell, states } from '#heat-bridge';
 import { writeJson } from '#runtime';

@@ -1,4 +1,4 @@
-/** Script of the group `chef`. */
+/** Creates the script that runs a software config of the group `chef`. */
 
 import { quoteForShell, states } from '#heat-bridge';
 import { writeJson } from '#runtime';

@@ -242,7 +242,7 @@ function refusalOf(group: CodeGroup, digest: string, entries: readonly CompiledC
   return `group ${group}: no catalog entry permits this code (SHA-256 ${digest})`;
 }
 
-/** Kind of the catalog entries below `deployments`. */
+/** Parser and validator of the entries below `deployments:` in catalog files. */
 export const codeEntries: CatalogEntryKind<CodeDefinition> = {
   key: 'deployments',
   parse: parseCodeEntry,

@@ -30,7 +30,7 @@ export type CodeGroup =
 /** Groups that a deployment may have. */
 export type DeploymentGroup = CodeGroup | 'salt-state' | 'saltbridge';
 
-/** Group whose config is code. An entry of `deployments:` must permit the code. */
+/** Properties of a group whose config is code. An entry of `deployments:` must permit the code. */
 export type CodeRow = {
   /**
    * Required permission in a catalog entry: for the config of the deployment, or for the
@@ -42,7 +42,8 @@ export type CodeRow = {
 } & CodeOfGroup;
 
 /**
- * Method that executes a config, and the function that returns the code of a config.
+ * Function that creates the code of a config (`code`), and the way in which the minion executes
+ * this code (`runs`).
  * @throws BridgeError ERR_CFN_INIT
  */
 type CodeOfGroup =
@@ -53,7 +54,7 @@ type CodeOfGroup =
   /** Executed as states. The pillar of the minion contains them. */
   | { readonly runs: 'states'; readonly code: (config: GroupConfig) => readonly states.Config[] };
 
-/** Row of a group. */
+/** Properties of a group of software configs. */
 type GroupRow<G extends DeploymentGroup> = {
   /** Meaning of the config: the name of a command, the name of a state file or SLS, or code. */
   readonly config: 'code' | 'command' | 'state-file-or-sls';

@@ -90,7 +90,10 @@ const maxPerServer = 1_000;
 export class DeploymentRecords {
   readonly #state: SharedArea;
   readonly #now: () => number;
-  /** Records by stack and server, in the order of their start. */
+  /**
+   * Records of each server by deployment id. The outer key is that of {@link serverKey}. The call
+   * and the result of a record are not kept in memory.
+   */
   readonly #servers = new Map<string, Map<string, DeploymentRecord>>();
 
   private constructor(state: SharedArea, now: () => number) {

@@ -19,7 +19,10 @@ export interface OptionNames {
   readonly ofEntry: readonly string[];
 }
 
-/** Config that may run. */
+/**
+ * Config that the catalog permits, with the inputs and options from which its group creates the
+ * code.
+ */
 export interface GroupConfig {
   readonly group: string;
   readonly config: Deployment['config'];

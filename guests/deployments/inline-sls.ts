@@ -47,8 +47,9 @@ const readOrText =
   /\bsalt(?:\[\s*(['"])(?:config|pillar)\.get\1\s*\]|\.(?:config|pillar)\.get)\(\s*(['"])([\w-]+)\2\s*(?:,[^(){}]*)?\)|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"/g;
 
 /**
- * Replaces simple calls that read an input by the input. Changes only Jinja code, and no SLS with
- * `raw` blocks, in which Jinja code is text.
+ * Replaces simple calls of `config.get` and `pillar.get` that name an input by this input. Only
+ * Jinja code is changed. SLS with `raw` blocks is returned unchanged, because Jinja code in such
+ * blocks is plain text.
  */
 function withInputReads(sls: string, inputs: ReadonlySet<string>): string {
   if (/\{%[-+]?\s*raw\b/.test(sls)) return sls;

@@ -15,7 +15,7 @@ import {
   type UnreadableDeployment,
 } from './metadata.ts';
 
-/** Kind of a change of a value. */
+/** Change of a value in the metadata that can trigger a hook. */
 type HookEvent = 'add' | 'remove' | 'update';
 
 const events: readonly HookEvent[] = ['add', 'remove', 'update'];
@@ -36,13 +36,13 @@ interface Hook {
   readonly action: string | undefined;
 }
 
-/** Work that results from the metadata of a server. */
+/** Hooks to run, and changes to record, for the current metadata of a server. */
 export interface MetadataUpdates {
   /** Deployments to run now, in the form in which Heat lists deployments. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /**
-   * Changes that are only recorded: all changes that trigger no hook, and the last change of each
-   * hook.
+   * Changes to record without running a hook, because they do not trigger it. Also the last run of
+   * each hook whose value is unchanged, so that its record is retained.
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /** Reasons why hooks never run, or do not run for some triggers. */
@@ -57,7 +57,7 @@ const idForm = /^hook-([0-9a-f]{12})-(add|update|remove)-([0-9a-f]{24})-(\d+)$/;
 const aliasForm = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /**
- * Returns the hooks that must run for the metadata.
+ * Compares the metadata with the last run of each hook, and returns the hooks that must run now.
  * @param records - deployment records of the server, the oldest first
  */
 export function metadataUpdates(
@@ -95,7 +95,7 @@ function eventOf(before: string | undefined, now: string | undefined): HookEvent
 
 /**
  * Returns a function that returns the digest of the value at a path, or `undefined` if there is no
- * value. The digests are cached.
+ * value. The digest also covers the options of the init metadata. The digests are cached.
  */
 function digestsOf(
   metadata: Readonly<Record<string, unknown>>,

@@ -72,8 +72,8 @@ const maxIo = 256;
 const maxHandles = 64;
 const maxConfigLength = 262_144;
 /**
- * Maximum nesting of the metadata, in levels: enough for a config within the levels of a component.
- * One more level shows that a config is nested too deeply.
+ * Maximum nesting of the metadata, in levels. Deeper values become `null`. A config that is one
+ * level too deep still fits, even inside a component, so that it is rejected and not silently cut.
  */
 const maxMetadataDepth = maxConfigDepth + 8;
 

@@ -52,13 +52,13 @@ export interface DeploymentsDeps {
   >;
 }
 
-/** Interface of software deployments. */
+/** Open software deployments: the API of stacks, with RPC methods and metrics for the master. */
 export interface DeploymentsModule
   extends Required<Pick<OpenExtension, 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly api: StacksApi;
   /**
-   * Returns the API for another requester. The rules of this requester apply to the stacks that it
-   * registers.
+   * Returns the API for another requester. Audit records then contain this requester.
+   * @param subject - subject whose rules apply to the stacks that are registered through this API
    */
   as(requester: AuditRequester, subject: Subject): StacksApi;
   /**

@@ -1,4 +1,4 @@
-/** Script of the group `puppet`. */
+/** Creates the script that runs a software config of the group `puppet`. */
 
 import { states } from '#heat-bridge';
 import { writeJson } from '#runtime';

@@ -14,7 +14,7 @@ import type { ResolvedCall } from './resolved-call.ts';
 import type { StackResult } from './signal-result.ts';
 import type { ReadResult, ServerSource } from './sources.ts';
 
-/** Server to follow. */
+/** Server of a registered stack, for which a worker reads the metadata and runs the deployments. */
 export interface FollowedServer {
   /** Name of the server in its stack. */
   readonly server: string;

@@ -31,7 +31,7 @@ export interface ResultDeliveryDeps {
   ) => Promise<DeliveryOutcome>;
 }
 
-/** Makes one attempt to send a result. */
+/** Makes one attempt to send the result of a deployment to its destination. */
 export function deliverStackResult(
   { stack, login, minion, signal, ...result }: StackResult,
   { ask, logins, signalHandle }: ResultDeliveryDeps,

@@ -43,7 +43,7 @@ export interface SourceDeps {
   readonly now: () => number;
 }
 
-/** Reads the metadata once. */
+/** Reads the metadata of a server once, from the source that its registration describes. */
 export async function readServer(source: ServerSource, deps: SourceDeps): Promise<ReadResult> {
   const { collect } = source;
   if (collect?.heat !== undefined) return readHeatResource(source.stack, collect.heat, deps);

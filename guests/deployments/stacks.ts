@@ -223,7 +223,7 @@ export const StackSchema = Type.Object({
 /** Registered stack; {@link StackSchema} documents its fields. */
 export type StackInfo = Readonly<Static<typeof StackSchema>>;
 
-/** Source of a server's metadata. */
+/** Transport through which a server's metadata is read. */
 type MetadataTransport = StackInfo['servers'][number]['source'];
 
 function transportOf(collect: CollectConfig | undefined): MetadataTransport {
@@ -233,7 +233,7 @@ function transportOf(collect: CollectConfig | undefined): MetadataTransport {
   return collect?.request === undefined ? 'login' : 'request';
 }
 
-/** Stack with its secrets, in memory only. */
+/** Registered stack, including its secrets in plain text. It exists in memory only. */
 export interface RegisteredStack {
   readonly id: string;
   readonly owner: string | undefined;

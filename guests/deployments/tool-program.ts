@@ -6,8 +6,9 @@ import { quoteForShell } from '#heat-bridge';
 export const toolNameForm: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
 
 /**
- * Returns shell commands that run a tool. Unlike the commands of heat-agents, they fail if the tool
- * is missing.
+ * Returns shell commands that run a tool, and store its exit status in `saltbridge_status`. Unlike
+ * the commands of heat-agents, they report status 127 if the tool is missing.
+ * @param after - shell code to run after the tool, which begins with a line break; default: none
  */
 export function runTool(program: string, args: readonly string[], after = ''): string {
   return [

@@ -23,7 +23,7 @@ export interface IdentifiedInstance extends AgentInstance {
   readonly agent: string;
 }
 
-/** Signed fields of a request. */
+/** Fields of an HTTP request that the signature of an agent covers. */
 export interface AgentRequest {
   readonly method: string;
   /** Path with its query. */

@@ -30,7 +30,7 @@ import { InstanceEnrolments } from './instance-enrolments.ts';
 import { addVendordataRoute, Vendordata } from './vendordata.ts';
 
 /**
- * Opens the extension.
+ * Opens the extension for metadata agents, vendordata and enrolment by identity rules.
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 const openAgents: BridgeExtensionModule['open'] = async (host, { sections, names }) => {

@@ -82,8 +82,9 @@ const AgentFile = Type.Object(
     ),
     relay: Type.Optional(RelaySection),
     /**
-     * JSON file with a list of `network`, `address`, `instance` and `project`. Not permitted
-     * together with `neutron`.
+     * Path of a JSON file that lists the instances and their addresses. Each entry is a map with
+     * the keys `network`, `address`, `instance` and `project`. Not permitted together with
+     * `neutron`.
      */
     instances: Type.Optional(Text),
     /** Networks of each router, by router id. Used with the file `instances`. */
@@ -127,7 +128,7 @@ export interface LoadedAgentOptions extends Omit<MetadataAgentOptions, 'log' | '
 }
 
 /**
- * Loads the file, and the files that it names.
+ * Loads the options of a metadata agent from its file, and the files that this file names.
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 export async function loadAgentOptions(
@@ -174,7 +175,8 @@ export async function loadAgentOptions(
 }
 
 /**
- * Converts an entry of `networks`.
+ * Converts an entry of `networks` in the agent's file to the options of its listener. The default
+ * address is 169.254.169.254, and the default port is 80.
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 function toAgentNetwork(
@@ -194,7 +196,7 @@ function toAgentNetwork(
 }
 
 /**
- * Converts the section `relay`.
+ * Converts the section `relay` of the agent's file to the options of the relay.
  * @throws BridgeError ERR_BRIDGE_OPTIONS
  */
 function toRelayOptions(
@@ -226,7 +228,10 @@ function optionError(place: string, problem: string): BridgeError {
   return new BridgeError('ERR_BRIDGE_OPTIONS', `${key}: ${problem}`);
 }
 
-/** Lookup of instances and routers. */
+/**
+ * Functions that look up the instance with an address (`find`) and the networks of a router
+ * (`networksOf`).
+ */
 interface Finder {
   readonly find: FindInstance;
   readonly networksOf: FindNetworks;
@@ -261,7 +266,10 @@ function toInstance(instance: string, project: string): AgentInstance | undefine
   return [instance, project].every((it) => idForm.test(it)) ? { instance, project } : undefined;
 }
 
-/** Creates a lookup in a file. The file is read again after it changes. */
+/**
+ * Returns a function that looks up instances in a JSON file. It reads the file again after each
+ * change.
+ */
 function findInFile(file: string): FindInstance {
   let readAt = -1;
   let list: Static<typeof InstanceList> = [];

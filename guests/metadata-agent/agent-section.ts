@@ -50,7 +50,7 @@ export function parseAgents(given: unknown): ReadonlyMap<string, string> {
 }
 
 /**
- * Returns the rules without validation.
+ * Returns the identity rules by name. The rules themselves are not validated yet.
  * @throws BridgeError ERR_BRIDGE_OPTIONS if the section is not a map of rules
  */
 export function parseIdentities(given: unknown): Readonly<Record<string, unknown>> {

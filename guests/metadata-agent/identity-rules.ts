@@ -54,7 +54,7 @@ const idForms: readonly string[] = ['{uuid}', '{name}.{project}'];
 
 const section = 'bridge:guests:identity';
 
-/** Facts that the validation of rules needs. Other sections of the configuration contain them. */
+/** Facts from other sections of the configuration that the validation of identity rules needs. */
 export interface IdentitySurroundings {
   /** Names of metadata agents. */
   readonly agents: readonly string[];
@@ -135,7 +135,11 @@ function problemsOf(
   return problems;
 }
 
-/** Whether an instance matches a rule. Conditions on facts that are not given are ignored. */
+/**
+ * Whether an instance meets the conditions of a rule. If a fact is absent from `facts`, the
+ * conditions on this fact are not checked. A caller can therefore select candidates before it
+ * queries the cloud.
+ */
 export function matchesRule(
   { conditions }: IdentityRule,
   facts: Readonly<Partial<InstanceFacts>>,

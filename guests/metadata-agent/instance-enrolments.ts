@@ -25,8 +25,8 @@ export type InstanceUserData =
   | { readonly refusal: string; readonly code?: string };
 
 /**
- * Prefix of the rows by instance. A row contains the number of the enrolment of its instance. Rows
- * are never deleted, so that no instance is enrolled twice.
+ * Prefix of the keys of rows that record, for each instance, the number of its latest enrolment.
+ * Rows are never deleted, so that no instance can use two tickets.
  */
 const prefix = ['guests', 'vendordata'];
 

@@ -50,7 +50,10 @@ export interface MetadataAgentOptions {
   /** Networks in which the agent itself listens. Default: none. */
   readonly networks?: readonly AgentNetwork[] | undefined;
   readonly nova: AgentUpstream & {
-    /** Nova's option `metadata_proxy_shared_secret`. */
+    /**
+     * Secret with which the agent signs instance ids for Nova: the value of Nova's option
+     * `metadata_proxy_shared_secret`.
+     */
     readonly secret: string;
   };
   readonly master: AgentUpstream & { readonly name: string; readonly secret: string };
@@ -319,7 +322,10 @@ interface Forwarded {
 /** Headers that are copied from a response to the guest. */
 const answerHeaders = ['content-type', 'retry-after', 'x-saltbridge-version'] as const;
 
-/** Forwards a request with only these headers, and sends the response to the guest. */
+/**
+ * Forwards a request to Nova or the master, and sends the response to the guest. Headers that the
+ * guest sent are not forwarded.
+ */
 function forward(
   response: ServerResponse,
   { upstream, method, path, headers, body }: Forwarded,

@@ -96,7 +96,7 @@ class ByteRelay implements Relay {
   readonly #warnings: RepeatedWarnings;
   readonly #servers: net.Server[] = [];
   readonly #sockets = new Set<Socket>();
-  /** Connections by network and by instance. */
+  /** Numbers of open connections of each network and of each instance. */
   readonly #counts = new ConnectionCounts();
   /** Recent lookups of instances by address. */
   readonly #found = new RecentAnswers<AgentInstance | undefined>({
@@ -199,7 +199,10 @@ class ByteRelay implements Relay {
     }
   }
 
-  /** Looks up an instance. The id from the proxy may be that of a router instead of a network. */
+  /**
+   * Looks up the instance with an address. If a single id is given and no instance is found, the id
+   * may be that of a router, whose networks are then searched.
+   */
   async #ask({ networks, address }: ConnectionOrigin): Promise<AgentInstance | undefined> {
     const { find, networksOf } = this.#deps;
     const found = await find(networks, address);

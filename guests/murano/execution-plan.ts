@@ -22,24 +22,30 @@ export class ExecutionPlanError extends Error {
   }
 }
 
-/** Field of the script's result that the body returns. */
+/**
+ * Field of the script's result that the body of an execution plan returns. If a body selects no
+ * field, it returns all of them.
+ */
 type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
 /**
- * Argument of a call: a parameter, or text that contains parameters. The argument `args`, which
- * means all parameters, has no value of this type.
+ * Argument of a script call in the body: one parameter, or a text that may contain parameters.
+ * Calls without an argument, or with all parameters (`args`), have no value of this type.
  */
 type CallArgument =
   | { readonly parameter: string }
   /** Text and parameters, in order. */
   | { readonly parts: readonly (string | { readonly parameter: string })[] };
 
-/** The single call of a body. */
+/** Call of a script: the only statement in the body of an execution plan. */
 export interface ScriptCall {
   /** Name of the script. */
   readonly name: string;
   readonly type: string;
-  /** Name of the file, or `cookbook::recipe`. */
+  /**
+   * Entry point of the script. For the type `Application`, the name of a file. For other types,
+   * text such as `cookbook::recipe`.
+   */
   readonly entryPoint: string;
   /** Content of the entry point's file, or `undefined` if it is not a file. */
   readonly source: Buffer | undefined;
@@ -221,8 +227,9 @@ function parseBody(body: unknown, scripts: JsonMap, files: JsonMap): ScriptCall 
 }
 
 /**
- * Parses an argument of a call.
- * @returns `undefined` if it has an unsupported form
+ * Parses the argument of a script call.
+ * @returns `'none'` if the call has no argument or the argument `args`; `undefined` if the argument
+ * has an unsupported form
  */
 function parseArgument(given: string): CallArgument | 'none' | undefined {
   // The command receives all parameters, with or without this argument.
@@ -235,7 +242,12 @@ function parseArgument(given: string): CallArgument | 'none' | undefined {
   return list === undefined ? { parts: [text] } : parseFormat(text, list);
 }
 
-/** Parses `'{0} {1}'.format(args.a, args.b)`. */
+/**
+ * Parses an argument such as `'{0} {1}'.format(args.a, args.b)`.
+ * @param text - text in quotes
+ * @param list - arguments of `format`
+ * @returns `undefined` if a field is invalid, or refers to no parameter
+ */
 function parseFormat(text: string, list: string): CallArgument | undefined {
   const names = list.split(',').map((it) => parameterForm.exec(it.trim())?.[1]);
   const parts: (string | { readonly parameter: string })[] = [];

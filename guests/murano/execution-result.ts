@@ -57,7 +57,8 @@ function timeText(now: number): string {
 }
 
 /**
- * Returns the value that the body returns.
+ * Returns the value that the body of the execution plan returns: one field of the script's result,
+ * or a map of all fields.
  * @throws ExecutionPlanError if the script failed
  */
 export function bodyOfOutcome(call: ScriptCall, outcome: CommandOutcome): unknown {

@@ -17,7 +17,10 @@ export interface MuranoDefinition {
   readonly name: string;
   readonly description: string;
   readonly type: 'Application' | 'Chef' | 'Puppet';
-  /** Name of the file, or `cookbook::recipe`. */
+  /**
+   * Entry point as the execution plan names it. For the type `Application`, the name of a file. For
+   * Chef, `cookbook::recipe`.
+   */
   readonly entry_point: string;
   /** Name of a command of the catalog. */
   readonly command: string;
@@ -25,7 +28,7 @@ export interface MuranoDefinition {
   readonly argument?: string;
   /**
    * SHA-256 hashes of the permitted files, in hex. A call of a file with another hash is rejected.
-   * The file itself is never executed.
+   * The file itself is never executed. Default: the file is not checked.
    */
   readonly sha256?: readonly string[];
 }
@@ -60,7 +63,7 @@ export class MuranoCatalog {
   readonly #entries = new Map<string, MuranoDefinition>();
 
   /**
-   * Indexes the entries.
+   * Indexes the entries, and checks that their commands and parameters exist.
    * @throws BridgeError ERR_CATALOG
    */
   constructor(definitions: readonly MuranoDefinition[], commands: Catalog) {
@@ -116,7 +119,7 @@ export class MuranoCatalog {
   }
 }
 
-/** Kind of the catalog entries below `murano`. */
+/** Parser and validator of the entries below `murano:` in catalog files. */
 export const muranoEntries: CatalogEntryKind<MuranoDefinition> = {
   key: 'murano',
   parse: parseMuranoEntry,

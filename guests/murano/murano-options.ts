@@ -15,7 +15,7 @@ const Section = Type.Object(
 );
 
 export interface MuranoOptions {
-  /** Public keys by project. */
+  /** Public keys that verify the signatures of execution plans, by project. */
   readonly keys: ReadonlyMap<string, KeyObject>;
   /** Whether projects without a key may send unsigned execution plans. */
   readonly acceptsUnsigned: boolean;

@@ -19,7 +19,7 @@ const Body = Type.Object(
   {
     /** JSON text, exactly as it was signed. */
     execution_plan: Type.String({ minLength: 2, maxLength: 1_048_576 }),
-    /** Signature in base64. */
+    /** Signature of the guest's id and `execution_plan`, in base64. */
     signature: Type.Optional(Type.String({ maxLength: 4096 })),
     message_id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
   },

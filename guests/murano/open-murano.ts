@@ -33,13 +33,13 @@ import type { MuranoCatalog, MuranoDefinition } from './murano-catalog.ts';
 import { type MuranoOptions, readMuranoOptions } from './murano-options.ts';
 import { isTooFarAhead, lastStamp, storeStamp } from './plan-stamps.ts';
 
-/** Execution plan for a minion. */
+/** Request to run an execution plan on a guest. */
 interface ExecutionPlanRequest {
   /** JSON text, exactly as it was signed. */
   readonly text: string;
   /** Signature of the guest's id and the text. */
   readonly signature: Buffer | undefined;
-  /** Id of the plan if the execution plan itself contains none. */
+  /** Id to use if the text of the execution plan contains none. */
   readonly messageId: string | undefined;
   readonly caller: NonNullable<CommandRequest['caller']>;
   /** Whether the caller may call a command. */
@@ -76,7 +76,7 @@ const refusals: ReadonlySet<BridgeErrorCode> = new Set([
 ]);
 
 /**
- * Opens the service.
+ * Opens the service that runs execution plans.
  * @throws BridgeOptionsError
  */
 export function openMurano(
@@ -162,7 +162,8 @@ interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller' | 'mayCall' 
 }
 
 /**
- * Returns the value that the body of the execution plan returns.
+ * Runs a parsed execution plan. Returns the value that its body returns, or `null` if the body runs
+ * nothing.
  * @throws ExecutionPlanError, BridgeError
  */
 async function executePlan(
@@ -220,8 +221,10 @@ async function executePlan(
 }
 
 /**
- * Returns the parameters of the execution plan. If the catalog entry accepts an argument, they
- * include it.
+ * Returns the parameters for the command of an execution plan. If the catalog entry names a
+ * parameter for the argument of the call, they include this argument.
+ * @throws ExecutionPlanError if a parameter has no value, or if the command cannot receive the
+ * argument
  */
 function parametersOf(
   { call, parameters }: ExecutionPlan,

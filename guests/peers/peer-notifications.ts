@@ -1,6 +1,6 @@
 /**
- * Receives notifications of Nova and Neutron, which an OpenStack pipeline posts over HTTP. The
- * content of a notification is not trusted. A notification only makes the bridge read the named
+ * Receives notifications of Nova and Neutron, which a publisher such as Ceilometer sends over HTTP.
+ * The content of a notification is not trusted. A notification only makes the bridge read the named
  * instances again.
  */
 

@@ -18,8 +18,8 @@ const PeerSchema = Type.Object({
   /** Minion id of the instance. Absent if it is not enrolled. */
   minion: Type.Optional(Text),
   /**
-   * Name of the instance. Empty if Salt would interpret the name, for example as a template. This
-   * also applies to the names of groups and networks.
+   * Name of the instance. Empty if Salt would interpret the name, for example because it contains
+   * `__slot__:`. This also applies to the names of groups, networks and zones.
    */
   name: Type.Optional(Text),
   /** Address from which its minion is connected. */

@@ -25,7 +25,7 @@ const metadataCheck = compileSchema(
 );
 const writesCheck = compileSchema(roleFields.writes);
 
-/** Resource with a role. */
+/** Resource of a template that has a role, with the values that the role reads and writes. */
 export interface RoleResource {
   readonly name: string;
   readonly role: string;

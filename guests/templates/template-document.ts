@@ -42,8 +42,9 @@ const markers: ReadonlySet<string> = new Set(['\u0002', '\u001f', flowErrorEnd])
 const maxFlowEnds = 1_000;
 
 /**
- * Indents the lines of flow collections, whose indentation PyYAML ignores. For example, `[{` on the
- * line of a key may end with `}]` at the indentation of the key.
+ * Indents lines of flow collections (`[…]`, `{…}`) that are not indented enough for the YAML
+ * parser. PyYAML, and therefore Heat, ignores this indentation. For example, `[{` on the line of a
+ * key may end with `}]` at the indentation of the key.
  */
 function indentFlowEnds(text: string): string {
   let indented = text;
@@ -99,8 +100,9 @@ export function parameterOf(resource: string): string {
 }
 
 /**
- * Adds user-data to the resource of a machine.
- * @returns warnings
+ * Adds a parameter for the user-data that enrols a machine, and makes the resource of the machine
+ * use it. User-data that the resource already has is preserved.
+ * @returns warnings for the author of the template
  */
 export function addUserData(
   document: Document,

@@ -59,7 +59,10 @@ interface GuestValueWaits {
   readonly needs: readonly string[];
 }
 
-/** All dependencies of a template, for the search for cycles. */
+/**
+ * Dependencies between the resources and values of a template, among which
+ * {@link findTemplateCycle} searches for a cycle.
+ */
 export interface TemplateWaits {
   readonly resources: ReadonlyMap<string, readonly string[]>;
   /** Values that Heat determines. Each is listed with the resources on which it depends. */

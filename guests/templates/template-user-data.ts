@@ -14,9 +14,14 @@ export interface UserDataParts {
   readonly configDir?: string;
 }
 
-/** User-data for Heat: either a resource or an expression. */
+/**
+ * User-data of one machine in the compiled template: either an additional resource, or an
+ * expression (`text`).
+ */
 export interface HeatUserData {
-  /** Additional resource. Its id is the user-data. */
+  /**
+   * Resource to add to the template. The machine refers to it with `get_resource` in `user_data`.
+   */
   readonly resource?: object;
   readonly text?: object;
 }
