@@ -5,7 +5,7 @@
  */
 
 import { Compile } from 'typebox/schema';
-import { nearestName, pathOfManyDuplicates, requiresUniqueItems } from '#runtime';
+import { nearestName, schemaErrors } from '#runtime';
 import { PolicyError } from './errors.ts';
 import type { PolicySyntax, TextTest } from './policy-syntax.ts';
 import { orPatternError, type RuleField } from './rule-patterns.ts';
@@ -107,19 +107,15 @@ export function compileJsonSchema(
   schema: unknown,
   search: PolicySyntax['search'],
 ): (data: unknown) => SchemaProblem | undefined {
-  const check = Compile(readSchema(schema, { search }, { rule: 'schema', field: '' }, 0));
-  const isUnique = requiresUniqueItems(schema);
+  const compiled = readSchema(schema, { search }, { rule: 'schema', field: '' }, 0);
+  const check = Compile(compiled);
   return (data) => {
     const plain = withScalars(data, maxDepth, (it) =>
       typeof it === 'bigint' ? Number(it) : plainFloat(it),
     );
     if (!isJson(plain, maxDepth)) return { path: '', expected: 'must be a JSON value' };
     if (check.Check(plain)) return undefined;
-    const repeated = isUnique ? pathOfManyDuplicates(plain) : undefined;
-    if (repeated !== undefined) {
-      return { path: repeated.slice(1), expected: 'must not have duplicate items' };
-    }
-    const [, errors] = check.Errors(plain);
+    const errors = schemaErrors(check, compiled, plain);
     // An unknown property is often a misspelt one, so report it rather than the missing correct
     // one.
     const first = errors.find(({ keyword }) => keyword === 'boolean') ?? errors[0];

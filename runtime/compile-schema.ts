@@ -2,7 +2,7 @@ import type { Static, TSchema } from 'typebox';
 import type { TLocalizedValidationError } from 'typebox/error';
 // `typebox/compile` has the same checks, and also loads 146 modules for conversions.
 import { Compile, type Validator } from 'typebox/schema';
-import { pathOfManyDuplicates, requiresUniqueItems } from './duplicate-items.ts';
+import { schemaErrors } from './schema-errors.ts';
 
 /** A compiled check of values against a schema. */
 export interface SchemaCheck<Schema extends TSchema> {
@@ -27,24 +27,9 @@ export function compileSchema<const Schema extends TSchema>(schema: Schema): Sch
     compiled ??= Compile(schema);
     return compiled;
   };
-  let isUnique: boolean | undefined;
-  /**
-   * Returns the path of a list that has too many duplicates for TypeBox to describe them quickly.
-   * Returns `undefined` if there is no such list.
-   */
-  const repeatedIn = (value: unknown): string | undefined => {
-    isUnique ??= requiresUniqueItems(schema);
-    return isUnique ? pathOfManyDuplicates(value) : undefined;
-  };
   const check = (value: unknown): value is Static<Schema> => validator().Check(value);
-  const errors = (value: unknown): readonly TLocalizedValidationError[] => {
-    if (check(value)) return [];
-    const instancePath = repeatedIn(value);
-    if (instancePath === undefined) return validator().Errors(value)[1];
-    const message = 'must not have duplicate items';
-    const params = { duplicateItems: [] };
-    return [{ keyword: 'uniqueItems', schemaPath: '', instancePath, params, message }];
-  };
+  const errors = (value: unknown): readonly TLocalizedValidationError[] =>
+    schemaErrors(validator(), schema, value);
   return {
     Check: check,
     Errors: errors,

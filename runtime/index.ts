@@ -14,7 +14,6 @@ export { Budget, type BudgetLimits } from './budget.ts';
 export { Closers } from './closers.ts';
 export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { createDnsResolver } from './dns-resolver.ts';
-export { pathOfManyDuplicates, requiresUniqueItems } from './duplicate-items.ts';
 export { type ErrorEntry, errorMessage, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
 export { FairQueue } from './fair-queue.ts';
@@ -77,6 +76,7 @@ export { Throttle, TokenBuckets } from './rate-limits.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
 export { type RouteOperation, routeSchema } from './route-schema.ts';
+export { schemaErrors } from './schema-errors.ts';
 export {
   nameOfType,
   type SchemaMistake,

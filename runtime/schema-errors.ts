@@ -1,0 +1,155 @@
+/**
+ * Describes why a large value does not match a schema. TypeBox takes about five microseconds for
+ * each entry of a list or map that it describes, because it describes without compiled code, and
+ * visits valid entries too. For lists with many duplicates, the time grows with the square of their
+ * length. So of a large value, it describes only the beginning of each list and map.
+ */
+
+import type { TLocalizedValidationError } from 'typebox/error';
+
+/** Methods of a compiled schema that this module uses. */
+interface CompiledCheck {
+  Check(value: unknown): boolean;
+  Errors(value: unknown): readonly [boolean, readonly TLocalizedValidationError[]];
+}
+
+/** Number of entries in a value that TypeBox describes as a whole. */
+const fewEntries = 500;
+
+/** Maximum numbers of entries of each list and map, tried in this order. */
+const beginnings = [64, 16, 4] as const;
+
+/** Keywords whose requirement the beginning of a list or map may violate, but the whole does not. */
+const wholeKeywords: ReadonlySet<string> = new Set([
+  'const',
+  'contains',
+  'enum',
+  'minItems',
+  'minProperties',
+]);
+
+/**
+ * Returns mistakes in a value. Empty if the value matches the schema. If a large value is valid in
+ * the beginning of its lists and maps, the only mistake names the first large list or map.
+ */
+export function schemaErrors(
+  check: CompiledCheck,
+  schema: unknown,
+  value: unknown,
+): readonly TLocalizedValidationError[] {
+  if (check.Check(value)) return [];
+  const names = propertyNames(schema);
+  let beginning = value;
+  const lacking = new Map<string, object>();
+  for (const entries of beginnings) {
+    beginning = new Beginning(entries, names, lacking).of(beginning, '');
+    if (!isSmall(beginning)) continue;
+    if (lacking.size === 0) return check.Errors(value)[1];
+    if (check.Check(beginning)) break;
+    const certain = check
+      .Errors(beginning)[1]
+      .filter(
+        ({ keyword, instancePath }) => !wholeKeywords.has(keyword) || !lacking.has(instancePath),
+      );
+    if (certain.length > 0) return certain;
+  }
+  const [[instancePath, large] = ['', {}]] = lacking;
+  const message = `must contain only valid entries, and not too many (it has ${Object.keys(large).length})`;
+  return [{ keyword: 'maxItems', schemaPath: '', instancePath, params: { limit: 0 }, message }];
+}
+
+/** Whether lists and maps in the value have few entries in total. */
+function isSmall(value: unknown): boolean {
+  const waiting: unknown[] = [value];
+  let entries = 0;
+  while (waiting.length > 0) {
+    for (const [, item] of entriesOf(waiting.pop())) {
+      entries += 1;
+      if (entries > fewEntries) return false;
+      waiting.push(item);
+    }
+  }
+  return true;
+}
+
+/** Whether the value is a map, and not a list or an instance of a class, such as bytes. */
+function isMap(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+/**
+ * Returns the entries of a list or map one by one, so that a caller can stop early. Other values
+ * have no entries.
+ */
+function* entriesOf(value: unknown): Generator<readonly [string | number, unknown], void, void> {
+  if (Array.isArray(value)) {
+    yield* value.entries();
+  } else if (isMap(value)) {
+    for (const name in value) {
+      if (Object.hasOwn(value, name)) yield [name, Reflect.get(value, name)];
+    }
+  }
+}
+
+/** Returns the names of all properties that a schema contains at any place. */
+function propertyNames(schema: unknown): ReadonlySet<string> {
+  const names = new Set<string>();
+  const visit = (part: unknown): void => {
+    if (typeof part !== 'object' || part === null) return;
+    for (const [key, inner] of Object.entries(part)) {
+      if (key === 'properties') for (const name of Object.keys(Object(inner))) names.add(name);
+      visit(inner);
+    }
+  };
+  visit(schema);
+  return names;
+}
+
+/** Copies values without the later entries of lists and maps. */
+class Beginning {
+  readonly #entries: number;
+  readonly #names: ReadonlySet<string>;
+  readonly #lacking: Map<string, object>;
+
+  /**
+   * @param names - keys of maps that are always copied
+   * @param lacking - receives the lists and maps of which entries are left out, by path
+   */
+  constructor(entries: number, names: ReadonlySet<string>, lacking: Map<string, object>) {
+    this.#entries = entries;
+    this.#names = names;
+    this.#lacking = lacking;
+  }
+
+  of(value: unknown, path: string): unknown {
+    if (Array.isArray(value)) {
+      if (value.length > this.#entries) this.#note(path, value);
+      return value.slice(0, this.#entries).map((item, at) => this.of(item, `${path}/${at}`));
+    }
+    return isMap(value) ? this.#ofMap(value, path) : value;
+  }
+
+  #ofMap(map: object, path: string): object {
+    const copy: Record<string, unknown> = Object.create(null);
+    let left = this.#entries;
+    for (const [name, item] of entriesOf(map)) {
+      if (left === 0) {
+        this.#note(path, map);
+        break;
+      }
+      left -= 1;
+      copy[name] = this.of(item, `${path}/${name}`);
+    }
+    for (const name of this.#names) {
+      if (!Object.hasOwn(copy, name) && Object.hasOwn(map, name))
+        copy[name] = this.of(Reflect.get(map, name), `${path}/${name}`);
+    }
+    return copy;
+  }
+
+  #note(path: string, container: object): void {
+    if (!this.#lacking.has(path)) this.#lacking.set(path, container);
+  }
+}
