@@ -290,6 +290,12 @@ export function boundedConfig(
   return { problem: `its config has more than ${maxConfigLength} characters` };
 }
 
+/** Texts of the values of a Boolean input, in lower case. */
+const truthValues: ReadonlyMap<string, boolean> = new Map([
+  ['true', true],
+  ['false', false],
+]);
+
 /**
  * Converts an input to its declared type. Heat does not validate the types of inputs, so numbers
  * may be strings.
@@ -304,7 +310,7 @@ function typedInput(type: string, value: unknown): ParameterValue | undefined {
     }
     case 'Boolean':
       if (typeof value === 'boolean') return value;
-      return { true: true, false: false }[String(value).toLowerCase()];
+      return typeof value === 'string' ? truthValues.get(value.toLowerCase()) : undefined;
     case 'CommaDelimitedList':
       return typeof value === 'string' ? value.split(',').map((it) => it.trim()) : json;
     case 'Json':

@@ -5,6 +5,7 @@
  */
 
 import { isPlainMap } from '#heat-bridge';
+import { writeJson } from '#runtime';
 import { isNestedDeeper, tryParseExactJson } from '../config-json.ts';
 
 /** Error codes of results [murano-agent common/messaging]. */
@@ -119,14 +120,13 @@ type Version = readonly [number, number, number];
 const newest: Version = [2, 2, 0];
 
 function requireVersion(given: unknown): Version {
-  const [, ...parts] = /^(\d{1,4})\.(\d{1,4})\.(\d{1,4})$/.exec(String(given)) ?? [];
+  const [, ...parts] = /^(\d{1,4})\.(\d{1,4})\.(\d{1,4})$/.exec(shown(given)) ?? [];
   const [major = 0, minor = 0, patch = 0] = parts.map(Number);
   const version: Version = [major, minor, patch];
   if (parts.length === 3 && major === 2 && compare(version, newest) <= 0) return version;
-  const found = String(given).slice(0, 32);
   throw new ExecutionPlanError(
     errorCodes.version,
-    `Unsupported format version ${found}: 2.0.0 to 2.2.0 are supported`,
+    `Unsupported format version ${shown(given)}: 2.0.0 to 2.2.0 are supported`,
   );
 }
 
@@ -183,7 +183,9 @@ function checkFile(file: unknown): void {
 }
 
 function shown(value: unknown): string {
-  return String(value).slice(0, 64);
+  // JSON objects with a member `toString` cannot be converted to text.
+  const text = typeof value === 'object' ? writeJson(value) : String(value);
+  return text.slice(0, 64);
 }
 
 /** Form of the body that is accepted. */

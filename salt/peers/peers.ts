@@ -31,6 +31,7 @@ import {
   isFunctionName,
   isJid,
   isKeywordText,
+  plainNumber,
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
@@ -205,8 +206,8 @@ export class PeerPublisher {
   }
 
   /**
-   * Publishes a job and returns the results. If the request contains `form: full`, returns all
-   * details.
+   * Publishes a job, waits until it has ended, and returns the results by minion id. If the request
+   * contains `form: full`, each result also has the jid, function and return code.
    */
   async publishAndWait(
     minionId: string,
@@ -238,7 +239,10 @@ export class PeerPublisher {
     return {};
   }
 
-  /** Returns the results of a job if this minion requested it. */
+  /**
+   * Returns the results of a job by minion id if this minion requested the job. Otherwise returns
+   * an empty map.
+   */
   async returns(minionId: string, jid: WireValue | undefined): Promise<WireMap> {
     const record = isJid(jid) ? await this.#options.cache.record(jid) : undefined;
     if (record?.requestedBy !== minionId) return {};
@@ -340,7 +344,8 @@ export class PeerPublisher {
 }
 
 /**
- * Whether minions use all arguments of a call literally, without calling or looking up anything.
+ * Whether minions use all arguments of a call as plain data. Salt interprets some texts in
+ * arguments as calls or look-ups. If an argument contains such a text, the result is false.
  */
 function isInert(call: BoundFunction): boolean {
   try {
@@ -354,7 +359,8 @@ function isInert(call: BoundFunction): boolean {
 
 function secondsOf(value: WireValue | undefined): number | undefined {
   if (value === undefined || value === null) return 5;
-  const seconds = Number(value);
+  const seconds = typeof value === 'string' ? Number(value) : plainNumber(value);
+  if (typeof seconds !== 'number') return undefined;
   return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, maxWaitSeconds) : undefined;
 }
 

@@ -1,5 +1,6 @@
 /** Creates the call that applies states on minions, and interprets its return. */
 
+import { writeJson } from '#runtime';
 import { isPlainMap, type MinionCall } from '../command-definition.ts';
 
 /**
@@ -8,7 +9,7 @@ import { isPlainMap, type MinionCall } from '../command-definition.ts';
  */
 export const statesKey = 'states';
 
-/** Function that applies the states. */
+/** Salt function with which minions apply the states. */
 export const statesFunction = 'state.template_str';
 
 /**
@@ -50,7 +51,7 @@ export function reportOfStates(
   if (!isPlainMap(value)) {
     // The return is an error text, for example because the states cannot be parsed, or because
     // another run is in progress.
-    const problems = Array.isArray(value) ? value.map(String).join('\n') : String(value ?? '');
+    const problems = (Array.isArray(value) ? value : [value]).map(textOf).join('\n');
     return {
       isSuccess: false,
       stdout: '',
@@ -73,7 +74,7 @@ export function reportOfStates(
       );
     } else {
       done.push(`${label}: failed${outputOf(result, 'stdout')}`);
-      failed.push(`${label}: ${String(result.comment ?? '')}${outputOf(result, 'stderr')}`);
+      failed.push(`${label}: ${textOf(result.comment)}${outputOf(result, 'stderr')}`);
     }
   }
   const isWhole = Object.keys(labels).every((id) => results.get(id)?.result === true);
@@ -88,6 +89,12 @@ export function problemOfStates(value: unknown): string | undefined {
   if (results.length === 0) return 'the return of the minion contains no results of states';
   const failed = results.find((it) => !isPlainMap(it) || it.result !== true);
   return failed === undefined ? undefined : 'the minion failed to apply at least one state';
+}
+
+/** Returns a text as it is, and any other value of a return as JSON. */
+function textOf(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  return typeof value === 'string' ? value : writeJson(value);
 }
 
 function isChanged({ changes }: Readonly<Record<string, unknown>>): boolean {

@@ -53,6 +53,14 @@ async function published(
   return events.filter(({ tag }) => /^salt\/job\/\d+\/publish$/.test(tag)).map(({ data }) => data);
 }
 
+test('a time that is not a number is an empty reply, and not an error', async (t) => {
+  const master = await start(t, { peer: everybody });
+  for (const tmo of [{}, [null], [{}], 'x', -1, true, 2n ** 63n]) {
+    const load: Load = { cmd: 'minion_publish', tmo };
+    t.deepEqual(await publish(master, load), {}, JSON.stringify(String(typeof tmo)));
+  }
+});
+
 test('a minion cannot publish if peer is not set', async (t) => {
   const master = await start(t);
   for (const cmd of ['minion_pub', 'minion_publish']) {
