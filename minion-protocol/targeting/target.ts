@@ -161,7 +161,7 @@ export function compileTarget(
 
 /**
  * Compiles a target like {@link compileTarget}, and pauses after each condition of a compound
- * expression.
+ * expression and between the parts of a long list.
  */
 export function* compileTargetInSteps(
   target: TargetExpression,
@@ -170,7 +170,7 @@ export function* compileTargetInSteps(
 ): Generator<undefined, CompiledTarget, void> {
   const compiler = new TermCompiler(compilePattern, options);
   if (target.tgtType !== 'compound') {
-    const term = compiler.compile(target.tgtType, target.tgt, target.delimiter ?? ':');
+    const term = yield* compiler.compile(target.tgtType, target.tgt, target.delimiter ?? ':');
     const only = { kind: 'term', word: term.text, index: 0, isExcluded: false } as const;
     return ready([term], only, options.meter);
   }
@@ -180,7 +180,7 @@ export function* compileTargetInSteps(
   if (typeof expression === 'string') return broken(expression);
   const terms: TargetTerm[] = [];
   for (const { word, isExcluded } of termsOf(expression)) {
-    const term = compiler.compileWord(word);
+    const term = yield* compiler.compileWord(word);
     if (term === undefined) return broken(`"${word}": this type of target is not supported`);
     terms.push(isExcluded ? withoutNames(term) : term);
     yield undefined;
@@ -302,24 +302,24 @@ class TermCompiler {
   /**
    * Compiles one word of a compound expression. Returns `undefined` if its letter is not supported.
    */
-  compileWord(word: string): TargetTerm | undefined {
+  *compileWord(word: string): Generator<undefined, TargetTerm | undefined, void> {
     const [, letter, delimiter = ':', rest = word] = wordForm.exec(word) ?? [];
-    if (letter === undefined) return this.compile('glob', word, ':');
+    if (letter === undefined) return yield* this.compile('glob', word, ':');
     if (letter === 'T') return resourceTerm(word, rest);
     if (letter === 'N') return this.#groupOf && groupTerm(word, this.#groupOf(rest));
     const type = letters[letter];
-    return type && { ...this.compile(type, rest, delimiter), text: word };
+    return type && { ...(yield* this.compile(type, rest, delimiter)), text: word };
   }
 
-  compile(
+  /** Compiles a target, and pauses between the parts of a long list. */
+  *compile(
     type: Exclude<TargetType, 'compound'>,
     tgt: string | readonly string[],
     delimiter: string,
-  ): TargetTerm {
+  ): Generator<undefined, TargetTerm, void> {
+    if (type === 'list') return yield* listTerm(tgt, this.#meter);
     const text = typeof tgt === 'string' ? tgt : tgt.join(',');
     switch (type) {
-      case 'list':
-        return listTerm(text, tgt, this.#meter);
       case 'glob':
         return {
           ...idTerm(text, compileGlob(text, this.#meter)),
@@ -378,37 +378,52 @@ function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
   return { ...plainTerm, text, test: ({ id }) => (matches(id) ? 'yes' : 'no') };
 }
 
-/**
- * Maximum number of ids in a list. Longer lists would take too long to compile in one turn of the
- * event loop.
- */
+/** Maximum number of ids in a list. */
 const maxIds = 50_000;
 
+/** Maximum length of a list of ids, in characters. */
+const maxListLength = 4_000_000;
+
+/** Number of ids that a list compiles before it pauses. */
+const idsOfStep = 1_000;
+
 /**
- * Compiles a list of ids. A text is split at commas without trimming.
- * @throws WorkLimitExceeded if the list has more than {@link maxIds} ids
+ * Compiles a list of ids, and pauses after each {@link idsOfStep} ids. A text is split at commas
+ * without trimming.
+ * @throws WorkLimitExceeded if the list exceeds {@link maxIds} or {@link maxListLength}
  */
-function listTerm(
-  text: string,
+function* listTerm(
   tgt: string | readonly string[],
   meter: WorkMeter | undefined,
-): TargetTerm {
-  meter?.spend('a list of ids', text.length / 16);
-  const length = typeof tgt === 'string' ? countIds(tgt) : tgt.length;
-  if (length > maxIds) meter?.refuse('a list of ids', maxIds, 'ids');
-  meter?.spend('a list of ids', 4 * length);
-  const ids = new Set(typeof tgt === 'string' ? tgt.split(',').filter((id) => id !== '') : tgt);
+): Generator<undefined, TargetTerm, void> {
+  if (tgt.length > (typeof tgt === 'string' ? maxListLength : maxIds)) refuseList(tgt, meter);
+  const ids = new Set<string>();
+  let count = 0;
+  for (const id of typeof tgt === 'string' ? partsOf(tgt) : tgt) {
+    count += 1;
+    if (count > maxIds) refuseList([], meter);
+    if (typeof tgt !== 'string' || id !== '') ids.add(id);
+    meter?.spend('a list of ids', 10 + id.length / 8);
+    if (count % idsOfStep === 0) yield undefined;
+  }
   const names = [...ids];
+  const text = typeof tgt === 'string' ? tgt : tgt.join(',');
   return { ...plainTerm, text, ids: names, names, test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
 }
 
-/** Returns the number of ids in a list, or a number above {@link maxIds} if there are more. */
-function countIds(list: string): number {
-  let count = 1;
-  for (let at = list.indexOf(','); at !== -1 && count <= maxIds; at = list.indexOf(',', at + 1)) {
-    count += 1;
+function refuseList(tgt: string | readonly string[], meter: WorkMeter | undefined): void {
+  if (typeof tgt === 'string') meter?.refuse('a list of ids', maxListLength, 'characters');
+  meter?.refuse('a list of ids', maxIds, 'ids');
+}
+
+/** Returns the parts of a text between commas one by one. */
+function* partsOf(list: string): Generator<string, void, void> {
+  let start = 0;
+  for (let end = list.indexOf(','); end !== -1; end = list.indexOf(',', start)) {
+    yield list.slice(start, end);
+    start = end + 1;
   }
-  return count;
+  yield list.slice(start);
 }
 
 function factTerm(

@@ -2489,8 +2489,13 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
       users('a call has at most 1,000 keyword arguments'),
-      'runtime/duplicate-items.test.ts: 30,000 duplicates in a list are reported in linear time',
+      'runtime/schema-errors.test.ts: mistakes beside a long list are described without a visit to each of its entries',
       'master/rpc/server.test.ts: wrong parameters are named, with the expected type, and without a stack',
+      'minion-protocol/targeting/work-limits.test.ts: a list of more than 50,000 ids or 4,000,000 characters is refused',
+      'minion-protocol/targeting/work-limits.test.ts: a long list pauses often while it is compiled',
+      'master/peers/peer-requests.test.ts: a time that is not a number is an empty reply, and not an error',
+      'security/odd-values.test.ts: a return of states may contain any value where a text belongs',
+      'security/odd-values.test.ts: the format version of an execution plan may be any value',
     ],
   },
   {

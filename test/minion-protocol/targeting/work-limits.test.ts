@@ -5,6 +5,7 @@ import {
   compileLinearPattern,
   compilePattern,
   compileTarget,
+  compileTargetInSteps,
   factsOf,
   type TargetExpression,
   type WireMap,
@@ -171,17 +172,30 @@ test('grains of a megabyte are searched', (t) => {
   }
 });
 
-test('a list of more than 50,000 ids is refused before it is split', (t) => {
-  const compile = (tgt: string | string[]): number => {
-    const meter = new WorkBudget(userWork);
-    compileTarget({ tgt, tgtType: 'list' }, undefined, { meter });
-    return meter.steps;
-  };
+test('a list of more than 50,000 ids or 4,000,000 characters is refused', (t) => {
+  const compile = (tgt: string | string[]): unknown =>
+    compileTarget({ tgt, tgtType: 'list' }, undefined, { meter: new WorkBudget(userWork) });
   const refused = { ...limit, message: /^a list of ids takes more than 50000 ids/ };
   t.throws(() => compile('a,'.repeat(50_000)), refused);
   t.throws(() => compile(Array(50_001).fill('a')), refused);
-  // The work of a list runs in one piece, so it must not exceed a few slices.
-  for (const longest of ['a'.repeat(1_048_576), Array(50_000).fill('web-1.example')]) {
-    t.true(compile(longest) <= 3 * maxSliceSteps);
+  t.throws(() => compile('a'.repeat(4_000_001)), { ...limit, message: /4000000 characters/ });
+  t.notThrows(() => compile(Array(50_000).fill('web-1.example')));
+});
+
+test('a long list pauses often while it is compiled', (t) => {
+  const ids = Array.from({ length: 50_000 }, (_, at) => `web${at}.example.com`);
+  for (const [tgt, tgtType] of [
+    [ids, 'list'],
+    [ids.join(','), 'list'],
+    [`L@${ids.join(',')} and web*`, 'compound'],
+  ] as const) {
+    const meter = new WorkBudget(userWork);
+    const steps = compileTargetInSteps({ tgt, tgtType }, compileLinearPattern, { meter });
+    let before = 0;
+    for (let step = steps.next(); step.done !== true; step = steps.next()) {
+      t.true(meter.steps - before <= maxSliceSteps || before === 0);
+      before = meter.steps;
+    }
+    t.true(before > 5 * maxSliceSteps);
   }
 });
