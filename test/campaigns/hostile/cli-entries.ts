@@ -72,6 +72,7 @@ function cliEntry(
     fields,
     maxBytes: maxArgumentBytes,
     isOfOperator: true,
+    isAlone: true,
     prepare: (field, value) => {
       const text = textOf(value).slice(0, maxArgumentBytes).replaceAll('\0', '');
       const [name = '', isContent] = field.split(' ');

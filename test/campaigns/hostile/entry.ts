@@ -19,6 +19,8 @@ export interface Entry {
   readonly maxDepth?: number;
   /** Whether the operator sends the request. The operator may change everything. Default: false. */
   readonly isOfOperator?: boolean;
+  /** Whether the entry runs in a process of its own, so that it delays no other caller. Default: false. */
+  readonly isAlone?: boolean;
   /** Prepares a request with this value in the field. Returns a function that sends the request. */
   prepare(field: string, value: unknown): () => Promise<Outcome>;
 }

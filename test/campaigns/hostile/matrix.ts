@@ -221,9 +221,10 @@ class MatrixRun {
       await (turn < maxBusyTurns ? nextTurn() : wait(waitMs));
       await this.#serveHonestMinion(entry);
       const used = process.threadCpuUsage();
-      this.#noteTurn((used.user + used.system - user - system) / 1000, where);
+      if (entry.isAlone !== true)
+        this.#noteTurn((used.user + used.system - user - system) / 1000, where);
       const work = countsTurns ? this.#counter?.take() : undefined;
-      if (work !== undefined) {
+      if (work !== undefined && entry.isAlone !== true) {
         this.#note('blocksOfTurn', work.blocks, `${where} (${work.busiest.place})`);
       }
       if (!state.isServed) this.#note('turnsUntilServed', turn, where);
