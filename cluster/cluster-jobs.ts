@@ -64,7 +64,7 @@ const noticeRow = defineRow({
 });
 
 /**
- * Exchanges jobs with the other members. A stored job reaches the other members through the
+ * Exchanges jobs with the other members. The other members receive a stored job through the
  * replicated log, in the write that stores the job. All members therefore publish stored jobs in
  * the same order, and never before the jobs are stored. Jobs that are not stored are sent as
  * messages outside the log.
@@ -155,8 +155,8 @@ export class ClusterJobs implements OtherMembers {
   }
 
   /**
-   * Handles a return that another member has received. If a caller of this member waits for returns
-   * of the job, adds the return to the job.
+   * Handles a return that another member has stored. If the job is in the memory of this member,
+   * adds the return to the job, so that callers who wait for it receive it.
    */
   #noteReturn(change: Change): void {
     if (change.type === 'delete') return;

@@ -64,7 +64,7 @@ export class Duties {
   readonly #running: Promise<void>;
   #isPaused = false;
   #term: Term | undefined;
-  /** Ends the current pause between two checks early. */
+  /** Controller of the pause between two checks. Its abort ends the pause early. */
   #wake = new AbortController();
 
   constructor(options: DutiesOptions) {

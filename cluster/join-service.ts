@@ -48,7 +48,7 @@ const ticketRow = defineRow({
 
 type TicketRow = RowOf<typeof ticketRow>;
 
-/** A backup that a new member is fetching. */
+/** A backup of the store that a new member is fetching in chunks. */
 interface Handover {
   readonly directory: string;
   readonly file: string;

@@ -1,6 +1,6 @@
 import { defineLimits } from '#runtime';
 
-/** Limits of the cluster. */
+/** Limits that apply to the members of a cluster. */
 export const clusterLimits = defineLimits('cluster', {
   filesAtOnce: {
     unit: 'files that are compared or copied at a time',

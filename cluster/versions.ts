@@ -9,10 +9,13 @@ import type { LogStore } from './log/log-store.ts';
 const prefix: Key = ['cluster', 'versions'];
 const retryMs = 2000;
 
-/** Version of each kind of configuration, for example `policy` and `catalog`. */
+/** Digest of each kind of configuration, by its name, for example `policy` and `catalog`. */
 export type Versions = Readonly<Record<string, string>>;
 
-/** Versions that the members have written to the store of the cluster. */
+/**
+ * Digests of configurations that the members have written to the store of the cluster. They reveal
+ * members with different configurations.
+ */
 export class MemberVersions {
   readonly #store: LogStore;
   readonly #member: string;
@@ -52,8 +55,10 @@ export class MemberVersions {
   }
 
   /**
-   * Writes the version of this member's configuration of one kind to the store, as soon as writes
-   * are possible.
+   * Writes the digest of this member's configuration of one kind to the store. If writes are not
+   * possible now, it is written as soon as they are.
+   * @param kind - for example `policy`
+   * @param version - the digest
    */
   announce(kind: string, version: string): void {
     this.#own.set(kind, version);

@@ -1,4 +1,4 @@
-/** Extension `site-centre`: the centre of sites. */
+/** Extension `site-centre` of the master: the centre that sites connect to. */
 
 import { sign } from 'node:crypto';
 import type { SitesOptions } from '#config';
@@ -38,10 +38,13 @@ const parts: readonly CentrePart[] = [
   openCentreSecrets,
 ];
 
-/** Interval at which the minions of revoked sites are released in a cluster, in milliseconds. */
+/**
+ * Interval at which a member of a cluster frees the minion ids of sites that were revoked or have
+ * left, in milliseconds.
+ */
 const releaseMs = 60_000;
 
-/** Opens the centre of sites. */
+/** Opens the extension `site-centre`, which makes this master the centre of its sites. */
 export async function openCentre(
   host: ExtensionHost,
   options: SitesOptions,
@@ -76,7 +79,7 @@ export async function openCentre(
     releaseIfRevoked(name).catch((error: unknown) =>
       host.logger.error(
         { err: error },
-        'cannot free the minion ids of a site that was revoked or has another centre now',
+        'cannot release the minion ids of a site that was revoked or has moved to another centre',
       ),
     );
   sites.onRevoked((name) => void release(name));

@@ -6,7 +6,7 @@ type Combined = Omit<EdgePart, 'close' | 'start'>;
 
 /**
  * Combines the contributions of parts.
- * @throws TypeError if two parts contribute a file backend, an intake or pillar data
+ * @throws TypeError if two parts contribute a file backend, a signal intake or pillar data
  */
 export function combined(parts: readonly EdgePart[]): Combined {
   const rpc: RpcTable = Object.assign({}, ...parts.map((part) => part.rpc ?? {}));

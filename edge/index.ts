@@ -1,4 +1,7 @@
-/** Sites that work without their centre, and their centre. See docs/architecture/edge.md. */
+/**
+ * Sites, which are masters that continue to work without their centre, and the centre itself. See
+ * docs/architecture/edge.md.
+ */
 
 export type { KeyClaim } from './bundles/key-claims.ts';
 export type {

@@ -74,7 +74,7 @@ export const edgeLimits = defineLimits('edge', {
     unit: 'bytes of the facts of a site at the centre',
     owner: 'site',
     perOwner: 16_777_216,
-    effect: 'Facts that would exceed it are refused. The centre keeps the former facts.',
+    effect: 'Facts that would exceed the limit are refused. The centre keeps the former facts.',
     code: 'ERR_SITE_MESSAGE',
   },
   describedPacks: {

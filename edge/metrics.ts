@@ -53,7 +53,7 @@ export function siteFamilies(
   ];
 }
 
-/** Figures of a centre. */
+/** Values for the metrics of a centre. */
 export interface CentreFigures {
   /** Number of sites that are connected to this process. */
   readonly connected: number;
@@ -102,7 +102,7 @@ export function centreFamilies({
   ];
 }
 
-/** States of {@link progressFamily}. */
+/** States of sites that {@link progressFamily} counts. */
 export const releaseProgress = ['current', 'refused', 'behind', 'away', 'waiting'] as const;
 
 export type ReleaseProgress = (typeof releaseProgress)[number];

@@ -32,12 +32,13 @@ export interface SiteContext {
   identity(): SiteIdentity | undefined;
   /**
    * Replaces the identity of this site by the result of a function.
-   * @throws EdgeError ERR_SITE_NOT_JOINED
+   * @throws EdgeError ERR_SITE_NOT_JOINED if the site has not joined
    */
   changeIdentity(change: (identity: SiteIdentity) => SiteIdentity): Promise<SiteIdentity>;
   /**
-   * Registers a function that appends the present state of this site to the log. It is called after
-   * a change to another centre, which does not know earlier entries.
+   * Registers a function that appends the present state of this site to the log. The function is
+   * called after the site has changed to another centre, because this centre does not know earlier
+   * entries.
    */
   onAnnounce(listener: () => Promise<void>): void;
   /** Calls the functions of {@link onAnnounce}. */

@@ -34,7 +34,7 @@ const parts = (program: SiteProgram): readonly SitePart[] => [
   openSiteRehoming,
 ];
 
-/** Opens a site. It connects to its centre when the master has started. */
+/** Opens the extension `site`. The site connects to its centre when the master has started. */
 export async function openSite(
   host: ExtensionHost,
   options: SiteOptions,

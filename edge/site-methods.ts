@@ -31,7 +31,7 @@ export interface SiteStatusOptions {
 
 const Nothing = Type.Object({}, { additionalProperties: false });
 
-/** Returns the methods. Each method requires full rights. */
+/** Returns the RPC methods. A caller needs full rights for each of them. */
 export function siteStatusMethods({ context, link, renewal }: SiteStatusOptions): RpcTable {
   const { options, log } = context;
   return {

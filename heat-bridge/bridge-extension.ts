@@ -33,7 +33,10 @@ export interface BridgeExtension {
   readonly after?: readonly string[];
   /** Whether the configuration enables the extension. Default: always enabled. */
   readonly isConfigured?: (sections: BridgeSections) => boolean;
-  /** Key of this extension's entries in catalog files. */
+  /**
+   * Key of the extension's entries in catalog files. Absent if catalog files cannot contain entries
+   * for the extension.
+   */
   readonly catalogKey?: string;
   load(): Promise<BridgeExtensionModule>;
 }
@@ -56,7 +59,10 @@ export interface CheckContext {
   /** Sections of `saltbridge: bridge:`, not validated. */
   readonly sections: Readonly<Partial<Record<keyof BridgeSections, unknown>>>;
   readonly config: Pick<MasterConfig, 'api' | 'confFile' | 'restCherrypy'>;
-  /** Errors that were found in the sections of preceding extensions. */
+  /**
+   * Errors that the checks before this one have found, in the names of sections and in the sections
+   * of other extensions.
+   */
   readonly problems: readonly SectionProblem[];
   /** Names of the enabled extensions. */
   readonly names: ReadonlySet<string>;

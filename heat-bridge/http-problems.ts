@@ -72,8 +72,9 @@ const listed: ReadonlySet<string> = new Set(['ERR_COMMAND_DENIED', 'ERR_COMMAND_
 const described: ReadonlySet<string> = new Set(['ERR_COMMAND_PARAMETERS', 'ERR_PLAN_GROUPS']);
 
 /**
- * Returns a hint that names another request. That request lists or describes the entries that the
- * caller may use. Returns an empty string if no such request exists.
+ * Returns a hint to append to an error message: the request with which the caller can list or
+ * describe the commands or plans that it may run. Returns an empty string if there is no such
+ * request.
  */
 function hintOf(code: string, url: string): string {
   const [, collection, name] = /^(.*?\/(?:commands|plans))(?:\/([^/?]+))?/.exec(url) ?? [];

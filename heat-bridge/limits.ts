@@ -1,6 +1,6 @@
 import { defineLimits } from '#runtime';
 
-/** Limits of the bridge. */
+/** Limits on the resources of the bridge that callers share. docs/limits.md lists them. */
 export const bridgeLimits = defineLimits('bridge', {
   refusedTokens: {
     unit: 'rejected tokens',
@@ -10,7 +10,7 @@ export const bridgeLimits = defineLimits('bridge', {
     code: 'ERR_EAUTH_LIMIT',
   },
   acceptedTokens: {
-    unit: 'valid tokens that an address may use after the limit of rejected tokens',
+    unit: 'valid tokens that an address may use after it has reached the limit of rejected tokens',
     owner: 'address',
     perOwner: 10_000,
     total: 100_000,
@@ -113,7 +113,7 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'Further signals are rejected.',
   },
   signalBytesOfOwner: {
-    unit: 'bytes of these signals',
+    unit: 'bytes of signals in the outbox for the handles of an owner',
     owner: 'project',
     amounts: '`bytes_per_owner`',
     option: 'saltbridge:bridge:handles:bytes_per_owner',

@@ -46,7 +46,10 @@ export function readLeniently<T>(
   return { mistakes };
 }
 
-/** Whether the removal of a part may have caused an error. */
+/**
+ * Whether an error may be a consequence of an earlier removal of an invalid part of the value, so
+ * that it must not be reported.
+ */
 function mayFollow({ path, problem }: DefinitionMistake, leftOut: ValuePath): boolean {
   const isAbove = path.length <= leftOut.length;
   if (isAbove && path.every((step, at) => step === leftOut[at])) return true;
@@ -106,8 +109,9 @@ function memberOf(value: unknown, step: string | number): unknown {
 }
 
 /**
- * Returns a value without the part that has an error. If the error is an unknown name, the part
- * gets the most similar known name instead.
+ * Returns a copy of a value in which an error is removed. If the error is an unknown name of a
+ * field and a similar name is known, renames the field. Otherwise removes the part at the path of
+ * the error. If the path does not exist, returns the same value.
  */
 function correct(value: unknown, { path, meant }: DefinitionMistake): unknown {
   const [step, ...rest] = path;

@@ -159,7 +159,7 @@ const maxOfOwner = 1_000;
 
 /**
  * Checks the limits for a new registration: 1,000 for each owner, and 10,000 in total.
- * @throws BridgeError
+ * @throws BridgeError with the given code
  */
 export function requireRegistrationRoom(
   all: readonly Registered[],

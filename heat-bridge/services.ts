@@ -17,7 +17,10 @@ export interface CommandsService {
   readonly runner: CommandRunner;
   /** Returns the catalog entries of a kind. */
   readonly entriesOf: EntriesOf;
-  /** Creates a runner for commands that are not in the catalog. */
+  /**
+   * Creates a runner for the commands of another catalog. For example, an extension can run
+   * commands that the catalog files do not define.
+   */
   createRunner(catalog: Catalog): CommandRunner;
 }
 

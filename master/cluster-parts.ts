@@ -4,13 +4,16 @@ import type { SharedKeySource } from './auth/index.ts';
 import type { MasterContext, SharedStore, SharedStoreOptions } from './context/index.ts';
 import type { JobsOfMembers } from './jobs/index.ts';
 
-/** Member of a cluster, with its opened store. */
+/**
+ * This master as a member of a cluster: its open store, and its exchange of keys and jobs with the
+ * other members.
+ */
 export interface ClusterMember extends SharedStore {
   readonly keys: SharedKeySource;
   readonly jobs: JobsOfMembers;
   /**
-   * Creates the cluster operations of the master's interface, and starts to accept join requests
-   * that have a ticket.
+   * Creates the cluster operations of the master's interface. Also starts to accept requests of new
+   * members that have a ticket.
    */
   createApi(config: FixedConfig, context: MasterContext): ClusterApi;
 }

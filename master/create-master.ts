@@ -43,7 +43,10 @@ import { createUsers } from './users/index.ts';
 export interface Assembly {
   readonly api: InProcessApi;
   readonly config: LiveConfig;
-  /** Counter of calls in progress. Present only for a cluster member. */
+  /**
+   * Counter of calls of the master's interface that are in progress. Present only for a cluster
+   * member.
+   */
   readonly calls: CallGate | undefined;
   /** Applies a new configuration. See `Master.reload`. */
   reload(config: MasterConfig, by?: AuditRequester): Promise<ReloadReport>;
@@ -234,12 +237,12 @@ const noCluster: ClusterApi = {
 };
 
 /**
- * Name of the master in error messages. They report that an extension uses a name that the master
- * itself uses.
+ * Name that stands for the master in error messages about an extension that uses a name of the
+ * master.
  */
 const master = 'the master';
 
-/** Rejects a call of a method, because its extension is not loaded. */
+/** Rejects a call of a method whose extension is not loaded. */
 async function leftOut(): Promise<never> {
   const message = 'this master was started without this service; add its extension';
   throw new MasterError('ERR_NOT_SERVED', message);
@@ -254,8 +257,9 @@ const noPillar: PillarApi = {
 const noReactions: ReactionsApi = { list: async () => [], show: leftOut, runs: async () => [] };
 
 /**
- * Reads the configuration again.
- * @throws MasterError ERR_NOT_RELOADABLE if the program supplied the configuration
+ * Reads the configuration again with the function that the program supplied.
+ * @throws MasterError ERR_NOT_RELOADABLE if there is no such function, because the program supplied
+ * the options itself
  */
 async function readConfig({ readConfig: read }: Parts): Promise<MasterConfig> {
   if (read !== undefined) return read();

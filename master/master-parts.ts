@@ -10,9 +10,8 @@ export interface ReplaceableParts {
   /** Extensions, which are opened and closed with the master. Default: none. */
   readonly extensions?: readonly MasterExtension[];
   /**
-   * Names of extensions that this master omits. The options of these extensions are not known to
-   * the master. Default: none.
-   * @internal
+   * Names of built-in extensions that this master is created without. Their options have no effect.
+   * Default: none. @internal
    */
   readonly leftOut?: readonly string[];
   /**
@@ -20,13 +19,19 @@ export interface ReplaceableParts {
    * otherwise none.
    */
   readonly logger?: Logger;
-  /** Transports that serve minions. Default: ZeroMQ on the configured ports. */
+  /**
+   * Transports that serve minions. Default: the transports in the options `transport` and
+   * `transport_opts`, or ZeroMQ if neither is set.
+   */
   readonly transports?: readonly MasterTransport[];
-  /** Store of the master. Default: the embedded store in `saltbridge: state_dir`. */
+  /**
+   * Store of the master. Default: the embedded store in `saltbridge: state_dir`, or the shared
+   * store if `saltbridge: cluster` is set.
+   */
   readonly store?: Store;
   /**
-   * Opens the store of a cluster member (`saltbridge: cluster`). Without it, a master with this
-   * option cannot start.
+   * Opens the store of a cluster member if `saltbridge: cluster` is set. Without a provider, a
+   * master with this option cannot start.
    */
   readonly storeProvider?: StoreProvider;
   /**
@@ -43,7 +48,7 @@ export interface MasterParts extends ReplaceableParts {
   readonly config: MasterConfig;
 }
 
-/** Configuration and parts for creating the modules of a master. */
+/** Configuration and parts from which the modules of a starting master are created. */
 export interface StartedParts extends MasterParts {
   readonly logger: Logger;
   /**

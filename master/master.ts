@@ -47,26 +47,27 @@ export interface BareMasterOptions extends PlainOptions, ReplaceableParts {
 /** A Salt master in this process. It can be started and closed once. */
 export interface Master extends MasterApi {
   /**
-   * Opens keys and store, and binds the ports and the local socket. Resolves when minions are
-   * served.
+   * Opens the keys and the store, and binds the ports and the local socket. Resolves when the
+   * master serves minions.
    * @throws ConfigError, TransportError ERR_LISTEN, StoreError ERR_STORE_LOCKED, MasterError, such
    * as ERR_FILE_SYSTEM
    */
   start(): Promise<void>;
   /**
-   * Applies the options that can change while a master runs. docs/configuration.md lists them.
+   * Applies the options that can change while a master runs. docs/configuration.md lists them. If
+   * the call fails, nothing is changed.
    * @param next - all options, in any form that `createMaster` accepts. Default: the directory of
    * `config` is read again
    * @returns the changed options, and the options that take effect only after a restart
-   * @throws MasterError ERR_MASTER_STOPPED, ERR_NOT_RELOADABLE if there is no directory to read;
-   * ConfigError if the configuration is invalid. Nothing was changed
+   * @throws MasterError ERR_MASTER_STOPPED; ERR_NOT_RELOADABLE if there is no directory to read;
+   * ConfigError if the configuration is invalid
    */
   reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
-  /** Current configuration. */
+  /** Current configuration, including the options of the last `reload`. */
   readonly config: MasterConfig;
   /**
-   * Counter of the calls that are in progress at a cluster member.
-   * @internal
+   * Counter of calls of the master's interface that are in progress. Present only while a cluster
+   * member runs. @internal
    */
   readonly calls?: CallGate | undefined;
   /** Waits for requests in progress, then closes everything. May be called more than once. */
@@ -86,7 +87,7 @@ type State =
 
 /**
  * Creates a master with only the given extensions. Nothing is opened before {@link Master.start}.
- * @throws ConfigError. Its message contains the option name that the program used
+ * @throws ConfigError. Its message contains the name of the invalid option as the program wrote it
  */
 export function createBareMaster(options: BareMasterOptions = {}): Master {
   return new MasterInProcess(partsOf(options));
@@ -126,7 +127,10 @@ function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: L
   return { ...Object.fromEntries(set), config, logger: own };
 }
 
-/** Logs a warning for each option of a configuration that has no effect. */
+/**
+ * Logs the warnings about a configuration, for example about options that have no effect or another
+ * effect than in Salt.
+ */
 export function logConfigWarnings(logger: Logger, warnings: readonly ConfigWarning[]): void {
   for (const { key: option, message: reason, ...place } of warnings) {
     logger.warn({ option, reason, ...place }, 'configuration');
@@ -134,8 +138,9 @@ export function logConfigWarnings(logger: Logger, warnings: readonly ConfigWarni
 }
 
 /**
- * Returns the complete configuration.
- * @throws ConfigError ERR_OPTION_CONFLICT if other options are given too, or if the directory
+ * Returns the complete configuration, if it is not combined with plain options.
+ * @param beside - plain options of the program. Only `logLevel` may be set
+ * @throws ConfigError ERR_OPTION_CONFLICT if other plain options are set, or if the directory
  * contains tenants
  */
 function configOf(given: SaltConfig | MasterConfig, beside: PlainOptions): MasterConfig {
@@ -153,8 +158,9 @@ function configOf(given: SaltConfig | MasterConfig, beside: PlainOptions): Maste
 }
 
 /**
- * Returns the complete configuration.
- * @throws ConfigError ERR_OPTION_CONFLICT if the directory contains tenants
+ * Returns the complete configuration of one master.
+ * @throws ConfigError ERR_OPTION_CONFLICT if the directory contains tenants, each of which is a
+ * master of its own
  */
 function wholeConfigOf(given: SaltConfig | MasterConfig): MasterConfig {
   if (!('config' in given)) return given;
@@ -331,7 +337,10 @@ class MasterInProcess implements Master, InProcessApi {
   }
 }
 
-/** Whether the options are plain options. Only a complete configuration has the property `file`. */
+/**
+ * Whether these are plain options. A result of `loadSaltConfig` has the property `config`, and a
+ * complete configuration has `confFile`. Plain options have neither.
+ */
 function isPlain(options: SaltConfig | MasterConfig | PlainOptions): options is PlainOptions {
   return !('config' in options) && !('confFile' in options);
 }

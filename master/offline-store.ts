@@ -1,4 +1,7 @@
-/** Operations on the store of a master that is not running: backup, restore, inspection. */
+/**
+ * Operations of the command line on a master's store: backup and restore while the master is
+ * stopped, and inspection at any time.
+ */
 
 import { type MasterConfig, storeDirectory } from '#config';
 import {
@@ -16,7 +19,8 @@ import { secretsPrefix } from './auth/index.ts';
 import { tokensPrefix } from './users/index.ts';
 
 /**
- * Opens a store that no process uses, runs the work and closes it.
+ * Opens the embedded store in a directory, calls `work` with it, and closes it. No other process
+ * may use the store.
  * @throws StoreError ERR_STORE_LOCKED
  */
 export async function inStore<T>(
@@ -32,7 +36,7 @@ export async function inStore<T>(
   }
 }
 
-/** Deletes every key under these prefixes. */
+/** Deletes all rows whose keys begin with one of these prefixes. */
 export async function dropTables(
   store: Pick<EmbeddedStore, 'write'>,
   prefixes: readonly Key[],
@@ -55,19 +59,18 @@ export function backupOfflineStore(
 export const openRunsPrefix: Key = ['reactions', 'open'];
 
 /**
- * Prefixes of rows that a restored store omits. The first prefix contains the publish key and
- * session keys: minions have received publications with higher serials since the backup, and
- * revoked keys must not work again. The second prefix contains unfinished reaction runs, which have
- * ended since the backup. The third prefix contains tokens of users, which may have been revoked
- * since the backup.
+ * Prefixes of the rows that are not restored from a backup. The first is for the publish key and
+ * session keys. Minions have received publications with higher serials since the backup, and
+ * revoked keys must not work again. The second is for unfinished reaction runs, which have ended
+ * since the backup. The third is for tokens of users, which may have been revoked since the backup.
  */
 export const notRestored: readonly Key[] = [secretsPrefix, openRunsPrefix, tokensPrefix];
 
 /**
  * Restores the store of a stopped master from a backup, without the rows in {@link notRestored}.
- * Every minion then signs in again.
+ * Every minion then signs in again. If the call fails, the store is unchanged.
  * @throws StoreError ERR_STORE_LOCKED while a master runs; ERR_STORE_CORRUPT, ERR_STORE_VERSION,
- * ERR_STORE_BACKUP, ERR_STORE_FULL. The store is unchanged then
+ * ERR_STORE_BACKUP, ERR_STORE_FULL
  */
 export async function restoreMasterStore(
   { stateDir, cluster }: MasterConfig,

@@ -75,8 +75,10 @@ function sumOfRefusals(transports: readonly MasterTransport[]): Record<string, n
 }
 
 /**
- * Returns the metrics of extensions as numbers by namespace and name, for example `outbox_signals
- * waiting: 3`.
+ * Converts the metrics of extensions to numbers, for the status of the master. The outer key is the
+ * namespace of the extension. The inner key consists of the metric and its label values, for
+ * example `outbox_signals waiting`. Histograms are omitted.
+ * @param extensions - metrics by namespace
  */
 export function figuresOf(
   extensions: ReadonlyMap<string, readonly MetricFamily[]>,

@@ -18,8 +18,8 @@ import type { Requests } from './requests/index.ts';
 import type { BoundTransport } from './status.ts';
 
 /**
- * Binds the ports of all transports, which then serve minions. The transports are closed with the
- * master.
+ * Binds the ports of all transports, which from then on serve minions. The transports are closed
+ * with the master. Returns them with the ports that are bound.
  */
 export async function listen(
   transports: readonly MasterTransport[],
@@ -36,7 +36,8 @@ export async function listen(
 }
 
 /**
- * Reloads changed certificates. A failure is logged, and the previous certificate stays active.
+ * Makes each transport load its TLS certificate again, if the file has changed. A failure is
+ * logged, and the previous certificate stays active.
  * @returns the renewed certificate files
  */
 export async function renewCertificates(

@@ -81,8 +81,8 @@ export async function checkServerConfig(directory: string): Promise<ConfigCheck>
 }
 
 /**
- * Loads all tenants together, because tenants that are valid separately may share a resource such
- * as a port.
+ * Loads the master of a directory together with all of its tenants. Tenants that are valid
+ * separately may share a resource such as a port, which is an error.
  */
 async function join(directory: string): Promise<Pick<ConfigCheck, 'loaded' | 'problems'>> {
   try {
@@ -94,8 +94,9 @@ async function join(directory: string): Promise<Pick<ConfigCheck, 'loaded' | 'pr
 }
 
 /**
- * Checks one directory. For a site, includes the bundle of options that its centre published.
- * Returns `undefined` if the directory does not exist.
+ * Checks one configuration directory. If the master is a site, adds the bundle: the options that
+ * its central master (the centre) has published. Returns `undefined` if the directory does not
+ * exist.
  */
 async function checkDirectory(directory: string): Promise<CheckedConfig | undefined> {
   if (!(await isDirectory(directory))) return undefined;
@@ -114,7 +115,7 @@ function noDirectory(
   return new ConfigError('ERR_CONFIG_READ', origin, problem);
 }
 
-/** Adds the errors in files to which the options or the bridge's catalog refer. */
+/** Adds the errors and warnings about files to which the options or the bridge's catalog refer. */
 export async function withNamedFiles(checked: CheckedConfig): Promise<CheckedConfig> {
   const { config, settings, problems, warnings } = checked;
   const bridge = await checkBridgeOptions(config);
@@ -139,8 +140,8 @@ export async function withNamedFiles(checked: CheckedConfig): Promise<CheckedCon
 }
 
 /**
- * Converts a problem in a section of the bridge to a configuration error. A problem in a catalog
- * file keeps the line in that file.
+ * Converts a problem in the options of the bridge to a configuration error. If the problem is in a
+ * catalog file, the error names the line in that file.
  */
 function sectionError(
   settings: Settings,

@@ -1,18 +1,20 @@
 /**
- * Extensions for a master that is a site of a centre, or the centre of sites. Their code is loaded
- * only if the option `site` or `sites` is set.
+ * Extensions for masters that form a hierarchy: a central master (the centre, option `sites`) and
+ * the sites that it manages (option `site`). Their code is loaded only if one of these options is
+ * set.
  */
 
 import { ConfigError, type MasterConfig } from '#config';
 import type { SiteProgram } from '#edge';
 import type { MasterExtension } from '#master';
 
-/** Names of the extensions, by the option that enables each. */
+/** Names of the extensions for sites and for central masters, by the option that enables each. */
 const names = { site: 'site', sites: 'site-centre' } as const;
 
 /**
- * Returns the extensions. They contribute nothing if `site` and `sites` are not set.
- * @param program - changes the configuration of the running master
+ * Returns the extensions for sites and for central masters. They do nothing if neither `site` nor
+ * `sites` is set.
+ * @param program - functions that check and apply a new configuration of the running master
  */
 export function edgeExtensions(program: SiteProgram): readonly MasterExtension[] {
   const after = ['bridge-signals', 'bridge-commands'];
@@ -43,9 +45,9 @@ export function edgeExtensions(program: SiteProgram): readonly MasterExtension[]
 }
 
 /**
- * Checks that a master which is a site or a centre has the extensions of the edge. Only `serve`
- * adds them. Without them, a site would start as a master of its own that never connects to its
- * centre.
+ * Checks that a master with the option `site` or `sites` has the extension that the option needs.
+ * Only `serve` adds these extensions. Without its extension, a site would start as an independent
+ * master that never connects to its central master.
  * @throws ConfigError ERR_OPTION_CONFLICT
  */
 export function requireEdge(config: MasterConfig, extensions: readonly MasterExtension[]): void {

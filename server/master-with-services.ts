@@ -19,8 +19,8 @@ import type { SiteServeOptions } from './site-config.ts';
 /** A master with the bridge and the HTTP API. */
 export interface MasterServer {
   /**
-   * The master. If it is a site of a centre, it is replaced when the centre's bundle changes
-   * options that require a restart.
+   * The master. If it is a site, another `Master` takes its place when it restarts, because its
+   * central master changed options that require a restart.
    */
   readonly master: Master;
   readonly bridge: Bridge;
@@ -29,8 +29,8 @@ export interface MasterServer {
   /**
    * Applies changed options like `master.reload`, and loads a renewed certificate of the HTTP API.
    * If the certificate cannot be read, the failure is logged and the previous certificate remains
-   * in use.
-   * @throws the errors of `master.reload`. The previous options then stay active
+   * in use. If the options cannot be applied, the previous options stay active.
+   * @throws the errors of `master.reload`
    */
   reload(next?: SaltConfig | MasterConfig | PlainOptions): Promise<ReloadReport>;
   /** Waits for requests in progress, then closes everything. Can be called more than once. */
@@ -104,7 +104,10 @@ class HttpApiExtension implements MasterExtension {
   }
 }
 
-/** Functions of a site, in addition to the options. */
+/**
+ * Functions that only a site needs: they read its own options, and find the options that its
+ * central master has published.
+ */
 type SiteFunctions = Partial<Pick<SiteServeOptions, 'bundleInUse' | 'readOwn'>>;
 
 export class MasterWithServices implements UnstartedMasterServer {
@@ -112,7 +115,10 @@ export class MasterWithServices implements UnstartedMasterServer {
   readonly closed: Promise<Error | undefined>;
   readonly #api: HttpApiExtension = new HttpApiExtension();
   readonly #options: Omit<ServeOptions, 'service'>;
-  /** Reads the site's own options, without the options of the centre's bundle. */
+  /**
+   * Reads the options of the site itself, without the options that its central master has
+   * published. Absent if the master is not a site.
+   */
   readonly #readOwn: SiteServeOptions['readOwn'] | undefined;
   readonly #bundleInUse: SiteServeOptions['bundleInUse'] | undefined;
   #tellClosed: (error: Error | undefined) => void = () => {};
@@ -162,7 +168,10 @@ export class MasterWithServices implements UnstartedMasterServer {
     await this.#closeMaster();
   }
 
-  /** Creates a master. `closed` resolves when it closes, unless it closes for a restart. */
+  /**
+   * Creates a master with the bridge and the HTTP API. When it closes for another reason than a
+   * restart, {@link MasterServer.closed} resolves.
+   */
   #create(options: Omit<ServeOptions, 'service'>): Master {
     const site = {
       check: (bundle: string) => this.#checkBundle(bundle),
@@ -192,7 +201,7 @@ export class MasterWithServices implements UnstartedMasterServer {
   }
 
   /**
-   * Restarts the master. If a restart is requested during another one, it starts when that one has
+   * Restarts the master. If a restart is already in progress, the new one begins when that one has
    * ended.
    */
   #restart(): Promise<void> {
@@ -207,9 +216,9 @@ export class MasterWithServices implements UnstartedMasterServer {
   }
 
   /**
-   * Closes the master of a site and starts it with the centre's bundle in use. If it does not
-   * start, the site uses its former bundle again. If it still does not start, `closed` resolves
-   * with the error.
+   * Closes the master of a site, and starts it with the options that the central master has
+   * published last (the bundle). If it does not start, the site returns to its previous bundle. If
+   * it still does not start, `closed` resolves with the error.
    */
   async #restartOnce(): Promise<void> {
     if (this.#isClosing) return;

@@ -15,7 +15,10 @@ import {
 } from '#config';
 import { describeSystemError, type ValuePath } from '#runtime';
 
-/** Unusable file, with the path of keys that leads to its option in the configuration. */
+/**
+ * Problem of a file that the configuration names. `key` is the path of keys to the option that
+ * names it.
+ */
 export interface FileProblem {
   readonly key: readonly string[];
   readonly problem: string;
@@ -118,7 +121,10 @@ export async function findMissingRoots(settings: Settings): Promise<ConfigWarnin
   return warnings;
 }
 
-/** Value without effect, with the path of keys that leads to it in the configuration. */
+/**
+ * Problem of a value that has no effect. `key` is the path of keys to the value in the
+ * configuration.
+ */
 export interface ValueProblem {
   readonly key: ValuePath;
   readonly problem: string;
@@ -149,8 +155,8 @@ export async function findMissingFiles({
 }
 
 /**
- * Returns an option as a list with one entry, if the configuration sets it. Otherwise returns an
- * empty list, because the file of a default value may be missing.
+ * Returns the file of an option as a list with one entry, if the configuration sets the option.
+ * Otherwise returns an empty list, because the file of a default value may be missing.
  */
 function ofOption(
   settings: Settings,
@@ -187,8 +193,8 @@ function passwordFiles(config: MasterConfig): (readonly [ValuePath, string])[] {
 }
 
 /**
- * Returns the paths at which a file can be. A `salt://` path can be in each directory of the
- * environment `base`.
+ * Returns the paths at which a named file can be. For a `salt://` URL, there is one in each
+ * directory of the environment `base`.
  */
 function placesOf(file: string, { fileRoots }: MasterConfig): readonly string[] {
   const [, below] = /^salt:\/\/(.+)$/s.exec(file) ?? [];

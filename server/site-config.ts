@@ -1,6 +1,6 @@
 /**
- * Configuration of a site: the options that the program gives, and those of the bundle that the
- * centre of the site published.
+ * Configuration of a site. It consists of the options that the program gives, and of a bundle:
+ * options that the central master of the site has published.
  */
 
 import { realpath } from 'node:fs/promises';
@@ -14,18 +14,21 @@ import {
 import { withNamedFiles } from './check-config.ts';
 import type { ServeOptions } from './serve-options.ts';
 
-/** Options of a server whose configuration is complete. */
+/** Options of a site, with its complete configuration. */
 export interface SiteServeOptions extends ServeOptions {
   readonly config: MasterConfig;
   readonly readConfig: () => Promise<MasterConfig>;
-  /** Reads the site's own options, without the options of the centre's bundle. */
+  /** Reads the options of the site itself, without those of the central master's bundle. */
   readonly readOwn: () => Promise<MasterConfig>;
-  /** Returns the path of the centre's bundle in use, or `undefined` if there is none. */
+  /**
+   * Returns the path of the central master's bundle that the site uses, or `undefined` if there is
+   * none.
+   */
   readonly bundleInUse: () => Promise<string | undefined>;
 }
 
 /**
- * Adds the options of the centre's bundle to the options of a site.
+ * Adds the options of the central master's bundle to the options of a site.
  * @returns `undefined` if the master is not a site
  */
 export async function siteOptionsOf(options: ServeOptions): Promise<SiteServeOptions | undefined> {
@@ -49,7 +52,9 @@ export async function siteOptionsOf(options: ServeOptions): Promise<SiteServeOpt
 }
 
 /**
- * Checks the configuration of a site together with a bundle of its centre.
+ * Checks the options of a site together with a bundle of its central master.
+ * @param base - options of the site itself
+ * @param bundle - path of the bundle
  * @returns problems that would prevent a start
  */
 export async function checkSiteBundle(

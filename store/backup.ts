@@ -14,8 +14,8 @@ const digestBytes = 32;
 const sealBytes = mark.length + digestBytes;
 
 /**
- * Appends the seal, which contains a checksum, to a copy of the database. Then synchronises the
- * file to disk.
+ * Appends a marker and a SHA-256 checksum to a copy of the database, which makes it a complete
+ * backup. Then synchronises the file to disk.
  */
 async function sealBackup(file: string): Promise<void> {
   const digest = await hashFile(file, 'sha256');

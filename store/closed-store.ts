@@ -1,4 +1,4 @@
-/** Reads a store that no process has open, without changing it. */
+/** Reads or copies a store on disk without opening it for writing. */
 
 import { mkdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';

@@ -24,11 +24,11 @@ export interface ContentDigest {
 /** Content that the digest covers. */
 export interface DigestOptions {
   /**
-   * Prefix of the member's own entries. The digest uses their keys without this prefix. Default:
-   * none.
+   * Key prefix of the entries that belong to one member of a cluster. The digest uses their keys
+   * without this prefix, as in a standalone store. Default: none.
    */
   readonly own?: Key;
-  /** Prefixes whose entries are excluded. */
+  /** Key prefixes of the entries that are excluded. */
   readonly without: readonly Key[];
   /** Time in milliseconds since 1970. Entries that have expired by then are excluded. */
   readonly at: number;

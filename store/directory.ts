@@ -51,15 +51,15 @@ export interface HolderState {
   readonly generation: number;
   /**
    * `none`: no process holds the directory. `answering`: the holder answered. `silent`: it did not
-   * answer within 200 ms, because it is stopped or busy.
+   * answer before the timeout, because it is stopped or busy.
    */
   readonly state: 'none' | 'answering' | 'silent';
 }
 
 /**
- * Maximum number of attempts to lock a directory. While a lock is being released, a program that
- * this process is just starting briefly inherits a copy of the lock's socket. So a lock that
- * appears to be taken is checked again.
+ * Maximum number of attempts to lock a directory. A lock that appears to be taken is checked again,
+ * because it may have been released. A program that this process is just starting can hold a copy
+ * of its socket for a short time.
  */
 const maxTries = 5;
 const retryMs = 50;
@@ -189,8 +189,8 @@ async function linkTo(candidate: string, name: string): Promise<boolean> {
 }
 
 /**
- * Removes the other lock sockets. Their processes have ended, or will find this lock when they
- * check.
+ * Removes the other lock sockets in the directory. The processes that created them have ended, or
+ * will find this lock when they check.
  */
 async function removeOthers(directory: string, own: string): Promise<void> {
   for (const name of await readdir(directory)) {
@@ -251,8 +251,9 @@ async function readCurrentLock(
 }
 
 /**
- * Asks the holder for its identity.
- * @returns `undefined` only if no process listens on the address
+ * Asks the process that holds the directory for its identity.
+ * @returns the identity, which is empty if the process does not answer. `undefined` only if no
+ * process listens on the address
  */
 async function askHolder(
   address: string,

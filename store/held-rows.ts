@@ -149,7 +149,7 @@ export class HeldRows {
     return { lost: lost.signal, release };
   }
 
-  /** Returns the stored data of unfinished work. */
+  /** Returns the stored data of unfinished work, or `undefined` if the work has ended. */
   async read(id: string): Promise<Uint8Array | undefined> {
     const entry = await this.#options.state.get(this.#key(id));
     return entry === undefined ? undefined : heldRow.decode(entry).body;
@@ -228,8 +228,8 @@ export class HeldRows {
   }
 
   /**
-   * Performs a write with the condition {@link condition} or {@link end}. Repeats the write if the
-   * row has changed but still names this process, for example after a cancel request.
+   * Performs a write that contains the operation of {@link condition} or {@link end}. Repeats the
+   * write if the row has changed but still names this process, for example after a cancel request.
    * @throws StoreError ERR_REVISION once the work is assigned to another process
    */
   async whileOwn(id: string, write: () => Promise<void>): Promise<void> {

@@ -57,7 +57,10 @@ export class HolderRecord {
     this.#meta.put(holderKey, this.#own);
   }
 
-  /** Calls `onFenced` after the transaction was aborted, because the callback may use the store. */
+  /**
+   * Returns the error, and calls `onFenced` with it once. The call happens after the transaction
+   * was aborted, because the callback may use the store.
+   */
   #fenced(error: StoreError): StoreError {
     const onFenced = this.#onFenced;
     this.#onFenced = undefined;

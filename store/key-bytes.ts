@@ -64,7 +64,10 @@ export function decodeKey(bytes: Buffer): Key {
   return segments;
 }
 
-/** Returns the encoded segment as a string. Its UTF-8 bytes are the encoded key. */
+/**
+ * Returns an encoded segment as a string, with the 00 at its end. The UTF-8 bytes of the string are
+ * part of the encoded key.
+ */
 function encodeSegment(segment: string): string {
   if (plainSegment.test(segment)) return `${segment}\0`;
   // Lone surrogates are rejected, because UTF-8 encodes all of them as the same character.

@@ -24,7 +24,7 @@ export interface RestoreOptions {
 
 /** Result of a restore. */
 export interface RestoreReceipt {
-  /** Content of the restored store. */
+  /** Layout and numbers of entries of the restored store. */
   readonly restored: StoreInspection;
   /** Directory with the previous store, or `undefined` if there was none. */
   readonly old: string | undefined;
@@ -89,8 +89,8 @@ async function extract(file: string, data: string): Promise<void> {
 }
 
 /**
- * Checks the restored store. LMDB may open it, because its seal was verified (see `checkSignature`
- * in lmdb-tables.ts).
+ * Checks the tables of the restored store, and adapts the store. LMDB can safely open the file,
+ * because the checksum of the backup was verified (see `checkSignature` in lmdb-tables.ts).
  */
 async function checkRestored(
   directory: string,

@@ -26,7 +26,8 @@ export class TableStore implements Store {
   #closed: Promise<void> | undefined;
 
   /**
-   * @param sweeps - whether the store itself removes expired entries, according to its own clock
+   * @param now - clock for expiry, in milliseconds since 1970
+   * @param sweeps - whether the store itself removes expired entries, according to this clock
    */
   constructor(tables: Tables, now: () => number, sweeps = true) {
     this.#tables = tables;

@@ -16,7 +16,7 @@ export type StreamStep =
       readonly sequence: number;
     };
 
-/** Tables that contain the streams of a store, and the function that changes a stream. */
+/** Functions through which a {@link TableStream} reads and changes the tables of its store. */
 interface StreamAccess {
   read<T>(work: () => T): T;
   /** Trims a stream, or acknowledges its records. Resolves when the change is durable. */

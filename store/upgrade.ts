@@ -35,7 +35,10 @@ export async function upgradeTables(
   return old === undefined ? undefined : { from: layout, to: layoutVersion, old };
 }
 
-/** Writes the backup. Replaces a copy that an interrupted upgrade left. */
+/**
+ * Writes a backup of the old store beside its directory. Replaces a backup that an interrupted
+ * upgrade has left.
+ */
 async function backUpBeforeUpgrade(
   tables: LmdbTables,
   directory: string,

@@ -34,7 +34,7 @@ export type WriteStep =
   | { readonly op: 'delete-prefix'; readonly prefix: Buffer }
   | { readonly op: 'append'; readonly stream: string; readonly value: Buffer };
 
-/** Context of the write that a step belongs to. */
+/** Revision and time of the write to which a step belongs. */
 interface WriteContext {
   readonly revision: number;
   /** Time of the write, in milliseconds since 1970. */
@@ -83,7 +83,7 @@ function checkConditions(tables: RowTables, steps: readonly WriteStep[], now: nu
   }
 }
 
-/** Result of a transaction. */
+/** Result of {@link applyWrite}: the revision of the write, and the changes for watchers. */
 export interface AppliedWrite {
   readonly revision: number;
   readonly changes: readonly KeyedChange[];

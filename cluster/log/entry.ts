@@ -1,8 +1,8 @@
 import type { StreamStep, WriteStep } from '#store';
 
 /**
- * Point in the history of a store, up to a position in the log. Two members with the same content
- * have equal points.
+ * Point in the history of a store: the state after a position in the log. Two members that have the
+ * same content at a position have equal points.
  */
 export interface HistoryMark {
   /**
@@ -17,8 +17,8 @@ export interface HistoryMark {
 /** Content of an entry of the log. */
 export type EntryContent =
   /**
-   * The first entry of a log. Only stores whose history equals `from` can follow the log. Default:
-   * only empty stores.
+   * The first entry of a log. Only stores whose history ends at the point `from` can follow the
+   * log. Default: only empty stores.
    */
   | { readonly kind: 'found'; readonly from?: HistoryMark }
   /**
@@ -39,7 +39,7 @@ export interface EntryBody {
   readonly member: string;
   /** Time at which the member wrote the entry, on its own clock, in milliseconds since 1970. */
   readonly time: number;
-  /** History that the member had applied when it wrote the entry. */
+  /** Point in the history up to which the member had applied the log when it wrote the entry. */
   readonly known: HistoryMark;
   readonly content: EntryContent;
 }
@@ -57,7 +57,7 @@ export const entryHeadBytes = 1024;
 /** Overhead of a transaction in an entry, in bytes. */
 export const transactionHeadBytes = 4;
 
-/** Encodes an entry. */
+/** Encodes an entry. The result is encrypted before it is appended to the log. */
 export function encodeEntry({ member, time, known, content }: EntryBody): Buffer {
   const head = new ByteWriter()
     .byte(kinds.indexOf(content.kind))
@@ -90,7 +90,7 @@ export function decodeEntry(bytes: Buffer): EntryBody {
   return { member, time, known, content: { kind, transactions } };
 }
 
-/** Encodes a transaction. */
+/** Encodes a transaction for an entry of the kind `transactions`. */
 export function encodeTransaction(transaction: Transaction): Buffer {
   const writer = new ByteWriter();
   if (transaction.type === 'stream') {

@@ -54,8 +54,8 @@ function newIdentity(): string {
 }
 
 /**
- * Gives the content of an embedded store a unique history id, and returns this point of the
- * history.
+ * Returns the point in its history that an embedded store has reached, or `undefined` if the store
+ * is empty. If the store has never followed a log, first gives it a new history with a random id.
  */
 async function markHistory(directory: string): Promise<HistoryMark | undefined> {
   const { tables } = await openHeldTables({ directory });
@@ -80,7 +80,8 @@ function stateOf(mark: HistoryMark, entry: string, time: number): ViewState {
 }
 
 /**
- * Returns the state with which a store begins or continues to follow a log.
+ * Determines whether a store can follow a log, and returns the state from which it continues: its
+ * own, or the state after the log's first entry.
  * @throws StoreError ERR_CLUSTER_LOG, ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET, ERR_STORE_DIVERGED
  */
 export async function startingState(
@@ -116,8 +117,8 @@ export async function startingState(
 }
 
 /**
- * Whether the store belongs to this log. Compares the log's entry at the store's position with the
- * last entry that the store has applied.
+ * Whether a store has applied the beginning of this log. Compares the log's entry at the store's
+ * position with the last entry that the store has applied.
  */
 async function follows(
   state: ViewState,

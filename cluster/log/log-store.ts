@@ -68,7 +68,7 @@ export interface LogStoreOptions extends EmbeddedStoreOptions {
 
 /** State of the cluster from the point of view of one member. */
 interface LogStoreStatus {
-  /** Identifier of the log. */
+  /** Identifier of the log. A log that replaces a lost one has another identifier. */
   readonly log: string;
   readonly position: number;
   /**

@@ -26,7 +26,10 @@ export interface LogHealth {
   readonly excessRights?: readonly string[];
 }
 
-/** First version of nats-server whose synchronisation interval can be configured. */
+/**
+ * First version of nats-server in which `sync_interval` can be configured: how often the server
+ * forces its writes to disk.
+ */
 const firstWithSyncInterval = [2, 10];
 const recommended = [2, 12];
 

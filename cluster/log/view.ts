@@ -20,9 +20,15 @@ interface MemberState {
   readonly session: string;
   /** Position of the entry that began this session. */
   readonly openedAt: number;
-  /** Highest counter up to which each entry of the session was applied or will never be applied. */
+  /**
+   * Counter up to which the entries of this session are complete: each of them was applied, or will
+   * never be applied.
+   */
   readonly through: number;
-  /** Counters above `through` whose entries were also applied in this session. */
+  /**
+   * Counters above `through` whose entries were applied already. They arrived before an entry with
+   * a lower counter.
+   */
   readonly beyond: readonly number[];
 }
 
@@ -52,8 +58,8 @@ export interface AppliedEntry {
   readonly position: number;
   readonly hash: string;
   /**
-   * Member that wrote the entry, and the history that this member had applied. `undefined` if the
-   * entry was not encrypted by a member.
+   * Member that wrote the entry, and the point in the history that this member had reached.
+   * `undefined` if the entry was not encrypted by a member.
    */
   readonly sender: { readonly member: string; readonly known: HistoryMark } | undefined;
   readonly session: string | undefined;
@@ -74,13 +80,16 @@ const maxBeyond = 256;
 /** Maximum number of cached hashes. One hash is cached per position. */
 const maxKnownHashes = 8192;
 
-/** Reads the stored state. Returns `undefined` if the store has never followed a log. */
+/**
+ * Reads the state of a store from its tables. Returns `undefined` if the store has never followed a
+ * log.
+ */
 export function readViewState({ meta }: RowTables): ViewState | undefined {
   const row = meta.get(logStateKey);
   return row === undefined ? undefined : JSON.parse(row.toString());
 }
 
-/** Writes the state inside a transaction. */
+/** Writes the state of a store to its tables. Must be called inside a transaction. */
 export function writeViewState({ meta }: RowTables, state: ViewState): void {
   meta.put(logStateKey, Buffer.from(JSON.stringify(state)));
 }

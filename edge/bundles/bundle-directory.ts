@@ -27,16 +27,16 @@ import { isSmall, type ReusableFile, SmallFiles, synchronise } from './small-fil
 const Version = Type.Integer({ minimum: 0 });
 
 const SwitchSchema = Type.Object({
-  /** Former version. 0: none. */
+  /** Version of the bundle that was in use before the switch, or 0 if there was none. */
   from: Version,
   to: Version,
-  /** Number of starts of the master with the new version. */
+  /** Number of times that the master has started with the new bundle. */
   starts: Type.Integer({ minimum: 0 }),
   /** Minions whose pillar had no errors before the switch. */
   minions: Type.Array(Type.String()),
 });
 
-/** Switch to another version that has not been confirmed by the check of the new bundle yet. */
+/** Switch to another bundle. The switch is pending until the new bundle has passed its check. */
 export type PendingSwitch = Readonly<Static<typeof SwitchSchema>>;
 
 const FailureSchema = Type.Object({
@@ -45,35 +45,43 @@ const FailureSchema = Type.Object({
   message: Type.String(),
 });
 
-/** Version that the site has refused. The site does not install this version again. */
+/**
+ * Version of a bundle that the site has refused, with the reason. The site does not install this
+ * version again.
+ */
 export type BundleFailure = Readonly<Static<typeof FailureSchema>>;
 
 /**
- * Number of versions in a generation. A site that changes to a centre with another id begins a new
- * generation, because the versions of two centres are not comparable.
+ * Number of bundle versions that are reserved for each generation. A site begins a new generation
+ * when it changes to a centre with another id, because versions of different centres cannot be
+ * compared.
  */
 export const versionsPerGeneration = 2 ** 32;
 
-/** Installed bundle. */
+/** Bundle whose files are complete on the disk of the site. */
 export interface InstalledBundle {
   /**
-   * Version that the centre assigned, plus {@link versionsPerGeneration} for each earlier generation.
+   * Version that the centre assigned to the bundle, plus {@link versionsPerGeneration} for each
+   * time that the site has changed to a centre with another id.
    */
   readonly version: number;
-  /** Digest of the manifest. */
+  /** SHA-256 digest of the manifest, in hexadecimal digits. */
   readonly sha256: string;
   readonly manifestBytes: Buffer;
   readonly manifest: Manifest;
 }
 
-/** New bundle whose manifest is verified. */
+/** Bundle to install. The caller has already verified its manifest. */
 export interface NewBundle {
   /** Version as in {@link InstalledBundle}. Default: the version in the manifest. */
   readonly version?: number;
   readonly manifestBytes: Buffer;
   readonly manifest: Manifest;
   readonly from: InstalledBundle | undefined;
-  /** Returns the contents of the files that the former bundle lacks. */
+  /**
+   * Returns a stream of the files that the former bundle lacks, one after the other, in the order
+   * of the manifest.
+   */
   readonly contents: () => Readable;
 }
 
@@ -87,25 +95,28 @@ export type RecoveredSwitch =
    */
   | { readonly kind: 'reverted'; readonly failure: BundleFailure };
 
-/** Bundles of a site. */
+/** Directory of the bundles of a site. Installs bundles, and switches from one to another. */
 export class BundleDirectory {
   readonly directory: string;
   readonly #bundles: string;
   readonly #beforeStep: BeforeStep;
 
-  /** @param directory - directory of the files of the site */
+  /**
+   * @param directory - directory of the site's state, `<state_dir>/site`
+   * @param beforeStep - called before each file operation, so that tests can interrupt it
+   */
   constructor(directory: string, beforeStep: BeforeStep = () => {}) {
     this.directory = directory;
     this.#bundles = path.join(directory, 'bundles');
     this.#beforeStep = beforeStep;
   }
 
-  /** Returns the directory of a version. */
+  /** Returns the path of the directory for the bundle with this version. */
   pathOf(version: number): string {
     return path.join(this.#bundles, String(version));
   }
 
-  /** Returns the version in use, or 0. */
+  /** Returns the version of the bundle in use, or 0 if the site uses none. */
   async currentVersion(): Promise<number> {
     try {
       const target = await readlink(path.join(this.directory, 'current'));
@@ -117,8 +128,8 @@ export class BundleDirectory {
   }
 
   /**
-   * Returns an installed bundle, or `undefined` if it does not exist.
-   * @throws EdgeError ERR_BUNDLE_CONTENT if its manifest is damaged
+   * Returns the installed bundle with this version, or `undefined` if it does not exist.
+   * @throws EdgeError ERR_BUNDLE_CONTENT, ERR_BUNDLE_PATH if its manifest is damaged
    */
   async find(version: number): Promise<InstalledBundle | undefined> {
     if (version === 0) return undefined;
@@ -132,7 +143,7 @@ export class BundleDirectory {
   /**
    * Writes a bundle to its directory. The directory gets its final name after all files are
    * verified and on disk.
-   * @throws EdgeError ERR_BUNDLE_CONTENT
+   * @throws EdgeError ERR_BUNDLE_CONTENT if the files do not match the manifest
    */
   async install({ manifestBytes, manifest, from, contents, ...rest }: NewBundle): Promise<void> {
     const { version = manifest.version } = rest;
@@ -162,7 +173,9 @@ export class BundleDirectory {
   }
 
   /**
-   * Switches to a version. The switch is pending until {@link commit} or {@link revert} is called.
+   * Switches to the installed bundle with this version. The switch is pending until {@link commit}
+   * or {@link revert} is called.
+   * @param minions - minions whose pillar had no errors before the switch
    */
   async switchTo(version: number, minions: readonly string[]): Promise<void> {
     const from = await this.currentVersion();
@@ -172,12 +185,15 @@ export class BundleDirectory {
     await this.#setCurrent(version);
   }
 
-  /** Returns the pending switch, or `undefined`. */
+  /** Returns the pending switch, or `undefined` if no switch is pending. */
   async pending(): Promise<PendingSwitch | undefined> {
     return this.#read('switch.json', SwitchSchema);
   }
 
-  /** Confirms the pending switch, and deletes bundles that are no longer needed. */
+  /**
+   * Confirms the pending switch. Deletes all bundles except the bundle in use and the one before
+   * it.
+   */
   async commit(): Promise<void> {
     const pending = await this.pending();
     this.#beforeStep('remove switch.json');
@@ -190,7 +206,7 @@ export class BundleDirectory {
     }
   }
 
-  /** Switches back to the former version, and records why the new version was refused. */
+  /** Switches back to the former bundle, and records why the site refused the new one. */
   async revert(failure: BundleFailure): Promise<void> {
     const pending = await this.pending();
     await this.fail(failure);
@@ -200,13 +216,16 @@ export class BundleDirectory {
     await this.#remove('switch.json');
   }
 
-  /** Records that a version was refused. */
+  /** Records that the site has refused a bundle, with the reason. */
   async fail(failure: BundleFailure): Promise<void> {
     this.#beforeStep('write failed.json');
     await this.#write('failed.json', { ...failure, message: failure.message.slice(0, 2000) });
   }
 
-  /** Returns the version that was refused last. */
+  /**
+   * Returns the version of the bundle that the site refused last, with the reason. Returns
+   * `undefined` if the site has refused none.
+   */
   async failure(): Promise<BundleFailure | undefined> {
     return this.#read('failed.json', FailureSchema);
   }
@@ -244,7 +263,10 @@ export class BundleDirectory {
     return { kind: 'reverted', failure: reason };
   }
 
-  /** Replaces the link to the bundle in use. */
+  /**
+   * Changes the symbolic link `current`, so that it points to the bundle with this version. Removes
+   * the link if the version is 0.
+   */
   async #setCurrent(version: number): Promise<void> {
     const current = path.join(this.directory, 'current');
     const next = path.join(this.directory, 'current.new');
@@ -303,8 +325,8 @@ export class BundleDirectory {
   }
 
   /**
-   * Adds the files whose content also exists in the former bundle or in another file of the new
-   * bundle.
+   * Adds the files that the pack lacks, because their content also exists in the former bundle or
+   * in another file of the new bundle.
    */
   async #reuse(
     incomplete: string,
@@ -391,7 +413,10 @@ class ChunkReader {
   }
 }
 
-/** Returns the whole content of a stream, and verifies its size and digest. */
+/**
+ * Reads a manifest from a stream, and verifies its size and digest.
+ * @throws EdgeError ERR_BUNDLE_CONTENT if they do not match
+ */
 export async function readContent(
   stream: Readable,
   expected: { readonly length: number; readonly sha256: string },

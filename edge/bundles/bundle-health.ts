@@ -21,7 +21,10 @@ export async function healthySample(host: ExtensionHost): Promise<readonly strin
   return healthy;
 }
 
-/** Returns the first problem of the pillars of some minions, or `undefined`. */
+/**
+ * Compiles the pillar of each minion, and returns the first problem. Returns `undefined` if there
+ * is none.
+ */
 export async function findPillarProblem(
   host: ExtensionHost,
   minions: readonly string[],

@@ -1,4 +1,7 @@
-/** Minion keys in a bundle: keys that the centre has accepted or revoked. */
+/**
+ * Applies the minion keys of a bundle to the key store of a site: accepts some keys and deletes
+ * others. Reports minion keys that the site has accepted itself to the centre.
+ */
 
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -6,16 +9,16 @@ import { type ExtensionHost, masterServices } from '#master';
 import { ifPresent, readTextIfPresent } from '#runtime';
 import type { SiteLog } from '../log/log.ts';
 
-/** Keys in the directory of a bundle. */
+/** Minion keys that a bundle contains. */
 interface KeysOfBundle {
-  /** Accepted public keys by id. */
+  /** Public keys that the site must accept, by minion id. */
   readonly accepted: ReadonlyMap<string, string>;
   readonly revoked: ReadonlySet<string>;
 }
 
 /**
- * Applies the minion keys of bundles. If an operator of the site accepts a key, reports the key to
- * the centre.
+ * Accepts and deletes minion keys of a site according to its bundle. If an operator of the site
+ * accepts a key, reports this key to the centre.
  */
 export class BundleKeys {
   readonly #host: ExtensionHost;
@@ -33,8 +36,8 @@ export class BundleKeys {
   }
 
   /**
-   * Appends an entry `key-claim` to the log for each key that is accepted at the site and that the
-   * bundle lacks. Returns a function that ends the reports.
+   * Begins to report minion keys to the centre. Whenever the site accepts a key that its bundle
+   * lacks, appends an entry `key-claim` to the log. Returns a function that ends this.
    */
   reportClaims(log: SiteLog): () => void {
     const { keys } = this.#host.use(masterServices.auth);
@@ -48,7 +51,7 @@ export class BundleKeys {
     });
   }
 
-  /** Appends the entries of all accepted keys that the bundle lacks. */
+  /** Appends an entry `key-claim` to the log for each accepted minion key that the bundle lacks. */
   async announce(log: SiteLog): Promise<void> {
     for (const { id } of await this.#host.master().keys.list({ state: 'accepted' })) {
       await this.#report(id, log);

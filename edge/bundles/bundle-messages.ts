@@ -6,7 +6,7 @@ import { defineMessage } from '../link/link.ts';
 import { versionsPerGeneration } from './bundle-directory.ts';
 import { bundleBounds, Sha256 } from './manifest.ts';
 
-/** Size of a part of a pack, in bytes. */
+/** Size of each part of a pack except the last, in bytes. A site reads a pack part by part. */
 export const partBytes = 65_536;
 
 /**
@@ -19,22 +19,22 @@ export const maxPartDigests = 512;
 export const maxInlineBytes = 16_384;
 
 /**
- * Maximum size of an update in the reply to a report that a site sends with its hello, in bytes.
- * The site may receive this reply over several connections.
+ * Maximum size of an update in the reply to an early report, in bytes. A site sends an early report
+ * together with the first message of a handshake. It may do so over several connections at once.
  */
 export const maxEarlyUpdateBytes = 4096;
 
-/** Maximum size of a metadata file, in bytes. It ensures that the file fits into one message. */
+/** Maximum size of a metadata file, in bytes. A file of this size fits into one message. */
 export const maxMetadataBytes = 61_440;
 
 const strict = { additionalProperties: false };
 
-/** Name of a metadata file of The Update Framework. */
+/** Pattern for the names of metadata files of The Update Framework. */
 export const metadataName = /^(?:[1-9]\d{0,8}\.(?:root|snapshot|targets)|timestamp)\.json$/;
 
 /**
- * Reads a metadata file that the reply to an {@link updateMessage} did not contain. The reply has
- * no `bytes` if the file does not exist.
+ * Request for a metadata file that the reply to an {@link updateMessage} did not contain. The reply
+ * has no `bytes` if the file does not exist.
  */
 export const metadataMessage = defineMessage({
   name: 'bundle.metadata',
@@ -55,26 +55,32 @@ const PackSchema = Type.Object({
   parts: Type.Optional(Bytes),
 });
 
-/** Compressed contents, read in parts of {@link partBytes} with GET `/packs/<id>/<index>`. */
+/**
+ * Description of a pack: one compressed file that contains a manifest, or the new files of a
+ * bundle. A site reads the pack in parts of {@link partBytes} with GET `/packs/<id>/<index>`.
+ */
 export type Pack = Readonly<Static<typeof PackSchema>>;
 
-/** Pack of at most {@link maxInlineBytes}, as a part of the reply. */
+/**
+ * Bytes of a small pack, sent in the reply itself. All packs in a reply have at most
+ * {@link maxInlineBytes} together.
+ */
 const InlinePackSchema = Type.Object({ bytes: Bytes });
 
 export type InlinePack = Readonly<Static<typeof InlinePackSchema>>;
 
 /** Reply to an {@link updateMessage}. */
 const UpdateSchema = Type.Object({
-  /** Metadata files. See metadata-body.ts. */
+  /** Compressed metadata files, as `encodeMetadata` returns them. */
   metadata: Bytes,
   /**
-   * Number of the files in the request's `known` that form the compression dictionary of
-   * `metadata`.
+   * Number of metadata files that form the compression dictionary of `metadata`. They are the first
+   * files in the request's `known`.
    */
   known: Type.Integer({ minimum: 0, maximum: 3 }),
   /**
-   * Whether the dictionary of the packs consists of files of the bundle `from`. Otherwise the packs
-   * have no dictionary.
+   * Whether the packs are compressed with files of the request's bundle `from` as the dictionary.
+   * Otherwise the packs have no dictionary.
    */
   isDelta: Type.Boolean(),
   manifest: Type.Union([InlinePackSchema, PackSchema]),
@@ -87,7 +93,10 @@ export type UpdateReply = Readonly<Static<typeof UpdateSchema>>;
 /** Packs with which a site can replace one bundle by another. */
 export type PackReply = Pick<UpdateReply, 'files' | 'isDelta' | 'manifest'>;
 
-/** Metadata and bundle that a site already has. The centre makes an update relative to both. */
+/**
+ * Metadata and bundle that a site already has. The centre sends only what the site lacks, and uses
+ * both as compression dictionaries.
+ */
 const have = {
   /** Digest of the manifest of the bundle in use. */
   from: Type.Optional(Bytes),
@@ -96,10 +105,13 @@ const have = {
 };
 const HaveSchema = Type.Object(have, strict);
 
-/** Metadata and bundle of a site. */
+/** Metadata and bundle that a site already has, as the site reports them. */
 export type Have = Readonly<Static<typeof HaveSchema>>;
 
-/** Request for the metadata and the packs of a release. */
+/**
+ * Request for the metadata and the packs of a release. If too many other sites read releases, the
+ * reply contains only the delay after which the site may ask again.
+ */
 export const updateMessage = defineMessage({
   name: 'bundle.update',
   sender: 'site',
@@ -115,8 +127,8 @@ const WantedSchema = Type.Object({
   ring: Type.String({ minLength: 1, maxLength: 64 }),
   version: Type.Integer({ minimum: 1, maximum: versionsPerGeneration - 1 }),
   /**
-   * Metadata and packs of the release, if they are small. They are relative to the metadata and the
-   * bundle that the site has reported on this connection. The site need not request them.
+   * Metadata and packs of the release, if they are small. Only a site with the metadata and the
+   * bundle that it has reported on this connection can decode them. The site need not request them.
    */
   update: Type.Optional(UpdateSchema),
 });
@@ -124,7 +136,7 @@ const WantedSchema = Type.Object({
 /** Release that a site must install. */
 export type WantedRelease = Readonly<Static<typeof WantedSchema>>;
 
-/** Notifies a site of the release that it must install. */
+/** Message with which the centre notifies a site of the release that it must install. */
 export const wantedMessage = defineMessage({
   name: 'bundle.wanted',
   sender: 'centre',
@@ -133,16 +145,18 @@ export const wantedMessage = defineMessage({
   reply: Type.Object({}),
 });
 
-/** Reports the release that a site uses, and the release that it refused last. */
+/**
+ * Message with which a site reports the release that it uses, and the release that it refused last.
+ */
 export const reportMessage = defineMessage({
   name: 'bundle.report',
   sender: 'site',
   class: 'order',
   params: Type.Object(
     {
-      /** Version in use. 0: none. */
+      /** Version of the bundle in use, or 0 if the site uses none. */
       version: Type.Integer({ minimum: 0 }),
-      /** Version of saltbridge. */
+      /** Version of saltbridge that the site runs. */
       saltbridge: Type.String({ maxLength: 64 }),
       have: Type.Optional(HaveSchema),
       /** Version of the release whose update the site has already received. */

@@ -48,15 +48,22 @@ const turnMs = 600_000;
 const renewalCheckMs = 3_600_000;
 
 /**
- * Interval at which a member of a cluster checks whether the ring of a release is complete, in
- * milliseconds. The member that received the last report may have died before it checked.
+ * Interval at which a member of a cluster checks whether the next ring (group of sites) may install
+ * the release, in milliseconds. The member that received the last report of a site may have failed
+ * before it checked.
  */
 const advanceMs = 5000;
 
-/** Maximum size of an update that the centre sends with the name of a release, in bytes. */
+/**
+ * Maximum size of an update that the centre sends together with the name of a release, in bytes.
+ * Sites request larger updates.
+ */
 const maxUpdateBytes = 49_152;
 
-/** Delay before a site requests its turn again, in seconds. */
+/**
+ * Delay after which a site may ask again for a release, if too many other sites read releases now,
+ * in seconds.
+ */
 const waitSeconds = 15;
 
 /** Part of a centre that publishes releases. */
@@ -69,20 +76,29 @@ class CentreBundles {
   readonly #context: CentreContext;
   readonly #host: ExtensionHost;
   readonly #objects: ObjectStore;
-  /** Contents that all members of the cluster can read. `undefined` outside a cluster. */
+  /**
+   * File contents of the releases that all members of the cluster can read. `undefined` outside a
+   * cluster.
+   */
   readonly #shared: SharedObjects | undefined;
   readonly #packs: PackCache;
   readonly #tuf: TufRepository;
   readonly #releases: Releases;
-  /** End of each site's turn, in milliseconds since 1970. */
+  /**
+   * Time at which the permission of a site to read a release ends, in milliseconds since 1970, by
+   * the name of the site.
+   */
   readonly #turns = new Map<string, number>();
-  /** Version that each connection was notified of last. */
+  /** Version of the release that the centre last named on each connection. */
   readonly #notified = new WeakMap<LinkCaller, number>();
   readonly #offers = new Mutex();
   /** Metadata and bundle that the site of each connection has reported last. */
   readonly #haves = new WeakMap<LinkCaller, Have>();
   readonly #manifests = new Map<string, Promise<StoredManifest>>();
-  /** Prevents the deletion of contents that a new release uses. */
+  /**
+   * Runs one task at a time that adds or deletes file contents. Without it, one task could delete
+   * contents that a new release uses.
+   */
   readonly #contents = new Mutex();
   #renewal: NodeJS.Timeout | undefined;
   #advancing: NodeJS.Timeout | undefined;
@@ -223,7 +239,10 @@ class CentreBundles {
     });
   }
 
-  /** Adds the metadata and the packs to a release if they are small and the site has a bundle. */
+  /**
+   * Adds the metadata and the packs to the name of a release, if they are small and the site
+   * already has a bundle. Otherwise returns `wanted` unchanged.
+   */
   async #offer(
     wanted: WantedRelease,
     have: Have | undefined,
@@ -237,14 +256,17 @@ class CentreBundles {
       if (metadata.length + inlineBytes(packs) > maxBytes) return wanted;
       return { ...wanted, update: { metadata, known, ...packs } };
     } catch (err) {
-      this.#host.logger.debug({ err }, 'cannot send an update with the name of its release');
+      this.#host.logger.debug(
+        { err },
+        'cannot send an update together with the name of its release',
+      );
       return wanted;
     }
   }
 
   /**
-   * Begins the turn of a site to read a release. Returns `false` if `parallelSites` other sites
-   * have their turns now.
+   * Permits a site to read a release for {@link turnMs}. Returns `false` if `parallelSites` other
+   * sites have this permission now.
    */
   #takeTurn(site: string): boolean {
     const now = this.#host.now();
@@ -329,7 +351,7 @@ class CentreBundles {
   }
 
   /**
-   * Warns if sites use a version that this centre has not released. The reason is that this centre
+   * Returns a warning if sites use a version that this centre has not released, because the centre
    * was restored from a backup. Such sites refuse the current release, because its version is not
    * higher than theirs.
    */
@@ -358,8 +380,9 @@ class CentreBundles {
   }
 
   /**
-   * Returns a target for each ring of the release, and for each ring of the latest release that all
-   * rings have installed.
+   * Returns the TUF targets that the centre publishes with a release. There is one for each ring
+   * (group of sites) of this release. Further targets are for the rings of the latest release that
+   * all rings have installed.
    */
   #targetsOf(release: Release): readonly ReleaseTarget[] {
     const { proven } = this.#releases;
@@ -408,7 +431,7 @@ class CentreBundles {
   }
 
   /**
-   * Stores the contents of a release in the store of the cluster, so that the release survives the
+   * Copies the files of a release to the store of the cluster, so that the release survives the
    * loss of this member. Does nothing outside a cluster.
    * @throws EdgeError ERR_RELEASE if the content of a file is missing both at this member and in
    * the store
@@ -421,8 +444,8 @@ class CentreBundles {
   }
 
   /**
-   * Shares the contents of the releases that this master had published before it became a member of
-   * a cluster.
+   * Copies the files of all releases to the store of the cluster. Releases from the time before
+   * this master became a member are then available to all members.
    */
   async #shareContents(): Promise<void> {
     for (const release of this.#releases.list()) {
@@ -430,12 +453,15 @@ class CentreBundles {
       await this.#contents
         .run(() => this.#share(release))
         .catch((err: unknown) =>
-          this.#host.logger.error({ err, version }, 'cannot share the contents of a release'),
+          this.#host.logger.error(
+            { err, version },
+            'cannot copy the files of a release to the store of the cluster',
+          ),
         );
     }
   }
 
-  /** Deletes old releases, and the contents that no remaining release uses. */
+  /** Deletes old releases, and the file contents that no remaining release uses. */
   async #collectGarbage(): Promise<void> {
     await this.#releases.prune();
     try {
@@ -443,7 +469,10 @@ class CentreBundles {
     } catch (err) {
       // Another member has added a release meanwhile, or has not stored its contents yet. The next
       // publication deletes the contents.
-      this.#host.logger.info({ err }, 'cannot delete the contents of old releases yet');
+      this.#host.logger.info(
+        { err },
+        'cannot delete the files of old releases; retrying after the next release',
+      );
     }
   }
 
@@ -454,16 +483,22 @@ class CentreBundles {
     await this.#shared?.keepOnly(digests, revision);
   }
 
-  /** Deletes contents from the disk of this member after another member has deleted a release. */
+  /**
+   * Deletes file contents that no release uses from the disk of this member. The member calls this
+   * method when another member has deleted a release.
+   */
   async #forgetContents(): Promise<void> {
     try {
       await this.#contents.run(async () => this.#objects.keepOnly(await this.#usedContents()));
     } catch (err) {
-      this.#host.logger.info({ err }, 'cannot delete the contents of old releases yet');
+      this.#host.logger.info(
+        { err },
+        'cannot delete the files of old releases; retrying after the next release',
+      );
     }
   }
 
-  /** Returns the digests of the contents of all releases in the store. */
+  /** Returns the digests of the manifests and files of all releases in the store. */
   async #usedContents(): Promise<ReadonlySet<string>> {
     const digests = new Set<string>();
     for (const release of await this.#releases.stored()) {
@@ -477,7 +512,10 @@ class CentreBundles {
     return digests;
   }
 
-  /** Begins the next ring of the release if the present ring is complete. */
+  /**
+   * Lets the next ring (group of sites) install the release, if the sites of the present ring have
+   * installed it.
+   */
   #advance(): void {
     this.#releases.advance().catch((err: unknown) => {
       if (this.#host.closing.aborted) return;
@@ -527,7 +565,7 @@ class CentreBundles {
     }
   }
 
-  /** Counts the joined sites by their state in the published release. */
+  /** Counts the joined sites by their progress with the published release. */
   #progressCounts(): Readonly<Record<string, number>> {
     const { sites } = this.#context;
     const now = this.#host.now();
@@ -557,7 +595,7 @@ class CentreBundles {
   }
 }
 
-/** Returns the size of the packs in a reply, in bytes. */
+/** Returns the total size of the packs whose bytes are in the reply itself, in bytes. */
 function inlineBytes({ manifest, files }: PackReply): number {
   return [manifest, files].reduce(
     (sum, pack) => sum + (pack !== undefined && 'bytes' in pack ? pack.bytes.length : 0),
@@ -565,7 +603,9 @@ function inlineBytes({ manifest, files }: PackReply): number {
   );
 }
 
-/** Whether a reply contains all packs, so that the site need not read parts. */
+/**
+ * Returns whether a reply contains the bytes of all packs, so that the site need not read parts.
+ */
 function isWhole({ manifest, files }: PackReply): boolean {
   return 'bytes' in manifest && (files === undefined || 'bytes' in files);
 }

@@ -20,7 +20,7 @@ const attemptsPerPart = 3;
 /** Suffix of the name of a file that contains the first bytes of an incomplete part. */
 const partialSuffix = '.partial';
 
-/** Parts of packs on the disk of a site. */
+/** Downloads packs from the centre, and stores their parts on the disk of the site. */
 export class PackFetcher {
   readonly #directory: string;
   readonly #link: Pick<SiteLink, 'get'>;

@@ -1,6 +1,7 @@
 /**
- * Key claims: minion keys that operators of sites have accepted. The centre lists them, so that an
- * operator can add them to a release.
+ * Stores and lists the key claims of sites at the centre. With a key claim, a site reports a minion
+ * key that the site has accepted but that its bundle lacks. An operator of the centre can add such
+ * keys to a release.
  */
 
 import { createHash } from 'node:crypto';
@@ -29,19 +30,19 @@ const claimRow = defineRow({
     id: Type.String(),
     publicKey: Type.String(),
     fingerprint: Type.String(),
-    /** Time of the claim in milliseconds since 1970, by the clock of the site. */
+    /** Time of the report in milliseconds since 1970, by the clock of the site. */
     at: Type.Number(),
   }),
 });
 
-/** Minion key that a site has accepted. */
+/** Minion key that a site has accepted and reported to the centre. */
 export type KeyClaim = RowOf<typeof claimRow>;
 
 const prefix = ['bundle', 'claim'];
 
 /**
- * Maximum number of claims of a site. Each claim has a slot, and replaces a former claim in the
- * same slot.
+ * Maximum number of stored claims of a site. A hash of the minion id assigns one of this many slots
+ * to each claim. A new claim replaces the claim in the same slot.
  */
 const claimsPerSite = 4096;
 
@@ -62,15 +63,15 @@ function toOperation({ site, value, at }: LogEntry): StateOperation {
 }
 
 /**
- * Returns the slot of a minion's claim, which is a hash of the minion's id. The fixed number of
- * slots prevents a site from filling the store.
+ * Returns the slot for the claim of a minion: a hash of the minion id, below {@link claimsPerSite}.
+ * The fixed number of slots prevents a site from filling the store.
  */
 function placeOf(id: string): string {
   const digest = createHash('sha256').update(id).digest();
   return String(digest.readUInt32BE() % claimsPerSite);
 }
 
-/** Returns the claims of all sites. */
+/** Returns the key claims of all sites, at most {@link maxListed}. */
 export async function listKeyClaims(rows: Pick<StateArea, 'list'>): Promise<readonly KeyClaim[]> {
   const claims: KeyClaim[] = [];
   for await (const entry of rows.list(prefix, { limit: maxListed })) {

@@ -10,14 +10,16 @@ import { EdgeError } from '../errors.ts';
 /** Bounds of a bundle. A site refuses a bundle that exceeds one of them. */
 export const bundleBounds = {
   files: 100_000,
-  /** Total size of the files, in bytes. */
+  /** Maximum total size of the files, in bytes. */
   totalBytes: 4 * 2 ** 30,
-  /** Length of a path, in bytes of UTF-8. */
+  /** Maximum length of a path, in bytes of UTF-8. */
   pathBytes: 1024,
   manifestBytes: 16 * 2 ** 20,
 } as const;
 
-/** Path of the file with the approved plans. */
+/**
+ * Path in the bundle of the file with the approved plans, which sites may run without their centre.
+ */
 export const ordersFile = 'orders.yml';
 
 /** Schema of a SHA-256 digest in hexadecimal digits. */
@@ -39,11 +41,11 @@ const ManifestSchema = Type.Object(
     /** Id of the centre, as in its root metadata. */
     centre: Type.String({ minLength: 1, maxLength: 64 }),
     version: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
-    /** Milliseconds since 1970. */
+    /** Time at which the centre created the release, in milliseconds since 1970. */
     createdAt: Type.Integer({ minimum: 0 }),
     /**
-     * Maximum time without contact to the centre, in seconds. After this time, orders and
-     * credentials of the centre are invalid.
+     * Maximum time without contact to the centre, in seconds. After this time, the site starts no
+     * orders of the centre and no approved plans.
      */
     validOfflineSeconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 31_536_000 })),
     /** Lowest version of saltbridge that can install the bundle. */
@@ -62,13 +64,13 @@ export type Manifest = Readonly<Omit<Static<typeof ManifestSchema>, 'files'>> & 
 const check = compileSchema(ManifestSchema);
 
 /**
- * Names at the top of a bundle. `tree` contains directories of the centre. Their paths below `tree`
- * are their absolute paths at the centre.
+ * Names of the files and directories at the top level of a bundle. The directory `tree` contains
+ * files of the centre at their absolute paths.
  */
 const topNames: ReadonlySet<string> = new Set(['etc', 'tree', 'keys', ordersFile]);
 
 /**
- * Checks that a path does not leave the directory of the bundle.
+ * Checks that a path begins with a permitted name and does not leave the directory of the bundle.
  * @throws EdgeError ERR_BUNDLE_PATH
  */
 export function requireInnerPath(path: string): void {
@@ -87,7 +89,7 @@ export function requireInnerPath(path: string): void {
   );
 }
 
-/** Encodes a manifest. */
+/** Encodes a manifest as JSON. */
 export function encodeManifest(manifest: Manifest): Buffer {
   return Buffer.from(JSON.stringify(manifest));
 }
@@ -110,8 +112,8 @@ export interface DecodedManifest {
 }
 
 /**
- * Manifests by their digests. The sites of a process share them, because the manifest of a release
- * with many files is large.
+ * Decoded manifests, by digest. The sites of a process share them, because the manifest of a
+ * release with many files is large.
  */
 const shared = new SharedValues<Manifest>();
 const encoded = new WeakMap<Manifest, Buffer>();

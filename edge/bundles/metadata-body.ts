@@ -28,14 +28,14 @@ export const knownRoles = ['root', 'targets', 'snapshot'] as const;
 
 /** Metadata files of an update. */
 export interface MetadataFiles {
-  /** Version of the latest root of the centre. */
+  /** Version of the latest root metadata of the centre. */
   readonly root: number;
-  /** Contents by name. */
+  /** Contents of the metadata files, by file name. */
   readonly files: ReadonlyMap<string, Uint8Array>;
 }
 
 /**
- * Returns the names of the files that form the dictionary.
+ * Returns the names of the metadata files that form the dictionary.
  * @param known - versions of the root, the targets and the snapshot, in this order
  */
 export function knownNames(known: readonly number[]): readonly string[] {
@@ -43,8 +43,8 @@ export function knownNames(known: readonly number[]): readonly string[] {
 }
 
 /**
- * Encodes files, in order. Stops before the first file with which the body would exceed its maximum
- * size.
+ * Encodes metadata files as a compressed body. Stops before the first file with which the body
+ * would exceed its maximum size.
  */
 export function encodeMetadata({ root, files }: MetadataFiles, dictionary: Uint8Array): Buffer {
   const rows: WireValue[] = [];
@@ -65,8 +65,8 @@ export function encodeMetadata({ root, files }: MetadataFiles, dictionary: Uint8
 }
 
 /**
- * Decodes files.
- * @throws EdgeError ERR_BUNDLE_CONTENT
+ * Decodes a body that {@link encodeMetadata} has encoded with the same dictionary.
+ * @throws EdgeError ERR_BUNDLE_CONTENT if the body is damaged or too large
  */
 export function decodeMetadata(body: Uint8Array, dictionary: Uint8Array): MetadataFiles {
   const [root, ...rows] = unpack(body, dictionary);

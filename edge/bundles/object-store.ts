@@ -9,13 +9,13 @@ import { EdgeError } from '../errors.ts';
 
 const sliceBytes = 262_144;
 
-/** Digest and size of a stored content. */
+/** Digest of a stored file content, and its size in bytes. */
 export interface StoredObject {
   readonly sha256: string;
   readonly length: number;
 }
 
-/** Place from which missing contents can be read. */
+/** Source from which an {@link ObjectStore} reads file contents that it lacks. */
 export interface ObjectSource {
   /** Returns the content with this digest, or `undefined` if the source does not have it. */
   read(sha256: string): Promise<AsyncIterable<Uint8Array> | undefined>;
@@ -32,7 +32,10 @@ export class ObjectStore {
     this.#source = source;
   }
 
-  /** Returns the path of the content with this digest. */
+  /**
+   * Returns the path at which the store keeps the content with this digest. The file need not
+   * exist.
+   */
   pathOf(sha256: string): string {
     return path.join(this.#directory, sha256.slice(0, 2), sha256);
   }
@@ -67,7 +70,7 @@ export class ObjectStore {
     }
   }
 
-  /** Stores bytes. */
+  /** Stores bytes under their digest. Does nothing if the store has them already. */
   async put(bytes: Uint8Array): Promise<StoredObject> {
     const sha256 = createHash('sha256').update(bytes).digest('hex');
     if (!(await this.#has(sha256))) {
@@ -92,7 +95,10 @@ export class ObjectStore {
     }
   }
 
-  /** @throws EdgeError ERR_RELEASE if the content has another digest */
+  /**
+   * Stores file content that was read from the source, and verifies its digest.
+   * @throws EdgeError ERR_RELEASE if the content has another digest
+   */
   async #copy(content: AsyncIterable<Uint8Array>, sha256: string): Promise<void> {
     const temporary = await this.#temporary();
     const target = await open(temporary, 'wx', 0o600);

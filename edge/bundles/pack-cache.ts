@@ -22,12 +22,12 @@ import type { ObjectStore } from './object-store.ts';
 import { compressionOptions, dictionaryFiles, packedFiles, totalBytes } from './pack-content.ts';
 
 /**
- * Maximum size of all packs on disk, in bytes. If they exceed it, the least recently used packs are
- * deleted.
+ * Maximum total size of the packs on disk, in bytes. If they exceed it, the least recently used
+ * packs are deleted.
  */
 const maxCacheBytes = 8 * 2 ** 30;
 
-/** Manifest with its digest and its encoded form. */
+/** Manifest of a release, with its SHA-256 digest and its encoded bytes. */
 export interface StoredManifest {
   readonly sha256: string;
   readonly bytes: Buffer;
@@ -36,7 +36,7 @@ export interface StoredManifest {
 
 /** Packs with which a site can replace one bundle by another. */
 export interface Packs {
-  /** Whether the packs have a dictionary. */
+  /** Whether the packs are compressed with files of the former bundle as the dictionary. */
   readonly isDelta: boolean;
   readonly manifest: Pack;
   /** Pack of the new files. Absent if the former bundle contains all files. */
@@ -56,12 +56,12 @@ export interface PackCacheOptions {
   readonly manifests?: () => Promise<readonly StoredManifest[]>;
 }
 
-/** Kinds of packs. */
+/** Kinds of packs: a manifest, or the new files of a bundle. */
 const kinds = ['manifest', 'files'] as const;
 
 /**
- * Number of hexadecimal digits at the beginning of an id that are the same at all members of the
- * cluster.
+ * Number of hexadecimal digits at the beginning of a pack's id that are the same at all members of
+ * the cluster.
  */
 const placeDigits = 32;
 
@@ -108,7 +108,7 @@ export class PackCache {
 
   /**
    * Replaces the descriptions of small packs by their contents. The total size of the contents is
-   * at most {@link maxInlineBytes}; the manifest takes precedence over the files.
+   * at most {@link maxInlineBytes}. The manifest takes precedence over the files.
    */
   async inlined({ isDelta, manifest, files }: Packs): Promise<PackReply> {
     const isSmall = manifest.length <= maxInlineBytes;
@@ -125,7 +125,10 @@ export class PackCache {
     return bytes === undefined ? pack : { bytes };
   }
 
-  /** Returns a part of a pack, or `undefined` if it does not exist. */
+  /**
+   * Returns a part of the pack with this id, or `undefined` if it does not exist.
+   * @param index - index of the part, from 0
+   */
   async part(id: string, index: number): Promise<Buffer | undefined> {
     if (!/^[0-9a-f]{64}$/.test(id) || !Number.isSafeInteger(index) || index < 0) return undefined;
     const place = id.slice(0, placeDigits);
@@ -144,8 +147,8 @@ export class PackCache {
   }
 
   /**
-   * Creates a pack that this member has not created yet, or has deleted. Returns `undefined` if it
-   * is not a pack between two known releases.
+   * Creates the pack whose id begins with `place`, if this member has not created it yet or has
+   * deleted it. Returns `undefined` if the known releases have no such pack.
    */
   async #restore(place: string): Promise<Pack | undefined> {
     const all = await this.#manifests();
@@ -160,8 +163,8 @@ export class PackCache {
   }
 
   /**
-   * Returns the place of a pack: the first half of its id. All members of a cluster derive the same
-   * place. The second half of the id follows from the content of the pack.
+   * Returns the first half of a pack's id, which is also the name of its file. All members of a
+   * cluster derive the same first half. The second half depends on the content of the pack.
    */
   #placeOf(
     kind: (typeof kinds)[number],
@@ -177,7 +180,11 @@ export class PackCache {
     return path.join(this.#directory, place);
   }
 
-  /** Returns a pack. Concurrent calls for the same pack create it once. */
+  /**
+   * Returns the pack whose id begins with `place`, and creates it if it does not exist. Concurrent
+   * calls for the same pack create it once.
+   * @param bytes - size of the content before compression
+   */
   #pack(place: string, bytes: number, sources: PackSources): Promise<Pack> {
     const underWay = this.#making.get(place);
     if (underWay !== undefined) return underWay;
@@ -188,7 +195,9 @@ export class PackCache {
     return making;
   }
 
-  /** Returns a pack, or `undefined` if this member has not created it yet. */
+  /**
+   * Returns the pack whose id begins with `place`, or `undefined` if this member does not have it.
+   */
   async #find(place: string): Promise<Pack | undefined> {
     const file = this.#fileOf(place);
     const found = await ifPresent(stat(file));

@@ -30,8 +30,8 @@ const effort = [
 ] as const;
 
 /**
- * Returns the files of a pack: for each digest that the former bundle lacks, the first file with
- * this digest.
+ * Returns the files that a pack contains: for each digest that the former bundle lacks, the first
+ * file with this digest.
  */
 export function packedFiles(from: Manifest | undefined, to: Manifest): readonly BundleFile[] {
   const known = new Set(from?.files.map(({ sha256 }) => sha256));
@@ -58,7 +58,10 @@ export function totalBytes(files: readonly { readonly length: number }[]): numbe
   return files.reduce((sum, { length }) => sum + length, 0);
 }
 
-/** Returns the options of the compressor of a pack. */
+/**
+ * Returns the options for compressing a pack.
+ * @param bytes - size of the contents before compression
+ */
 export function compressionOptions(bytes: number, dictionary: Buffer): ZstdOptions {
   const { level, distant } = effort.find(({ maxBytes }) => bytes <= maxBytes) ?? effort[2];
   const reach = Math.ceil(Math.log2(Math.max(1024, bytes + dictionary.length)));
@@ -73,7 +76,7 @@ export function compressionOptions(bytes: number, dictionary: Buffer): ZstdOptio
   };
 }
 
-/** Returns the options of the decompressor of a pack. */
+/** Returns the options for decompressing a pack. */
 export function decompressionOptions(dictionary: Buffer): ZstdOptions {
   return {
     params: { [constants.ZSTD_d_windowLogMax]: maxWindowLog },

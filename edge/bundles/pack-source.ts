@@ -21,7 +21,7 @@ import {
 } from './manifest.ts';
 import type { ObjectStore } from './object-store.ts';
 
-/** Content of a release. */
+/** Files of a new release, with warnings about its source. */
 export interface PackedSource {
   readonly files: readonly BundleFile[];
   /** Warnings about settings of the source that have no effect. */
@@ -31,7 +31,10 @@ export interface PackedSource {
 /**
  * Reads the source of a release and stores its files.
  * @throws ConfigError for a mistake in the configuration, or an option that a release must not
- * contain; EdgeError ERR_BUNDLE_PATH, ERR_RELEASE, ERR_ORDER_INVALID for `orders.yml`
+ * contain
+ * @throws EdgeError ERR_BUNDLE_PATH, ERR_BUNDLE_CONTENT, ERR_RELEASE if a file cannot be part of a
+ * release
+ * @throws EdgeError ERR_ORDER_INVALID if `orders.yml` is invalid
  */
 export async function packSource(source: string, objects: ObjectStore): Promise<PackedSource> {
   const checked = await checkMasterConfig(source);
@@ -128,7 +131,7 @@ class FileCollector {
     }
   }
 
-  /** Adds a file. */
+  /** Adds a file at the path `inner` of the bundle. Adds nothing if the file does not exist. */
   async add(inner: string, file: string): Promise<void> {
     const stats = await statOf(file);
     if (stats !== undefined) await this.#addFile(inner, file, stats);
@@ -150,7 +153,10 @@ class FileCollector {
   }
 }
 
-/** Returns the status of a file, or `undefined` if it does not exist. */
+/**
+ * Returns the status of a file, or `undefined` if it does not exist.
+ * @throws EdgeError ERR_BUNDLE_PATH if it is a symbolic link
+ */
 async function statOf(file: string): Promise<Stats | undefined> {
   try {
     const stats = await lstat(file);

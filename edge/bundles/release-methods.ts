@@ -8,7 +8,7 @@ import type { OnlineKeys } from './tuf-repository.ts';
 /** Metadata of The Update Framework, encoded in base64 for RPC. */
 const Base64 = Type.String({ maxLength: 1_000_000, pattern: '^[A-Za-z0-9+/]*={0,2}$' });
 
-/** Maximum of {@link ReleaseRequest.above}. It leaves room for later versions. */
+/** Maximum value of {@link ReleaseRequest.above}. It leaves room for later versions. */
 const maxAbove = 2 ** 31;
 
 const strict = { additionalProperties: false };
@@ -20,22 +20,22 @@ export interface ProposedRelease {
   readonly files: number;
   readonly bytes: number;
   readonly warnings: readonly string[];
-  /** Unsigned metadata in base64. */
+  /** Unsigned TUF targets metadata, in base64. */
   readonly targets: string;
   /** Public keys of the role `targets`, in hexadecimal digits. */
   readonly keys: readonly string[];
 }
 
-/** State of a release. */
+/** Release and its progress, as the command line shows it. */
 export interface ReleaseState {
   readonly version: number;
   readonly state: string;
-  /** Names of the rings, in order. */
+  /** Names of the rings (groups of sites), in the order in which they install the release. */
   readonly rings: readonly string[];
-  /** Name of the ring that installs the release. */
+  /** Name of the ring up to which sites may install the release now. */
   readonly ring: string;
   readonly createdAt: number;
-  /** Sites that use the release. */
+  /** Number of sites that use the release. */
   readonly installed: number;
   readonly failed: readonly {
     readonly site: string;
@@ -47,17 +47,17 @@ export interface ReleaseState {
 /** Parameters of a new release. */
 export interface ReleaseRequest {
   /**
-   * Version of an earlier release whose content the new release gets. Default: the content of the
-   * source.
+   * Version of an earlier release whose files the new release gets. Default: files of the source
+   * directory.
    */
   readonly contentOf?: number;
-  /** The version of the release is higher than this. Default: the next version. */
+  /** Version that the new release must exceed. Default: the new release gets the next version. */
   readonly above?: number;
 }
 
 export interface ReleasesApi {
   onlineKeys(areNew: boolean): Promise<OnlineKeys>;
-  /** Returns the current root in base64, or `null`. */
+  /** Returns the current TUF root metadata in base64, or `null` if no keys were created yet. */
   root(): Promise<string | null>;
   setRoot(root: string): Promise<void>;
   /** Creates a release from the source, or from the content of an earlier release. */
@@ -70,7 +70,7 @@ export interface ReleasesApi {
   claims(): Promise<readonly KeyClaim[]>;
 }
 
-/** Creates the methods. Their names begin with `releases.`. */
+/** Creates the RPC methods about releases. Their names begin with `releases.`. */
 export function releaseMethods(api: ReleasesApi): RpcTable {
   const ofRelease = ({ version }: ReleaseState): { what: string } => ({
     what: `release ${version}`,

@@ -1,6 +1,6 @@
 /**
- * Releases of a centre, their progress through the rings, and the release that each site must
- * install.
+ * Releases of a centre, their progress from one ring (group of sites) to the next, and the release
+ * that each site must install.
  */
 
 import { createHash } from 'node:crypto';
@@ -21,26 +21,27 @@ const maxAttempts = 16;
 
 const ReleaseSchema = Type.Object({
   version: Type.Integer({ minimum: 1 }),
-  /** Digest and size of the manifest. */
+  /** SHA-256 digest of the manifest. `length` is the size of the manifest in bytes. */
   sha256: Type.String(),
   length: Type.Integer({ minimum: 0 }),
   createdAt: Type.Integer({ minimum: 0 }),
   /**
-   * `packed`: not published yet. `releasing`: ring by ring. `held`: an operator paused it. `stopped`:
-   * too many sites failed. `replaced`: a later release was published.
+   * `packed`: not published yet. `releasing`: sites install it, ring by ring. `held`: an operator
+   * paused it. `stopped`: too many sites refused it. `done`: all rings have installed it.
+   * `replaced`: a later release was published.
    */
   state: Type.Unsafe<'packed' | 'releasing' | 'held' | 'stopped' | 'done' | 'replaced'>(
     Type.String(),
   ),
-  /** Names of the rings, in order. */
+  /** Names of the rings (groups of sites), in the order in which they install the release. */
   rings: Type.Array(Type.String()),
-  /** Index of the ring that installs the release. */
+  /** Index of the ring up to which sites may install the release now. */
   ring: Type.Integer({ minimum: 0 }),
   /** Whether all rings have installed the release. */
   isProven: Type.Boolean(),
   /** Sites that refused the release. */
   failed: Type.Array(Type.String()),
-  /** Earlier version with the same content. Only if the release is a rollback. */
+  /** Version of the earlier release with the same files. Only if this release is a rollback. */
   contentOf: Type.Optional(Type.Integer({ minimum: 1 })),
 });
 const releaseRow = defineRow({ name: 'release', schema: ReleaseSchema });
@@ -67,20 +68,23 @@ function releaseKey(version: number): string[] {
 }
 
 /**
- * States of a site in the release that was published last. `current`: the site uses it. `refused`:
- * the site has refused it. `behind`: the site must install it or an earlier release. `waiting`: the
- * turn of the ring has not come, or the release is held or has stopped.
+ * Progress of a site with the release that was published last. `current`: the site uses it.
+ * `refused`: the site has refused it. `behind`: the site must install this or an earlier release.
+ * `waiting`: the ring of the site may not install it yet, or the release is held or has stopped.
  */
 export type SiteProgress = 'current' | 'refused' | 'behind' | 'waiting';
 
-/** Members of a ring: a percentage of all sites, or names of sites. */
+/**
+ * Rings (groups of sites) by name, in order. The value is a percentage of all sites, or a list of
+ * names of sites.
+ */
 export type Rings = SitesOptions['rings'];
 
 export interface ReleasesOptions {
   readonly rows: Pick<SharedArea, 'cluster' | 'follow' | 'list' | 'write'>;
   readonly rings: Rings;
   readonly stopAtFailures: number;
-  /** Returns the names of all joined sites. After a change it returns another array. */
+  /** Returns the names of all joined sites. Returns the same array until the sites change. */
   readonly sites: () => readonly string[];
   /** Whether a site is connected to any member of the cluster. */
   readonly isConnected: (site: string) => boolean;
@@ -95,7 +99,7 @@ export class Releases {
   readonly #revisions = new Map<number, number>();
   readonly #reports = new Map<string, SiteRelease>();
   readonly #mutex = new Mutex();
-  /** Result of the last call of `#ringsOf`. */
+  /** Arguments and result of the last call of `#ringsOf`. */
   #assigned:
     | {
         readonly version: number;
@@ -109,6 +113,7 @@ export class Releases {
   }
 
   /**
+   * Reads the stored releases and reports, and follows their changes.
    * @param onChange - called after this or another member of the cluster has changed a release.
    * `isDeleted`: whether the release was deleted
    */
@@ -139,28 +144,28 @@ export class Releases {
     return [...this.#releases.values()].sort((a, b) => b.version - a.version);
   }
 
-  /** Returns the release that was published last, or `undefined`. */
+  /** Release that was published last, or `undefined` if none was published. */
   get published(): Release | undefined {
     return this.list().find(({ state }) => state !== 'packed' && state !== 'replaced');
   }
 
-  /** Returns the latest release that all rings have installed. */
+  /** Latest release that all rings have installed, or `undefined`. */
   get proven(): Release | undefined {
     return this.list().find(({ isProven }) => isProven);
   }
 
-  /** Returns the last report of a site. */
+  /** Returns the last report of a site about its bundle, or `undefined` if it has sent none. */
   reportOf(site: string): SiteRelease | undefined {
     return this.#reports.get(site);
   }
 
-  /** Number of sites that use a version. */
+  /** Returns the number of sites that use this version, according to their last reports. */
   countUsing(version: number): number {
     return [...this.#reports.values()].filter((it) => it.version === version).length;
   }
 
   /**
-   * Returns a release.
+   * Returns the release with this version.
    * @throws EdgeError ERR_RELEASE if it does not exist
    */
   require(version: number): Release {
@@ -172,7 +177,7 @@ export class Releases {
     );
   }
 
-  /** Version of the next release. */
+  /** Version that the next release gets, if no other version is requested. */
   get nextVersion(): number {
     return Math.max(0, ...this.#releases.keys()) + 1;
   }
@@ -213,7 +218,10 @@ export class Releases {
     for (const { version } of others) this.#forget(version);
   }
 
-  /** Writes the metadata of a release and begins to release it, in one transaction. */
+  /**
+   * Publishes a release: writes its TUF metadata and its new state in one transaction. Then the
+   * first ring may install it, or all rings if it is a rollback.
+   */
   publish(version: number, metadata: readonly StateOperation[]): Promise<void> {
     return this.#mutex.run(() => this.#publish(version, metadata));
   }
@@ -233,7 +241,7 @@ export class Releases {
 
   /**
    * Pauses the published release. Sites that have not installed it keep their former release.
-   * @throws EdgeError ERR_RELEASE
+   * @throws EdgeError ERR_RELEASE if no release is in the state `releasing`
    */
   hold(): Promise<Release> {
     return this.#mutex.run(() =>
@@ -243,8 +251,9 @@ export class Releases {
 
   /**
    * Continues a release that was held or has stopped, and clears its list of failed sites. If the
-   * release waits for the sites of a ring, it continues with the next ring.
-   * @throws EdgeError ERR_RELEASE
+   * release is in the state `releasing`, the next ring may install it without waiting for the
+   * present ring.
+   * @throws EdgeError ERR_RELEASE if the published release is in none of these states
    */
   resume(): Promise<Release> {
     return this.#mutex.run(() => this.#resume());
@@ -263,7 +272,7 @@ export class Releases {
     return this.require(release.version);
   }
 
-  /** Stores the report of a site. */
+  /** Stores the report of a site about its bundle. Advances or stops the release if necessary. */
   report(site: string, report: BundleReport): Promise<void> {
     return this.#mutex.run(() => this.#report(site, report));
   }
@@ -283,7 +292,10 @@ export class Releases {
     await this.#advance();
   }
 
-  /** Adds a site to the sites that refused the published release. */
+  /**
+   * Adds a site to the list of sites that refused the published release. Stops the release if the
+   * list is too long.
+   */
   async #noteFailure(site: string, version: number | undefined): Promise<void> {
     const { published } = this;
     if (published?.state !== 'releasing' || version !== published.version) return;
@@ -295,9 +307,9 @@ export class Releases {
   }
 
   /**
-   * Begins the next ring of the published release, and further rings, until it reaches a ring that
-   * is not complete. Call this method after the connection of a site has ended, and at intervals,
-   * because the member that received the last report may have died.
+   * Lets the next ring (group of sites) install the published release, and repeats this until a
+   * ring is not complete. Call this method after the connection of a site has ended, and at
+   * intervals, because the member that received the last report may have failed.
    */
   advance(): Promise<void> {
     return this.#mutex.run(() => this.#advance());
@@ -307,7 +319,10 @@ export class Releases {
     while (await this.#repeat(() => this.#advanceOnce()));
   }
 
-  /** Returns whether the release has advanced to another ring. */
+  /**
+   * Advances the release to the next ring if the present ring is complete. Marks the release as
+   * `done` after the last ring. Returns whether another ring may install it now.
+   */
   async #advanceOnce(): Promise<boolean> {
     const sites = this.#options.sites();
     const { published: release } = this;
@@ -340,9 +355,9 @@ export class Releases {
   }
 
   /**
-   * Returns the joined sites of a ring, or `undefined` if the ring does not exist. The sites of a
-   * ring in percent differ between releases. For such a ring, returns the sites that the release
-   * published last assigned to it.
+   * Returns the joined sites of a ring, or `undefined` if the ring does not exist. A ring that is a
+   * percentage contains other sites for each release. For such a ring, returns its sites for the
+   * release that was published last.
    */
   sitesOfRing(name: string): readonly string[] | undefined {
     const { rings } = this.#options;
@@ -353,7 +368,10 @@ export class Releases {
     return sites.filter((site) => found.has(site));
   }
 
-  /** Returns the state of a site, or `undefined` if no release has been published. */
+  /**
+   * Returns the progress of a site with the published release, or `undefined` if no release has
+   * been published.
+   */
   progressOf(site: string): SiteProgress | undefined {
     const { published } = this;
     if (published === undefined) return undefined;
@@ -376,7 +394,7 @@ export class Releases {
     return all.slice(0, keptReleases);
   }
 
-  /** Returns the releases in the store. They may be later than those in memory. */
+  /** Returns the releases in the store. They may be more recent than those in memory. */
   async stored(): Promise<readonly Release[]> {
     const found: Release[] = [];
     for await (const entry of this.#options.rows.list(releasePrefix)) {
@@ -386,8 +404,8 @@ export class Releases {
   }
 
   /**
-   * Whether a ring is complete. At least one site must have installed the release, and each
-   * connected site must have installed or refused the release. A ring without sites is complete.
+   * Returns whether a ring is complete. At least one of its sites must have installed the release,
+   * and each connected site must have installed or refused it. A ring without sites is complete.
    */
   #isComplete(release: Release, members: readonly string[]): boolean {
     if (members.length === 0) return true;
@@ -398,7 +416,7 @@ export class Releases {
     return members.some(isDone) && !members.some(isMissing);
   }
 
-  /** Returns the index of the first ring that contains each site. */
+  /** Returns, for each site, the index of the first ring that contains the site. */
   #ringsOf({ version, rings }: Release, sites: readonly string[]): ReadonlyMap<string, number> {
     const known = this.#assigned;
     if (known?.version === version && known.sites === sites) return known.rings;
@@ -441,7 +459,7 @@ export class Releases {
     for (const release of releases) this.#set(release, revision);
   }
 
-  /** Repeats a change if another member of the cluster has changed the release first. */
+  /** Repeats `change` if another member of the cluster has changed the release first. */
   async #repeat<T>(change: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1) {
       try {

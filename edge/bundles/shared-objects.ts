@@ -1,6 +1,6 @@
 /**
- * Contents of the files of releases, in the store that the members of a cluster share. Each member
- * can read the releases that another member has packed, even if that other member is lost.
+ * Stores the files of releases in the store that the members of a cluster share. Each member can
+ * read the releases that another member has packed, even if that other member is lost.
  */
 
 import { open } from 'node:fs/promises';
@@ -16,12 +16,12 @@ const compress = promisify(zstdCompress);
 const decompress = promisify(zstdDecompress);
 
 /**
- * Size of a slice of a content before its compression, in bytes. A write to the log of the cluster
- * must not be much larger.
+ * Maximum size of a slice of a file, before its compression, in bytes. A write to the log of the
+ * cluster must not be much larger.
  */
 const sliceBytes = 262_144;
 
-/** Number of contents that one write deletes. */
+/** Maximum number of files that one write deletes. */
 const deletedAtOnce = 100;
 
 const objectRow = defineRow({
@@ -42,8 +42,9 @@ function sliceKey(sha256: string, index: number): Key {
 }
 
 /**
- * Operation that a member adds to the write of a new release. It makes {@link SharedObjects.keepOnly}
- * fail at members that do not know the release yet.
+ * Operation that a member adds to the write of a new release. It makes
+ * {@link SharedObjects.keepOnly} fail at other members that have read the list of releases before
+ * this write.
  */
 export const markObjects: StateOperation = { op: 'put', key: markKey, value: Buffer.alloc(0) };
 
@@ -55,8 +56,9 @@ export class SharedObjects implements ObjectSource {
   }
 
   /**
-   * Stores the contents that the store lacks. Resolves when all contents are stored.
-   * @param fileOf - returns the path of the file that has the content with a given digest
+   * Stores those files that the store lacks. Resolves when all files are stored.
+   * @param digests - SHA-256 digests of the files
+   * @param fileOf - returns the path of a file with the given digest
    * @throws the error of `fileOf`
    */
   async addAll(
@@ -119,8 +121,8 @@ export class SharedObjects implements ObjectSource {
   }
 
   /**
-   * Whether the store has all slices of a content. Slices are written in order, so it is enough to
-   * look for the last slice.
+   * Returns whether the store has all slices of a file. Slices are written in order, so it is
+   * enough to look for the last slice.
    */
   async #has(sha256: string): Promise<boolean> {
     const entry = await this.#rows.get([...objectPrefix, sha256]);
@@ -143,7 +145,7 @@ export class SharedObjects implements ObjectSource {
   }
 }
 
-/** Returns the writes of a content, in their order. */
+/** Yields the operations that store a file, in the order in which they must be written. */
 async function* operationsOf(sha256: string, file: string): AsyncGenerator<StateOperation> {
   const handle = await open(file);
   try {

@@ -1,7 +1,7 @@
 /**
  * Bundles of a site. The centre names the release that the site must install. The site reads,
- * verifies and checks the release, and then uses it. It does not retry a release that fails its
- * check.
+ * verifies and checks the release, and then uses it. The site does not try a release again that has
+ * failed its check.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -50,7 +50,7 @@ const lostRetryMs = 2000;
 /** Delays before a release is tried again after a temporary failure, in milliseconds. */
 const retryDelays = { initialDelayMs: 5000, maxDelayMs: 600_000 };
 
-/** Bundle in use, for other parts of the site. */
+/** Access to the bundle in use, for other parts of the site. */
 export interface BundleInUse {
   /** Returns the bundle in use, or `undefined` if the site has none. */
   current(): InstalledBundle | undefined;
@@ -78,13 +78,16 @@ const finalCodes: ReadonlySet<string> = new Set([
   'ERR_BUNDLE_VERSION',
 ]);
 
-/** Release that the centre has named, and how the site received it. */
+/** Release that the site must install, with details of the message in which the centre named it. */
 interface NamedRelease extends WantedRelease {
-  /** Metadata and bundle of the site for which the centre made the update in the release. */
+  /**
+   * Metadata and bundle on which the update in the release is based, or `undefined` if the site had
+   * not reported them.
+   */
   readonly have: Have | undefined;
   /**
-   * Whether the centre named the release in the reply to a report. The site sends a report when it
-   * connects, after its request for its secrets.
+   * Whether the centre named the release in the reply to a report. The site requests its secrets
+   * before it sends the report, so it need not request them again at once.
    */
   readonly isReply: boolean;
 }
@@ -111,11 +114,11 @@ class SiteBundles implements BundleInUse {
   #current: InstalledBundle | undefined;
   #wanted: NamedRelease | undefined;
   /**
-   * Reply to the report that the site has sent with its hello. Resolves with the version of the
-   * update in the reply. Never rejects.
+   * Reply to the report that the site sent with the first message of the handshake. Resolves with
+   * the version whose update the reply contains, or with `undefined`. Never rejects.
    */
   #early: Promise<number | undefined> | undefined;
-  /** Metadata and bundle in the last report over this connection. */
+  /** Metadata and bundle that the site stated in its last report over the present connection. */
   #reported: Have | undefined;
   #working: Promise<void> | undefined;
   #lastFailure: BundleFailure | undefined;
@@ -237,8 +240,8 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Reports the version in use to the centre. The reply names the release that the site must
-   * install.
+   * Reports the version of the bundle in use to the centre. If the site must install another
+   * release, the reply names it.
    */
   #report(): void {
     this.#sendReport().catch((err: unknown) =>
@@ -260,7 +263,7 @@ class SiteBundles implements BundleInUse {
     if (wanted !== undefined) this.#want({ ...wanted, have, isReply: true });
   }
 
-  /** Returns the report for the hello. */
+  /** Returns the report that the site sends with the first message of a handshake. */
   async #earlyReport(): Promise<EarlyRequest> {
     const report = await this.#state();
     const { have } = report;
@@ -280,7 +283,7 @@ class SiteBundles implements BundleInUse {
     };
   }
 
-  /** Returns the content of a report. */
+  /** Returns a report about the present bundle of this site. */
   async #state(): Promise<BundleReport> {
     const failure = this.#lastFailure;
     const failed = this.#ofCentre(failure?.version ?? 0);
@@ -472,7 +475,10 @@ class SiteBundles implements BundleInUse {
     return { version: number, sha256: target.sha256, manifestBytes, manifest };
   }
 
-  /** Returns the update that the centre has sent with the name of a release, if it can be used. */
+  /**
+   * Returns the update that the centre has sent with the name of a release. Returns `undefined` if
+   * there is none, or if it is based on other metadata or another bundle than the site has now.
+   */
   #updateIn(
     { update, have }: NamedRelease,
     known: readonly number[],
@@ -487,8 +493,8 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Requests the metadata and the packs of a release. If it is not the turn of this site, repeats
-   * the request after a delay.
+   * Requests the metadata and the packs of a release. If the reply is `waitSeconds`, repeats the
+   * request after this time.
    */
   async #askForUpdate(
     { version: wanted }: Pick<WantedRelease, 'version'>,
@@ -522,7 +528,10 @@ class SiteBundles implements BundleInUse {
     return catalogDigest(this.#bundles.pathOf(bundle.version), bundle.manifest);
   }
 
-  /** Switches to a bundle, applies it, and checks it. */
+  /**
+   * Switches to a bundle, reloads or restarts the master, and checks the bundle. If the check
+   * fails, the site uses its former bundle again.
+   */
   async #use(bundle: InstalledBundle, former: InstalledBundle | undefined): Promise<void> {
     const { logger } = this.#host;
     const minions = await healthySample(this.#host);
@@ -556,7 +565,10 @@ class SiteBundles implements BundleInUse {
   }
 }
 
-/** @throws EdgeError ERR_BUNDLE_VERSION if the bundle requires a later version of saltbridge */
+/**
+ * Checks that this version of saltbridge can use the bundle.
+ * @throws EdgeError ERR_BUNDLE_VERSION if the bundle requires a later version
+ */
 function requireVersion({ requires, version: bundle }: Manifest): void {
   if (requires === undefined || compareVersions(version, requires) >= 0) return;
   const problem = `version ${bundle} requires saltbridge ${requires}, but this is ${version}`;
@@ -572,7 +584,11 @@ function compareVersions(a: string, b: string): number {
   return 0;
 }
 
-/** @throws EdgeError ERR_BUNDLE_CENTRE, ERR_BUNDLE_CONTENT */
+/**
+ * Checks that a manifest has the centre and the version of the verified target.
+ * @throws EdgeError ERR_BUNDLE_CENTRE if the centre differs, ERR_BUNDLE_CONTENT if the version
+ * differs
+ */
 function requireManifestOf(manifest: Manifest, target: VerifiedTarget): void {
   if (manifest.centre !== target.centre) {
     throw new EdgeError('ERR_BUNDLE_CENTRE', 'the manifest belongs to another centre');

@@ -12,7 +12,8 @@ export interface SiteProgram {
   check(bundle: string): Promise<readonly string[]>;
   /**
    * Reads the configuration again, with the bundle in use, and applies the reloadable options.
-   * @throws ConfigError; nothing was changed
+   * @throws ConfigError if the configuration is invalid. The master then keeps its present
+   * configuration
    */
   reload(): Promise<ReloadReport>;
   /**

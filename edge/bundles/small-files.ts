@@ -10,7 +10,7 @@ import { copyFile, open } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { hashFile, ifPresent } from '#runtime';
 
-/** File that exists already. */
+/** Existing file that another file can be linked to or copied from. */
 export interface ReusableFile {
   readonly file: string;
   readonly executable: boolean;
@@ -57,7 +57,7 @@ export class SmallFiles {
   }
 
   /**
-   * Creates a file. The content is not on disk before {@link synchronise}.
+   * Creates a file. The content is certainly on disk only after a call of {@link synchronise}.
    * @param mode - permissions of the file
    */
   async write(file: string, pieces: readonly Buffer[], mode: number): Promise<void> {
@@ -110,7 +110,10 @@ export async function synchronise(file: string): Promise<void> {
   }
 }
 
-/** Whether a file is written at once. Larger files are written piece by piece. */
+/**
+ * Returns whether a file of this size is small. Small files are written in one step, larger files
+ * piece by piece.
+ */
 export function isSmall(bytes: number): boolean {
   return bytes <= smallBytes;
 }

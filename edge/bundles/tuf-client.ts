@@ -31,11 +31,15 @@ export interface TufClientOptions {
   readonly rows: Pick<StateArea, 'get' | 'write'>;
   /** Directory in which the temporary directories are created. */
   readonly directory: string;
-  /** Returns the root that the site received when it joined, or `undefined`. */
+  /**
+   * Returns the root metadata that the site received when it joined, or `undefined` if it has not
+   * joined.
+   */
   readonly joinedRoot: () => Promise<Uint8Array | undefined>;
   /**
-   * Returns a number that changes when the trust begins again with {@link joinedRoot}, although
-   * this root is the same. Default: always 0.
+   * Returns a number that changes when the site has changed its centre. The site then deletes its
+   * stored metadata and trusts {@link joinedRoot} again, even if both centres have the same root.
+   * Default: always 0.
    */
   readonly trustEpoch?: () => number;
   /**
@@ -47,7 +51,7 @@ export interface TufClientOptions {
   readonly now: () => number;
 }
 
-/** Verified target, with the id of the centre that signed it. */
+/** Verified target of a release, with the id of the centre that signed it. */
 export interface VerifiedTarget extends ReleaseTarget {
   readonly centre: string;
 }
@@ -62,14 +66,14 @@ export interface KnownMetadata {
   readonly files: readonly Uint8Array[];
 }
 
-/** Metadata in the store at the beginning of an update. */
+/** Metadata that were in the store when an update began. */
 interface StoredMetadata {
   readonly files: ReadonlyMap<string, Uint8Array>;
-  /** Digest of the root with which the trust began. */
+  /** Digest that `#epochOf` returned when the site stored its first metadata of this centre. */
   readonly epoch: Uint8Array | undefined;
 }
 
-/** Client of the metadata repository of a centre. */
+/** Site's client of the TUF metadata repository of its centre. */
 export class TufClient {
   readonly #options: TufClientOptions;
 
@@ -78,7 +82,7 @@ export class TufClient {
   }
 
   /**
-   * Updates the metadata and returns the target of a release.
+   * Updates the metadata and returns the verified target of a release.
    * @param given - metadata files that the centre has already sent. The client fetches the other
    * files
    * @throws EdgeError ERR_BUNDLE_SIGNATURE, ERR_BUNDLE_CENTRE, ERR_BUNDLE_OLD, ERR_BUNDLE_EXPIRED,
@@ -90,7 +94,7 @@ export class TufClient {
     );
   }
 
-  /** Returns the root that the site trusts, or `undefined` if it has none. */
+  /** Returns the root metadata that the site trusts, or `undefined` if it has none. */
   async trustedRoot(): Promise<Uint8Array | undefined> {
     const { rows } = this.#options;
     const joined = await this.#options.joinedRoot();
@@ -101,8 +105,8 @@ export class TufClient {
   }
 
   /**
-   * Reads the later roots of the centre, and returns the root that the site trusts. If the centre
-   * cannot be reached, returns the root that the site trusted before.
+   * Reads the later root metadata of the centre, and returns the root metadata that the site
+   * trusts. If the centre cannot be reached, returns the metadata that the site trusted before.
    */
   async updateRoot(): Promise<Uint8Array | undefined> {
     if ((await this.#options.joinedRoot()) !== undefined) {
@@ -151,7 +155,7 @@ export class TufClient {
     return { ...release, length: found.length, sha256, centre };
   }
 
-  /** Returns the stored metadata that can be the dictionary of an update. */
+  /** Returns the stored metadata that can be the compression dictionary of an update. */
   async known(): Promise<KnownMetadata> {
     const stored = await this.#stored();
     const versions: number[] = [];
@@ -208,8 +212,8 @@ export class TufClient {
   }
 
   /**
-   * Returns a digest of the root with which the trust began. If it changes, the metadata in the
-   * store are not trusted any more.
+   * Returns a digest of the root metadata that the site received when it joined, and of
+   * `trustEpoch`. If the digest changes, the site no longer trusts its stored metadata.
    */
   #epochOf(joined: Uint8Array): Buffer {
     const epoch = this.#options.trustEpoch?.() ?? 0;
@@ -226,7 +230,11 @@ export class TufClient {
     return { files, epoch: (await this.#options.rows.get(joinedKey))?.value };
   }
 
-  /** Returns the stored metadata. The first call after the site has joined stores its root. */
+  /**
+   * Returns the stored metadata files by name. After the site has joined or changed its centre, the
+   * first call replaces them by the root metadata of the centre.
+   * @throws EdgeError ERR_SITE_NOT_JOINED if the site has not joined
+   */
   async #stored(): Promise<ReadonlyMap<string, Uint8Array>> {
     const { rows, joinedRoot } = this.#options;
     const joined = await joinedRoot();
@@ -302,7 +310,7 @@ export class TufClient {
   }
 }
 
-/** Returns the version in metadata, or `undefined` if they are damaged. */
+/** Returns the version of a metadata file, or `undefined` if the file is damaged. */
 function versionOf(bytes: Uint8Array): number | undefined {
   try {
     const version: unknown = JSON.parse(Buffer.from(bytes).toString('utf8')).signed.version;
@@ -314,7 +322,7 @@ function versionOf(bytes: Uint8Array): number | undefined {
   }
 }
 
-/** Whether metadata have signatures, but none by a key in the trusted root. */
+/** Returns whether metadata have signatures, but none by a key in the trusted root. */
 async function isForeign(bytes: Uint8Array | undefined, scratch: string): Promise<boolean> {
   const trusted = await readIfPresent(path.join(scratch, 'root.json'));
   if (bytes === undefined || trusted === undefined) return false;
@@ -340,7 +348,7 @@ function useClock(updater: object, now: number): void {
   Reflect.set(trusted, 'referenceTime', new Date(now));
 }
 
-/** Source of metadata for an updater. */
+/** Source from which the updater of tuf-js reads metadata files. */
 interface Fetcher extends InstanceType<typeof import('tuf-js').BaseFetcher> {
   /** Metadata file that was fetched last. */
   readonly last: Uint8Array | undefined;

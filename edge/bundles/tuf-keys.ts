@@ -28,7 +28,7 @@ export interface SigningKey {
   readonly privateKey: KeyObject;
 }
 
-/** Creates a key pair. */
+/** Creates an Ed25519 key pair. */
 export function createSigningKey(): SigningKey {
   return toSigningKey(generateKeyPairSync('ed25519').privateKey);
 }
@@ -79,7 +79,7 @@ export function encodeRoleKey({ role, centre, key }: RoleKey): string {
 /**
  * Decodes the text of a key file.
  * @param name - name of the file, for messages
- * @throws EdgeError ERR_BUNDLE_KEYS
+ * @throws EdgeError ERR_BUNDLE_KEYS if it is not a key file
  */
 export function decodeRoleKey(text: string, name: string): RoleKey {
   try {

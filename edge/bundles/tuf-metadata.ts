@@ -18,13 +18,16 @@ const validityMs: Readonly<Record<TufRole, number>> = {
   timestamp: 14 * dayMs,
 };
 
-/** Number of keys of the role `root` that must sign. */
+/** Number of keys of the role `root` that must sign root metadata. */
 const rootThreshold = 2;
 
-/** Field of the signed root that contains the id of the centre. */
+/** Field of the signed root metadata that contains the id of the centre. */
 const centreField = 'x-saltbridge-centre';
 
-/** Target of a release: the manifest of its bundle. */
+/**
+ * Target of The Update Framework for one ring (group of sites) of a release. The target file is the
+ * manifest of the bundle.
+ */
 export interface ReleaseTarget {
   readonly ring: string;
   readonly version: number;
@@ -32,7 +35,7 @@ export interface ReleaseTarget {
   readonly sha256: string;
 }
 
-/** Returns the path of a target. */
+/** Returns the path of a release's target in the targets metadata. */
 export function targetPath(ring: string, version: number): string {
   return `rings/${ring}/${version}`;
 }
@@ -40,7 +43,7 @@ export function targetPath(ring: string, version: number): string {
 /** Public keys of each role, in hexadecimal digits. */
 export type RoleKeys = Readonly<Record<TufRole, readonly string[]>>;
 
-/** Keys and id of a centre in its root metadata. */
+/** Content of root metadata: their version, and the id and the keys of the centre. */
 export interface RootContent {
   readonly version: number;
   readonly centre: string;
@@ -51,7 +54,10 @@ async function models(): Promise<typeof import('@tufjs/models')> {
   return import('@tufjs/models');
 }
 
-/** Creates a root, signed by the given keys. */
+/**
+ * Creates root metadata, signed by the given keys.
+ * @param now - current time, in milliseconds since 1970
+ */
 export async function createRoot(
   { version, centre, keys }: RootContent,
   signers: readonly SigningKey[],
@@ -83,7 +89,7 @@ export async function createRoot(
   return signed(new Metadata(root), signers);
 }
 
-/** Creates targets. They are unsigned if `signers` is empty. */
+/** Creates targets metadata. They are unsigned if `signers` is empty. */
 export async function createTargets(
   version: number,
   targets: readonly ReleaseTarget[],
@@ -104,7 +110,7 @@ export async function createTargets(
   return signed(new Metadata(content), signers);
 }
 
-/** Creates a snapshot of the given targets. */
+/** Creates signed snapshot metadata for the given targets metadata. */
 export async function createSnapshot(
   version: number,
   targets: { readonly version: number; readonly bytes: Uint8Array },
@@ -121,7 +127,7 @@ export async function createSnapshot(
   return signed(new Metadata(content), [signer]);
 }
 
-/** Creates a timestamp of the given snapshot. */
+/** Creates signed timestamp metadata for the given snapshot metadata. */
 export async function createTimestamp(
   version: number,
   snapshot: { readonly version: number; readonly bytes: Uint8Array },
@@ -139,8 +145,8 @@ export async function createTimestamp(
 }
 
 /**
- * Adds signatures to unsigned targets.
- * @throws EdgeError ERR_BUNDLE_SIGNATURE if the bytes are not targets
+ * Adds signatures to unsigned targets metadata.
+ * @throws EdgeError ERR_BUNDLE_SIGNATURE if the bytes are not targets metadata
  */
 export async function signTargets(
   bytes: Uint8Array,
@@ -150,8 +156,8 @@ export async function signTargets(
 }
 
 /**
- * Reads targets without verifying their signatures.
- * @throws EdgeError ERR_BUNDLE_SIGNATURE if the bytes are not targets
+ * Reads targets metadata without verifying their signatures.
+ * @throws EdgeError ERR_BUNDLE_SIGNATURE if the bytes are not targets metadata
  */
 export async function readTargets(bytes: Uint8Array): Promise<Metadata<Targets>> {
   const { Metadata, MetadataKind } = await models();
@@ -159,8 +165,8 @@ export async function readTargets(bytes: Uint8Array): Promise<Metadata<Targets>>
 }
 
 /**
- * Reads a root. Verifies that the root is signed by enough of its own root keys.
- * @throws EdgeError ERR_BUNDLE_SIGNATURE
+ * Reads root metadata. Verifies that enough of the root keys that they list have signed them.
+ * @throws EdgeError ERR_BUNDLE_SIGNATURE if the metadata are malformed, or too few keys signed them
  */
 export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
   const { Metadata, MetadataKind } = await models();
@@ -193,14 +199,14 @@ export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
 
 /** Root metadata with enough signatures by its own root keys. */
 export interface VerifiedRoot extends RootContent {
-  /** Number of root keys that must sign. */
+  /** Number of root keys that must sign root metadata. */
   readonly threshold: number;
   readonly metadata: Metadata<Root>;
 }
 
 /**
- * Verifies that metadata are signed by enough of the keys that the root lists for their role.
- * @throws EdgeError ERR_BUNDLE_SIGNATURE
+ * Verifies that enough of the keys that the root lists for this role have signed the metadata.
+ * @throws EdgeError ERR_BUNDLE_SIGNATURE if too few keys signed
  */
 export function verify(
   root: Metadata<Root>,

@@ -1,6 +1,6 @@
 /**
- * Metadata repository of a centre: roots, targets, snapshots and timestamps in the store. The
- * private keys of `root` and `targets` are not in the store. The command line signs with them.
+ * TUF metadata repository of a centre: root, targets, snapshot and timestamp metadata in the store.
+ * The private keys of `root` and `targets` are not in the store. The command line signs with them.
  */
 
 import type { SharedArea, StateOperation } from '#master';
@@ -23,7 +23,9 @@ import {
 
 const dayMs = 86_400_000;
 
-/** Age of the timestamp after which the running centre signs it again, in milliseconds. */
+/**
+ * Age of the timestamp metadata after which the running centre signs them again, in milliseconds.
+ */
 const timestampPeriodMs = dayMs;
 
 /** Version numbers of the current metadata. */
@@ -32,13 +34,13 @@ interface Versions {
   readonly targets: number;
   readonly snapshot: number;
   readonly timestamp: number;
-  /** Time at which the timestamp was signed, in milliseconds since 1970. */
+  /** Time at which the timestamp metadata were signed, in milliseconds since 1970. */
   readonly signedAt: number;
 }
 
 /**
- * Versions, and the revision of the row that contains them. The revision is 0 if the row does not
- * exist.
+ * Version numbers in the store, and the revision of the row that contains them. The revision is 0
+ * if the row does not exist.
  */
 interface StoredVersions extends Versions {
   readonly revision: number;
@@ -51,11 +53,12 @@ const fileKey = (name: string): Key => ['tuf', 'file', name];
 const onlineKey = (role: string): Key => ['tuf', 'key', role];
 
 /**
- * Number of earlier snapshots and targets that are stored for clients whose update is in progress.
+ * Number of versions of the snapshot and of the targets that are stored: the current version, and
+ * earlier versions for clients whose update is in progress.
  */
 const keptVersions = 3;
 
-/** Public online keys, in hexadecimal digits. */
+/** Public keys of the roles whose private keys the centre stores, in hexadecimal digits. */
 export interface OnlineKeys {
   readonly snapshot: string;
   readonly timestamp: string;
@@ -66,11 +69,13 @@ interface OnlineSigners {
   readonly timestamp: SigningKey;
 }
 
-/** Metadata of the releases of a centre. */
+/** TUF metadata of the releases of a centre. */
 export class TufRepository {
   readonly #rows: SharedArea;
   readonly #now: () => number;
-  /** Bodies of updates by the version of the timestamp and the known versions. */
+  /**
+   * Encoded updates, by the version of the timestamp metadata and the versions that the site has.
+   */
   readonly #bodies = createBoundedMap<string, Buffer>(edgeLimits.metadataBodies);
 
   constructor({ rows, now }: { readonly rows: SharedArea; readonly now: () => number }) {
@@ -97,7 +102,8 @@ export class TufRepository {
       if (bytes === undefined) break;
       dictionary.push(bytes);
     }
-    // Versions that the centre lacks are not known to it: it sends its own files instead.
+    // The centre may lack files of these versions. Files from the first missing one on are not part
+    // of the dictionary. The centre sends its own files instead.
     const used = known.slice(0, dictionary.length);
     const { timestamp } = await this.#versions();
     const key = [timestamp, ...used].join(' ');
@@ -110,7 +116,10 @@ export class TufRepository {
     return { body, known: used.length };
   }
 
-  /** Returns the files of the current version. If another version is published meanwhile, retries. */
+  /**
+   * Returns the metadata files that a site with the given versions lacks. Retries if other metadata
+   * are published meanwhile.
+   */
   async #filesSince([knownRoot = 0, knownTargets, knownSnapshot]: readonly number[]): Promise<
     MetadataFiles & Pick<Versions, 'timestamp'>
   > {
@@ -131,14 +140,14 @@ export class TufRepository {
     }
   }
 
-  /** Returns the current root, or `undefined` if no keys were created yet. */
+  /** Returns the current root metadata, or `undefined` if no keys were created yet. */
   async root(): Promise<Uint8Array | undefined> {
     const { root } = await this.#versions();
     return root === 0 ? undefined : this.file(`${root}.root.json`);
   }
 
   /**
-   * Returns the current root.
+   * Returns the current root metadata.
    * @throws EdgeError ERR_BUNDLE_KEYS if no keys were created yet
    */
   async requireRoot(): Promise<VerifiedRoot> {
@@ -149,8 +158,9 @@ export class TufRepository {
   }
 
   /**
-   * Returns the public online keys. The first call creates them.
-   * @param areNew - whether to create new keys. New keys take effect when a new root lists them
+   * Returns the public keys of the roles `snapshot` and `timestamp`. The first call creates them.
+   * @param areNew - whether to create new keys. New keys take effect when new root metadata list
+   * them
    */
   async onlineKeys(areNew = false): Promise<OnlineKeys> {
     const signers = areNew ? undefined : await this.#signers('');
@@ -165,8 +175,8 @@ export class TufRepository {
   }
 
   /**
-   * Stores a new root. It must list the online keys of this centre. A root that replaces another
-   * must also be signed by the keys of the former root.
+   * Stores new root metadata. They must list the online keys of this centre. If they replace other
+   * root metadata, keys of the former root must also have signed them.
    * @throws EdgeError ERR_BUNDLE_SIGNATURE, ERR_BUNDLE_OLD, ERR_BUNDLE_KEYS
    */
   async setRoot(bytes: Uint8Array): Promise<void> {
@@ -213,15 +223,16 @@ export class TufRepository {
     );
   }
 
-  /** Returns unsigned targets for the command line to sign. */
+  /** Returns unsigned targets metadata, which the command line signs. */
   async proposeTargets(targets: readonly ReleaseTarget[]): Promise<Uint8Array> {
     const versions = await this.#versions();
     return createTargets(versions.targets + 1, targets, [], this.#now());
   }
 
   /**
-   * Verifies signed targets and returns them.
-   * @throws EdgeError ERR_BUNDLE_SIGNATURE if too few keys signed, ERR_BUNDLE_OLD
+   * Verifies signed targets metadata and returns their targets.
+   * @throws EdgeError ERR_BUNDLE_SIGNATURE if too few keys signed, ERR_BUNDLE_OLD if another
+   * release was published meanwhile
    */
   async requireTargets(bytes: Uint8Array): Promise<readonly ReleaseTarget[]> {
     const root = await this.requireRoot();
@@ -236,9 +247,9 @@ export class TufRepository {
   }
 
   /**
-   * Returns the operations that publish targets. Call {@link requireTargets} first, because this
-   * method does not verify them. If other metadata are written first, their write fails with
-   * StoreError ERR_REVISION.
+   * Returns the store operations that publish signed targets metadata. Call {@link requireTargets}
+   * first, because this method does not verify them. If other metadata are written first, the write
+   * of the operations fails with StoreError ERR_REVISION.
    */
   async publish(bytes: Uint8Array): Promise<readonly StateOperation[]> {
     const versions = await this.#versions();
@@ -247,8 +258,8 @@ export class TufRepository {
   }
 
   /**
-   * Signs the snapshot and the timestamp again if their signatures are more than a day old. Returns
-   * whether it signed them.
+   * Signs the snapshot and timestamp metadata again if their signatures are more than a day old.
+   * Returns whether it signed them.
    */
   async renew(): Promise<boolean> {
     const versions = await this.#versions();
@@ -261,8 +272,8 @@ export class TufRepository {
   }
 
   /**
-   * Writes operations on the metadata. Writes nothing and returns `false` if other metadata were
-   * written meanwhile.
+   * Writes the operations. Writes nothing and returns `false` if other metadata were written
+   * meanwhile.
    */
   async #writeIfUnchanged(operations: readonly StateOperation[]): Promise<boolean> {
     try {
@@ -352,8 +363,9 @@ export class TufRepository {
 }
 
 /**
- * Returns the operation that stores the current versions. Its write fails if the stored versions
- * have changed, because then the new metadata belong to replaced versions.
+ * Returns the operation that stores the version numbers of the metadata. Its write fails if the
+ * stored numbers have changed meanwhile.
+ * @param ifRevision - revision of the row from which the former numbers were read
  */
 function putVersions(versions: Versions, ifRevision: number): StateOperation {
   const value = Buffer.from(JSON.stringify(versions));

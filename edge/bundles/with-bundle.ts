@@ -47,8 +47,8 @@ export async function withBundle(
 }
 
 /**
- * Returns the options of a bundle. Their locations do not contain the directory of the site, so
- * that the sites of a process share the options of a release.
+ * Reads the options of a bundle. Their locations in messages begin with `bundle:` and do not
+ * contain the directory of the site. Therefore the sites of a process can share the options.
  */
 function optionsOf(bundle: string): Promise<ReadOptions> {
   return readOptions(path.join(bundle, 'etc'), 'bundle:etc');

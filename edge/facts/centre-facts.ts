@@ -1,6 +1,6 @@
 /**
- * Facts of sites' minions, stored at the centre. Later facts replace earlier facts, by the hybrid
- * clock of the site.
+ * Stores facts about the minions of sites at the centre. Newer facts replace older ones. The times
+ * of the site's hybrid clock decide which facts are newer.
  */
 
 import Type from 'typebox';
@@ -29,7 +29,10 @@ const factRow = defineRow({
 
 const factPrefix = ['centre', 'fact'] as const;
 
-/** Number of recent facts in memory. It must not be less than the number of entries of a batch. */
+/**
+ * Number of minions whose most recently received facts are kept in memory. It must not be less than
+ * the number of entries of a batch.
+ */
 const recentFacts: number = maxBatchEntries;
 
 /** Maximum size of the grains of a minion, in bytes. */
@@ -48,7 +51,7 @@ export interface SiteMinion {
 
 type MinionSummary = SiteDetails['minions'];
 
-/** Facts of a minion. Their grains are decoded when they are needed. */
+/** Facts of a minion. `grains` decodes the grains at each call. */
 export interface PackedSiteMinion extends Pick<SiteMinion, 'isPresent' | 'site'> {
   /** Time of the facts, in milliseconds since 1970. */
   readonly ms: number;
@@ -72,7 +75,7 @@ export interface CentreFactsOptions {
 /** Facts of the minions of all sites. */
 export class CentreFacts {
   readonly #options: CentreFactsOptions;
-  /** Recently received facts. Their writes may still be in progress. */
+  /** Recently received facts, by minion id. Their writes may still be in progress. */
   readonly #recent = new Map<string, MergedFact>();
 
   private constructor(options: CentreFactsOptions) {
@@ -92,13 +95,16 @@ export class CentreFacts {
     return facts;
   }
 
-  /** Returns the facts of a minion. */
+  /** Returns the facts of a minion, or `undefined` if no site has reported it. */
   async of(minion: string): Promise<SiteMinion | undefined> {
     const entry = await this.#options.host.shared.get(keyOf(minion));
     return entry && readFact(minion, entry.value);
   }
 
-  /** Counts the minions of a site, and returns the times of their oldest and latest facts. */
+  /**
+   * Counts the connected and the absent minions of a site, and returns the times of their oldest
+   * and latest facts.
+   */
   async summaryOf(site: string): Promise<MinionSummary> {
     const counts = { present: 0, absent: 0 };
     const times: number[] = [];
@@ -145,8 +151,8 @@ export class CentreFacts {
   }
 
   /**
-   * Reads the rows of the minions of these sites. If they are most of all rows, reads all rows in
-   * their order, which is faster than finding each one.
+   * Reads the stored facts of the minions of these sites. If these minions are more than half of
+   * all minions, reads the facts of all minions, because this is faster.
    */
   async *#rowsOf(sites: readonly string[]): AsyncGenerator<FactEntry> {
     const { host, claims } = this.#options;

@@ -1,4 +1,4 @@
-/** Inputs of the pillars of all sites, as the sites reported them last. */
+/** Stores which grains the pillars of each site depend on, as the site last reported it. */
 
 import Type from 'typebox';
 import type { ExtensionHost, StateOperation } from '#master';
@@ -24,9 +24,12 @@ export interface SiteInputsReport extends SiteInputs {
   readonly receivedAt: number;
 }
 
-/** Inputs of the pillars of several sites. */
+/** Number of compiled pillars of several sites, and the grains that they depend on. */
 export interface InputsOfSites {
-  /** Number of compiled pillars, added up over all these sites. */
+  /**
+   * Number of compiled pillars that minions with equal inputs share, added up over these sites.
+   * `own` counts the pillars that belong to one minion.
+   */
   readonly shared: number;
   readonly own: number;
   /**
@@ -35,7 +38,7 @@ export interface InputsOfSites {
    */
   readonly grains: SiteInputs['grains'];
   readonly sites: readonly SiteInputsReport[];
-  /** Joined sites that have not reported their inputs. */
+  /** Names of the requested sites that have not sent this report. */
   readonly unknown: readonly string[];
 }
 
@@ -54,7 +57,9 @@ export class CentreInputs {
     options.ingest.on(inputsKind, { operations: (entry) => this.#store(entry) });
   }
 
-  /** Returns the inputs of a site, or of all sites. */
+  /**
+   * Returns the report of a site, or the reports of all sites if `site` is absent, with their sums.
+   */
   async list(site?: string): Promise<InputsOfSites> {
     const { host, joined } = this.#options;
     const sites: SiteInputsReport[] = [];
@@ -67,7 +72,7 @@ export class CentreInputs {
     return { ...sumOf(sites), sites, unknown: asked.filter((name) => !known.has(name)) };
   }
 
-  /** Deletes the report of a site that was revoked. */
+  /** Deletes the report of a site that was revoked or has left. */
   async forget(site: string): Promise<void> {
     await this.#options.host.shared.write([{ op: 'delete', key: [...prefix, site] }]);
   }

@@ -14,7 +14,7 @@ import { reportedGrains } from './reported-grains.ts';
 /** Maximum number of names in each list of a {@link FactsBasis}. */
 const maxListed = 100;
 
-/** Maximum number of steps that the decoding of one byte of grains takes. */
+/** Maximum number of work steps that the decoding of one byte of grains takes. */
 const stepsPerByte = 4;
 
 const Count = Type.Integer({ minimum: 0 });
@@ -30,29 +30,35 @@ export const FactsBasisSchema = Type.Object({
    * Number of minions whose facts were compared with the target: all minions of the named sites.
    */
   examined: Count,
-  /** Times of the oldest and of the latest of these facts. */
+  /**
+   * Time of the oldest facts that were compared. `latestAt` is the time of the latest. Both are 0
+   * if no minion was examined.
+   */
   oldestAt: Time,
   latestAt: Time,
   matched: Count,
-  /** Time of the oldest facts of a minion that matches. */
+  /** Time of the oldest facts among the matching minions. 0 if no minion matches. */
   oldestMatchedAt: Time,
   /** Number of matching minions that were not connected to their site. */
   absent: Count,
   /** Minions with unknown grains. They match no condition on grains. */
   unknown: Names,
-  /** Names in the target that none of the named sites has reported. */
+  /** Minion ids in the target that none of the named sites has reported. */
   missing: Names,
   /** Named sites without a matching minion. They do not get the order. */
   sitesWithoutMatch: Names,
 });
 
-/** Facts that selected the targets of an order, with the age of these facts. */
+/** Summary of the facts by which the minions for an order were selected, and of their age. */
 export type FactsBasis = Readonly<Static<typeof FactsBasisSchema>>;
 
 export interface FactsTargetOptions {
-  /** Compound target. */
+  /** Target in the syntax of compound matching. */
   readonly target: string;
-  /** Sites that the order names. The caller may issue the order to each of them. */
+  /**
+   * Names of the sites in the order. The caller of the function has checked that the user may send
+   * orders to each of them.
+   */
   readonly sites: readonly string[];
   readonly minions: ReadonlyMap<string, PackedSiteMinion>;
   readonly nodegroups: ConstructorParameters<typeof TargetResolver>[0]['nodegroups'];
@@ -66,9 +72,12 @@ export interface ResolvedFacts {
 }
 
 /**
- * Finds the minions that certainly match a compound target. Only minions of the named sites are
- * examined.
- * @throws EdgeError ERR_ORDER_INVALID; MasterError ERR_BAD_TGT; WorkLimitExceeded
+ * Finds the minions of the named sites that match a compound target. A minion with unknown grains
+ * matches no condition on grains.
+ * @throws EdgeError ERR_ORDER_INVALID if no minion matches, or the target uses data that sites do
+ * not report
+ * @throws MasterError ERR_BAD_TGT if the target is malformed
+ * @throws WorkLimitExceeded
  */
 export async function resolveFacts(options: FactsTargetOptions): Promise<ResolvedFacts> {
   const { target, sites, minions } = options;
@@ -110,7 +119,13 @@ export function describeBasis(basis: FactsBasis): string {
   ].join('; ');
 }
 
-/** @throws EdgeError ERR_ORDER_INVALID; MasterError ERR_BAD_TGT; WorkLimitExceeded */
+/**
+ * Returns the minions that match the target, and the ids in the target that no site has reported.
+ * @throws EdgeError ERR_ORDER_INVALID if the target uses pillar, or a grain that sites do not
+ * report
+ * @throws MasterError ERR_BAD_TGT if the target is malformed
+ * @throws WorkLimitExceeded
+ */
 async function matchingOf({
   target,
   minions,
@@ -151,7 +166,10 @@ async function matchingOf({
   return found;
 }
 
-/** Decodes grains when they are read, and notes the names that are read. */
+/**
+ * Returns a source of grains that decodes them at the first access. It adds the name of each
+ * requested grain to `read`.
+ */
 function noting(grains: () => WireMap, read: Set<string>): FactSource {
   let decoded: WireMap | undefined;
   const whole = (): WireMap => {

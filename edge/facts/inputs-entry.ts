@@ -1,12 +1,18 @@
-/** Log entry with the inputs of a site's pillars. */
+/**
+ * Log entry in which a site reports how many pillars it has compiled, and which grains they depend
+ * on.
+ */
 
 import Type, { type Static } from 'typebox';
 import { compileSchema } from '#runtime';
 
-/** Kind of the entry. */
+/** Kind of this log entry. */
 export const inputsKind = 'inputs';
 
-/** Maximum number of grains in an entry. The grains with the most values are first. */
+/**
+ * Maximum number of grains in an entry. If there are more, the site reports those with the most
+ * different values.
+ */
 export const maxInputGrains = 100;
 
 /** Number of pillars or values. The maximum is low enough that the sum over all sites is exact. */

@@ -19,10 +19,12 @@ const claimRow = defineRow({
   }),
 });
 
-/** Owner of a minion. */
+/** Site that owns a minion id. */
 interface Owner {
   readonly site: string;
-  /** Revision of the stored claim. `undefined`: the claim is not known to be stored. */
+  /**
+   * Revision of the row with the claim. `undefined` if it is not known whether the claim is stored.
+   */
   readonly revision: number | undefined;
 }
 
@@ -56,7 +58,7 @@ export class MinionClaims {
     return claims;
   }
 
-  /** Returns the site that has claimed a minion. */
+  /** Returns the site that has claimed a minion, or `undefined`. */
   siteOf(minion: string): string | undefined {
     return this.#owners.get(minion)?.site;
   }
@@ -66,12 +68,12 @@ export class MinionClaims {
     return [...this.#bySite.keys()];
   }
 
-  /** Returns the minions of a site. */
+  /** Returns the ids of the minions that a site has claimed. */
   minionsOf(site: string): readonly string[] {
     return [...(this.#bySite.get(site)?.factBytes.keys() ?? [])];
   }
 
-  /** Number of minions of all sites. */
+  /** Number of minions that all sites have claimed. */
   get size(): number {
     return this.#owners.size;
   }
@@ -79,10 +81,10 @@ export class MinionClaims {
   /**
    * Claims a minion for a site.
    * @param factBytes - size of new facts of the minion. Default: the size of its known facts
-   * @returns the write of the claim. In a cluster, it fails if another site has claimed the minion
-   * at another member meanwhile
+   * @returns store operations that record the claim. In a cluster, their write fails if another
+   * site has claimed the minion at another member meanwhile
    * @throws EdgeError ERR_SITE_MESSAGE if the centre or another site has a minion with this id, or
-   * if the facts of the site are too large
+   * if the site has too many minions or facts
    */
   async claim(
     site: string,

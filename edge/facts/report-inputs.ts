@@ -1,10 +1,12 @@
-/** Appends the inputs of a site's pillars to its log, if they have changed. */
+/**
+ * Reports which grains the pillars of a site depend on: appends a log entry if this has changed.
+ */
 
 import type { WireMap } from '#minion-protocol';
 import type { EdgePart, SiteContext } from '../parts.ts';
 import { inputsKind, maxInputGrains } from './inputs-entry.ts';
 
-/** Interval at which the inputs are compared with the last entry, in milliseconds. */
+/** Interval at which the site checks whether it must append another report, in milliseconds. */
 const compareMs = 600_000;
 
 /**

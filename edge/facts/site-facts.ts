@@ -41,7 +41,7 @@ class SiteFacts {
     this.#timer = setInterval(() => void this.#checkPresence(), presenceMs).unref();
   }
 
-  /** Appends the facts of all present minions. */
+  /** Appends the facts of all connected minions to the log. */
   async announce(): Promise<void> {
     this.#present = new Set();
     await this.#checkPresence();
@@ -70,7 +70,10 @@ class SiteFacts {
     }
   }
 
-  /** Appends the minions that have connected or disconnected since the last check. */
+  /**
+   * Appends an entry to the log for each minion that has connected or disconnected since the last
+   * check.
+   */
   async #checkPresence(): Promise<void> {
     const now = new Set(this.#jobs.present().map(({ id }) => id));
     const before = this.#present;

@@ -7,16 +7,18 @@ import { sharedSecret } from './shared-secret.ts';
 
 const row = ['centre', 'key'];
 
-/** Returns the directory of the files of a centre. */
+/** Returns the directory for the files of a centre, `<state_dir>/sites`. */
 export function centreDirectory(stateDir: string): string {
   return path.join(stateDir, 'sites');
 }
 
 /**
- * Returns the online key of a centre. The members of a cluster read it from their store. The first
- * member stores the key that it had as a single centre, or else a key that it derives from the
- * secret of the cluster. A centre outside of a cluster has the file `<state_dir>/sites/centre.key`,
- * unless it was a member.
+ * Returns the online key of a centre, with which the running centre signs messages and tickets.
+ * Outside a cluster, the key is in the file `<state_dir>/sites/centre.key`, and is created if it
+ * does not exist.
+ * The members of a cluster read the key from their store. The first member stores the key of its
+ * file. If it has no file, it derives the key from the secret of the cluster. A former member
+ * continues to use the key in its store.
  */
 export async function openCentreKey({
   config,

@@ -19,10 +19,10 @@ const bounds = {
   older: Infinity,
 } as const;
 
-/** Name of a class. `never`: the site has never connected. */
+/** Class of a site by the time since its last contact. `never`: the site has never connected. */
 export type ContactAge = keyof typeof bounds | 'never';
 
-/** Names of the classes, the most recent first. */
+/** Names of the classes of sites, the most recent contact first. */
 export const contactAges: readonly ContactAge[] = [
   'recent',
   'hour',
@@ -33,8 +33,9 @@ export const contactAges: readonly ContactAge[] = [
 ];
 
 /**
- * Returns the class of a site.
- * @param lastContactAt - time of the last contact, in milliseconds since 1970
+ * Returns the class of a site by the time since its last contact.
+ * @param lastContactAt - time of the last contact, in milliseconds since 1970, or `undefined` if
+ * the site has never connected
  */
 export function contactAgeOf(lastContactAt: number | undefined, now: number): ContactAge {
   if (lastContactAt === undefined) return 'never';

@@ -57,12 +57,12 @@ export function signedForm(purpose: string, parts: readonly Uint8Array[]): Buffe
   );
 }
 
-/** Signs parts for a purpose. */
+/** Signs the parts together with the purpose of the signature. */
 export function signParts(key: KeyObject, purpose: string, parts: readonly Uint8Array[]): Buffer {
   return sign(null, signedForm(purpose, parts), key);
 }
 
-/** Whether a public key has signed these parts for this purpose. */
+/** Returns whether the signature was made with this key, for this purpose and these parts. */
 export function isSignedBy(
   publicKey: Uint8Array,
   purpose: string,

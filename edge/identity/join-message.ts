@@ -29,7 +29,7 @@ export const checkJoinRequest = compileSchema(JoinRequest);
 const JoinReply = Type.Object(
   {
     name: Type.String(),
-    /** Root metadata, in base64. */
+    /** TUF root metadata of the centre, in base64. Absent if the centre has none. */
     root: Type.Optional(Type.String({ maxLength: Math.ceil(maxRootBytes / 3) * 4 })),
     signature: Type.String({ minLength: 86, maxLength: 86 }),
   },
@@ -38,7 +38,10 @@ const JoinReply = Type.Object(
 export type JoinReply = Readonly<Static<typeof JoinReply>>;
 export const checkJoinReply = compileSchema(JoinReply);
 
-/** Returns the purpose and the parts of the centre's signature. */
+/**
+ * Returns the content that the centre signs in its reply: the purpose of the signature and the
+ * signed parts.
+ */
 export function signedReply(
   ticket: string,
   key: Uint8Array,

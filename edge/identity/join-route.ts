@@ -19,7 +19,7 @@ export interface JoinRouteOptions {
   readonly trustRoot: () => Promise<Uint8Array | undefined>;
 }
 
-/** Adds the route. The rate of rejected tickets is limited for each client address. */
+/** Adds the route `POST /join`. Limits the rate of rejected tickets for each client address. */
 export function addJoinRoute(
   app: FastifyInstance,
   { readJson }: Pick<HttpServerContext, 'readJson'>,

@@ -20,7 +20,7 @@ import { readTicket } from './tickets.ts';
 
 export interface JoinOptions {
   readonly stateDir: string;
-  /** Options of the section `site`. */
+  /** Options of the section `site` in the configuration. */
   readonly site: Pick<SiteOptions, 'ca' | 'centre' | 'name'>;
   readonly now?: () => number;
 }
@@ -101,8 +101,8 @@ export async function joinSite(
 }
 
 /**
- * Returns the generation of the new identity. It differs from the former one if the site joins
- * another centre.
+ * Returns the generation of the new identity: the former generation, plus 1 if the site joins a
+ * centre with another id.
  */
 async function generationOf(
   former: SiteIdentity | undefined,

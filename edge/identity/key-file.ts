@@ -7,7 +7,7 @@ import { EdgeError } from '../errors.ts';
 
 /**
  * Reads the private key in a file, or returns `undefined` if the file does not exist.
- * @throws EdgeError ERR_SITE_STATE
+ * @throws EdgeError ERR_SITE_STATE if the file contains no key of this type
  */
 export async function readKey(
   directory: string,

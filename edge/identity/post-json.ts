@@ -1,15 +1,18 @@
-/** Requests of a site to the routes of a centre that need no connection. */
+/**
+ * HTTP requests that a site sends to a centre without a connection for messages, for example to
+ * join.
+ */
 
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
 import { maxRootBytes } from './join-message.ts';
 
-/** Maximum duration of a request, in milliseconds. */
+/** Time without any data after which a request fails, in milliseconds. */
 const requestMs = 120_000;
 const maxReplyBytes = 2 * maxRootBytes;
 
-/** Reply of a centre. */
+/** HTTP status of a reply of the centre, and its parsed JSON body. */
 export interface JsonReply {
   readonly status: number;
   readonly value: unknown;

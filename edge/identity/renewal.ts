@@ -24,7 +24,10 @@ export const renewKey = defineMessage({
   maxBytes: 512,
 });
 
-/** Returns the parameters of the request for a new key. */
+/**
+ * Returns the parameters of the request with which a site replaces its key.
+ * @param key - new private key of the site
+ */
 export function renewalOf(site: string, key: KeyObject): { key: Uint8Array; proof: Uint8Array } {
   return {
     key: publicBytesOf(key),
@@ -32,7 +35,7 @@ export function renewalOf(site: string, key: KeyObject): { key: Uint8Array; proo
   };
 }
 
-/** Whether the request is signed with the new key. */
+/** Returns whether the request of a site for a new key is signed with this new key. */
 export function verifyRenewal(site: string, key: Uint8Array, proof: Uint8Array): boolean {
   return isSignedBy(key, purpose, [Buffer.from(site), key], proof);
 }

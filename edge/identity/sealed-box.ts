@@ -1,7 +1,7 @@
 /**
- * Seals bytes to an X25519 key. Each box has a new key pair. The key agreement (X25519, then HKDF
- * with SHA-256) gives the key with which AES-256-GCM encrypts the bytes. Only the owner of the
- * private key can open a box.
+ * Encrypts bytes for the owner of an X25519 key, who alone can decrypt them. The encrypted text is
+ * called a box. Each box has a new key pair. The key agreement (X25519, then HKDF with SHA-256)
+ * gives the key with which AES-256-GCM encrypts the bytes.
  */
 
 import {
@@ -28,12 +28,15 @@ const keyHead = Buffer.from('302e020100300506032b656e04220420', 'hex');
 /** Nonce of AES-GCM. It is constant, because each box has its own key. */
 const nonce: Buffer = Buffer.alloc(12);
 
-/** Generates a private key. */
+/** Generates a private X25519 key. */
 export function generateSealKey(): KeyObject {
   return generateKeyPairSync('x25519').privateKey;
 }
 
-/** Returns the private X25519 key that belongs to a private Ed25519 key. */
+/**
+ * Derives a private X25519 key from a private Ed25519 key. The same Ed25519 key always gives the
+ * same result.
+ */
 export function deriveSealKey(signingKey: KeyObject): KeyObject {
   const seed = signingKey.export({ format: 'der', type: 'pkcs8' }).subarray(-sealKeyBytes);
   const derived = hkdfSync('sha256', seed, Buffer.alloc(0), derivation, sealKeyBytes);
@@ -41,13 +44,13 @@ export function deriveSealKey(signingKey: KeyObject): KeyObject {
   return createPrivateKey({ key, format: 'der', type: 'pkcs8' });
 }
 
-/** Returns the 32 bytes of the public key that belongs to a private key. */
+/** Returns the 32 bytes of the public key that belongs to a private X25519 key. */
 export function sealKeyOf(key: KeyObject): Buffer {
   return createPublicKey(key).export({ format: 'der', type: 'spki' }).subarray(-sealKeyBytes);
 }
 
 /**
- * Seals bytes for the owner of a public key.
+ * Encrypts bytes for the owner of a public key, and returns the box.
  * @param site - name of the site that sends or receives the box
  */
 export function seal(plain: Uint8Array, ownerKey: Uint8Array, site: string): Buffer {
@@ -65,8 +68,8 @@ export function seal(plain: Uint8Array, ownerKey: Uint8Array, site: string): Buf
 }
 
 /**
- * Opens a box.
- * @throws Error if the box is damaged, or sealed to another key or site
+ * Decrypts a box that {@link seal} returned.
+ * @throws Error if the box is damaged, or was made for another key or site
  */
 export function unseal(box: Uint8Array, ownerKey: KeyObject, site: string): Buffer {
   if (box.length < sealKeyBytes + tagBytes) throw new TypeError('the sealed box is truncated');

@@ -3,8 +3,9 @@ import { codeOf } from '#runtime';
 import type { Key } from '#store';
 
 /**
- * Returns a secret in the store of the centre. If it does not exist, stores the result of `create`.
- * If several members of a cluster create it at the same time, all get the secret of the first.
+ * Returns the secret that the store of the centre contains under this key. If there is none, stores
+ * the result of `create`. If several members of a cluster create it at the same time, all get the
+ * secret of the first.
  */
 export async function sharedSecret(
   shared: Pick<SharedArea, 'get' | 'seal' | 'unseal' | 'write'>,

@@ -29,20 +29,29 @@ const PrivateKey = Type.String({ minLength: 1, maxLength: 256 });
 
 const Rehomed = Type.Object(
   {
-    /** Time at which the centre signed the statement, in milliseconds since 1970. */
+    /**
+     * Time at which the former centre signed the statement that names the present centre, in
+     * milliseconds since 1970.
+     */
     issuedAt: Time,
     /** Time at which the site changed its centre, in milliseconds since 1970. */
     at: Time,
     /** Id of the former centre. */
     from: Type.String(),
-    /** Addresses of the HTTP API of the centre. */
+    /** Addresses of the HTTP API of the present centre. */
     addresses: Type.Array(Type.String({ minLength: 1 }), { minItems: 1 }),
     /** CA of the certificate of the centre, PEM. Default: the option `ca` of the site. */
     ca: Type.Optional(Type.String()),
     behindProxy: Type.Boolean(),
-    /** Value of the option `centre` at the time when the site changed its centre. */
+    /**
+     * Value of the option `centre` when the site changed its centre. If the option has another
+     * value now, the option takes precedence over `addresses`.
+     */
     replaced: Type.String(),
-    /** Signed notification to the former centre, and where to send it. */
+    /**
+     * Notification to the former centre: its signature, and the addresses of that centre. Absent if
+     * only the address of the centre has changed.
+     */
     leave: Type.Optional(
       Type.Object(
         {
@@ -84,10 +93,13 @@ const checkIdentity = compileSchema(Identity);
 /** Content of `identity.json`. */
 type StoredIdentity = Readonly<Static<typeof Identity>>;
 
-/** Change to the present centre, if a statement has named this centre. */
+/**
+ * Record of how the site changed to its present centre. Only if a signed statement caused the
+ * change.
+ */
 export type RehomedSite = Readonly<Static<typeof Rehomed>>;
 
-/** Identity of a site. */
+/** Identity of a site: its name and keys, its centre, and the statement about its next centre. */
 export interface SiteIdentity {
   readonly name: string;
   readonly centre: string;
@@ -113,23 +125,27 @@ export interface SiteIdentity {
   /** Statement that names the next centre, or `undefined`. */
   readonly statement: string | undefined;
   /**
-   * Time of the latest statement that the site has accepted. The site refuses earlier statements.
+   * Time of issue of the latest statement that the site has accepted, in milliseconds since 1970,
+   * or 0. The site refuses earlier statements.
    */
   readonly statementFloor: number;
 }
 
-/** Returns the directory of the files of a site. */
+/** Returns the directory for the files of a site, `<state_dir>/site`. */
 export function siteDirectory(stateDir: string): string {
   return path.join(stateDir, 'site');
 }
 
-/** File with the identity of a site. */
+/** Reads and replaces the file with the identity of a site. */
 export class SiteIdentityFile {
   readonly #directory: string;
   readonly #beforeStep: BeforeStep;
   readonly #mutex = new Mutex();
 
-  /** @param directory - directory of the files of the site */
+  /**
+   * @param directory - directory for the files of the site
+   * @param beforeStep - called before each file operation, so that tests can interrupt it
+   */
   constructor(directory: string, beforeStep: BeforeStep = () => {}) {
     this.#directory = directory;
     this.#beforeStep = beforeStep;
@@ -167,8 +183,9 @@ export class SiteIdentityFile {
   }
 
   /**
-   * Replaces the identity by the result of a function.
-   * @throws EdgeError ERR_SITE_NOT_JOINED
+   * Replaces the identity by the result of a function, and returns this result. Writes nothing if
+   * the function returns its argument.
+   * @throws EdgeError ERR_SITE_NOT_JOINED if the site has not joined
    */
   change(change: (identity: SiteIdentity) => SiteIdentity): Promise<SiteIdentity> {
     return this.#mutex.run(async () => {
@@ -199,7 +216,10 @@ export class SiteIdentityFile {
   }
 }
 
-/** Returns the next key of the site. Creates it if it does not exist. */
+/**
+ * Returns the key that will replace the present key of the site. If there is none yet, creates and
+ * stores it.
+ */
 export async function createNextKey(file: SiteIdentityFile): Promise<KeyObject> {
   const created = generateKey();
   const { nextKey = created } = await file.change((identity) =>
@@ -208,7 +228,7 @@ export async function createNextKey(file: SiteIdentityFile): Promise<KeyObject> 
   return nextKey;
 }
 
-/** Replaces the key of the site by its next key. */
+/** Makes `nextKey` the key of the site. Adds the present key to the former keys. */
 export async function adoptNextKey(file: SiteIdentityFile, now: number): Promise<void> {
   await file.change((identity) => {
     const { key, nextKey, formerKeys } = identity;

@@ -28,7 +28,7 @@ export interface SiteMethodOptions {
   readonly trustRoot: () => Promise<Uint8Array | undefined>;
 }
 
-/** Returns the methods. Each method requires full rights. */
+/** Returns the RPC methods. A caller needs full rights for each of them. */
 export function siteMethods({
   host,
   sites,
@@ -84,7 +84,10 @@ export function siteMethods({
   };
 }
 
-/** Returns the URL of this centre, with the host name of this machine. */
+/**
+ * Returns the URL of this centre's HTTP API: `https` with the host name of this machine, or
+ * `http://localhost` if the API has no TLS.
+ */
 function ownAddress({ config }: SiteMethodOptions['host']): string {
   const api = config.api ?? config.restCherrypy;
   const isPlain = api === null || api.disableSsl;

@@ -23,7 +23,7 @@ import {
 } from './site-rows.ts';
 import { readTicket, writeTicket } from './tickets.ts';
 
-/** State of a site, as RPC methods of the centre return it. */
+/** State of a site, as the RPC methods of the centre return it. */
 export interface SiteInfo {
   readonly name: string;
   readonly state: SiteRow['state'];
@@ -34,14 +34,16 @@ export interface SiteInfo {
   readonly from: SiteRow['from'];
   /** Next centre of a site that has left this centre. */
   readonly to: SiteRow['to'];
-  /** Latest statement that names the site, and the reply of the site. */
+  /**
+   * Latest statement by which this site must change to another centre, and the reply of the site.
+   */
   readonly statement: SiteStatement | undefined;
   /** Expiry of the site's unused ticket, in milliseconds since 1970. */
   readonly ticketExpiresAt: number | undefined;
   readonly isConnected: boolean;
   /** Member of the cluster to which the site is connected. `undefined` outside a cluster. */
   readonly member: string | undefined;
-  /** Time of the last message, in milliseconds since 1970. */
+  /** Time of the last message from the site, in milliseconds since 1970. */
   readonly lastContactAt: number | undefined;
   /** Version of saltbridge at the site. */
   readonly version: string | undefined;
@@ -55,13 +57,17 @@ export interface SiteInfo {
   readonly waitingOrders: number;
 }
 
-/** Statement about the next centre of a site, as the centre knows it. */
+/** Signed statement by which a site must change to another centre, as this centre knows it. */
 export interface SiteStatement {
   readonly issuedAt: number;
   /** Id of the next centre. */
   readonly to: string;
   readonly afterSeconds: number;
-  /** Reply of the site. `waiting`: the site has not replied yet. */
+  /**
+   * Reply of the site. `waiting`: it has not replied yet. `held`: it has stored the statement.
+   * `refused`: it has rejected the statement. `used`: it has already changed its centre because of
+   * the statement. `left`: it has left this centre.
+   */
   readonly state: 'waiting' | 'held' | 'refused' | 'used' | 'left';
 }
 
@@ -82,21 +88,24 @@ export interface TicketRequest {
   readonly root?: string | undefined;
 }
 
-/** Current figures of the connection of a site. */
+/** Values about the present connection of a site. */
 export interface SiteConnection {
   readonly lastContactAt: number;
 }
 
-/** Functions with which other parts add their values to {@link SiteInfo}. */
+/** Functions through which other parts of the centre supply values for {@link SiteInfo}. */
 export interface SiteFigures {
   connectionOf(name: string): SiteConnection | undefined;
-  /** Returns the running member of the cluster to which a site is connected. */
+  /** Returns the running member of the cluster to which a site is connected, or `undefined`. */
   memberOf(name: string): string | undefined;
   releaseOf(name: string): ReportedRelease | undefined;
-  /** Latest statement that names the site. */
+  /** Returns the latest statement by which this site must change to another centre. */
   statementOf(name: string): SiteStatement | undefined;
   waitingOrdersOf(name: string): number;
-  /** Returns the sites of a ring, or `undefined` if the ring does not exist. */
+  /**
+   * Returns the sites of a ring (group of sites for releases), or `undefined` if the ring does not
+   * exist.
+   */
   sitesOfRing(ring: string): readonly string[] | undefined;
 }
 
@@ -128,7 +137,10 @@ export class SiteRegistry {
     this.#key = key;
   }
 
-  /** @param key - online key of the centre */
+  /**
+   * Reads the stored sites, and follows their changes.
+   * @param key - online key of the centre, which signs tickets
+   */
   static async open(
     host: Pick<ExtensionHost, 'now' | 'shared'>,
     key: KeyObject,
@@ -148,12 +160,15 @@ export class SiteRegistry {
     return registry;
   }
 
-  /** Registers functions that add values to the state of a site. */
+  /** Registers functions that supply values for {@link SiteInfo}. */
   complete(figures: Partial<SiteFigures>): void {
     this.#figures = { ...this.#figures, ...figures };
   }
 
-  /** Calls the listener after a site was revoked or its key was replaced. */
+  /**
+   * Calls the listener when the former key of a site is no longer valid. This happens if the site
+   * was revoked, has left this centre, or has got another key by a ticket or an import.
+   */
   onRevoked(listener: (name: string) => void): void {
     this.#onRevoked.push(listener);
   }
@@ -258,7 +273,7 @@ export class SiteRegistry {
   }
 
   /**
-   * Checks that a site has signed a request.
+   * Checks that a site has signed a request with its present key or the key that it has offered.
    * @param prove - whether a public key verifies the signature
    * @throws EdgeError ERR_SITE_REFUSED
    */
@@ -269,8 +284,8 @@ export class SiteRegistry {
   }
 
   /**
-   * Stores the next key of a site. The present key stays valid until the site first connects with
-   * the next key.
+   * Stores the key that a site has offered. The present key stays valid until the site first
+   * connects with the offered key.
    */
   async offerKey(name: string, nextKey: Uint8Array): Promise<void> {
     await this.#change(name, (site) => {
@@ -280,7 +295,7 @@ export class SiteRegistry {
   }
 
   /**
-   * Revokes a site. Its connection ends.
+   * Revokes a site, and ends its connection.
    * @throws EdgeError ERR_SITE_UNKNOWN
    */
   async revoke(name: string): Promise<SiteInfo> {
@@ -292,7 +307,10 @@ export class SiteRegistry {
     return this.show(name);
   }
 
-  /** Returns the keys of all joined sites, for another centre. */
+  /**
+   * Returns the names and public keys of all sites that may connect, so that another centre can
+   * import them.
+   */
   async exportAll(): Promise<readonly ExportedSite[]> {
     const found: ExportedSite[] = [];
     for await (const entry of this.#host.shared.list([...sitesPrefix])) {
@@ -305,11 +323,12 @@ export class SiteRegistry {
   }
 
   /**
-   * Imports a site of another centre. The site may connect with its key from now on. A name that
-   * this centre already uses is refused.
+   * Imports a site of another centre. The site may connect with its key from now on. Refuses the
+   * site if this centre has revoked it, or already has a joined site with this name and another
+   * key.
    * @param from - id of the other centre
    * @param isOwn - whether the list is from an earlier or later state of this centre. A joined site
-   * then gets the keys in the list
+   * with another key then gets the keys in the list
    */
   async import(from: string, exported: ExportedSite, isOwn: boolean): Promise<ImportedSite> {
     const { name } = exported;
@@ -338,7 +357,11 @@ export class SiteRegistry {
     return outcome;
   }
 
-  /** Notes that a site has another centre. Its connection ends, and its key is refused. */
+  /**
+   * Records that a site has changed to another centre. Ends its connection, and refuses its key
+   * from now on.
+   * @param to - id of the other centre
+   */
   async release(name: string, to: string): Promise<void> {
     await this.#change(name, (site) => {
       if (site?.state !== 'joined') throw refused();
@@ -364,7 +387,7 @@ export class SiteRegistry {
     return site && this.#infoOf(site);
   }
 
-  /** Returns all sites, by name. */
+  /** Returns all sites, in the order of their names. */
   async list(): Promise<readonly SiteInfo[]> {
     const found: SiteInfo[] = [];
     for await (const entry of this.#host.shared.list([...sitesPrefix])) {
@@ -393,8 +416,8 @@ export class SiteRegistry {
   }
 
   /**
-   * Returns the sites of a ring.
-   * @throws EdgeError ERR_SITE_UNKNOWN
+   * Returns the sites of a ring (group of sites for releases).
+   * @throws EdgeError ERR_SITE_UNKNOWN if the ring does not exist or has no joined site
    */
   membersOfRing(ring: string): readonly string[] {
     const found = this.#figures.sitesOfRing(ring);
@@ -403,7 +426,9 @@ export class SiteRegistry {
     throw new EdgeError('ERR_SITE_UNKNOWN', `${ring}: ${problem}; see saltbridge: sites: rings`);
   }
 
-  /** Returns the states of all joined sites from memory, by name. */
+  /**
+   * Returns the states of all joined sites, in the order of their names. Does not read the store.
+   */
   overview(): readonly JoinedSite[] {
     const now = this.#host.now();
     const { releaseOf } = this.#figures;
@@ -420,7 +445,10 @@ export class SiteRegistry {
     });
   }
 
-  /** Stores the last contact of sites, by name. */
+  /**
+   * Stores the time and details of the last contact with sites.
+   * @param noted - contacts by the name of the site
+   */
   async noteContacts(noted: ReadonlyMap<string, SiteContact>): Promise<void> {
     const operations = [...noted].map(([name, contact]): StateOperation => {
       return { op: 'put', key: [...contacts, name], value: contactRow.encode(contact) };
@@ -471,7 +499,10 @@ export class SiteRegistry {
     return entry && siteRow.decode(entry);
   }
 
-  /** Replaces the row of a site. Returns the former row. */
+  /**
+   * Replaces the stored row of a site by the result of `change`, and returns the former row.
+   * Repeats this if another member of the cluster has changed the row meanwhile.
+   */
   async #change(
     name: string,
     change: (site: SiteRow | undefined) => SiteRow,
@@ -516,7 +547,7 @@ export class SiteRegistry {
   }
 }
 
-/** Whether a site in this state may connect with its key. */
+/** Returns whether a site in this state may connect with its key. */
 function mayConnect({ state }: Pick<SiteRow, 'state'>): boolean {
   return state === 'joined' || state === 'expected';
 }

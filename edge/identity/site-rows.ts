@@ -6,8 +6,8 @@ import { Bytes, defineRow, type RowOf } from '#store';
 const Time = Type.Integer({ minimum: 0 });
 
 /**
- * States of a site. `expected`: imported from another centre, and not connected yet. `rehomed`: the
- * site has another centre now.
+ * States of a site. `invited`: has a ticket, but has not joined yet. `expected`: imported from
+ * another centre, and not connected yet. `rehomed`: has another centre now.
  */
 export type SiteState = 'invited' | 'joined' | 'revoked' | 'expected' | 'rehomed';
 
@@ -40,7 +40,7 @@ const Site = Type.Object({
 /** Prefix of the keys of {@link siteRow}. */
 export const sitesPrefix = ['centre', 'site'] as const;
 
-/** Codec of the identity of a site: `['centre', 'site', name]`. */
+/** Encodes and decodes the row about a site. The key of the row is `['centre', 'site', name]`. */
 export const siteRow = defineRow({ name: 'site', schema: Site });
 export type SiteRow = RowOf<typeof siteRow>;
 
@@ -52,17 +52,20 @@ const Contact = Type.Object({
   clockDifferenceMs: Type.Number(),
 });
 
-/** Codec of the last contact of a site: `['centre', 'contact', name]`. */
+/**
+ * Encodes and decodes the last contact of a site. The key of the row is
+ * `['centre', 'contact', name]`.
+ */
 export const contactRow = defineRow({ name: 'contact of a site', schema: Contact });
 export type SiteContact = RowOf<typeof contactRow>;
 
 const Position = Type.Object({
   /**
-   * Id of the log. If the id changes, the centre accepts the entries of the new log from any
-   * sequence.
+   * Id of the site's log. If the id changes, the centre accepts the entries of the new log from any
+   * sequence number.
    */
   log: Type.String(),
-  /** Sequence of the last entry that the centre has applied. */
+  /** Sequence number of the last entry that the centre has applied. */
   sequence: Type.Integer({ minimum: 0 }),
   /** Time of the last applied entry, in milliseconds since 1970 by the clock of the site. */
   ms: Type.Number(),
@@ -72,6 +75,9 @@ const Position = Type.Object({
   refused: Type.Integer({ minimum: 0 }),
 });
 
-/** Codec of the position in a site's log, by class: `['centre', 'position', name, class]`. */
+/**
+ * Encodes and decodes the position up to which the centre has applied a site's log. The key of the
+ * row is `['centre', 'position', name, class]`.
+ */
 export const positionRow = defineRow({ name: 'log position of a site', schema: Position });
 export type LogPosition = RowOf<typeof positionRow>;

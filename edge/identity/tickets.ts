@@ -13,13 +13,16 @@ const maxTicketLength = 4096;
 
 const Payload = Type.Object(
   {
-    /** Random id. The ticket is valid if the registry contains this id. */
+    /**
+     * Random id of the ticket. The ticket is valid only if the registry of the centre contains this
+     * id.
+     */
     id: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
     /** Name of the site. */
     name: Type.String({ minLength: 1, maxLength: 63 }),
     /** Address of the centre's HTTP API. */
     centre: Type.String({ minLength: 1, maxLength: 1024 }),
-    /** SHA-256 digest of the root metadata that the site trusts, in hexadecimal. */
+    /** SHA-256 digest of the root metadata that the site must trust, in hexadecimal. */
     root: Type.Optional(Type.String({ pattern: '^[0-9a-f]{64}$' })),
     /** Expiry of the ticket, in milliseconds since 1970. */
     expiresAt: Type.Integer({ minimum: 0 }),
@@ -28,7 +31,7 @@ const Payload = Type.Object(
 );
 const checkPayload = compileSchema(Payload);
 
-/** Content of a ticket without the key of the centre. */
+/** Content of a ticket, except the key of the centre and its signature. */
 export type TicketPayload = Readonly<Static<typeof Payload>>;
 
 /** Verified content of a ticket. */
@@ -37,7 +40,7 @@ export interface Ticket extends TicketPayload {
   readonly centreKey: Uint8Array;
 }
 
-/** Writes and signs a ticket. */
+/** Signs a ticket, and returns its text. */
 export function writeTicket(key: KeyObject, payload: TicketPayload): string {
   const body = Buffer.from(JSON.stringify(payload));
   const publicKey = publicBytesOf(key);

@@ -55,39 +55,46 @@ const welcome: Buffer = Buffer.alloc(0);
 /** Maximum duration of a handshake, in milliseconds. Slow links need several seconds for a step. */
 const handshakeMs = 60_000;
 
-/** Bounds of the early requests of a hello. */
+/**
+ * Limits for decoding the early requests. A site sends early requests together with its first
+ * message of the handshake (hello).
+ */
 const earlyLimits = { maxBytes: maxEarlyBytes, maxDepth: 2, maxElements: maxEarlyRequests + 1 };
 
-/** Maximum time without a message, in milliseconds. The centre then ends the connection. */
+/** Time without a message after which the centre ends a connection, in milliseconds. */
 const silentMs = 150_000;
 const sweepMs = 30_000;
 
 /**
- * Interval at which the last contact of connected sites is stored, in milliseconds. Other members
- * of the cluster and the next start of this process read it.
+ * Interval at which the centre stores the time of the last contact with each connected site, in
+ * milliseconds. Other members of the cluster read these times, and so does this member after a
+ * restart.
  */
 const noteMs = 300_000;
 
 export interface CentreLinksOptions {
   readonly key: KeyObject;
   readonly sites: SiteRegistry;
-  /** Connections of all members of the cluster. */
+  /** Record of the member of the cluster to which each site is connected. */
   readonly members: MemberConnections;
   readonly now: () => number;
   readonly logger: Logger;
 }
 
-/** Verifies the site's signature of a handshake with a public key. */
+/** Returns whether the site's signature in the handshake is valid for this public key. */
 type Prove = (key: Uint8Array) => boolean;
 
 interface Connection extends SiteConnection {
-  /** First contact of this connection. */
+  /** Version, address and clock of the site when it opened this connection. */
   readonly contact: SiteContact;
   readonly peer: LinkPeer<SiteSender>;
   readonly prove: Prove;
 }
 
-/** Accepted connection that its site may choose. */
+/**
+ * Connection that the centre has accepted but its site has not chosen yet. A site may open several
+ * connections, and then chooses one of them.
+ */
 interface Candidate {
   readonly socket: WebSocket;
   readonly prove: Prove;
@@ -110,7 +117,7 @@ export class CentreConnections implements CentreLinks {
   readonly #handshakes = new Budget(edgeLimits.openHandshakes);
   readonly #refused: TokenBuckets;
   readonly #inHandshake = new Set<WebSocket>();
-  /** Accepted connections that no site has chosen yet, by site. */
+  /** Accepted connections that their site has not chosen yet, by the name of the site. */
   readonly #candidates = new Map<string, Set<Candidate>>();
   readonly #sealKey: KeyObject;
   readonly #sweeper: NodeJS.Timeout;
@@ -161,7 +168,9 @@ export class CentreConnections implements CentreLinks {
     this.#endListeners.push(listener);
   }
 
-  /** Ends the connections of a site whose key the registry does not permit. */
+  /**
+   * Ends the connections of a site if the registry does not permit the key of the site any more.
+   */
   endUnless(site: string): void {
     const { sites } = this.#options;
     for (const { socket, prove } of this.#candidates.get(site) ?? []) {
@@ -231,8 +240,8 @@ export class CentreConnections implements CentreLinks {
   }
 
   /**
-   * Reserves one of the permitted handshakes. Returns the HTTP status of the refusal if this is not
-   * possible.
+   * Counts a handshake towards the limits of a client address, and returns `undefined`. If the
+   * connection must be refused, returns the HTTP status of the refusal.
    */
   #refusalOf(address: string): string | undefined {
     if (this.#isClosed) return '503 Service Unavailable';
@@ -304,7 +313,7 @@ export class CentreConnections implements CentreLinks {
   }
 
   /**
-   * Waits until the site chooses the connection. A site opens several connections over a bad link,
+   * Waits until the site chooses this connection. On a slow link, a site opens several connections,
    * and chooses the first that the centre has accepted.
    */
   async #awaitChoice(
@@ -328,7 +337,7 @@ export class CentreConnections implements CentreLinks {
     }
   }
 
-  /** Answers the early requests of an accepted site. */
+  /** Answers the early requests that an accepted site has sent in its hello. */
   #answerEarly(socket: WebSocket, { early, site }: SignedHello['hello']): void {
     if (early === undefined) return;
     const requests = openEarly(early, this.#sealKey, site);
@@ -387,7 +396,10 @@ export class CentreConnections implements CentreLinks {
     for (const listener of this.#listeners) listener(site, peer);
   }
 
-  /** Stores the last contact of connections, by the name of the site. */
+  /**
+   * Stores the time of the last contact over each of these connections.
+   * @param connections - pairs of the name of a site and its connection
+   */
   #noteContacts(connections: Iterable<readonly [string, Connection]>): void {
     const noted = new Map<string, SiteContact>();
     for (const [site, { contact, lastContactAt }] of connections) {
@@ -419,14 +431,20 @@ function replaced(): EdgeError {
   return new EdgeError('ERR_SITE_LINK', 'the site has opened another connection');
 }
 
-/** Returns the first message of the handshake, if the upgrade request contains it. */
+/**
+ * Returns the first message of the handshake if the upgrade request contains it, otherwise
+ * `undefined`.
+ */
 function helloOf({ headers }: IncomingMessage): Buffer | undefined {
   const value = headers[helloHeader];
   if (typeof value !== 'string' || value.length > 2 * maxHelloBytes) return undefined;
   return Buffer.from(value, 'base64url');
 }
 
-/** Returns the early requests, or none if they are damaged or sealed to another key. */
+/**
+ * Decrypts and decodes the early requests in a hello. Returns an empty list if they are damaged or
+ * sealed to another key.
+ */
 function openEarly(box: Uint8Array, key: KeyObject, site: string): readonly RequestFrame[] {
   try {
     const frames = unpackLocal(unseal(box, key, site), earlyLimits);

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import type { SiteOptions } from '#config';
 import type { SiteIdentity } from '../identity/site-identity.ts';
 
-/** Address of a centre and how a site connects to it. */
+/** Address of a centre, and options for the connection to it. */
 export interface CentreEndpoint {
   /** Address of the HTTP API. */
   readonly centre: string;
@@ -17,9 +17,10 @@ export interface CentreEndpoint {
 type EndpointOptions = Pick<SiteOptions, 'addresses' | 'behindProxy' | 'ca' | 'centre'>;
 
 /**
- * Returns the endpoints of the site's centre, in the order in which the site tries them. After a
- * change of the centre by a statement, the addresses of the statement replace the options `centre`
- * and `addresses`. If the operator sets `centre` again, the site tries the options first.
+ * Returns the endpoints of the site's centre, in the order in which the site tries them. If a
+ * signed statement has moved the site to this centre, the addresses in the statement replace the
+ * options `centre` and `addresses`. If the operator has changed `centre` since then, the site tries
+ * the options first.
  */
 export async function endpointsOf(
   { rehomed }: Pick<SiteIdentity, 'rehomed'>,
@@ -36,7 +37,10 @@ export async function endpointsOf(
   return isSetAgain ? [...configured, ...stated] : stated;
 }
 
-/** Returns the CA of the option `ca`, or `undefined`. */
+/**
+ * Reads the CA certificates from the file in the option `ca`. Returns `undefined` if the option is
+ * not set.
+ */
 export async function configuredCa({ ca }: Pick<SiteOptions, 'ca'>): Promise<Buffer | undefined> {
   return ca === undefined ? undefined : await readFile(ca);
 }

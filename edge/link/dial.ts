@@ -1,7 +1,7 @@
 /**
- * Opens a connection by several attempts that overlap. After an interruption, the system waits up to
- * a minute before it repeats a lost packet of an old attempt, so new attempts reach the centre
- * sooner.
+ * Opens a connection with several overlapping attempts. After an interruption, the operating system
+ * waits up to a minute before it repeats a lost packet of an old attempt. New attempts therefore
+ * reach the centre sooner.
  */
 
 import { codeOf } from '#runtime';
@@ -20,12 +20,12 @@ const defaultIntervalMs = 500;
 const longMs = 120_000;
 
 /**
- * Maximum duration from the beginning of an attempt until it has reached the centre, in
+ * Time after which an attempt ends if its TCP connection to the centre is not open yet, in
  * milliseconds.
  */
 const reachMs = 7000;
 
-/** Maximum number of attempts that have not reached the centre yet. */
+/** Maximum number of attempts at a time while none of them has reached the centre. */
 const maxReaching = 14;
 
 /**
@@ -36,14 +36,14 @@ const maxReaching = 14;
 const maxHandshakes = 3;
 
 /**
- * If an attempt takes at least this long to reach the centre, the link counts as slow. In
- * milliseconds.
+ * Time from which on a link counts as slow, in milliseconds. It is measured from the beginning of
+ * an attempt until the TCP connection to the centre is open.
  */
 const defaultSlowMs = 500;
 
-/** Progress of an attempt. */
+/** Functions that an attempt calls to report its progress. */
 export interface DialProgress {
-  /** Called when the address of the centre is known. */
+  /** Called when the host name of the centre is resolved to an IP address. */
   onResolved(): void;
   /**
    * Called when the centre has accepted the TCP connection. Throws if the attempt must not
@@ -67,15 +67,18 @@ interface Running {
   readonly end: AbortController;
   readonly begunAt: number;
   isResolved: boolean;
-  /** Duration until the attempt reached the centre, in milliseconds. */
+  /**
+   * Duration until the attempt reached the centre, in milliseconds. `undefined` if it has not
+   * reached the centre yet.
+   */
   reachedMs: number | undefined;
 }
 
 /**
- * Starts attempts until one succeeds, and ends the other attempts.
+ * Starts overlapping attempts until one succeeds, and then ends the other attempts.
  * @returns result of the first attempt that succeeded
- * @throws the error of an attempt, if no other attempt is in progress or the centre refused the
- * site
+ * @throws the error of an attempt if no other attempt is in progress, or if the error is not
+ * ERR_SITE_LINK
  */
 export function dial<T>(
   attempt: DialAttempt<T>,
@@ -170,7 +173,9 @@ function excessOf(running: readonly Running[], slowMs: number): readonly Running
   return running.filter((each) => !kept.has(each));
 }
 
-/** Returns the number of permitted handshakes, or 0 if no attempt has reached the centre. */
+/**
+ * Returns the maximum number of handshakes at a time, or 0 while no attempt has reached the centre.
+ */
 function handshakesOf(running: readonly Running[], slowMs: number): number {
   const reached = running.flatMap(({ reachedMs }) => (reachedMs === undefined ? [] : [reachedMs]));
   if (reached.length === 0) return 0;

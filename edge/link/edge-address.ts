@@ -1,10 +1,10 @@
-/** Address of the edge routes at a centre. */
+/** Address of the HTTP routes for sites at a centre. */
 
-/** Path of the edge routes below the address of the centre. */
+/** Path of the HTTP routes for sites, below the address of the centre. */
 export const edgePath = '/site/v1';
 
 /**
- * Returns the address of the edge routes, without a slash at its end.
+ * Returns the address of the HTTP routes for sites, without a slash at its end.
  * @param centre - address of the centre's HTTP API
  */
 export function edgeAddress(centre: string): string {

@@ -10,8 +10,8 @@ import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
 export const maxFrameBytes = 65_536;
 
 /**
- * Maximum size of a request's parameters, in bytes. It ensures that the frame does not exceed
- * {@link maxFrameBytes}.
+ * Maximum size of a request's parameters, in bytes. A request with such parameters fits into a
+ * frame of {@link maxFrameBytes}.
  */
 export const maxParamsBytes: number = maxFrameBytes - 256;
 

@@ -6,16 +6,19 @@ import { closeCodes } from './link-peer.ts';
 export interface HandshakeLimits {
   /** Maximum size of a message, in bytes. */
   readonly maxBytes: number;
-  /** Maximum number of messages that the other side may send in advance. */
+  /**
+   * Maximum number of received messages that wait for a call of `next` or `last`. If more arrive,
+   * the handshake fails.
+   */
   readonly maxAdvance: number;
 }
 
-/** Received messages of a handshake. */
+/** Queue of the received messages of a handshake. */
 export class HandshakeMessages {
   readonly #socket: WebSocket;
   readonly #limits: HandshakeLimits;
   #waiting: { resolve(bytes: Buffer): void; reject(error: EdgeError): void } | undefined;
-  /** Messages that arrived in advance. */
+  /** Received messages that wait for a call of `next` or `last`, the earliest first. */
   readonly #early: Buffer[] = [];
   #ended: EdgeError | undefined;
 
@@ -28,17 +31,19 @@ export class HandshakeMessages {
   }
 
   /**
-   * Returns the next message.
-   * @throws EdgeError ERR_SITE_LINK if the connection ends, ERR_SITE_MESSAGE if it is too large
+   * Waits for the next message of the handshake and returns it.
+   * @throws EdgeError ERR_SITE_LINK if the connection ends, ERR_SITE_REFUSED if the centre refused
+   * the site, ERR_SITE_MESSAGE if a message is too large or not expected yet
    */
   next(): Promise<Buffer> {
     return new Promise((resolve, reject) => this.#take({ resolve, reject }));
   }
 
   /**
-   * Passes the next message to a function, and stops. The function is called before later messages
-   * are received, so that it can add its own listener to the socket.
-   * @throws EdgeError ERR_SITE_LINK, ERR_SITE_MESSAGE, and the errors of the function
+   * Waits for the last message of the handshake, removes the listeners from the socket, and calls
+   * `use` with the message. The call happens before later messages are received, so that `use` can
+   * add its own listener to the socket.
+   * @throws the errors of {@link next}, and the errors of `use`
    */
   last<T>(use: (message: Buffer) => T): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -54,7 +59,10 @@ export class HandshakeMessages {
     });
   }
 
-  /** Removes the listeners from the socket. Returns the messages that have arrived in advance. */
+  /**
+   * Removes the listeners from the socket. Returns the received messages that `next` has not
+   * returned yet.
+   */
   stop(): readonly Buffer[] {
     this.#socket.off('message', this.#onMessage);
     this.#socket.off('close', this.#onClose);

@@ -72,7 +72,9 @@ const Hello = Type.Object(
     site: Type.String({ minLength: 1, maxLength: 63 }),
     /** Whether the signatures contain the keying material of the TLS connection. */
     isBound: Type.Boolean(),
-    /** Early requests, sealed to the seal key of the centre. */
+    /**
+     * Requests that the site sends together with its hello, sealed to the X25519 key of the centre.
+     */
     early: Type.Optional(Type.Refine(Bytes, (value) => value.byteLength <= maxEarlyBytes)),
   },
   strict,
@@ -83,7 +85,10 @@ const Challenge = Type.Object(
   {
     ...shared,
     key: bytesOf(keyBytes),
-    /** X25519 key to which a site seals the early requests of its next connections. */
+    /**
+     * X25519 key of the centre. A site seals the early requests of its next connections to this
+     * key.
+     */
     sealKey: bytesOf(sealKeyBytes),
   },
   strict,
@@ -106,15 +111,16 @@ const checkProof = compileSchema(Proof);
 const limits = { maxBytes: maxHelloBytes, maxDepth: 4, maxElements: 64 };
 
 /**
- * Header of the upgrade request with the first message, in base64url. The site need not wait for
- * the reply to the request.
+ * Name of the header in which the WebSocket upgrade request contains the first message of the
+ * handshake, in base64url. The site then need not wait for the reply to the upgrade before it sends
+ * this message.
  */
 export const helloHeader = 'x-saltbridge-hello';
 
 /** Keying material of the TLS connection. Empty if the signatures do not contain it. */
 export type Binding = Uint8Array;
 
-/** First message, as it is sent. */
+/** First message of the handshake: the decoded hello, its encoded form, and its signature. */
 export interface SignedHello {
   readonly hello: Hello;
   /** Encoded hello, which the signatures cover. */
@@ -123,33 +129,36 @@ export interface SignedHello {
   readonly signature: Uint8Array | undefined;
 }
 
-/** Encodes the first message. The site sends it. */
+/** Encodes the hello, which is the first message of the handshake, without its signature. */
 export function encodeHello(hello: Hello): Buffer {
   const { protocol, version, nonce, time, site, isBound, early } = hello;
   const given = early === undefined ? {} : { early };
   return packLocal({ protocol, version, nonce, time, site, isBound, ...given });
 }
 
-/** Adds the signature of the site to an encoded hello that is bound to the TLS connection. */
+/**
+ * Signs an encoded hello together with the keying material of the TLS connection, and returns the
+ * message to send.
+ */
 export function signHello(key: KeyObject, hello: Uint8Array, binding: Binding): Buffer {
   return packLocal({ body: hello, signature: signParts(key, helloPurpose, [hello, binding]) });
 }
 
-/** Returns an encoded hello without a signature, as it is sent. */
+/** Returns the message to send for an encoded hello that has no signature. */
 export function unsignedHello(hello: Uint8Array): Buffer {
   return packLocal({ body: hello });
 }
 
 /**
- * Decodes the first message.
- * @throws EdgeError ERR_SITE_MESSAGE if it is malformed, or bound to the TLS connection without a
- * signature
+ * Decodes the first message of the handshake. Does not verify the signature.
+ * @throws EdgeError ERR_SITE_MESSAGE if the message is malformed. A signature is required if the
+ * hello is bound to the TLS connection, and not permitted otherwise
  */
 export function readHello(bytes: Uint8Array): SignedHello {
   const { body, signature } = read(checkEnvelope, bytes);
   const hello = read(checkHello, body);
   if (hello.isBound === (signature !== undefined)) return { hello, body, signature };
-  const text = 'a hello needs a signature if it is bound to its TLS connection, and only then';
+  const text = 'a hello must have a signature if and only if it is bound to its TLS connection';
   throw new EdgeError('ERR_SITE_MESSAGE', text);
 }
 
@@ -167,7 +176,7 @@ export function proofOfHello(
     isSignedBy(key, helloPurpose, [body, binding], signature);
 }
 
-/** Encodes and signs the second message. The centre sends it. */
+/** Encodes and signs the challenge, the second message of the handshake, which the centre sends. */
 export function encodeChallenge(
   key: KeyObject,
   hello: Uint8Array,
@@ -179,7 +188,8 @@ export function encodeChallenge(
 }
 
 /**
- * Decodes and verifies the second message.
+ * Decodes the challenge, the second message of the handshake, and verifies the signature of the
+ * centre.
  * @throws EdgeError ERR_SITE_MESSAGE if the message is malformed, ERR_SITE_REFUSED if another key
  * signed it
  */
@@ -201,7 +211,10 @@ export function readChallenge(
   return challenge;
 }
 
-/** Encodes and signs the third message. The site sends it if its hello has no signature. */
+/**
+ * Encodes and signs the proof, the third message of the handshake. The site sends it if its hello
+ * has no signature.
+ */
 export function encodeProof(
   key: KeyObject,
   hello: Uint8Array,
@@ -212,8 +225,9 @@ export function encodeProof(
 }
 
 /**
- * Decodes the third message. Returns a function that verifies its signature with a public key.
- * @throws EdgeError ERR_SITE_MESSAGE if it is malformed
+ * Decodes the proof, the third message of the handshake. Returns a function that checks the
+ * signature in the proof with a public key.
+ * @throws EdgeError ERR_SITE_MESSAGE if the message is malformed
  */
 export function readProof(
   hello: Uint8Array,

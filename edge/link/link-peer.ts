@@ -16,7 +16,7 @@ import {
   maxEarlyRequests,
 } from './link.ts';
 
-/** Status codes of close frames. */
+/** Status codes of WebSocket close frames. */
 export const closeCodes = { malformed: 4400, refused: 4403, replaced: 4409, busy: 4429 } as const;
 
 /**
@@ -42,7 +42,7 @@ export class LinkHandlers<From> {
   ): void {
     if (message.sender !== this.#sender || this.#rows.has(message.name)) {
       throw new TypeError(
-        `cannot add a handler for ${message.name}: this message already has a handler, or only the other side receives it`,
+        `cannot add a handler for the message ${message.name}: it already has a handler, or this side only sends the message`,
       );
     }
     this.#rows.set(message.name, {
@@ -89,7 +89,7 @@ interface OpenCall {
 export interface LinkPeerOptions<From> {
   readonly socket: WebSocket;
   readonly handlers: LinkHandlers<From>;
-  /** Sender of the requests. It is passed to the handlers. */
+  /** Identity of the other side. The handlers of its requests receive this value. */
   readonly from: From;
   readonly onEnd: (reason: EdgeError) => void;
   readonly onUnexpected: (error: unknown, name: string) => void;
@@ -108,7 +108,7 @@ export class LinkPeer<From> implements LinkCaller {
   #inProgress = 0;
   #bytesInProgress = 0;
   #ended: EdgeError | undefined;
-  /** Time of the last message, in milliseconds of `performance.now()`. */
+  /** Time at which the last message was received, by the clock of `performance.now()`. */
   #receivedAt = performance.now();
 
   constructor(options: LinkPeerOptions<From>) {
@@ -188,7 +188,7 @@ export class LinkPeer<From> implements LinkCaller {
   }
 
   /**
-   * Waits for the reply to a request that the site sent with its hello.
+   * Waits for the reply to an early request, which the site sent together with its hello.
    * @param id - id of the request
    */
   async early<P extends TSchema, R extends TSchema>(
@@ -398,7 +398,10 @@ export async function answerRequest<From>(
   }
 }
 
-/** @throws EdgeError ERR_SITE_MESSAGE if the reply does not match its schema */
+/**
+ * Returns a received reply if it matches its schema.
+ * @throws EdgeError ERR_SITE_MESSAGE if it does not
+ */
 function replyOf<P extends TSchema, R extends TSchema>(
   message: LinkMessage<P, R>,
   value: WireValue,

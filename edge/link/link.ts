@@ -24,8 +24,9 @@ interface MessageDeclaration<P extends TSchema, R extends TSchema> {
   /** Maximum size of the request, in bytes of MessagePack. Default: 65,536. */
   readonly maxBytes?: number;
   /**
-   * Whether a site may send the request with its hello. The site then sends it over several
-   * connections, so repeating it must do no harm. Default: `false`.
+   * Whether a site may send the request together with the first message of a handshake (hello). The
+   * site may then send it over several connections, so repeating it must do no harm. Default:
+   * `false`.
    */
   readonly isEarly?: boolean;
 }
@@ -68,25 +69,25 @@ export interface LinkCaller {
   ): Promise<Static<R>>;
 }
 
-/** Request that a site sends with its hello. */
+/** Request that a site sends together with the first message of a handshake (hello). */
 export interface EarlyRequest {
   /** Name of a message with `isEarly`. */
   readonly name: string;
   readonly params: WireValue;
   /**
-   * Called if the site uses the connection over which it sent the request.
+   * Called when the site has chosen the connection over which it sent the request.
    * @param reply - function that waits for the reply
    */
   onUsed(reply: ReadReply): void;
 }
 
-/** Waits for the reply to a request that was sent before. */
+/** Waits for the reply to an early request. */
 export type ReadReply = <P extends TSchema, R extends TSchema>(
   message: LinkMessage<P, R>,
 ) => Promise<Static<R>>;
 
 /**
- * Returns an early request, or `undefined` if there is nothing to send.
+ * Function that returns an early request, or `undefined` if there is nothing to send.
  * @param maxBytes - maximum size of the frame of the request
  */
 export type EarlySource = (maxBytes: number) => Promise<EarlyRequest | undefined>;
@@ -97,10 +98,10 @@ export type EarlySource = (maxBytes: number) => Promise<EarlyRequest | undefined
  */
 export const maxEarlyRequests = 4;
 
-/** Sender of a request at the centre. */
+/** Site that has sent a request to the centre. */
 export interface SiteSender {
   readonly site: string;
-  /** Whether the site sent the request with its hello. */
+  /** Whether the site sent the request together with the first message of the handshake (hello). */
   readonly isEarly: boolean;
 }
 
@@ -120,8 +121,9 @@ export interface LinkState {
 export interface SiteLink extends LinkCaller {
   readonly state: LinkState;
   /**
-   * Registers a source of early requests. Requests of earlier sources are sent first, as far as
-   * there is space. Call this method before `start`.
+   * Registers a function that returns an early request for each new connection. If there is not
+   * enough space, the requests of functions that were registered first take precedence. Call this
+   * method before `start`.
    */
   sendEarly(source: EarlySource): void;
   /**
@@ -143,7 +145,7 @@ export interface SiteLink extends LinkCaller {
   get(path: string, range: PartRange, signal?: AbortSignal): Promise<Readable>;
 }
 
-/** Bytes of a part that a site reads. */
+/** Range of bytes that a site reads from a part of a bundle. */
 export interface PartRange {
   /** Number of bytes at the beginning that the site already has. */
   readonly from: number;
@@ -164,7 +166,10 @@ export interface CentreLinks {
     message: LinkMessage<P, R>,
     handler: LinkHandler<P, R, SiteSender>,
   ): void;
-  /** Returns the connection of a site, or `undefined` if it is not connected to this process. */
+  /**
+   * Returns the object that sends requests to a site, or `undefined` if the site is not connected
+   * to this process.
+   */
   callerOf(site: string): LinkCaller | undefined;
   /** Whether a site is connected to any member of the cluster. */
   isConnected(site: string): boolean;

@@ -32,7 +32,10 @@ export class MemberConnections {
     this.#shared = shared;
   }
 
-  /** Opens the list of connections. Outside a cluster, the list is empty and nothing is stored. */
+  /**
+   * Reads from the store to which member each site is connected, and follows changes. Outside a
+   * cluster, nothing is read or stored.
+   */
   static async open(shared: ExtensionHost['shared']): Promise<MemberConnections> {
     const connections = new MemberConnections(shared);
     const { cluster } = shared;

@@ -24,7 +24,7 @@ export interface PartRequest {
 export function readPart(asked: PartRequest): Readable {
   const { url, range, signal, stallMs } = asked;
   const path = new URL(url).pathname;
-  /** Number of the next byte in the part. */
+  /** Offset of the next byte in the part, from 0. */
   let at = range.from;
   const result = new Transform({
     transform: (chunk: Buffer, _encoding, done) => {
@@ -76,8 +76,8 @@ export function readPart(asked: PartRequest): Readable {
 }
 
 /**
- * Returns the number of the first byte in a response, or `undefined` if the request has failed. A
- * cache may send the whole part although a range was requested.
+ * Returns the offset in the part at which a response begins, or `undefined` if the request has
+ * failed. A cache may send the whole part although a range was requested.
  */
 function beginOf({ statusCode, headers }: IncomingMessage, from: number): number | undefined {
   if (statusCode === 200) return 0;

@@ -3,15 +3,16 @@
 import { EdgeError } from '../errors.ts';
 
 /**
- * Longest delay before the first attempt, in milliseconds. Each failure doubles the longest delay.
+ * Longest delay before the first attempt after a stable connection has ended, in milliseconds. Each
+ * failure doubles the longest delay.
  */
 const firstMs = 500;
 
 const longestMs = 120_000;
 
 /**
- * Longest delay while the centre cannot be reached, in milliseconds. Attempts that do not reach the
- * centre cost it nothing, and the site must connect soon after the centre is back.
+ * Longest delay while the centre cannot be reached, in milliseconds. It is short because such
+ * attempts cost the centre nothing, and the site must connect soon after the centre is back.
  */
 const longestUnreachedMs = 10_000;
 

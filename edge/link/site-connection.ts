@@ -39,13 +39,14 @@ import { StallWatch } from './stall-watch.ts';
 const watchMs = 1000;
 
 /**
- * Duration without a received byte after which a request for a part fails, in milliseconds. If the
- * connection itself is lost, the request fails earlier.
+ * Duration without a received byte after which a request for a part of a bundle fails, in
+ * milliseconds. If the connection itself is lost, the request fails earlier.
  */
 const partStallMs = 30_000;
 
 /**
- * Maximum size of the frames of early requests, in bytes. Sealing them adds less than 128 bytes.
+ * Maximum total size of the frames of early requests before they are sealed, in bytes. Sealing adds
+ * less than 128 bytes.
  */
 const maxEarlyFrames = maxEarlyBytes - 128;
 
@@ -62,7 +63,8 @@ export interface SiteConnectionOptions {
    */
   readonly readIdentity: () => Promise<SiteIdentity | undefined>;
   /**
-   * Function that is called with each time that the centre has signed, in milliseconds since 1970.
+   * Function that is called after each handshake, with the time that the centre has signed, in
+   * milliseconds since 1970.
    */
   readonly onCentreTime: (time: number) => Promise<void>;
   readonly now: () => number;
@@ -90,9 +92,9 @@ export class SiteConnection implements SiteLink {
   #parts = new AbortController();
   /** Number of requests for parts of bundles that are in progress. */
   #openParts = 0;
-  /** Endpoint of the last attempt. */
+  /** Address of the centre in the last attempt to connect, with its options. */
   #endpoint: CentreEndpoint | undefined;
-  /** Number of attempts. It selects the next endpoint. */
+  /** Number of attempts to connect. It determines which endpoint the next attempt uses. */
   #attempts = 0;
   #running: Promise<void> | undefined;
   #lastContactAt: number | undefined;
@@ -139,7 +141,7 @@ export class SiteConnection implements SiteLink {
 
   sendEarly(source: EarlySource): void {
     if (this.#earlySources.push(source) <= maxEarlyRequests) return;
-    throw new TypeError('there are too many sources of early requests');
+    throw new TypeError(`cannot add a source of early requests: the limit is ${maxEarlyRequests}`);
   }
 
   async call<P extends TSchema, R extends TSchema>(
@@ -294,8 +296,8 @@ export class SiteConnection implements SiteLink {
   }
 
   /**
-   * Chooses one of the connections that the centre has accepted. The promise resolves when this
-   * connection has ended.
+   * Chooses this connection, which the centre has accepted, and serves it. The promise resolves
+   * with the reason when the connection has ended.
    */
   #open(
     { socket, raw, messages, challenge, endpoint, roundTripMs }: Greeting,
@@ -356,7 +358,7 @@ export class SiteConnection implements SiteLink {
   }
 }
 
-/** Connection that the centre has accepted. */
+/** Connection that the centre has accepted, with the early requests that were sent over it. */
 interface Welcomed {
   readonly greeting: Greeting & { readonly centreKey: Uint8Array };
   readonly early: readonly SentEarly[];
@@ -369,7 +371,7 @@ interface SentEarly {
   readonly frame: Uint8Array;
 }
 
-/** TLS session of the last connection. */
+/** Keeps the TLS session of the last connection, so that the next connection can resume it. */
 class LastSession implements TlsSessions {
   #last: { readonly centre: string; readonly session: Buffer } | undefined;
 

@@ -35,15 +35,15 @@ import { maxEarlyRequests } from './link.ts';
 const connectMs = 60_000;
 
 /**
- * Maximum number of messages that may arrive in advance. The centre sends its challenge, the
+ * Maximum number of received messages that wait to be read. The centre sends its challenge, the
  * welcome and the replies to early requests together.
  */
 const maxAdvance = 2 + maxEarlyRequests;
 
-/** Parts of an identity that a handshake needs. */
+/** Fields of a site's identity that a handshake needs. */
 type Caller = Pick<SiteIdentity, 'centreKey' | 'key' | 'name'>;
 
-/** Connection whose centre has proved its identity. */
+/** Connection to a centre that has proved its identity in the handshake. */
 export interface Greeting {
   readonly endpoint: CentreEndpoint;
   readonly socket: WebSocket;
@@ -55,13 +55,16 @@ export interface Greeting {
   readonly clockDifferenceMs: number;
   /** Duration between the hello and the challenge, in milliseconds. */
   readonly roundTripMs: number;
-  /** Third message: the proof of the site. `undefined` if the hello contains the proof. */
+  /**
+   * Third message of the handshake: the proof of the site's identity. `undefined` if the hello
+   * contains the proof.
+   */
   readonly proof: Buffer | undefined;
 }
 
-/** TLS sessions that later connections resume. */
+/** Store of TLS sessions, which later connections resume. */
 export interface TlsSessions {
-  /** Session of the last connection to this centre. */
+  /** Returns the session of the last connection to this centre, or `undefined`. */
   find(centre: string): Buffer | undefined;
   store(centre: string, session: Buffer): void;
 }
@@ -70,20 +73,22 @@ export interface GreetOptions {
   readonly endpoint: CentreEndpoint;
   readonly caller: Caller;
   readonly now: () => number;
-  /** Ends the attempt. */
+  /** Ends the attempt to connect when it is aborted. */
   readonly signal: AbortSignal;
   readonly progress?: DialProgress;
   readonly sessions?: TlsSessions;
-  /** Returns the sealed early request, or `undefined`. */
+  /**
+   * Returns the sealed early requests, which the hello contains, or `undefined` if there are none.
+   */
   readonly early?: () => Promise<Uint8Array | undefined>;
 }
 
-/** Hello that was sent. */
+/** First message of the handshake (hello) that this site has sent. */
 interface SentHello {
   /** Encoded hello, which the signatures cover. */
   readonly body: Buffer;
   readonly binding: Uint8Array;
-  /** Time of the site's clock, in milliseconds since 1970. */
+  /** Time of the site's clock in the hello, in milliseconds since 1970. */
   readonly at: number;
   readonly begun: number;
 }
@@ -153,7 +158,10 @@ export async function beWelcomed(
   }
 }
 
-/** Whether the signatures contain the keying material of the TLS connection. */
+/**
+ * Returns whether the signatures of the handshake contain the keying material of the TLS
+ * connection.
+ */
 function isBound(endpoint: CentreEndpoint): boolean {
   return isSecure(endpoint) && !endpoint.behindProxy;
 }

@@ -1,6 +1,6 @@
 /**
  * Detects that a connection does not transfer anything, although the site waits for the centre. The
- * system itself would notice it only after minutes.
+ * operating system would notice it only after minutes.
  */
 
 /** Duration without a received byte after which the site sends a heartbeat, in milliseconds. */
@@ -12,7 +12,7 @@ const heartbeatMs = 60_000;
 /** Minimum duration before a heartbeat counts as lost, in milliseconds. */
 const patienceMs = 8000;
 
-/** Number of round trips before a heartbeat counts as lost. */
+/** Minimum number of round trips before a heartbeat counts as lost. */
 const patientRoundTrips = 4;
 
 /** Assumed minimum rate of a link, in bytes per millisecond. */
@@ -24,20 +24,24 @@ export interface LinkTraffic {
   readonly bytesWritten: number;
 }
 
-/** State of a connection for its heartbeats. */
+/**
+ * Decides when a site sends a heartbeat over its connection, and when it ends a connection that
+ * transfers nothing.
+ */
 export class StallWatch {
   readonly #patienceMs: number;
   #read = -1;
   #quietSince = 0;
   #ping: { readonly at: number; readonly written: number } | undefined;
 
-  /** @param roundTripMs - duration of a round trip */
+  /** @param roundTripMs - duration of a round trip on this connection */
   constructor(roundTripMs: number) {
     this.#patienceMs = Math.max(patienceMs, patientRoundTrips * roundTripMs);
   }
 
   /**
-   * Returns what the site must do now. Call this method each second.
+   * Returns whether the site must send a heartbeat (`ping`) or end the connection (`end`) now, or
+   * `undefined`. Call this method each second.
    * @param now - time in milliseconds since an arbitrary start
    * @param isWaiting - whether requests are unanswered
    */

@@ -98,8 +98,8 @@ export function openEntries({ host, ingest }: CentreContext): CentrePartContribu
 }
 
 /**
- * Returns the writes that store an entry. If the maximum number is exceeded, they also delete the
- * oldest entry.
+ * Returns store operations that store an entry. If there are more than {@link keptEntries} entries
+ * then, they also delete the oldest one.
  */
 function storing(
   { now }: Pick<ExtensionHost, 'now'>,
@@ -116,8 +116,8 @@ function keyOf(site: string, name: LogClass, sequence: number): readonly string[
 }
 
 /**
- * Publishes an entry as an event. Its tag is `saltbridge/site/<name>/`, followed by the tag at the
- * site.
+ * Publishes an entry as an event of this centre. The tag of the event is `saltbridge/site/<name>/`,
+ * followed by the tag that it has at the site.
  */
 function publish(
   { fire }: Pick<ExtensionHost, 'fire'>,

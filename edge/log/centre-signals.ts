@@ -9,9 +9,9 @@ import type { MinionClaims } from '../facts/minion-claims.ts';
 import type { CentreContext } from '../parts.ts';
 
 /**
- * Registers the handler of signals. It stores a signal in the outbox, and then stores the position
- * in the site's log. If the centre stops between the two writes, the site sends the signal again,
- * and the outbox ignores a known id.
+ * Registers the handler of signals in the logs of sites. The centre stores a signal in the outbox,
+ * and then the position in the site's log. If the centre stops between the two writes, the site
+ * sends the signal again, and the outbox ignores it because of its id.
  */
 export function handleSignals({ host, ingest }: CentreContext, claims: MinionClaims): void {
   ingest.on('signal', {

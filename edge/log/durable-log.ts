@@ -1,7 +1,7 @@
 /**
  * Log of a site, stored in rows of its master. Entries that are appended at the same time are
- * written together. If the log exceeds its maximum size, it drops the oldest entries of the last
- * class, and stores a marker in their place.
+ * written together. If the log exceeds its maximum size, it drops the oldest entries of the class
+ * with the lowest priority, and stores a marker in their place.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -32,8 +32,8 @@ const entryRow = defineRow({
     kind: Type.String(),
     value: Bytes,
     /**
-     * Sequence of the first dropped entry. Present only if the row is a marker in place of dropped
-     * entries.
+     * Sequence number of the first dropped entry. Present only if the row is a marker in place of
+     * dropped entries.
      */
     from: Type.Optional(Count),
   }),
@@ -42,7 +42,7 @@ const entryRow = defineRow({
 const headRow = defineRow({
   name: 'head of the log of a site',
   schema: Type.Object({
-    /** Sequence of the next entry. */
+    /** Sequence number that the next entry of the class gets. */
     next: Type.Integer({ minimum: 1 }),
     entries: Count,
     bytes: Count,
@@ -55,7 +55,7 @@ const headRow = defineRow({
   }),
 });
 
-/** State of one class of the log, in a form that can be changed. */
+/** Counters of one class of the log, as in the row `headRow`. */
 interface Head {
   next: number;
   entries: number;
@@ -87,7 +87,7 @@ const maxWriteEntries = 256;
 /** Maximum total size of the entries in one write, in bytes. */
 const maxWriteBytes = 262_144;
 
-/** Maximum number of rows in one read when entries are dropped or removed. */
+/** Maximum number of rows that the log reads at a time when it drops or removes entries. */
 const rowsAtATime = 256;
 
 /** Assumed size of a row without its value, in bytes. */
@@ -97,15 +97,15 @@ const rowOverhead = 64;
 const maxValueBytes = 524_288;
 
 /**
- * Maximum size of a field, in bytes. If an entry is too large, its larger fields are replaced by a
- * text.
+ * Maximum size of a field of an entry that is too large, in bytes. Larger fields of such an entry
+ * are replaced by the text `VALUE_TRIMMED`.
  */
 const maxTrimmedField = 1024;
 
 export interface DurableLogOptions {
   readonly state: StateArea;
   readonly now: () => number;
-  /** Maximum size of the waiting entries, in bytes. */
+  /** Maximum total size of the entries that wait for the centre, in bytes. */
   readonly maxBytes: number;
 }
 
@@ -119,7 +119,7 @@ export class DurableLog implements SiteLog {
   readonly #pending: PendingWrite[] = [];
   readonly #mutex = new Mutex();
   #isFlushing = false;
-  /** Function that is called after entries were appended. */
+  /** Function that the log calls after it has appended entries. */
   onAppended: () => void = () => {};
 
   private constructor(
@@ -139,8 +139,8 @@ export class DurableLog implements SiteLog {
   }
 
   /**
-   * Opens the log.
-   * @throws StoreError
+   * Opens the log in the store of the site, and creates it if it does not exist.
+   * @throws StoreError if the store cannot be read or written
    */
   static async open(options: DurableLogOptions): Promise<DurableLog> {
     const { state } = options;
@@ -198,8 +198,8 @@ export class DurableLog implements SiteLog {
   }
 
   /**
-   * Returns the oldest items of a class, up to `maxBytes`. Returns at least one item if there is
-   * any.
+   * Returns the oldest entries and markers of a class, at most `maxItems`, with a total size of at
+   * most `maxBytes`. Returns at least one if there is any.
    */
   async read(name: LogClass, maxBytes: number, maxItems: number): Promise<readonly SentItem[]> {
     const items: SentItem[] = [];
@@ -215,7 +215,7 @@ export class DurableLog implements SiteLog {
 
   /**
    * Removes the entries that the centre has stored.
-   * @param sequence - sequence of the last stored entry
+   * @param sequence - sequence number of the last stored entry
    */
   async acknowledge(name: LogClass, sequence: number): Promise<void> {
     await this.#mutex.run(async () => {
@@ -247,7 +247,7 @@ export class DurableLog implements SiteLog {
     });
   }
 
-  /** Gives the log a new id. The centre then accepts its entries from any sequence. */
+  /** Gives the log a new id. The centre then accepts its entries from any sequence number. */
   async renew(): Promise<void> {
     await this.#mutex.run(() => this.#renew());
   }
@@ -309,8 +309,8 @@ export class DurableLog implements SiteLog {
   }
 
   /**
-   * Drops the oldest entries of the last class that has any, until the log does not exceed its
-   * maximum size.
+   * Drops the oldest entries until the log no longer exceeds its maximum size. Begins with the
+   * entries of the class with the lowest priority.
    */
   async #drop(): Promise<void> {
     for (;;) {
@@ -374,7 +374,7 @@ function itemOf(key: readonly string[], value: Uint8Array): SentItem {
   return { sequence, ms: row.ms, count: row.count, kind: row.kind, value: row.value };
 }
 
-/** Subtracts a removed item from the figures of its class. */
+/** Subtracts a removed entry or marker from the counters of its class. */
 function forget(head: Head, item: SentItem, bytes: number): void {
   if ('from' in item) {
     head.hasMarker = false;

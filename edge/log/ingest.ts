@@ -1,6 +1,6 @@
 /**
- * Applies the logs of sites at the centre. Applies each entry once, in the order of its class at
- * its site.
+ * Applies the logs of sites at the centre. Applies each entry once, and the entries of a site and
+ * class in the order in which the site appended them.
  */
 
 import type { SitesOptions } from '#config';
@@ -26,13 +26,19 @@ import {
   turnMessage,
 } from './log-messages.ts';
 
-/** Duration of a site's turn to send returns and facts, in milliseconds. */
+/**
+ * Duration for which a site may send returns and facts before other sites get their turn, in
+ * milliseconds.
+ */
 const turnMs = 30_000;
 
 /** Maximum number of attempts to apply a batch whose write conflicts with another write. */
 const maxAttempts = 16;
 
-/** Additional time for the last batch of a turn, in milliseconds. */
+/**
+ * Time after the end of a site's turn during which the centre still accepts its last batch, in
+ * milliseconds.
+ */
 const lateMs = 30_000;
 
 export interface IngestOptions {
@@ -52,7 +58,7 @@ export interface IngestFigures {
 
 interface Turn {
   readonly slot: FairSlot;
-  /** Rejects the request of the site for this turn. Has no effect if the turn has begun. */
+  /** Rejects the request of the site for this turn, if the turn has not begun yet. */
   readonly refuse: () => void;
   timer: NodeJS.Timeout | undefined;
 }
@@ -63,7 +69,10 @@ export class Ingest implements LogIngest {
   readonly #bySite = new KeyedMutex();
   readonly #slots: FairSlots;
   readonly #turns = new Map<string, Turn>();
-  /** Sequence of the last entry that this process has passed to `applied`, by site and class. */
+  /**
+   * Sequence number of the last entry that this process has passed to `applied`, by site, class and
+   * id of the log.
+   */
   readonly #appliedTo = new Map<string, number>();
   readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0, unhandled: 0 };
 
@@ -110,7 +119,7 @@ export class Ingest implements LogIngest {
     for (const each of logClasses) await this.#bySite.run(`${site} ${each}`, async () => {});
   }
 
-  /** Ends all turns. */
+  /** Ends the turns of all sites, and rejects the requests of sites that wait for their turn. */
   async close(): Promise<void> {
     for (const site of [...this.#turns.keys()]) this.#endTurn(site);
   }

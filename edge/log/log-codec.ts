@@ -5,7 +5,7 @@ import { isWireMap, packLocal, unpackLocal, type WireMap, type WireValue } from 
 import { EdgeError } from '../errors.ts';
 import { maxBatchEntries, maxRawBytes } from './log-messages.ts';
 
-/** Latest time of `Date`, in milliseconds since 1970. */
+/** Latest time that `Date` can represent, in milliseconds since 1970. */
 const maxDateMs = 8_640_000_000_000_000;
 
 /** Entry of a batch. */
@@ -20,9 +20,9 @@ export interface SentEntry {
 
 /** Marker in place of entries that the site dropped because its log was full. */
 export interface SentMarker {
-  /** Sequence of the first dropped entry. */
+  /** Sequence number of the first dropped entry. */
   readonly from: number;
-  /** Sequence of the last dropped entry. */
+  /** Sequence number of the last dropped entry. */
   readonly to: number;
   /** Time of the oldest dropped entry, in milliseconds since 1970. */
   readonly oldestAt: number;
@@ -35,12 +35,15 @@ export function isMarker(item: SentItem): item is SentMarker {
   return 'from' in item;
 }
 
-/** Returns the sequence of an entry, or of the last dropped entry of a marker. */
+/**
+ * Returns the sequence number of an entry. For a marker, returns the number of the last dropped
+ * entry.
+ */
 export function lastOf(item: SentItem): number {
   return isMarker(item) ? item.to : item.sequence;
 }
 
-/** Encodes a batch. */
+/** Encodes a batch of entries and markers. */
 export function encodeBatch(items: readonly SentItem[]): Buffer {
   const rows = items.map((item): WireValue[] =>
     isMarker(item)
@@ -51,8 +54,8 @@ export function encodeBatch(items: readonly SentItem[]): Buffer {
 }
 
 /**
- * Decodes a batch. The items are in the order of their sequences, without gaps between them.
- * @throws EdgeError ERR_SITE_MESSAGE
+ * Decodes a batch of entries and markers.
+ * @throws EdgeError ERR_SITE_MESSAGE if it is malformed, or its sequence numbers have gaps
  */
 export function decodeBatch(bytes: Uint8Array): readonly SentItem[] {
   let rows: WireValue;

@@ -22,11 +22,11 @@ export const maxRefused = 64;
 const Batch = Type.Object(
   {
     /**
-     * Random id of the log. If the id changes, the centre accepts the entries of the new log from
-     * any sequence.
+     * Random id of the site's log. If the id changes, the centre accepts the entries of the new log
+     * from any sequence number.
      */
     log: Type.String({ pattern: '^[A-Za-z0-9_-]{16}$' }),
-    /** Entries as MessagePack, compressed with Zstandard; see log-codec.ts. */
+    /** Entries as MessagePack, compressed with Zstandard, as `encodeBatch` returns them. */
     entries: Type.Refine(Bytes, (value) => value.byteLength <= maxBatchBytes),
   },
   strict,
@@ -34,7 +34,7 @@ const Batch = Type.Object(
 
 const Acknowledgement = Type.Object(
   {
-    /** Sequence of the last entry that the centre has stored. */
+    /** Sequence number of the last entry that the centre has stored. */
     sequence: Type.Integer({ minimum: 0 }),
     /** Entries that the centre has refused. The site does not send them again. */
     refused: Type.Array(
@@ -62,7 +62,7 @@ function batchOf(logClass: LogClass): BatchMessage {
   });
 }
 
-/** Request to store a batch of entries, by class. */
+/** Requests to store a batch of log entries at the centre, by the class of the entries. */
 export const batchMessages: Readonly<Record<LogClass, BatchMessage>> = {
   alarm: batchOf('alarm'),
   signal: batchOf('signal'),
@@ -73,7 +73,10 @@ export const batchMessages: Readonly<Record<LogClass, BatchMessage>> = {
 const Turn = Type.Object({ forMs: Type.Integer({ minimum: 0, maximum: 3_600_000 }) }, strict);
 const Nothing: TObject = Type.Object({}, strict);
 
-/** Request for the turn to send returns and facts. The centre replies when the turn begins. */
+/**
+ * Request of a site for its turn to send returns and facts. The centre replies when the turn
+ * begins. `forMs` in the reply is its duration.
+ */
 export const turnMessage = defineMessage({
   name: 'log.turn',
   sender: 'site',
@@ -83,7 +86,7 @@ export const turnMessage = defineMessage({
   maxBytes: 64,
 });
 
-/** Ends the turn of a site before its time, because the site has nothing more to send. */
+/** Message with which a site ends its turn early, because it has nothing more to send. */
 export const turnEndMessage = defineMessage({
   name: 'log.turn-end',
   sender: 'site',

@@ -1,6 +1,6 @@
 /**
  * Sends the log of a site to its centre. Sends alarms and signals at once. Sends returns and facts
- * only during the turn of the site, at most at the configured rate.
+ * only during the turn that the centre gives to the site, at most at the configured rate.
  */
 
 import type { Logger } from 'pino';
@@ -22,10 +22,10 @@ import {
 const smallestBatch = 8192;
 const largestBatch = 262_144;
 
-/** Maximum size of the entries that the site reads for an early batch, in bytes. */
+/** Maximum size of the alarms that the site reads for a batch in its handshake, in bytes. */
 const earlyBatch = 16_384;
 
-/** Maximum size of the frame of an early batch without its entries, in bytes. */
+/** Maximum size of the frame of such a batch without its entries, in bytes. */
 const earlyOverhead = 64;
 
 /** Target duration of sending a batch, in milliseconds. */
@@ -34,7 +34,10 @@ const batchMs = 2000;
 /** Delay after a failure, in milliseconds. */
 const retryMs = 2000;
 
-/** Minimum remaining time of a turn for sending a further batch, in milliseconds. */
+/**
+ * Remaining time of a turn, in milliseconds, below which the site requests another turn instead of
+ * sending a further batch.
+ */
 const marginMs = 1000;
 
 export interface LogSenderOptions {
@@ -116,8 +119,8 @@ export class LogSender {
   }
 
   /**
-   * Sends a batch during the turn of the site. Requests the turn first if necessary. Then waits as
-   * long as the maximum rate requires.
+   * Sends a batch of returns or facts. If it is not the turn of the site, first requests the turn
+   * from the centre and waits for it. Then waits as long as the maximum rate requires.
    */
   async #sendInTurn(name: LogClass): Promise<void> {
     const { link, uploadBytesPerSecond: rate, closing } = this.#options;
@@ -158,8 +161,8 @@ export class LogSender {
   }
 
   /**
-   * Returns a batch of alarms for the handshake. The centre applies it once, although the site
-   * sends it over several connections.
+   * Returns a batch of alarms that the site sends with the handshake, or `undefined` if there are
+   * none. The centre applies it once, although the site may send it over several connections.
    */
   async #earlyBatch(maxBytes: number): Promise<EarlyRequest | undefined> {
     const { log } = this.#options;
@@ -184,7 +187,10 @@ export class LogSender {
     };
   }
 
-  /** Removes the entries that the centre has acknowledged from the log. */
+  /**
+   * Removes the entries that the centre has acknowledged from the log. If the centre has lost
+   * earlier entries, begins a new log.
+   */
   async #settle(
     name: LogClass,
     items: readonly SentItem[],

@@ -1,6 +1,7 @@
 /**
  * Interface of a site's log. Entries stay in the store of the site until the centre has stored
- * them. The centre applies each entry once, in the order in which the site appended them.
+ * them. The centre applies each entry once, and the entries of a class in the order in which the
+ * site appended them.
  */
 
 import type { StateOperation } from '#master';
@@ -27,7 +28,10 @@ export interface NewLogEntry {
 /** Entry as the centre receives it. */
 export interface LogEntry extends NewLogEntry {
   readonly site: string;
-  /** Number of the entry in its class at the site: 1, 2, 3, … A gap means that entries were dropped. */
+  /**
+   * Sequence number of the entry in its class at the site: 1, 2, 3, … A gap means that entries were
+   * dropped.
+   */
   readonly sequence: number;
   /** Time of the entry by the hybrid clock of the site: milliseconds since 1970 and a counter. */
   readonly at: { readonly ms: number; readonly count: number };
@@ -45,7 +49,7 @@ export interface SiteLog {
     entries: readonly NewLogEntry[],
     operations: readonly StateOperation[],
   ): Promise<void>;
-  /** Figures about the waiting entries, by class. */
+  /** Number, size and age of the entries that wait for the centre, by class. */
   readonly waiting: Readonly<Record<LogClass, WaitingEntries>>;
 }
 
@@ -60,23 +64,23 @@ export interface WaitingEntries {
   readonly dropped: number;
 }
 
-/** Handles the entries of one kind at the centre. */
+/** Handler for the entries of one kind at the centre. */
 export interface LogEntryHandler {
   /**
-   * Returns the writes of an entry. The centre executes them in one transaction with the position
-   * in the site's log, so that each entry takes effect once. Other effects must be idempotent,
-   * because the function is called again if the transaction fails. If the function throws an
-   * `EdgeError`, the centre refuses the entry, and the site logs the refusal.
+   * Returns the store operations that apply an entry. The centre executes them in one transaction
+   * with the position in the site's log, so that each entry takes effect once. Other effects must
+   * be idempotent, because the function is called again if the transaction fails. If the function
+   * throws an `EdgeError`, the centre refuses the entry, and the site logs the refusal.
    */
   operations?(entry: LogEntry): readonly StateOperation[] | Promise<readonly StateOperation[]>;
   /**
-   * Called after the writes of an entry are on disk. After a crash it may be called again for the
-   * same entry, so it must be idempotent by site, class and sequence.
+   * Called after the store operations of an entry are on disk. After a crash it may be called again
+   * for the same entry, so it must be idempotent by site, class and sequence number.
    */
   applied?(entry: LogEntry): void | Promise<void>;
 }
 
-/** Interface of the logs of all sites at the centre. */
+/** Registry of the functions that handle the log entries of sites at the centre. */
 export interface LogIngest {
   /**
    * Registers the handler of a kind of entry. Entries of a kind without a handler are counted and

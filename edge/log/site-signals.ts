@@ -6,7 +6,7 @@ import type { TriggerEvent } from '#master';
 import type { WireMap } from '#minion-protocol';
 import type { EdgePart, SiteContext } from '../parts.ts';
 
-/** Matches the tags of the bridge's signals. */
+/** Pattern for the event tags of signals. */
 const signalTag = /^heat\//;
 
 /** Part of the extension `site`. It appends signals to the log of the site. */

@@ -60,7 +60,10 @@ class Sources {
   readonly #isWanted: (tag: string) => boolean;
   readonly #stopped = new AbortController();
   readonly #audited = new Set<Promise<void>>();
-  /** Tags of the returns that were appended from the store. Their events are ignored. */
+  /**
+   * Event tags of the returns that were appended from the store. The events with these tags are
+   * ignored.
+   */
   readonly #recovered = new Set<string>();
   #running: Promise<void> | undefined;
 
@@ -179,7 +182,7 @@ class Sources {
   }
 }
 
-/** Returns the data of the event of a stored return, as far as the log contains them. */
+/** Returns the event data for a stored return. They contain only the fields that the log needs. */
 function dataOf({ minion, resource, receivedAt, ...result }: JobReturn): WireMap {
   const { fun, retcode, success } = result;
   return {

@@ -1,6 +1,6 @@
 /**
- * Form of `orders.yml`, which contains the approved plans of a release. The centre checks the file
- * when it packs a release, and a site when it installs the bundle.
+ * Schema and parser of `orders.yml`, the file with the approved plans of a release. The centre
+ * checks the file when it packs a release. A site checks it before it uses the bundle.
  */
 
 import { Cron } from 'croner';
@@ -14,13 +14,16 @@ const Name = Type.String({ minLength: 1, maxLength: 255 });
 const Target = Type.Union([Type.String({ minLength: 1 }), Type.Array(Name)]);
 
 const Trigger = Type.Union([
-  /** Runs after the link has been lost for this number of seconds. */
+  /**
+   * The plan runs when the site has been without a connection to its centre for this number of
+   * seconds.
+   */
   Type.Object({ 'link-lost': Type.Integer({ minimum: 1, maximum: 2_000_000 }) }, strict),
-  /** Runs at each event whose tag matches this glob. */
+  /** The plan runs at each event whose tag matches this glob. */
   Type.Object({ signal: Name }, strict),
-  /** Runs at this interval, in seconds. */
+  /** The plan runs at this interval, in seconds. */
   Type.Object({ every: Type.Integer({ minimum: 10, maximum: 2_000_000 }) }, strict),
-  /** Runs at the times of this cron expression, in local time. */
+  /** The plan runs at the times of this cron expression, in local time. */
   Type.Object({ cron: Name }, strict),
 ]);
 
@@ -29,7 +32,7 @@ const Approved = Type.Object(
     on: Trigger,
     /** Name of the plan in the catalog. */
     plan: Name,
-    /** Targets by name of the plan's group. */
+    /** Target of each group of the plan, by the name of the group. */
     groups: Type.Record(Type.String(), Target),
     params: Type.Optional(Type.Unsafe<Readonly<Record<string, JsonValue>>>(Type.Object({}))),
   },
@@ -51,7 +54,7 @@ const maxFileBytes = 1_048_576;
 /**
  * Parses `orders.yml`.
  * @returns the approved plans by name
- * @throws EdgeError ERR_ORDER_INVALID
+ * @throws EdgeError ERR_ORDER_INVALID if the file is malformed or too large
  */
 export function parseApprovedPlans(text: string): ReadonlyMap<string, ApprovedPlan> {
   if (text.length > maxFileBytes) throw invalid(`it exceeds ${maxFileBytes} bytes`);

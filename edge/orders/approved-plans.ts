@@ -1,7 +1,7 @@
 /**
  * Approved plans of a site, from the file `orders.yml` of its bundle. A site runs an approved plan
- * without the centre when its trigger occurs: the loss of the link, a signal, an interval or a
- * time.
+ * without the centre when its trigger occurs. A trigger is the loss of the connection to the
+ * centre, a signal, an interval or a time.
  */
 
 import { Cron } from 'croner';
@@ -15,9 +15,9 @@ import { type ApprovedPlan, parseApprovedPlans } from './approved-plan-file.ts';
 import type { CentreClock } from './centre-clock.ts';
 
 /**
- * Interval at which the site stores its last contact with the centre, in milliseconds. If the site
- * restarts while the centre is unreachable, approved plans then remain valid until `valid_offline`
- * ends.
+ * Interval at which the site checks whether to store the time of its last contact with the centre
+ * again, in milliseconds. If the site restarts while the centre is unreachable, it uses the stored
+ * time. Approved plans then remain valid until `valid_offline` ends.
  */
 const saveIntervalMs = 5000;
 
@@ -40,7 +40,7 @@ export class ApprovedPlans {
     this.#bundle = context.host.use(bundleInUse);
   }
 
-  /** Reads the plans, and sets their triggers. */
+  /** Reads the approved plans, and begins to watch for their triggers. */
   async start(): Promise<void> {
     await this.#read();
     this.#bundle.onChange(() => {
@@ -69,7 +69,10 @@ export class ApprovedPlans {
     await Promise.allSettled([this.#lastRead, ...this.#running.values()]);
   }
 
-  /** Reads the plans of the bundle in use, and replaces the triggers of the former plans. */
+  /**
+   * Reads the approved plans of the bundle in use, and watches for their triggers instead of those
+   * of the former plans.
+   */
   async #read(): Promise<void> {
     const plans = parseApprovedPlans((await this.#bundle.readText(ordersFile)) ?? '');
     this.#stop.abort();
@@ -111,7 +114,9 @@ export class ApprovedPlans {
     });
   }
 
-  /** Calls `run` once for each loss of the link that lasts for the given time. */
+  /**
+   * Calls `run` once for each loss of the connection to the centre that lasts for the given time.
+   */
   #watchLink(afterMs: number, stopped: AbortSignal, run: (cause: string) => void): void {
     let timer: NodeJS.Timeout | undefined;
     const look = (isConnected: boolean): void => {

@@ -1,6 +1,6 @@
 /**
- * Time of the centre, estimated by a site. It decides how long orders remain valid without the
- * centre.
+ * Time of the centre, as a site estimates it. The estimate decides how long orders remain valid
+ * without the centre.
  */
 
 import Type from 'typebox';
@@ -19,13 +19,13 @@ const clockRow = defineRow({
 });
 const key = ['order-clock'];
 
-/** Parts of a site that are needed to estimate the centre's time. */
+/** Parts of a site from which {@link CentreClock} estimates the time. */
 export interface CentreClockContext {
   readonly host: Pick<ExtensionHost, 'now' | 'state'>;
   readonly link: Pick<SiteLink, 'state'>;
   /** Returns the time without the centre after which its orders are invalid, in seconds. */
   readonly validOfflineSeconds: () => number;
-  /** Greatest time that the centre has signed, in milliseconds since 1970. */
+  /** Returns the latest time that the centre has signed, in milliseconds since 1970. */
   readonly timeFloor: () => number;
 }
 
@@ -33,8 +33,8 @@ export interface CentreClockContext {
 const writeIntervalMs = 60_000;
 
 /**
- * Time of the centre. A site estimates it from its own clock and the difference at the last
- * contact. It is never earlier than the greatest time that the centre has signed.
+ * Clock of the centre, as a site estimates it from its own clock and the difference at the last
+ * contact. The estimate is never earlier than the latest time that the centre has signed.
  */
 export class CentreClock {
   readonly #context: CentreClockContext;
@@ -91,7 +91,11 @@ export class CentreClock {
     return this.#context.validOfflineSeconds();
   }
 
-  /** Stores the last contact, so that a restart without the centre does not extend the validity. */
+  /**
+   * Stores the time of the last contact, so that a restart without the centre does not extend the
+   * validity of orders. Does nothing if this time differs from the stored time by less than a
+   * minute.
+   */
   async save(): Promise<void> {
     this.#refresh();
     // The clock of another centre may be behind that of the former one.

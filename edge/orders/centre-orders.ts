@@ -35,11 +35,12 @@ export interface OrderRequest {
   readonly sites: readonly string[];
   readonly work: OrderWork;
   /**
-   * Compound target over the facts that the sites have reported. The order names the matching
-   * minions. Only for jobs and commands with the target `*`.
+   * Compound target that the centre evaluates over the facts that the sites have reported. The
+   * order then lists the ids of the matching minions. Only permitted for jobs and commands with the
+   * target `*`.
    */
   readonly facts?: string | undefined;
-  /** Validity in seconds. */
+  /** Time for which the order is valid, in seconds. */
   readonly validSeconds: number;
   /** User who issues the order. `undefined`: the operator at the local socket. */
   readonly by: UserSubject | undefined;
@@ -59,7 +60,7 @@ export interface OrderReport extends OrderInfo {
 /** Result of an order at one site. */
 export interface SiteOrderInfo extends OrderResult {
   readonly site: string;
-  /** Time of the last change, in milliseconds since 1970. */
+  /** Time of the last change of this result, in milliseconds since 1970. */
   readonly at: number;
   /**
    * Time of the last contact with the site, in milliseconds since 1970. Only if the order waits for
@@ -75,7 +76,10 @@ const retentionMs = 30 * 86_400_000;
 
 const pruneIntervalMs = 3_600_000;
 
-/** Maximum number of attempts to store the state of an order. */
+/**
+ * Maximum number of attempts to store the state of an order while other members of the cluster
+ * change it.
+ */
 const maxAttempts = 16;
 
 /** Name of the caller in orders that are issued over the local socket. */
@@ -88,7 +92,7 @@ const ringPrefix = 'ring:';
 
 const resultCheck = compileSchema(OrderResultSchema);
 
-/** Orders of all sites. */
+/** Issues orders, sends them to sites, and stores the results. */
 export class CentreOrders {
   readonly #context: CentreContext;
   readonly #host: ExtensionHost;
@@ -160,9 +164,12 @@ export class CentreOrders {
   }
 
   /**
-   * Issues an order to sites. Resolves when it is stored.
-   * @throws EdgeError ERR_SITE_UNKNOWN, ERR_ORDER_INVALID; AuthorizationError ERR_DENIED;
-   * LimitExceeded
+   * Issues an order to sites. Resolves when the order is stored.
+   * @throws EdgeError ERR_SITE_UNKNOWN if a name matches no site, ERR_ORDER_INVALID if the order
+   * cannot be sent
+   * @throws AuthorizationError ERR_DENIED
+   * @throws MasterError ERR_BAD_TGT
+   * @throws LimitExceeded if too many orders wait for a site
    */
   async issue({ sites: wanted, work, validSeconds, by, facts }: OrderRequest): Promise<OrderInfo> {
     const named = this.#sitesOf(wanted);
@@ -197,7 +204,7 @@ export class CentreOrders {
     return this.#infoOf(id, row, await this.#siteRows(id));
   }
 
-  /** Returns the orders, the latest first. */
+  /** Returns the latest orders, at most `limit`, the latest first. */
   async list(limit: number): Promise<readonly OrderInfo[]> {
     const found: OrderInfo[] = [];
     for await (const entry of this.#host.shared.list(['orders'], { reverse: true, limit })) {
@@ -252,7 +259,7 @@ export class CentreOrders {
   }
 
   /**
-   * Returns the writes for storing a result that a site reports. Only the first result of a site
+   * Returns the store operations for a result that a site reports. Only the first result of a site
    * has an effect.
    */
   async operationsOf({ site, value }: LogEntry): Promise<readonly StateOperation[]> {
@@ -368,8 +375,11 @@ export class CentreOrders {
   }
 
   /**
-   * Selects the sites and their minions by a target over facts.
-   * @throws EdgeError ERR_ORDER_INVALID; MasterError ERR_BAD_TGT; WorkLimitExceeded
+   * Selects the sites that get the order, and the minions at each site, by a target over facts.
+   * Without a target, selects all named sites.
+   * @throws EdgeError ERR_ORDER_INVALID
+   * @throws MasterError ERR_BAD_TGT
+   * @throws WorkLimitExceeded
    */
   async #select(
     named: readonly string[],
@@ -401,7 +411,10 @@ export class CentreOrders {
     return { sites: [...bySite.keys()].sort(), workOf, basis };
   }
 
-  /** @throws EdgeError ERR_SITE_UNKNOWN for a name, glob or ring that matches no site */
+  /**
+   * Returns the names of the joined sites that match the names, globs and rings.
+   * @throws EdgeError ERR_SITE_UNKNOWN if one of them matches no site
+   */
   #sitesOf(wanted: readonly string[]): readonly string[] {
     const { joined } = this.#context.sites;
     const found = wanted.map((pattern) => {
@@ -419,7 +432,10 @@ export class CentreOrders {
     return [...new Set(found.flat())];
   }
 
-  /** @throws AuthorizationError ERR_DENIED with the reason of the policy */
+  /**
+   * Checks that the policy permits a user to issue this order.
+   * @throws AuthorizationError ERR_DENIED with the reason of the policy
+   */
   #requireRight(subject: UserSubject | undefined, site: string, work: OrderWork): void {
     if (subject === undefined) return;
     const { kind } = work;
@@ -437,7 +453,10 @@ export class CentreOrders {
     if (effect === 'deny') throw new AuthorizationError(`order for ${site} denied: ${reason}`);
   }
 
-  /** @throws LimitExceeded */
+  /**
+   * Checks that another order may wait for each of these sites.
+   * @throws LimitExceeded if too many orders wait for a site
+   */
   #requirePlaces(sites: readonly string[]): void {
     const { waitingOrders } = edgeLimits;
     const most = waitingOrders.perOwner ?? Infinity;
@@ -465,8 +484,8 @@ export class CentreOrders {
   }
 
   /**
-   * Returns the present result. Its state is `expired` if a waiting order has expired, although the
-   * stored row still says `waiting`.
+   * Returns the result as it is now. If a waiting order has expired but its stored row still says
+   * `waiting`, the state in the result is `expired`.
    */
   #presentResult(result: OrderResult, { validUntil }: OrderRow): OrderResult {
     const isOver = result.state === 'waiting' && this.#host.now() >= validUntil;

@@ -5,7 +5,7 @@ import type { CentreContext, CentrePartContribution } from '../parts.ts';
 import { CentreOrders } from './centre-orders.ts';
 import { orderMethods } from './order-methods.ts';
 
-/** Opens the orders of a centre. */
+/** Opens the part of a centre that issues orders and receives their results. */
 export function openCentreOrders(context: CentreContext): CentrePartContribution {
   const orders = new CentreOrders(context);
   context.sites.complete({ waitingOrdersOf: (site) => orders.waitingFor(site) });

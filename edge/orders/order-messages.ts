@@ -5,8 +5,8 @@ import { defineMessage } from '../link/link.ts';
 import { maxOrderLength } from './order.ts';
 
 /**
- * Sends an order to a site. The site replies when the order is on its disk. If the site has already
- * stored the order, it sends the same reply again.
+ * Message with which the centre sends an order to a site. The site replies when the order is on its
+ * disk. If the site has already stored the order, it sends the same reply again.
  */
 export const giveOrder = defineMessage({
   name: 'order.give',

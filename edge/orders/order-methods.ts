@@ -63,7 +63,7 @@ export function orderMethods(orders: CentreOrders, host: ExtensionHost): RpcTabl
 }
 
 /**
- * Returns the user of a token. Returns `undefined`, which means the operator, if there is no token.
+ * Returns the user that a token belongs to, or `undefined` for the operator if there is no token.
  * @throws AuthorizationError ERR_DENIED if the token does not belong to a user
  */
 async function issuerOf(

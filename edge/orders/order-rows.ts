@@ -9,8 +9,9 @@ const Time = Type.Integer({ minimum: 0 });
 const Count = Type.Integer({ minimum: 0 });
 
 /**
- * State of an order at a site. `waiting`: the site has not received it yet. `refused`: the site has
- * rejected it. `expired`: its validity ended before the site received it.
+ * States of an order at a site. `waiting`: the site has not received it yet. `refused`: the site
+ * has rejected it, or its policy does not permit it. `expired`: it has not started within its
+ * validity, or while the site was without its centre for too long.
  */
 export const orderStates = ['waiting', 'running', 'done', 'failed', 'refused', 'expired'] as const;
 
@@ -55,7 +56,7 @@ export const noResults = {
   jids: [],
 } satisfies Omit<OrderResult, 'state'>;
 
-/** Codec of an order at the centre: `['orders', id]`. */
+/** Encodes and decodes an order at the centre. The key of the row is `['orders', id]`. */
 export const orderRow = defineRow({
   name: 'order',
   schema: Type.Object({
@@ -64,14 +65,20 @@ export const orderRow = defineRow({
     work: OrderWorkSchema,
     issuedAt: Time,
     validUntil: Time,
-    /** Facts that selected the minions. Only for orders with the option `--facts`. */
+    /**
+     * Summary of the facts by which the minions were selected. Only for orders with the option
+     * `--facts`.
+     */
     basis: Type.Optional(FactsBasisSchema),
   }),
   packed: { work: jsonField, basis: jsonField },
 });
 export type OrderRow = RowOf<typeof orderRow>;
 
-/** Codec of the state of an order at a site, stored at the centre: `['order-sites', id, site]`. */
+/**
+ * Encodes and decodes the state of an order at a site, which the centre stores. The key of the row
+ * is `['order-sites', id, site]`.
+ */
 export const orderSiteRow = defineRow({
   name: 'result of an order',
   schema: Type.Object({
@@ -85,18 +92,24 @@ export const orderSiteRow = defineRow({
 });
 export type OrderSiteRow = RowOf<typeof orderSiteRow>;
 
-/** Codec of an order that a site has not received: `['order-queue', site, id]`. */
+/**
+ * Encodes and decodes an order that a site has not received yet. The key of the row at the centre
+ * is `['order-queue', site, id]`.
+ */
 export const queuedOrderRow = defineRow({
   name: 'waiting order',
   schema: Type.Object({ text: Type.String(), validUntil: Time }),
 });
 
-/** Codec of an order at its site: `['order', id]`. */
+/**
+ * Encodes and decodes an order that a site has received. The key of the row at the site is
+ * `['order', id]`.
+ */
 export const receivedOrderRow = defineRow({
   name: 'order of the centre',
   schema: Type.Object({
     text: Type.String(),
-    /** Whether the log of the site contains the result. */
+    /** Whether the site has appended the result of the order to its log. */
     isReported: Type.Boolean(),
     /** Whether the order has started to run. It then runs to its end, also after a restart. */
     isStarted: Type.Optional(Type.Boolean()),

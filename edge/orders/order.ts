@@ -14,7 +14,7 @@ const purpose = 'saltbridge order 1';
 const prefix = 'saltbridge-order-1';
 
 /**
- * Maximum length of the text of an order, in characters. It ensures that the order fits into one
+ * Maximum length of the text of an order, in characters. An order of this length fits into one
  * message.
  */
 export const maxOrderLength = 60_000;
@@ -32,7 +32,7 @@ const Values = Type.Unsafe<Readonly<Record<string, WireValue>>>(Type.Object({}))
 const Parameters = Type.Unsafe<Readonly<Record<string, JsonValue>>>(Type.Object({}));
 const target = { tgt: Target, tgtType: Type.Optional(Name) };
 
-/** Schema of the work of an order. */
+/** Schema of the work of an order: a job, a command, a plan or an enrolment. */
 export const OrderWorkSchema = Type.Union([
   Type.Object(
     {
@@ -57,7 +57,7 @@ export const OrderWorkSchema = Type.Union([
     {
       kind: Type.Literal('plan'),
       name: Name,
-      /** Targets by name of the plan's group. */
+      /** Target of each group of the plan, by the name of the group. */
       groups: Type.Record(Type.String(), Target),
       params: Type.Optional(Parameters),
     },
@@ -75,7 +75,7 @@ export const OrderWorkSchema = Type.Union([
   ),
 ]);
 
-/** Work of an order. */
+/** Work of an order: a job, a command, a plan or an enrolment. */
 export type OrderWork = Readonly<Static<typeof OrderWorkSchema>>;
 
 const Order = Type.Object(
@@ -86,7 +86,10 @@ const Order = Type.Object(
     /** User at the centre who issued the order. */
     by: Type.Object({ name: Name, groups: Type.Array(Name, { maxItems: 100 }) }, strict),
     work: OrderWorkSchema,
-    /** Times in milliseconds since 1970, by the clock of the centre. */
+    /**
+     * Time of issue, in milliseconds since 1970 by the clock of the centre. `validUntil` is the end
+     * of the validity.
+     */
     issuedAt: Type.Integer({ minimum: 0 }),
     validUntil: Type.Integer({ minimum: 0 }),
   },
@@ -124,6 +127,7 @@ export function writeOrder(order: Order, sign: (bytes: Uint8Array) => Uint8Array
  * Reads an order, and verifies its signature and its site. Does not check whether the order has
  * expired.
  * @param centreKey - public online key of the centre
+ * @param site - name of this site
  * @throws EdgeError ERR_ORDER_INVALID
  */
 export function readOrder(text: string, centreKey: Uint8Array, site: string): Order {

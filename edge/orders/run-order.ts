@@ -9,7 +9,7 @@ import { noResults, type OrderResult } from './order-rows.ts';
 /** Work of an order with this `kind`. */
 type Work<K extends OrderWork['kind']> = Extract<OrderWork, { kind: K }>;
 
-/** Result of an order. If the order is an enrolment, also its ticket. */
+/** Result of an order. If the order is an enrolment, it includes the ticket for the machine. */
 export interface OrderOutcome {
   readonly result: OrderResult;
   readonly ticket?: string;
@@ -172,7 +172,7 @@ async function enrol(
   return { result: { ...noResults, state: 'done', succeeded: 1 }, ticket };
 }
 
-/** Numbers of minions by result. */
+/** Counts the minions of an order by their result. */
 class ResultCounts {
   #succeeded = 0;
   #failed = 0;
@@ -180,7 +180,10 @@ class ResultCounts {
   readonly #unaddressed = new Set<string>();
   readonly #failures: { minion: string; reason: string }[] = [];
 
-  /** @param reason - reason of a failure; `undefined`: the minion succeeded */
+  /**
+   * Counts a minion that has returned.
+   * @param reason - reason of the failure, or `undefined` if the minion succeeded
+   */
   add(minion: string, reason: string | undefined): void {
     if (reason === undefined) this.#succeeded += 1;
     else {
@@ -209,7 +212,10 @@ class ResultCounts {
     }
   }
 
-  /** @param failure - reason why the whole order failed */
+  /**
+   * Returns the result of the order.
+   * @param failure - reason why the whole order failed. Default: it did not fail as a whole
+   */
   result(jids: readonly string[], failure?: string): OrderResult {
     const all = this.#succeeded + this.#failed + this.#silent;
     const isDone =

@@ -22,7 +22,7 @@ const retentionMs = 7 * 86_400_000;
 /** Interval at which ended orders are removed, in milliseconds. */
 const pruneIntervalMs = 3_600_000;
 
-/** Opens the orders of a site. */
+/** Opens the part of a site that runs the orders of the centre and the approved plans. */
 export async function openSiteOrders(context: SiteContext): Promise<EdgePart> {
   const clock = await CentreClock.open({
     ...context,
@@ -78,8 +78,9 @@ class SiteOrders {
   }
 
   /**
-   * Stores an order, and starts to run it.
-   * @throws EdgeError ERR_ORDER_INVALID, ERR_LIMIT
+   * Verifies and stores an order, and starts to run it. Returns `refused` with a reason if the
+   * order has expired, or the policy of the site does not permit it.
+   * @throws EdgeError ERR_ORDER_INVALID, ERR_SITE_NOT_JOINED
    */
   async receive(text: string): Promise<{ state: 'accepted' | 'refused'; reason?: string }> {
     const order = this.#read(text);

@@ -7,12 +7,15 @@ import type { SiteOptions } from '#config';
 import type { ExtensionHost } from '#master';
 import { bundleInUse } from '../bundles/site-bundles.ts';
 
-/** Default of the time without the centre, in seconds: a day. */
+/**
+ * Time without contact to the centre after which its orders are invalid, if the bundle does not
+ * state another, in seconds: a day.
+ */
 const usualSeconds = 86_400;
 
 /**
- * Returns the time without the centre after which its orders are invalid, in seconds. The option of
- * the site can only shorten the time that the bundle states.
+ * Returns the time without contact to the centre after which its orders are invalid, in seconds.
+ * The option of the site can only shorten the time that the bundle states.
  */
 export function validOffline(
   { validOfflineSeconds = Infinity }: Pick<SiteOptions, 'validOfflineSeconds'>,

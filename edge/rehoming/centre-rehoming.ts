@@ -1,6 +1,7 @@
 /**
- * Rehoming at a centre: stores the statements that its root keys have signed and gives them to its
- * sites, exports its sites, and imports the sites of another centre.
+ * Moves sites from this centre to another (rehoming). Stores the statements that the root keys have
+ * signed, and sends them to the sites. Exports the sites of this centre, and imports the sites of
+ * another.
  */
 
 import type { SharedArea } from '#master';
@@ -22,9 +23,12 @@ import {
 } from './statement.ts';
 import { type StatementReply, statementReplyRow, statementRow } from './statement-rows.ts';
 
-/** Published statement, as RPC methods of the centre return it. */
+/**
+ * Published statement, which moves sites to another centre, as the RPC methods of the centre return
+ * it.
+ */
 export interface StatementInfo {
-  /** Times in milliseconds since 1970. */
+  /** Time of issue, in milliseconds since 1970. `expiresAt` is the end of the validity. */
   readonly issuedAt: number;
   readonly expiresAt: number;
   readonly sites: readonly string[];
@@ -32,20 +36,24 @@ export interface StatementInfo {
   /** Id of the next centre. */
   readonly to: string;
   readonly addresses: readonly string[];
-  /** Sites that the statement names and their replies. */
+  /** Replies of the sites for which this is the latest statement. */
   readonly replies: readonly StatementReplyInfo[];
 }
 
 /** Reply of a site to the latest statement that names it. */
 export interface StatementReplyInfo {
   readonly site: string;
-  /** `waiting`: the site has not replied to this statement. */
+  /**
+   * `waiting`: the site has not replied to this statement. `held`: it has stored the statement.
+   * `refused`: it has rejected the statement. `used`: it has already changed its centre because of
+   * the statement. `left`: it has left this centre.
+   */
   readonly state: StatementReply['state'] | 'waiting';
   readonly reason?: string | undefined;
   readonly at?: number | undefined;
 }
 
-/** Addresses and TLS options of a centre for a statement. */
+/** Addresses and TLS options at which sites of another centre will reach this centre. */
 export interface OfferRequest {
   readonly addresses: readonly string[];
   readonly ca?: string | undefined;
@@ -64,7 +72,7 @@ interface PublishedStatement {
   readonly names: (site: string) => boolean;
 }
 
-/** Services of the centre that rehoming needs. */
+/** Services of the centre that {@link CentreRehoming} needs. */
 export interface CentreRehomingContext
   extends Pick<CentreContext, 'host' | 'links' | 'publicKey' | 'sites'> {
   readonly trustRoot: () => Promise<Uint8Array | undefined>;
@@ -73,7 +81,7 @@ export interface CentreRehomingContext
 export class CentreRehoming {
   readonly #context: CentreRehomingContext;
   readonly #rows: SharedArea;
-  /** Statements in the order of their times of issue. */
+  /** Published statements, in the order of their times of issue. */
   #statements: readonly PublishedStatement[] = [];
   readonly #replies = new Map<string, StatementReply>();
 
@@ -104,7 +112,10 @@ export class CentreRehoming {
     return rehoming;
   }
 
-  /** Describes this centre for a statement of another centre. */
+  /**
+   * Returns a description of this centre. Another centre puts it into a statement that moves its
+   * sites to this centre.
+   */
   async describe({ addresses, ca, behindProxy }: OfferRequest): Promise<NextCentre> {
     const root = await this.#requireRoot();
     return {
@@ -118,8 +129,9 @@ export class CentreRehoming {
   }
 
   /**
-   * Verifies a statement, stores it, and gives it to the sites that it names.
-   * @throws EdgeError ERR_BUNDLE_KEYS and the errors of `verifyStatement`
+   * Verifies a statement, stores it, and sends it to the sites that it names.
+   * @throws EdgeError ERR_BUNDLE_KEYS if this centre has no root keys, and the errors of
+   * `verifyStatement`
    */
   async publish(text: string): Promise<StatementInfo> {
     const root = await this.#requireRoot();
@@ -154,7 +166,10 @@ export class CentreRehoming {
     return this.#statements.toReversed().map((it) => this.#infoOf(it, latest));
   }
 
-  /** Returns the joined sites, for another centre. */
+  /**
+   * Returns the sites of this centre with their public keys, so that another centre can import
+   * them.
+   */
   async export(): Promise<SiteList> {
     const root = await this.#requireRoot();
     return {
@@ -180,7 +195,7 @@ export class CentreRehoming {
     return this.#statements.findLast(({ names }) => names(site));
   }
 
-  /** Returns the latest statement that names each known site. */
+  /** Returns, by the name of each known site, the latest statement that names the site. */
   #latestBySite(): ReadonlyMap<string, PublishedStatement> {
     const found = new Map<string, PublishedStatement>();
     for (const site of this.#context.sites.known) {
@@ -206,7 +221,10 @@ export class CentreRehoming {
     }
   }
 
-  /** Gives a site the latest statement that names it, unless the site has replied to it. */
+  /**
+   * Sends a site the latest statement that names it, unless the statement has expired or the site
+   * has already replied to it.
+   */
   #give(site: string, caller: LinkCaller): void {
     const latest = this.#statementFor(site);
     const reply = this.#replies.get(site);
@@ -239,8 +257,9 @@ export class CentreRehoming {
   }
 
   /**
-   * Releases a site that has left while this centre was away. A repeated request has no effect, so
-   * that it does not release a site that has returned to this centre.
+   * Handles the notification of a site that it has changed to another centre while this centre was
+   * unreachable. A repeated notification has no effect, because the site may have returned to this
+   * centre meanwhile.
    * @throws EdgeError ERR_SITE_REFUSED if the site has not signed the request, and the errors of
    * {@link #release}
    */
@@ -253,7 +272,13 @@ export class CentreRehoming {
     await this.#release(name, issuedAt);
   }
 
-  /** Notes that a site has another centre. Its connection ends, and its key is refused. */
+  /**
+   * Records that a site has changed to another centre. Ends its connection, and refuses its key
+   * from now on.
+   * @param issuedAt - time of issue of the statement that moved the site
+   * @throws EdgeError ERR_REHOME_STATEMENT if there is no such statement, ERR_REHOME_SITE if it
+   * does not name the site
+   */
   async #release(site: string, issuedAt: number): Promise<void> {
     const { host, sites } = this.#context;
     const found = this.#statements.find(({ statement }) => statement.issuedAt === issuedAt);

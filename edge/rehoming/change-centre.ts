@@ -1,4 +1,7 @@
-/** New identities of a site that accepts a statement, or changes to the centre of a statement. */
+/**
+ * Computes the new identity of a site that accepts a statement about its next centre, or changes to
+ * that centre.
+ */
 
 import type { KeyObject } from 'node:crypto';
 import { readRoot } from '../bundles/tuf-metadata.ts';
@@ -7,7 +10,7 @@ import type { CentreEndpoint } from '../link/centre-endpoint.ts';
 import { signLeave } from './leave-message.ts';
 import type { Statement } from './statement.ts';
 
-/** Returns the identity with a new statement, which replaces an earlier statement. */
+/** Returns the identity of a site with a newly accepted statement instead of the earlier one. */
 export function withStatement(
   identity: SiteIdentity,
   text: string,
@@ -16,19 +19,25 @@ export function withStatement(
   return { ...identity, statement: text, statementFloor: issuedAt };
 }
 
-/** Trust in the root metadata of the next centre. */
+/**
+ * Root metadata that the site will trust at its next centre, compared with those of the present
+ * centre.
+ */
 export interface NextTrust {
   readonly root: Uint8Array;
   /** Id of the present centre. */
   readonly from: string;
-  /** Whether the versions of bundles begin again, because the next centre has another id. */
+  /**
+   * Whether the next centre has another id, so that the versions of its bundles cannot be compared
+   * with the former ones.
+   */
   readonly isOther: boolean;
 }
 
 /**
- * Returns the root that the site trusts after the change. If only the address of the centre
- * changes, the site never returns to an earlier root.
- * @param trusted - root that the site trusts now
+ * Returns the root metadata that the site trusts after the change. If only the address of the
+ * centre changes, the site never returns to earlier root metadata.
+ * @param trusted - root metadata that the site trusts now
  */
 export async function nextTrust(trusted: Uint8Array, { to }: Statement): Promise<NextTrust> {
   const stated = Buffer.from(to.root, 'base64');
@@ -38,13 +47,13 @@ export async function nextTrust(trusted: Uint8Array, { to }: Statement): Promise
   return { root: keeps ? trusted : stated, from: former.centre, isOther };
 }
 
-/** Circumstances of a change to another centre. */
+/** Values that {@link withNextCentre} needs. */
 export interface ChangeOfCentre {
   readonly statement: Statement;
   readonly trust: NextTrust;
   /** Key with which the next centre has accepted the site: the present key or a former key. */
   readonly key: KeyObject;
-  /** Option `centre` of the site. */
+  /** Value of the option `centre` at the site. */
   readonly configured: string;
   /** Addresses of the present centre. */
   readonly former: readonly CentreEndpoint[];
@@ -86,8 +95,8 @@ export function withNextCentre(
 }
 
 /**
- * Returns the notification to the former centre. Returns `undefined` if only the address of the
- * centre changes, because the former address may lead to the same centre.
+ * Returns the signed notification for the former centre. The site needs it only if the centre has
+ * another id now. Otherwise the former address may lead to the same centre.
  */
 function leaveOf(
   { key, name }: SiteIdentity,

@@ -30,17 +30,26 @@ const LeaveRequest = Type.Object(
 export type LeaveRequest = Readonly<Static<typeof LeaveRequest>>;
 export const checkLeaveRequest = compileSchema(LeaveRequest);
 
-/** @param centre - id of the centre that the site leaves */
+/**
+ * Returns the parts of a notification that the site signs.
+ * @param centre - id of the centre that the site leaves
+ */
 function partsOf(name: string, centre: string, issuedAt: number): readonly Uint8Array[] {
   return [name, centre, String(issuedAt)].map((text) => Buffer.from(text));
 }
 
-/** Signs a notification with the present key of the site. */
+/**
+ * Signs a notification with the present key of the site, and returns the signature in base64url.
+ * @param centre - id of the centre that the site leaves
+ */
 export function signLeave(key: KeyObject, name: string, centre: string, issuedAt: number): string {
   return signParts(key, purpose, partsOf(name, centre, issuedAt)).toString('base64url');
 }
 
-/** Whether a key has signed a notification to a centre. */
+/**
+ * Returns whether a notification was signed with this key.
+ * @param centre - id of the centre that the site leaves
+ */
 export function isLeaveSignedBy(
   publicKey: Uint8Array,
   { name, issuedAt, signature }: LeaveRequest,

@@ -11,7 +11,7 @@ export interface LeaveRouteOptions {
   readonly links: Pick<CentreConnections, 'noteRefused'>;
 }
 
-/** Adds the route. The rate of rejected requests is limited for each client address. */
+/** Adds the route `POST /left`. Limits the rate of rejected requests for each client address. */
 export function addLeaveRoute(app: FastifyInstance, { rehoming, links }: LeaveRouteOptions): void {
   app.post('/left', async ({ body, ip }): Promise<object> => {
     try {

@@ -7,9 +7,9 @@ import { maxStatementLength } from './statement.ts';
 const strict = { additionalProperties: false };
 
 /**
- * Sends a statement to a site. The reply is `held` if the site has stored the statement, and `used`
- * if the site has changed to this centre because of it. If the site refuses the statement, the
- * reply is an error.
+ * Message with which a centre sends a site a statement about its next centre. The reply is `held`
+ * if the site has stored the statement, and `used` if the site has changed to this centre because
+ * of it. If the site refuses the statement, the reply is an error.
  */
 export const giveStatement = defineMessage({
   name: 'rehoming.give',
@@ -24,7 +24,7 @@ export const giveStatement = defineMessage({
   }),
 });
 
-/** Notifies the former centre that the site has another centre from now on. */
+/** Message with which a site notifies its former centre that it has another centre from now on. */
 export const siteLeft = defineMessage({
   name: 'rehoming.left',
   sender: 'site',

@@ -9,7 +9,7 @@ import { maxStatementLength } from './statement.ts';
 const strict = { additionalProperties: false };
 const none = Type.Object({}, strict);
 
-/** Creates the methods. Their names begin with `rehome.`. */
+/** Creates the RPC methods. Their names begin with `rehome.`. */
 export function rehomingMethods(rehoming: CentreRehoming): RpcTable {
   return {
     rehome: {

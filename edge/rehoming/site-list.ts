@@ -14,7 +14,7 @@ export const maxImportedSites = 500;
 export const ExportedSiteSchema = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 63 }),
-    /** Public key, and the key that replaces it soon, in base64url. */
+    /** Public key of the site, in base64url. `nextKey` is the key that will replace it. */
     key: PublicKey,
     nextKey: Type.Optional(PublicKey),
   },
@@ -48,8 +48,8 @@ export interface ImportedSite {
 }
 
 /**
- * Parses an exported list.
- * @throws EdgeError ERR_REHOME_STATEMENT
+ * Parses a list of sites that a centre has exported.
+ * @throws EdgeError ERR_REHOME_STATEMENT if it is malformed
  */
 export function parseSiteList(text: string): SiteList {
   try {

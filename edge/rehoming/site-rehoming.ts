@@ -1,6 +1,6 @@
 /**
- * Change of a site to another centre. The site holds the latest statement of its centre. If the
- * centre is away for the time in the statement, the site tries the next centre. It changes its
+ * Changes the centre of a site. The site stores the latest statement of its centre. If the centre
+ * is unreachable for the time in the statement, the site tries the next centre. It changes its
  * identity only after the next centre has accepted it.
  */
 
@@ -24,10 +24,13 @@ import { nextTrust, withNextCentre, withStatement } from './change-centre.ts';
 import { giveStatement, siteLeft } from './rehoming-messages.ts';
 import { readStatement, type Statement, verifyStatement } from './statement.ts';
 
-/** Longest time between two checks of the statement, in milliseconds. */
+/** Longest time between two checks of whether the site must change its centre, in milliseconds. */
 const checkMs = 60_000;
 
-/** Maximum duration of the last message to the former centre, in milliseconds. */
+/**
+ * Time for which the site waits until its former centre confirms the change over the open
+ * connection, in milliseconds.
+ */
 const leaveMs = 5000;
 
 const announcedRow = defineRow({
@@ -81,8 +84,8 @@ class SiteRehoming {
   }
 
   /**
-   * Verifies and stores a statement. The site reads the roots of its centre first, because the
-   * statement may be signed by the keys of a new root.
+   * Verifies and stores a statement about the next centre. First reads the latest root metadata of
+   * the present centre, because new root keys may have signed the statement.
    * @throws EdgeError ERR_SITE_NOT_JOINED and the errors of `verifyStatement`
    */
   async receive(text: string): Promise<{ state: 'held' | 'used' }> {
@@ -133,7 +136,8 @@ class SiteRehoming {
   }
 
   /**
-   * Changes to the next centre if it is time.
+   * Changes to the next centre if the present centre has been unreachable for the time in the
+   * statement.
    * @returns delay until the next call, in milliseconds
    */
   async #tryChange(): Promise<number> {
@@ -170,7 +174,7 @@ class SiteRehoming {
     return checkMs;
   }
 
-  /** Time until the site may try the next centre, in milliseconds. */
+  /** Returns the time until the site may try the next centre, in milliseconds. */
   #waitMs({ joinedAt, rehomed }: SiteIdentity, { afterSeconds }: Statement): number {
     const afterMs = afterSeconds * 1000;
     if (afterMs === 0) return 0;
@@ -180,8 +184,9 @@ class SiteRehoming {
   }
 
   /**
-   * Returns the key with which the next centre accepts the site.
-   * @throws EdgeError ERR_SITE_LINK, ERR_SITE_REFUSED
+   * Returns the key with which the next centre accepts the site: the present key or a former one.
+   * @throws EdgeError ERR_SITE_LINK, ERR_SITE_REFUSED if no address of the centre accepts one of
+   * them
    */
   async #findKey(identity: SiteIdentity, { to }: Statement): Promise<KeyObject> {
     const { name, key, formerKeys } = identity;
@@ -205,7 +210,10 @@ class SiteRehoming {
     throw failure;
   }
 
-  /** Notifies the former centre over the open connection. Returns whether it has confirmed. */
+  /**
+   * Notifies the former centre of the change, if the connection to it is open. Returns whether the
+   * former centre has confirmed.
+   */
   async #leave({ issuedAt }: Statement): Promise<boolean> {
     const { link } = this.#context;
     if (!link.state.isConnected) return false;
@@ -214,14 +222,17 @@ class SiteRehoming {
       await link.call(siteLeft, { issuedAt }, signal);
       return true;
     } catch (err) {
-      this.#host.logger.info({ err }, 'the former centre did not confirm the change');
+      this.#host.logger.info(
+        { err },
+        'the former centre did not confirm that this site has another centre',
+      );
       return false;
     }
   }
 
   /**
-   * Notifies the former centre, which was away during the change, until it has confirmed or refused
-   * the notification.
+   * Notifies the former centre if it was unreachable during the change. Repeats this until the
+   * former centre has confirmed or refused the notification.
    */
   async #notifyFormer(): Promise<void> {
     const { closing } = this.#host;
@@ -245,7 +256,10 @@ class SiteRehoming {
     }
   }
 
-  /** @throws EdgeError ERR_SITE_LINK if no address of the former centre answers */
+  /**
+   * Sends the notification to the former centre, at the first of its addresses that answers.
+   * @throws EdgeError ERR_SITE_LINK if no address answers
+   */
   async #sendLeave({ issuedAt, leave }: RehomedSite): Promise<void> {
     const { name } = this.#context.options;
     let failure: unknown;
@@ -257,7 +271,10 @@ class SiteRehoming {
         if (status === 200) return;
         const refusal = refusalOf(url, status, value);
         if (refusal.code === 'ERR_SITE_LINK') throw refusal;
-        this.#host.logger.warn({ err: refusal }, 'the former centre refused the notification');
+        this.#host.logger.warn(
+          { err: refusal },
+          'the former centre refused the notification that this site has another centre',
+        );
         return;
       } catch (error) {
         failure = error;
@@ -277,8 +294,8 @@ class SiteRehoming {
   }
 
   /**
-   * Reports the change and all facts to the new centre. After a crash, the site may send the report
-   * twice, but never omits it.
+   * Reports the change and the state of the site to the new centre. After a crash, the site may
+   * send the report twice, but never omits it.
    */
   async #announce(): Promise<void> {
     const { host, log, identity, announce } = this.#context;

@@ -5,13 +5,19 @@ import { defineRow, type RowOf } from '#store';
 
 const Time = Type.Integer({ minimum: 0 });
 
-/** Codec of a published statement: `['rehoming', 'statement', time of issue]`. */
+/**
+ * Encodes and decodes a published statement. The key of the row is
+ * `['rehoming', 'statement', time of issue]`.
+ */
 export const statementRow = defineRow({
   name: 'statement about the next centre',
   schema: Type.Object({ text: Type.String(), publishedAt: Time }),
 });
 
-/** Codec of the answer of a site to a statement: `['rehoming', 'site', name]`. */
+/**
+ * Encodes and decodes the reply of a site to a statement. The key of the row is
+ * `['rehoming', 'site', name]`.
+ */
 export const statementReplyRow = defineRow({
   name: 'reply of a site to a statement',
   schema: Type.Object({

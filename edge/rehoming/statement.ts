@@ -1,6 +1,7 @@
 /**
- * Statements about the next centre of sites. The root keys of the present centre sign a statement
- * in advance. A site that has it can change to the other centre without a visit.
+ * Statements that move sites to another centre. The root keys of the present centre sign a
+ * statement in advance. If the present centre is lost, a site that has stored the statement can
+ * change to the other centre by itself.
  *
  * The text has three parts, separated by dots: a prefix, the body, and the signatures. A statement
  * is not secret.
@@ -19,7 +20,7 @@ const purpose = 'saltbridge rehoming 1';
 const prefix = 'saltbridge-rehome-1';
 
 /**
- * Maximum length of the text of a statement, in characters. It ensures that the statement fits into
+ * Maximum length of the text of a statement, in characters. A statement of this length fits into
  * one message.
  */
 export const maxStatementLength = 60_000;
@@ -27,11 +28,12 @@ export const maxStatementLength = 60_000;
 /** Maximum validity of a statement, in days. */
 export const maxStatementDays = 1096;
 
-/** Maximum number of signatures. */
+/** Maximum number of signatures of a statement. */
 const maxSignatures = 16;
 
 /**
- * Maximum time by which the time of issue may be later than the reader's clock, in milliseconds.
+ * Maximum time by which a statement may be issued in the future of the reader's clock, in
+ * milliseconds.
  */
 const aheadMs = 86_400_000;
 
@@ -60,7 +62,9 @@ const NextCentreSchema = Type.Object(
 );
 const nextCentreCheck = compileSchema(NextCentreSchema);
 
-/** Description of a centre, with which other centres can name it in a statement. */
+/**
+ * Description of a centre, which another centre puts into a statement that moves its sites there.
+ */
 export type NextCentre = Readonly<Static<typeof NextCentreSchema>>;
 
 const StatementSchema = Type.Object(
@@ -69,7 +73,10 @@ const StatementSchema = Type.Object(
     centre: Type.String({ minLength: 1, maxLength: 128 }),
     /** Names of sites and globs on them. */
     sites: Type.Array(Type.String({ minLength: 1, maxLength: 63 }), { minItems: 1, maxItems: 200 }),
-    /** Times in milliseconds since 1970. A later statement replaces an earlier one. */
+    /**
+     * Time of issue, in milliseconds since 1970. A later statement replaces an earlier one.
+     * `expiresAt` is the end of the validity.
+     */
     issuedAt: Time,
     expiresAt: Time,
     /**
@@ -83,7 +90,7 @@ const StatementSchema = Type.Object(
 );
 const statementCheck = compileSchema(StatementSchema);
 
-/** Content of a statement. */
+/** Content of a statement, which moves sites to another centre. */
 export type Statement = Readonly<Static<typeof StatementSchema>>;
 
 /** Statement whose signatures are not verified yet. */
@@ -104,7 +111,7 @@ interface ParsedStatement {
 
 /**
  * Parses the text of a description of a centre.
- * @throws EdgeError ERR_REHOME_STATEMENT
+ * @throws EdgeError ERR_REHOME_STATEMENT if it is malformed
  */
 export async function parseNextCentre(text: string): Promise<NextCentre> {
   const found = parseJsonWith(nextCentreCheck, Buffer.from(text));
@@ -166,12 +173,15 @@ export interface StatementRequirements {
    * again.
    */
   readonly known: string | undefined;
-  /** Time of issue of the latest accepted statement, in milliseconds since 1970. */
+  /**
+   * Time of issue of the latest accepted statement, in milliseconds since 1970. Earlier statements
+   * are refused.
+   */
   readonly floor: number;
 }
 
 /**
- * Verifies a statement. A statement needs as many signatures by root keys of the present centre as
+ * Verifies a statement. As many root keys of the present centre must have signed it as must sign
  * new root metadata.
  * @throws EdgeError ERR_REHOME_STATEMENT, ERR_REHOME_CENTRE, ERR_REHOME_KEYS, ERR_REHOME_SITE,
  * ERR_REHOME_EXPIRED, ERR_REHOME_OLD
@@ -223,7 +233,10 @@ function requireSignatures({ body, signatures }: ParsedStatement, root: Verified
   throw new EdgeError('ERR_REHOME_KEYS', problem);
 }
 
-/** @throws EdgeError ERR_REHOME_STATEMENT if the root of a centre is invalid or has another id */
+/**
+ * Checks the root metadata in the description of a centre.
+ * @throws EdgeError ERR_REHOME_STATEMENT if they are invalid or contain another id
+ */
 async function requireRootOf({ id, root }: NextCentre): Promise<void> {
   const found = await readRoot(Buffer.from(root, 'base64')).catch((cause: unknown) => {
     throw new EdgeError('ERR_REHOME_STATEMENT', 'the root of the next centre is invalid', {
@@ -235,7 +248,10 @@ async function requireRootOf({ id, root }: NextCentre): Promise<void> {
   throw new EdgeError('ERR_REHOME_STATEMENT', problem);
 }
 
-/** @throws EdgeError ERR_REHOME_STATEMENT if the pattern can match no name of a site */
+/**
+ * Checks that a pattern can match the name of a site.
+ * @throws EdgeError ERR_REHOME_STATEMENT if it cannot
+ */
 function requirePattern(pattern: string): void {
   if (siteName.test(pattern) || /^[a-z0-9*?[\]-]+$/.test(pattern)) return;
   throw new EdgeError('ERR_REHOME_STATEMENT', `${pattern}: not a name of a site or a glob`);

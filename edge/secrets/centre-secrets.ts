@@ -18,10 +18,13 @@ import {
   signedSecrets,
 } from './secret-messages.ts';
 
-/** Kind of the messages to other members of the cluster. */
+/**
+ * Kind of the message with which a member notifies other members of the cluster that the secrets of
+ * a site have changed.
+ */
 const changedKind = 'secrets changed';
 
-/** State of the secrets of a site. */
+/** Result of notifying a site that its secrets have changed. */
 export interface SiteSecretsState {
   readonly site: string;
   /**
@@ -33,7 +36,7 @@ export interface SiteSecretsState {
   readonly reason?: string;
 }
 
-/** Opens the secrets of a centre. */
+/** Opens the part of a centre that gives each site its own secrets. */
 export function openCentreSecrets(context: CentreContext): CentrePartContribution {
   const { host, links, options, sites, sign } = context;
   const read = async (site: string): Promise<Buffer | undefined> =>

@@ -18,16 +18,20 @@ const Secrets = Type.Record(
 );
 const secretsCheck = compileSchema(Secrets);
 
-/** Pillar of minions, by glob on their ids. If several globs match, the last value wins. */
+/**
+ * Secret pillar data of minions, by glob on their ids. If several globs match a minion, the last
+ * one takes precedence for each key.
+ */
 export type SiteSecrets = Readonly<Static<typeof Secrets>>;
 
-/** Bits of the mode that give rights to other users. */
+/** Mode bits that give access to users other than the owner of the file. */
 const othersMode = 0o077;
 
 /**
  * Reads the secrets of a site at the centre.
  * @returns the secrets as JSON, or `undefined` if the site has no file
- * @throws EdgeError ERR_SITE_SECRETS. The message does not contain the content of the file
+ * @throws EdgeError ERR_SITE_SECRETS if the file is malformed, too large or readable by other
+ * users. The message does not contain the content of the file
  */
 export async function readSecretFile(directory: string, site: string): Promise<Buffer | undefined> {
   const file = path.join(directory, `${site}.yml`);
@@ -43,7 +47,7 @@ export async function readSecretFile(directory: string, site: string): Promise<B
 
 /**
  * Decodes secrets that a site has received.
- * @throws EdgeError ERR_SITE_SECRETS
+ * @throws EdgeError ERR_SITE_SECRETS if they are malformed
  */
 export function decodeSecrets(content: Uint8Array): SiteSecrets {
   try {

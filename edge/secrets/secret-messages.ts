@@ -15,14 +15,14 @@ export const maxSecretBytes = 49_152;
 
 const strict = { additionalProperties: false };
 
-/** Purpose of the centre's signature of a box. */
+/** Purpose of the centre's signature of a reply with secrets. */
 export const secretsPurpose = 'saltbridge site secrets 1';
 
 /** Size of the random number in a request, in bytes. */
 export const nonceBytes = 16;
 
 /**
- * Requests the secrets of the site. The centre seals them to the key in the request, and signs each
+ * Request of a site for its secrets. The centre seals them to the key in the request. It signs each
  * reply together with the random number of the request, so that no earlier reply is valid.
  */
 export const secretsMessage = defineMessage({
@@ -50,7 +50,7 @@ export const secretsMessage = defineMessage({
   maxBytes: 512,
 });
 
-/** Notifies a site that its secrets may have changed. */
+/** Message with which the centre notifies a site that its secrets may have changed. */
 export const secretsChangedMessage = defineMessage({
   name: 'secrets.changed',
   sender: 'centre',
@@ -71,7 +71,7 @@ export interface SecretsReply {
   readonly at: number;
 }
 
-/** Returns the parts that the centre signs. */
+/** Returns the parts of a reply that the centre signs, in the order of the signature. */
 export function signedSecrets(
   site: string,
   nonce: Uint8Array,

@@ -26,7 +26,7 @@ import {
   signedSecrets,
 } from './secret-messages.ts';
 
-/** Secrets of the site, for other parts of the site. */
+/** Service with which other parts of the site make it read its secrets again. */
 export interface ReadSecrets {
   /**
    * Reads the present secrets from the centre. Resolves when the site has stored them.
@@ -42,7 +42,7 @@ export const siteSecrets: ServiceKey<ReadSecrets> = defineService('site-secrets'
 const Stored = Type.Object({ digest: Type.String(), box: Type.String() });
 const storedCheck = compileSchema(Stored);
 
-/** Opens the secrets of a site. */
+/** Opens the part of a site that reads its secrets from the centre. */
 export async function openSiteSecrets(context: SiteContext): Promise<EdgePart> {
   const { host, link } = context;
   const secrets = await StoredSecrets.open(context);
@@ -75,8 +75,8 @@ class StoredSecrets implements ReadSecrets {
   readonly #mutex = new Mutex();
   #digest: string | undefined;
   /**
-   * Time at which the centre read the secrets for this connection, in milliseconds since 1970, by
-   * the clock of the centre.
+   * Time at which the centre last read the secrets for this site over the present connection, in
+   * milliseconds since 1970 by the clock of the centre. 0 if the site has not requested them yet.
    */
   #readAt = 0;
   #tests: readonly (readonly [test: (id: string) => boolean, pillar: WireMap])[] = [];
@@ -118,7 +118,10 @@ class StoredSecrets implements ReadSecrets {
     });
   }
 
-  /** Resets the time at which the centre read the secrets. Called when the connection changes. */
+  /**
+   * Sets the time at which the centre read the secrets to 0, so that the next `refresh` reads them
+   * again. Called when the connection changes.
+   */
   forgetTime(): void {
     this.#readAt = 0;
   }
@@ -160,7 +163,10 @@ class StoredSecrets implements ReadSecrets {
     );
   }
 
-  /** @throws EdgeError ERR_SITE_SECRETS */
+  /**
+   * Decrypts the secrets in a sealed box, and verifies their digest.
+   * @throws EdgeError ERR_SITE_SECRETS if they are sealed to another site, or altered
+   */
   #open(digest: string, box: Uint8Array): SiteSecrets {
     const { name } = this.#context.options;
     const content = tryToUnseal(box, this.#key, name);
@@ -186,7 +192,10 @@ function tryToUnseal(box: Uint8Array, key: KeyObject, site: string): Buffer | un
   }
 }
 
-/** Reads the seal key of the site. Creates it if it does not exist. */
+/**
+ * Reads the private key of the site to which the centre seals secrets. Creates the key if it does
+ * not exist.
+ */
 async function openKey(directory: string): Promise<KeyObject> {
   const name = 'seal-key.pem';
   const known = await readKey(directory, name, 'x25519');

@@ -25,7 +25,10 @@ export interface CatalogKindSource {
   load(): Promise<CatalogEntryKind>;
 }
 
-/** Function that returns the entries of a kind, with their type. */
+/**
+ * Function that returns the parsed catalog entries of a kind. The kind determines the type of the
+ * entries.
+ */
 export type EntriesOf = <D extends { readonly name: string }>(
   kind: CatalogEntryKind<D>,
 ) => readonly D[];

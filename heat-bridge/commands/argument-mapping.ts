@@ -11,8 +11,9 @@ import type { Parameters, ParameterValue } from './parameters.ts';
 export type ArgumentSources = Readonly<Record<string, ArgumentSource>>;
 
 /**
- * Key in the argument `pillar` of `state.apply`. Its value is the key of the run's secrets in the
- * minion's pillar, below `saltbridge:secrets`.
+ * Key that a command adds to the argument `pillar` of `state.apply`. Its value is the random
+ * reference to the run's secrets. The minion finds the secrets in its own pillar, at
+ * `saltbridge:secrets:<reference>`.
  */
 export const secretsKeyword = 'saltbridge_secrets';
 

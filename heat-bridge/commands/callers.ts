@@ -148,7 +148,7 @@ export function aclCallOf(command: CompiledCommand, parameters: Parameters): Cal
 /**
  * Returns the minions on which the caller's rules permit all of these commands. The caller's target
  * is evaluated on these minions only. Returns `undefined` if the target must be evaluated on all
- * minions, because the caller has no rules or unrestricted rights.
+ * minions, because no rules apply to the caller or its rights are not restricted.
  */
 export function reachOfCaller(
   host: Pick<ExtensionHost, 'policy'>,

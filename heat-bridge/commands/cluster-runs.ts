@@ -9,7 +9,8 @@ import { RunUpdates } from './run-updates.ts';
 import type { TrackedRun } from './tracked-run.ts';
 
 /**
- * Maximum time to wait until the row of another member's run reaches this member, in milliseconds.
+ * Maximum time that this member waits for the stored request of another member's run, in
+ * milliseconds.
  */
 const hearMs = 500;
 
@@ -22,11 +23,14 @@ export interface ClusterRunsOptions<C> {
    */
   readonly row: RowCodec<C>;
   /**
-   * Continues a run that another process has started. If the promise rejects, no further attempt is
-   * made.
+   * Continues a run that another process has started. If the promise rejects, this process does not
+   * try again.
    */
   readonly resume: (id: string, call: C) => Promise<void>;
-  /** Returns a run of any process, if this member has it in memory. */
+  /**
+   * Returns the object that represents a run in this process, or `undefined` if there is none.
+   * Another process may execute the run.
+   */
   readonly find: (id: string) => AnyRun | undefined;
   readonly log: Logger;
 }
@@ -39,12 +43,14 @@ type AnyRun = TrackedRun<{ readonly type: string }, { readonly status: string }>
  * @typeParam C - request with which another member can repeat the run
  */
 export class ClusterRuns<C extends object> {
-  /** Rows for the active runs in the store, one for each run. */
+  /** Table of the active runs in the store, with one row for each run. */
   readonly rows: HeldRows;
   readonly #options: ClusterRunsOptions<C>;
   readonly #updates: RunUpdates;
   readonly #waiting = new Map<string, Set<() => void>>();
-  /** Callbacks that are called when the row of a run arrives at this member, by id of the run. */
+  /**
+   * Callbacks by id of the run. Each is called when this member receives the stored row of the run.
+   */
   readonly #expected = new Map<string, () => void>();
 
   private constructor(options: ClusterRunsOptions<C>, cluster: NonNullable<SharedArea['cluster']>) {
@@ -109,7 +115,10 @@ export class ClusterRuns<C extends object> {
     follow().catch((error: unknown) => run.fail(error));
   }
 
-  /** Resolves when no process executes the run any more. */
+  /**
+   * Resolves when the run is no longer active on any cluster member. Resolves at once if this
+   * member knows no active run with this id.
+   */
   async over(id: string): Promise<void> {
     if (this.rows.get(id) === undefined) return;
     await new Promise<void>((resolve) => {
@@ -119,8 +128,8 @@ export class ClusterRuns<C extends object> {
   }
 
   /**
-   * Returns the request of an active run. If this member has not received the run's row yet, waits
-   * for it briefly.
+   * Returns the request that started an active run, or `undefined` if there is no such run. If this
+   * member has not received the stored row of the run yet, waits for it up to {@link hearMs}.
    */
   async find(id: string): Promise<C | undefined> {
     if (this.rows.get(id) === undefined) await this.#heard(id);
@@ -137,8 +146,8 @@ export class ClusterRuns<C extends object> {
   }
 
   /**
-   * Returns the operations that make this process the owner of a run. The write fails if another
-   * process owns the run.
+   * Returns the store operations that make this process the owner of a run. Writing them fails if
+   * another process owns the run.
    */
   take(id: string, call: C): StateOperation[] {
     const sealed = this.#options.state.seal(this.#options.row.encode(call));

@@ -42,8 +42,8 @@ export interface CompiledCommand {
   check(parameters: unknown): Parameters;
   /**
    * Returns the function call that is published to the minions.
-   * @param secrets - key in the minions' pillar below which the secrets or states of the run are;
-   * ignored if there are none
+   * @param secrets - reference to the run's secrets: the key below `saltbridge:secrets` in the
+   * pillar of the minions. Used only if the run has secrets, or if the command is an `install`
    */
   toCall(parameters: Parameters, secrets: string): MinionCall;
   /**

@@ -24,7 +24,9 @@ export const keywordForm: RegExp = /^(?!__)[A-Za-z_][A-Za-z0-9_]*$/;
 
 const strict = { additionalProperties: false };
 const Words = Type.String({ minLength: 1, maxLength: 4096 });
-/** JSON Schema. */
+/**
+ * Field that contains a JSON Schema. It must be a map. Its content is checked when it is compiled.
+ */
 const Schema = Type.Unsafe<JsonSchema>(Type.Object({}));
 const Count = Type.Integer({ minimum: 1, maximum: 1_000_000 });
 
@@ -165,8 +167,8 @@ export function parseCommandDefinition(name: string, value: unknown): CommandDef
 }
 
 /**
- * Returns the map in a field of a definition, or `undefined` if the field is not a map. Floats in
- * the map remain floats.
+ * Returns the map in a field of a definition, or `undefined` if the field is not a map. Returns it
+ * as it was parsed: a float such as 1.0 does not become an integer.
  */
 export function exactMember(
   definition: unknown,

@@ -26,7 +26,10 @@ export interface CommandExecution {
   readonly deadline: AbortSignal;
   /** Aborted when the run is cancelled, or when its caller loses the right to run it. */
   readonly ended: AbortSignal;
-  /** Aborted when the master closes. The next process continues the run. */
+  /**
+   * Aborted when the master closes. The minions then continue their work, and the next process
+   * continues the run. Absent if the run is not stored, so that no process can continue it.
+   */
   readonly left?: AbortSignal;
   /**
    * Follows the first job instead of publishing it. Present if an earlier process has already
@@ -41,9 +44,9 @@ export interface CommandExecution {
 }
 
 /**
- * Publishes the command, and retries it on minions that have not succeeded. In the last attempt,
- * minions have time until the deadline, because a minion that does not respond may be busy or
- * temporarily disconnected.
+ * Publishes the command, and returns the outcome. If the command is idempotent and permits retries,
+ * retries it on minions that have not succeeded. In the last attempt, minions have time until the
+ * deadline, because a minion that does not respond may be busy or temporarily disconnected.
  */
 export async function executeCommandRun(
   jobs: Pick<MasterApi['jobs'], 'run' | 'publish'>,

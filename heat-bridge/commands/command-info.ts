@@ -6,7 +6,7 @@ import type { CompiledCommand } from './command-catalog.ts';
 import type { CommandDefinition, JsonSchema } from './command-definition.ts';
 
 const Text = Type.String();
-/** JSON Schema. */
+/** Field of a description that contains a JSON Schema. */
 export const SchemaField = Type.Unsafe<JsonSchema>(Type.Unknown());
 
 /** Description of a command for its callers. */

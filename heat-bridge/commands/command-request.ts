@@ -82,7 +82,7 @@ export const OutcomeSchema = Type.Object({
   results: Type.Unsafe<readonly CommandResult[]>(Type.Array(ResultSchema)),
   /** Ids of the published jobs. */
   jids: Texts,
-  /** Present if the caller's rights excluded minions from the target. */
+  /** `true` if the caller's rights excluded minions from the target. Otherwise absent. */
   isNarrowed: Type.Optional(Type.Literal(true)),
 });
 

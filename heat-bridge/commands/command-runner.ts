@@ -84,7 +84,7 @@ export interface CommandCall {
 
 /** Options of a run that only other modules of the bridge set. */
 export interface RunOptions {
-  /** Unused job id for the first job of the run. Default: a new id. */
+  /** Job id for the first job of the run. No other job may have this id. Default: a new id. */
   readonly jid?: string | undefined;
   /** Called after rules have permitted the run. If it rejects, the run does not start. */
   readonly permitted?: (() => Promise<void>) | undefined;
@@ -95,7 +95,7 @@ export interface RunOptions {
   readonly isCarried?: boolean;
 }
 
-/** Idempotency key, with a digest of the first request that used the key. */
+/** Idempotency key of a run, with a digest of the request that the run was started with. */
 interface RunKey {
   readonly owner: IdempotencyKeyOwner;
   readonly digest: string;
@@ -103,7 +103,10 @@ interface RunKey {
   readonly carried?: CarriedCall | undefined;
 }
 
-/** Encrypted row with a request that another member of the cluster can repeat. */
+/**
+ * Format of the stored request of an active run. The row is encrypted. If the member that executes
+ * the run fails, another member of the cluster repeats the request to continue the run.
+ */
 const carriedCallRow = defineRow({
   name: 'call of a command',
   schema: Type.Object({
@@ -135,7 +138,10 @@ interface Run {
   minions: readonly string[];
   /** Deadline, in milliseconds since 1970. */
   deadline: number;
-  /** Place among the concurrent runs of the command. `undefined` before the run is admitted. */
+  /**
+   * Slot that the run occupies within the limits on concurrent runs of its command. `undefined`
+   * until the run is admitted.
+   */
   seat: RunSlot | undefined;
   /** Stored form of the run. `undefined` if the run is not stored. */
   stored: StoredRun | undefined;
@@ -410,8 +416,8 @@ export class CommandRunner {
   }
 
   /**
-   * Publishes a run's job, and follows the run until its outcome is stored.
-   * @returns a function that reports the end of the run
+   * Publishes a run's job, and follows the run. Resolves when its outcome is stored.
+   * @returns a function that publishes the outcome to the readers of the run
    */
   async #follow(run: Run, live: CommandRun): Promise<() => void> {
     const { host } = this.#options;

@@ -32,7 +32,10 @@ import { jsonDigest } from './idempotency-keys.ts';
 import { createReactionCommands } from './reaction-commands.ts';
 import { parseRunQuotas } from './run-quotas.ts';
 
-/** Number of hexadecimal digits of a catalog's digest that identify its version. */
+/**
+ * Number of hexadecimal digits of the catalog's digest that a cluster member publishes as the
+ * version of its catalog.
+ */
 const versionDigits = 12;
 
 /**

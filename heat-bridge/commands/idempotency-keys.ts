@@ -11,11 +11,14 @@ import type { RowCodec } from '#store';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 
-/** Namespace of a key: its caller, project, and command or plan. */
+/** Idempotency key, with the caller, the project and the command or plan for which it is valid. */
 export const IdempotencyKeyOwner = Type.Object({
   caller: Type.String(),
   project: Type.String(),
-  /** Name of the command. For a plan or a step, a text that cannot be the name of a command. */
+  /**
+   * Name of the command. For other owners of keys, for example the steps of a plan, a text with a
+   * prefix such as `plan:`, which no command name contains.
+   */
   command: Type.String(),
   key: Type.String(),
 });
@@ -44,8 +47,10 @@ export class IdempotencyKeys<T extends StoredRequest> {
 
   /**
    * Creates the store of keys.
-   * @param shorten - removes data from a row that exceeds 1 MiB or the limit of its caller
-   * @param bytes - limit on the stored bytes of each caller
+   * @param shorten - returns a smaller form of a row. Called if the row exceeds 1 MiB, or if its
+   * caller has exhausted `bytes`
+   * @param bytes - rate at which each caller may store rows, in bytes. Default:
+   * `bridgeLimits.keyBytes`
    */
   constructor(
     state: SharedArea,
@@ -126,8 +131,8 @@ export class IdempotencyKeys<T extends StoredRequest> {
 }
 
 /**
- * Validates the length of a key.
- * @throws BridgeError ERR_COMMAND_KEY
+ * Returns the given idempotency key if it has 1 to 255 characters.
+ * @throws BridgeError ERR_COMMAND_KEY if it does not
  */
 export function checkIdempotencyKey(key: string): string {
   if (key.length > 0 && key.length <= maxKey) return key;

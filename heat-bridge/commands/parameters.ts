@@ -153,7 +153,10 @@ function parameterError(
   return new BridgeError('ERR_COMMAND_PARAMETERS', `${text}${proposal}${hint}`);
 }
 
-/** Returns the declared name that is most similar to an unknown name of a parameter or field. */
+/**
+ * Returns the declared name that is most similar to an unknown name of a parameter or field, or
+ * `undefined` if none is similar.
+ */
 function nearestKey(path: string, schema: JsonSchema): string | undefined {
   const keys = path.split('/');
   const above = keys.slice(0, -1).reduce<unknown>(schemaOfMember, schema);

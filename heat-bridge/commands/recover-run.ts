@@ -48,10 +48,11 @@ export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
 }
 
 /**
- * Returns the outcome of a stored run.
- * @returns `unpublished` if the job of the run was never published; `open` if the job can still be
- * followed. If the job is no longer in the job cache, an outcome is returned nevertheless, because
- * a command must not run twice.
+ * Determines the state of a stored run from the store and the job cache.
+ * @returns the outcome, if the run has ended or cannot be continued; `unpublished` if the job of
+ * the run was never published; `open` if the run can be continued by following its job. If the job
+ * is no longer in the job cache, the result is an outcome and not `unpublished`, because a command
+ * must not run twice
  */
 export async function recoverRun(
   host: Pick<ExtensionHost, 'config' | 'master' | 'now' | 'reloadable'>,

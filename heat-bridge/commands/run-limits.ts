@@ -19,34 +19,41 @@ export interface RunSlot {
 interface Run {
   readonly owner: string;
   /**
-   * Turn of the run in the queue; lower turns start first. The runs of one caller have consecutive
-   * turns, so callers alternate.
+   * Position of the run in the order of all runs of the command. Runs with lower positions start
+   * first. Each further run of a caller gets a higher position. Runs of different callers can have
+   * the same position, so callers alternate.
    */
   readonly turn: number;
-  /** Number of the run in order of arrival. It decides between runs with equal turns. */
+  /**
+   * Number of the run in order of arrival. Of two runs with equal `turn`, the one that arrived
+   * earlier starts first.
+   */
   readonly number: number;
   readonly seats: readonly Seat[];
-  /** Number of seats that the run is still waiting for. */
+  /** Number of minions on which the run is not yet the next one to start. At 0, the run starts. */
   missing: number;
   state: 'waiting' | 'seated' | 'left';
   total: FairSlot | undefined;
   readonly onSeated: () => void;
 }
 
-/** Seat of a run in the queue for one of its minions. */
+/** Entry of a run in the queue of one minion. */
 interface Seat extends ListNode<Seat> {
   readonly run: Run;
   readonly line: Line;
 }
 
-/** Queue of the runs of one command on one minion. */
+/** Queue of the runs of one command on one minion, with the number of active runs there. */
 interface Line {
   readonly key: string;
   readonly limit: number;
   active: number;
   /** Waiting runs by caller, in the order of arrival. */
   readonly waiting: Map<string, LinkedList<Seat>>;
-  /** Waiting seat of the run that starts next on this minion. */
+  /**
+   * Entry of the run that starts next on this minion. `undefined` if no run waits, or if the limit
+   * of active runs is reached.
+   */
   next: Seat | undefined;
 }
 
@@ -62,8 +69,8 @@ interface CommandRuns {
 }
 
 /**
- * Factor for the limit `queue`. It applies to callers without a waiting run, so that other callers
- * cannot block them.
+ * Factor by which the queue may exceed the option `queue` for callers without a waiting run. A
+ * caller that fills the queue therefore cannot block the others.
  */
 const queueShare = 2;
 
@@ -186,7 +193,7 @@ export class RunConcurrency {
     this.#serve(run.seats.map(({ line }) => line));
   }
 
-  /** Starts the waiting runs for which there is room after a change in these queues. */
+  /** Starts the waiting runs that the limits now permit, after a change in these queues. */
   #serve(lines: readonly Line[]): void {
     const changed = [...lines];
     for (let line = changed.pop(); line !== undefined; line = changed.pop()) {
@@ -207,8 +214,9 @@ export class RunConcurrency {
   }
 
   /**
-   * Determines which seat of a queue is served next.
-   * @returns the run of this seat, if it has changed
+   * Updates the entry of a queue that is served next.
+   * @returns the run of this entry, or `undefined` if the next entry is the same as before or there
+   * is none
    */
   #updateNext(line: Line): Run | undefined {
     const next = line.active < line.limit ? firstSeat(line) : undefined;
@@ -222,7 +230,7 @@ export class RunConcurrency {
   }
 }
 
-/** Removes a seat from the waiting seats of its queue. */
+/** Removes the entry of a run from its queue. */
 function removeSeat(seat: Seat): void {
   const { run, line } = seat;
   const own = line.waiting.get(run.owner);
@@ -233,7 +241,7 @@ function removeSeat(seat: Seat): void {
   run.missing += 1;
 }
 
-/** Returns the waiting seat whose turn is the earliest. */
+/** Returns the entry of a queue that is served first, or `undefined` if no run waits. */
 function firstSeat({ waiting }: Line): Seat | undefined {
   let found: Seat | undefined;
   for (const { first } of waiting.values()) {

@@ -12,7 +12,7 @@ interface RegisteredRun {
   readonly outcome: Promise<unknown>;
 }
 
-/** Runs by id. */
+/** Runs by id: the active ones, and the latest ended ones of each caller. */
 export class RunRegistry<R extends RegisteredRun> {
   readonly #limits: BudgetLimits;
   readonly #runs = new Map<string, R>();

@@ -40,7 +40,7 @@ interface RunUpdatesOptions {
 
 /** Run of this process whose updates are sent to other members. */
 interface Sender {
-  /** Number of updates that this process has sent. */
+  /** Position of the next update to send. The first update of a run has the position 0. */
   next: number;
   sentAt: number;
   heardAt: number;

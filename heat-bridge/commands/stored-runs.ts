@@ -31,7 +31,10 @@ interface Stored {
   readonly outcome?: Outcome;
 }
 
-/** Request that another member repeats to continue a run. */
+/**
+ * Stored request of a run. If the member that executes the run fails, another cluster member
+ * repeats the request to continue the run.
+ */
 interface Carried {
   readonly name: string;
   readonly owner: IdempotencyKeyOwner;
@@ -44,7 +47,10 @@ export interface StoredRunsOptions<S, C, R> {
   readonly quotas: RunQuotas;
   readonly storedRow: RowCodec<S>;
   readonly carriedRow: RowCodec<C>;
-  /** Removes data from a row that exceeds 1 MiB, so that it can be stored. */
+  /**
+   * Returns a smaller form of a stored run. Called if the row exceeds 1 MiB, or if the caller has
+   * stored too many bytes.
+   */
   readonly shorten: (stored: S) => S;
   /** Creates a local object for a run of another member. */
   readonly follow: (owner: IdempotencyKeyOwner, name: string, stored: S) => R;
@@ -136,8 +142,9 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
 
   /**
    * Performs a run, and releases its resources when it ends.
-   * @param work - calls `reply` with the handle as soon as the run is active or was found. Returns
-   * a function that reports the end of the run, or `undefined` if another process performs the run
+   * @param work - performs the run, and calls `reply` with the handle as soon as the run is active
+   * or an existing run was found. Returns a function that publishes the outcome, which is called
+   * after the resources were released. Returns `undefined` if another process performs the run
    * @returns the handle that was passed to `reply`
    */
   carryOut<H>(

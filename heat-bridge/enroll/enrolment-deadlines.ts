@@ -58,8 +58,9 @@ export class EnrolmentDeadlines {
   }
 
   /**
-   * Returns how an expired enrolment ends. With `retire`, its key is retired. With a reason, the
-   * enrolment fails for this reason. Returns `undefined` if the enrolment has not expired.
+   * Returns what to do with an enrolment whose time has passed. `retire`: its key has expired and
+   * must be retired. A reason: the enrolment must be marked as failed for this reason. `undefined`:
+   * nothing has expired.
    */
   #endOf(enrolment: Enrolment): 'retire' | { readonly reason: string } | undefined {
     const { state, deadline = Infinity, keyExpiresAt = Infinity } = enrolment;

@@ -5,9 +5,10 @@ import type { AuditBursts, AuditEntry, ExtensionHost } from '#master';
 import type { EnrolmentEvent } from './enrolment-transitions.ts';
 
 /**
- * Creates the function that emits events `saltbridge/bridge/enroll/<what>` and writes audit records
- * `enroll.<what>`. Any machine can cause an `alarm`. Therefore the audit log only counts further
- * alarms within a minute.
+ * Creates a function that reports an event of an enrolment: it emits the event
+ * `saltbridge/bridge/enroll/<what>`, and writes an audit record `enroll.<what>` and a log line. Any
+ * machine can cause the event `alarm`. Therefore repeated alarms of an enrolment within a minute
+ * are only counted in the audit log.
  */
 export function createEnrolmentEmitter(
   { audit, fire }: Pick<ExtensionHost, 'audit' | 'fire'>,

@@ -31,7 +31,10 @@ export type KnownEnrolments = Pick<
   'get' | 'liveOf' | 'liveOfInstance' | 'liveOfProject'
 >;
 
-/** Events that the emitter emits. The number of an enrolment is the name of its event. */
+/**
+ * Events of the emitter that reports changes. The name of an event is the number of the changed
+ * enrolment.
+ */
 type Changes = Record<string, [Enrolment]>;
 
 /** State area in which enrolments are stored. */
@@ -54,12 +57,18 @@ export class EnrolmentRepository {
   /** Number of open enrolments by project. */
   readonly #openOf = new Map<string, number>();
   readonly #changes = new EventEmitter<Changes>().setMaxListeners(0);
-  /** Ended enrolments by number, with the times at which they are deleted. */
+  /**
+   * Times at which ended enrolments are deleted, by number of the enrolment, in milliseconds since
+   * 1970.
+   */
   readonly #over = new FairTable<number>(bridgeLimits.endedEnrolments, {
     onEvict: (number) => this.#drop(number),
   });
   readonly #ending = new Set<string>();
-  /** Revisions of the rows, by number. Used only in a cluster. */
+  /**
+   * Revision of the stored row of each enrolment, by number of the enrolment. Used only in a
+   * cluster.
+   */
   readonly #revisions = new Map<string, number>();
   /** Numbers of the enrolments that this member is writing. */
   readonly #writing = new Set<string>();
@@ -217,7 +226,10 @@ export class EnrolmentRepository {
     this.announce(enrolment);
   }
 
-  /** Notifies followers after the effects of a change have been carried out. */
+  /**
+   * Yields a changed enrolment to all iterations of {@link follow}. Must be called after the
+   * effects of the change have been carried out.
+   */
   announce(enrolment: Enrolment): void {
     this.#changes.emit(enrolment.number, enrolment);
   }

@@ -71,7 +71,10 @@ export function addServiceRoutes(
     holder.stop();
     return holder;
   };
-  /** Returns the enrolment in the path. It is looked up only if rules could permit the request. */
+  /**
+   * Returns the enrolment whose number is in the path of the request. Looks it up only if rules
+   * could permit the request.
+   */
   const known = async (
     request: FastifyRequest<NumberParams>,
     right: EnrolmentRight,

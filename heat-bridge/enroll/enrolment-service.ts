@@ -53,7 +53,8 @@ type Machine =
 
 const maxTicketLifetimeMs = 86_400_000;
 /**
- * Divisor of `max_open`: a tenth of this number is reserved for projects without an open enrolment.
+ * Divisor of the option `max_open`. A tenth of `max_open` is reserved for projects without an open
+ * enrolment.
  */
 const reservedPart = 10;
 
@@ -126,7 +127,7 @@ export class EnrolmentService {
 
   /**
    * Yields the current enrolment, and the enrolment after each change. Ends when the minion has
-   * signed in, or when the enrolment has failed.
+   * signed in, when the enrolment has failed or was retired, or when `signal` is aborted.
    * @throws BridgeError ERR_ENROLL_UNKNOWN, from the iteration
    */
   async *follow(number: string, signal?: AbortSignal): AsyncGenerator<Enrolment, void, void> {

@@ -39,7 +39,10 @@ export interface TransitionParts extends EnrolmentParts {
    * removed.
    */
   readonly onRetire: (id: string) => Promise<void>;
-  /** Removes the registrations of an owner for an id if the ticket of the id was never used. */
+  /**
+   * Removes what an owner registered for a minion id, for example handles. Called when a ticket
+   * ends without being used, and no newer ticket has replaced it.
+   */
   readonly onRelease: (id: string, owner: string) => Promise<void>;
 }
 
@@ -133,7 +136,10 @@ export class EnrolmentTransitions {
     });
   }
 
-  /** Marks an enrolment as failed, and retires its key. */
+  /**
+   * Marks an enrolment as failed. If the enrolment has accepted a key, retires the key, unless the
+   * id has another key now.
+   */
   async fail(live: Enrolment, reason: string): Promise<void> {
     const { admission } = this.#parts;
     const held = admission.keyOf(live.id);

@@ -16,8 +16,8 @@ const Protocol = Type.Enum([0, 1, 2, 3]);
  *
  * A claim with the ticket changes the state from `open` to `accepted`. The minion's first request
  * that proves its key changes the state to `signed-in`. A report of failure, or the deadline,
- * changes `open` and `accepted` to `failed`. Retirement, or the end of the key, changes any state
- * except `failed` and `retired` to `retired`.
+ * changes `open` and `accepted` to `failed`. If the minion is retired, or its accepted key is
+ * deleted, rejected or replaced, the state changes to `retired`, unless it is `failed`.
  */
 export const EnrolmentSchema = Type.Object({
   /** Number of the enrolment and of its ticket: an identifier of 22 characters. */
@@ -141,7 +141,10 @@ export const EnrolRequestSchema = Type.Object(
 /** Request for the enrolment of a machine; {@link EnrolRequestSchema} documents its fields. */
 export type EnrolRequest = Readonly<Static<typeof EnrolRequestSchema>>;
 
-/** Body of a request from a service. Default of `project`: the project of the token. */
+/**
+ * Body of an HTTP request with which a service creates an enrolment. Default of `project`: the
+ * project of the token.
+ */
 export const ServiceEnrolRequestSchema = Type.Object(
   { ...requestFields, lifetime: Lifetime, project: Type.Optional(ShortText) },
   strict,

@@ -20,9 +20,12 @@ const machineBodyLimit = 8192;
 const claimForm = compileSchema(ClaimBody);
 const failureForm = compileSchema(FailureBody);
 
-/** Origin of a request. */
+/** Sender of a request: its address, and its identity if a metadata agent forwards the request. */
 interface MachineOrigin {
-  /** Address that is recorded for the machine. */
+  /**
+   * Address of the machine. A ticket may be bound to it, and rejected requests are counted for it.
+   * For a request through a metadata agent, it is a text that identifies the instance.
+   */
   readonly address: string;
   readonly identity?: MachineIdentity;
 }

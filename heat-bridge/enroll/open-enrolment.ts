@@ -30,7 +30,10 @@ type ReleaseListener = TransitionParts['onRelease'];
 export interface EnrolmentModule {
   readonly api: EnrollApi;
   readonly enrolments: KnownEnrolments;
-  /** Usual lifetime of a ticket, in milliseconds. */
+  /**
+   * Lifetime of a ticket for which the request states no lifetime, in milliseconds: the option
+   * `ticket_lifetime`.
+   */
   readonly ticketLifetimeMs: number;
   /** Returns the project of a minion: the project of the enrolment that accepted its key. */
   readonly projectOf: (minion: string) => string | undefined;

@@ -108,8 +108,8 @@ export class TicketClaimHandler {
   }
 
   /**
-   * Decides whether to accept a key that a minion presents. Called if the id does not have this key
-   * as its accepted key.
+   * Decides whether to accept a key that a minion presents when it signs in. The master does not
+   * call this function if the key is already accepted for the id.
    */
   readonly advise: KeyAcceptanceHook = async (offered) => {
     const known = this.#parts.repository.liveOf(offered.id);

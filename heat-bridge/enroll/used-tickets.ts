@@ -7,8 +7,8 @@ import { type FileHandle, open, readFile } from 'node:fs/promises';
 import { writeFileAtomically } from '#runtime';
 
 /**
- * Time for which a used ticket stays in the list after its expiry, in milliseconds. It covers a
- * clock that is set back.
+ * Time for which a used ticket stays in the list after its expiry, in milliseconds. If the clock is
+ * set back by less than this time, the ticket therefore stays invalid.
  */
 const usedTicketRetentionMs = 7 * 86_400_000;
 
@@ -21,7 +21,10 @@ const usedTicketLine = /^([A-Za-z0-9_-]{22}) (\d{1,15})$/;
 /** Numbers of used tickets. */
 export class UsedTickets {
   readonly #file: FileHandle;
-  /** Times until which the numbers stay in the list, in milliseconds since 1970. */
+  /**
+   * Times until which used tickets stay in the list, by number of the ticket, in milliseconds since
+   * 1970.
+   */
   readonly #numbers: Map<string, number>;
   readonly #now: () => number;
   #waiting: string[] = [];

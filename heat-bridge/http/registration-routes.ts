@@ -71,7 +71,10 @@ export interface RegistrationRoutes<Registration, Info, Details> {
 interface OwnRegistrations<Api> {
   readonly api: Api;
   readonly by: AuditRequester;
-  /** Owner, and the fields in the query of the request. */
+  /**
+   * Owner name of the service, and the query fields of the request, which select one of several
+   * registrations with the same name.
+   */
   readonly of: RegistrationOwner & { readonly owner: string };
 }
 

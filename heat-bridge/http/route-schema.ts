@@ -12,7 +12,7 @@ export function listOf<S extends TSchema>(item: S): TUnsafe<readonly Static<S>[]
   return Type.Unsafe<readonly Static<S>[]>(Type.Array(item));
 }
 
-/** Body of an error response of the bridge. */
+/** Schema of the body of an error response, by content type. */
 const refusal: Readonly<Record<string, TSchema>> = {
   'application/json': Type.Object({
     error: Type.Object({ code: Type.String(), message: Type.String() }),

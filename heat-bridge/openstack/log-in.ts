@@ -19,7 +19,10 @@ export interface Credentials {
   readonly projectId: string;
 }
 
-/** Result of a login. */
+/**
+ * Result of a login: the token with the body of Keystone's response, or the outcome of the failed
+ * attempt, which says whether a retry can succeed.
+ */
 export type LoginResult =
   | { readonly isIn: true; readonly token: string; readonly body: string }
   | { readonly isIn: false; readonly outcome: DeliveryOutcome };

@@ -15,9 +15,10 @@ interface PlanCall {
 }
 
 /**
- * Returns the minions that the target of a group may match, and whether secrets are sent to them.
- * On each of these minions, rules must permit all commands for the whole group. If commands run on
- * parts of the group (`first` or `rest`), rules must also permit all commands for one part.
+ * Returns the bounds for the target of a group: the minions that it may match, and whether commands
+ * send secrets to them. Rules must permit the caller all commands of the whole group on each of
+ * these minions. If steps run on a part of the group (`first` or `rest`), rules must also permit
+ * all commands of at least one part.
  * @throws BridgeError ERR_COMMAND_PARAMETERS
  */
 export function targetBoundsOfGroup(

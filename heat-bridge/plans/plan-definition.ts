@@ -49,7 +49,7 @@ const Schema = Type.Unsafe<JsonSchema>(Type.Object({}));
 export const GroupSchema = Type.Object(
   {
     description: Type.Optional(Words),
-    /** Minimum number of minions. Default: 1, or 0 for a `rest`. */
+    /** Minimum number of minions. Default: 0 with `select: rest`, otherwise 1. */
     min: Type.Optional(Count),
     /** Maximum number of minions. Default: unlimited. */
     max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),

@@ -122,8 +122,9 @@ export class PlanExecution {
   }
 
   /**
-   * Starts all steps whose dependencies have ended. After each step, starts the steps that have
-   * become ready.
+   * Starts the steps whose dependencies have succeeded, up to the plan's limit on concurrent steps.
+   * When a step ends, starts the steps that are then ready. Resolves when all these steps have
+   * ended.
    */
   async #goOn(): Promise<void> {
     const { ends, keep } = this.#options;
@@ -195,7 +196,7 @@ export class PlanExecution {
 
   /**
    * Returns the minions on which a step succeeded.
-   * @param withFailed - whether to include the minions on which it failed
+   * @param withFailed - whether to include the minions on which it did not succeed
    */
   #touchedBy(name: string, withFailed: boolean): readonly string[] {
     const { results = [] } = this.#outcomes.get(name) ?? {};
@@ -215,7 +216,10 @@ export class PlanExecution {
     return outcome;
   }
 
-  /** Returns the values that steps on a single minion have returned so far, by step. */
+  /**
+   * Returns the values that minions have returned so far, by name of the step. Steps that ran on
+   * several minions have no entry.
+   */
   get #returned(): StepCall['returned'] {
     const found = new Map<string, ParameterValue>();
     for (const [name, { results }] of this.#outcomes) {

@@ -53,8 +53,9 @@ interface PlanCall {
 }
 
 /**
- * Encrypted row with a request and its idempotency key. Another member of the cluster can repeat
- * the request.
+ * Format of the stored request of an active run, with its idempotency key. The row is encrypted. If
+ * the member that executes the run fails, another member of the cluster repeats the request to
+ * continue the run.
  */
 const carriedPlanRow = defineRow({
   name: 'call of a plan',
@@ -89,7 +90,10 @@ interface Run {
   isRepeated: boolean;
 }
 
-/** Time by which a timer may fire before the wall clock reaches its end, in milliseconds. */
+/**
+ * Time before the deadline from which a plan counts as late, in milliseconds. The timer of a
+ * command with the same deadline may end the command slightly too early.
+ */
 const timerToleranceMs = 20;
 
 /** Runs the plans of a catalog. */
@@ -287,8 +291,8 @@ export class PlanRunner {
   }
 
   /**
-   * Executes the steps, and returns when the outcome is stored.
-   * @returns a function that reports the end of the run
+   * Executes the steps of a run. Resolves when the outcome of the run is stored.
+   * @returns a function that publishes the outcome to the readers of the run
    */
   async #follow(run: Run, live: PlanRun, stored: StoredPlan): Promise<() => void> {
     const { host } = this.#options;

@@ -5,7 +5,10 @@ import type { SharedArea, StateChange, StateOperation } from '#master';
 /** Maximum number of ids. When it is exceeded, the oldest id is removed. */
 const maxIds = 10_000;
 
-/** Ids of failed or delivered signals, each with its expiry, the oldest first. */
+/**
+ * Ids of the signals in the dead-letter list or in the delivered list, each with its expiry, the
+ * oldest first.
+ */
 export class AgedIds {
   readonly #part: 'dead' | 'delivered';
   readonly #expiry = new Map<string, number>();

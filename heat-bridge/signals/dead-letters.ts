@@ -12,7 +12,10 @@ import {
   unpackSignal,
 } from './outbox-records.ts';
 
-/** Whether a write failed because the row has changed since it was read. */
+/**
+ * Whether a write to the store failed because another process changed the row after this process
+ * had read it.
+ */
 export function isConflict(error: unknown): boolean {
   return error instanceof StoreError && error.code === 'ERR_REVISION';
 }
@@ -26,7 +29,7 @@ export interface DeadLetterListOptions {
 
 /**
  * Signals that will not be delivered, with the reasons. Operators can inspect them, and send them
- * again.
+ * again. If there are more than 10,000, the oldest is removed.
  */
 export class DeadLetterList {
   readonly #options: DeadLetterListOptions;

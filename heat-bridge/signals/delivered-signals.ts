@@ -9,7 +9,10 @@ import type { OutboxRecord } from './outbox-records.ts';
 /** Time for which a delivered signal is listed, in milliseconds. */
 const deliveredTtlMs = 86_400_000;
 
-/** Signals that were delivered within the last 24 hours, without their data. */
+/**
+ * Signals that were delivered within the last 24 hours, without their data. Contains at most the
+ * latest 10,000.
+ */
 export class DeliveredList {
   readonly #state: SharedArea;
   readonly #now: () => number;

@@ -47,8 +47,8 @@ export interface DeliveryWorkerOptions {
 }
 
 /**
- * Delay before the next request to a service that works but has not read the previous signal yet,
- * in milliseconds.
+ * Delay before a delivery is retried because the service has not read the previous signal yet, in
+ * milliseconds.
  */
 const turnMs = 1_000;
 
@@ -60,18 +60,19 @@ interface HandleQueue {
   current: PendingSignal | undefined;
   failures: number;
   reason: string | undefined;
-  /** HTTP status of the last attempt. */
+  /** HTTP status of the last attempt to deliver `current`. `undefined` if there was no response. */
   httpStatus: number | undefined;
   isSending: boolean;
   /** Controller of the delay before a retry. Aborting it ends the delay early. */
   wake: AbortController;
   /**
-   * Heat signal ids that are not used for now. Each has a time after which it may be used again.
+   * Heat signal ids under which no signal may be sent at the moment, each with the time at which
+   * this ends, in milliseconds since 1970.
    */
   readonly resting: Map<string, number>;
   /**
-   * Present while no queued signal may be sent, because the ids of all queued signals are in {@link
-   * resting}. Aborting it ends this wait early.
+   * Present while the queue waits because the ids of all its signals are in {@link resting}.
+   * Aborting it ends the wait early.
    */
   restOver: AbortController | undefined;
 }
@@ -147,8 +148,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Waits until the deliveries in progress have ended. Aborting the signal that was passed to
-   * {@link begin} ends them.
+   * Waits until the deliveries in progress have ended. They end when the abort signal that was
+   * passed to {@link begin} is aborted.
    */
   async close(): Promise<void> {
     await Promise.all(this.#work);
@@ -240,7 +241,10 @@ export class DeliveryWorker implements PendingSignals {
     return queue.find(({ minion, member }) => !resting.has(signalId(minion, member)));
   }
 
-  /** Waits until an id may be used again, or until a signal with another id arrives. */
+  /**
+   * Waits until the first id in `resting` may be used again, or until a signal with another id
+   * arrives.
+   */
   async #rest(lane: HandleQueue): Promise<void> {
     const { now } = this.#options;
     const closing = this.#closing;

@@ -209,7 +209,7 @@ const handleRow = defineRow({
   unversioned: fromJson,
 });
 
-/** Destination of a handle, before it is encrypted. */
+/** Format of the destination of a handle, before it is encrypted. */
 const destinationRow = defineRow({
   name: 'destination',
   schema: Type.Unsafe<Destination>(Type.Object({ transport: Type.String() })),
@@ -250,9 +250,11 @@ interface NewHandle {
 
 /**
  * Registry of handles. One owner can use an alias once for each stack. Other owners and stacks can
- * use the same alias, if no minion belongs to two of these handles. A signal of a minion is
- * therefore for one handle only. A handle that lists the minion takes precedence. Otherwise, the
- * handle with the earliest registration of its groups receives the signal.
+ * use the same alias, unless a listed minion already belongs to another handle with the alias.
+ *
+ * The members of a group can change, so a minion can later belong to several handles with one
+ * alias. A handle that lists the minion then receives its signals. If none lists it, the handle
+ * whose groups were registered first receives them.
  *
  * The members of a cluster share the handles, and each member applies the writes of the others.
  */
@@ -387,7 +389,10 @@ export class HandleRegistry {
     return row && this.#infoOf(row);
   }
 
-  /** Returns the handle that receives the signals of a minion for an alias. */
+  /**
+   * Returns the handle that receives the signals of a minion for an alias, or `undefined` if none
+   * is registered. An expired handle is returned only if there is no valid one.
+   */
   findFor(alias: string, minion: string): HandleInfo | undefined {
     const rows = this.#rowsFor(alias, minion);
     // Prefer handles that have not expired.
@@ -617,8 +622,9 @@ export class HandleRegistry {
   }
 
   /**
-   * Checks that this handle has no minion or group in common with another valid handle of the same
-   * alias.
+   * Checks that a registration does not conflict with another valid handle of the same alias. A
+   * minion that it lists must not belong to another handle. If it names groups, its owner must not
+   * have another handle with groups.
    * @throws BridgeError ERR_HANDLE_EXISTS
    */
   #refuseOthers(

@@ -35,8 +35,9 @@ export interface HeldSignalsOptions {
 const maxTimerMs = 2_147_483_647;
 
 /**
- * Delay before the next check, in milliseconds. It applies after a failure of the store, and while
- * another member expires held signals.
+ * Minimum delay before the next check for expired signals, in milliseconds. It applies after a
+ * failure of the store, while another member expires held signals, and while signals wait for their
+ * data.
  */
 const storeRetryMs = 1_000;
 
@@ -170,8 +171,9 @@ export class HeldSignals {
   }
 
   /**
-   * Assigns a signal to its handle if one is registered. Otherwise moves it to the dead-letter list
-   * if it has expired.
+   * Decides about one held signal. If a handle is registered, assigns the signal to it. If the
+   * handle rejects the signal, a quota is exhausted or the key of the minion has changed, moves the
+   * signal to the dead-letter list. Without a handle, moves it there only when it has expired.
    */
   async #settle(pending: PendingSignal): Promise<void> {
     const { handles, outbox, now, ttlMs, admission } = this.#options;
@@ -226,7 +228,10 @@ export class HeldSignals {
     if (own?.size === 0) this.#held.delete(pending.minion);
   }
 
-  /** Sets the timer for the oldest signal, unless it is already set. */
+  /**
+   * Starts the timer that expires the oldest held signal, unless the timer is already running.
+   * @param shortestMs - minimum delay, in milliseconds
+   */
   #schedule(shortestMs = 0): void {
     const [oldest] = this.#queue;
     if (this.#timer !== undefined || oldest === undefined) return;

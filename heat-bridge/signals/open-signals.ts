@@ -35,8 +35,8 @@ export type SignalsHost = Pick<
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
   readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
   /**
-   * Event bus, on which the returns of `salt-call` arrive. The return can contain the data of an
-   * event that arrived without them. If absent, returns are not searched.
+   * Event bus, on which the returns of `salt-call` arrive. If an event contains no data, the return
+   * can contain the data. If the bus is absent, the bridge does not look for data in returns.
    */
   readonly events?: Parameters<typeof awaitReturnedArguments>[0] | undefined;
   readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;
@@ -47,7 +47,10 @@ export interface SignalsModule
   extends Required<Pick<BridgeContribution, 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly api: SignalsApi;
   readonly intake: SignalIntake;
-  /** Returns the handle that receives the signals of a minion for an alias. */
+  /**
+   * Returns the handle that receives the signals of a minion for an alias, or `undefined` if none
+   * is registered.
+   */
   readonly handleFor: (alias: string, minion: string) => HandleInfo | undefined;
   /** Returns the API for a requester. Audit records name this requester. */
   as(requester: AuditRequester): SignalsApi;

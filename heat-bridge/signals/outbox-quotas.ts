@@ -39,7 +39,7 @@ export interface QuotaUse {
 /** Quota that is exhausted. */
 export type FullQuota = 'entries' | 'held' | 'perMinion' | 'perOwner' | 'perStack' | 'room';
 
-/** Maximum share of `bytes` that held signals may use. */
+/** Maximum fraction of the quota `bytes` that held signals may use. */
 const heldShare = 0.25;
 
 /** Amount of one quota that a record uses. */

@@ -32,7 +32,10 @@ const recordFields = {
    * held.
    */
   heldKey: Type.Optional(Text),
-  /** Present if the event had no data. `signal` is then a FAILURE with this reason. */
+  /**
+   * `true` if the event had no data, otherwise absent. `signal` is then a FAILURE with this reason.
+   * If a handle is assigned later and its `emptyIsSuccess` is true, SUCCESS replaces it.
+   */
   isEmpty: Type.Optional(Type.Literal(true)),
   /**
    * Signal as JSON text. It is parsed only when it is delivered, so that a start of the master does
@@ -75,8 +78,8 @@ export interface DeadLetter extends Omit<RowOf<typeof deadRow>, 'signal'> {
 }
 
 /**
- * Decodes a row of the first storage format. The row has two lines of JSON, and the second line is
- * the signal. A row with only one line contains the signal in this line.
+ * Decodes a row that an early version of this program wrote. The row has two lines of JSON: the
+ * fields of the record, and the signal. The earliest rows have only one line, which contains both.
  */
 function unversioned(bytes: Uint8Array): unknown {
   const row = Buffer.from(bytes);

@@ -323,7 +323,10 @@ export class Outbox {
     return undefined;
   }
 
-  /** Counts a record as held again, after it could not be assigned. */
+  /**
+   * Counts a record as held again, after it was counted for a handle. In a cluster, it is counted
+   * for the handle when the replicated log delivers the changed row.
+   */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {
     this.#quotas.release(use);
     this.#quotas.take(pending);

@@ -86,9 +86,9 @@ export class SignalIntake implements TakesSignals {
 
   /**
    * Accepts a permitted event of a minion. Resolves when the signal is durable. If no handle is
-   * registered for the minion, the signal is held. A repeated request adds no signal. The minion
-   * receives no error for an event. Therefore FAILURE is sent to Heat for an event that is not a
-   * valid signal.
+   * registered for the minion, the signal is held, or rejected if `holdsUnregistered` is false. A
+   * repeated request adds no signal. The minion receives no error for an event. Therefore FAILURE
+   * is sent to Heat for an event that is not a valid signal.
    * @returns the id of the signal, or `undefined` if it was rejected
    * @throws StoreError if it cannot be stored
    */
@@ -176,8 +176,10 @@ export class SignalIntake implements TakesSignals {
 
   /**
    * Waits for the return that `salt-call` sends after an event, and parses the signal in its
-   * arguments. Resolves to `undefined` if the arguments contain no data; the handle then determines
-   * the signal. Returns `undefined` instead of a promise if the bridge cannot observe returns.
+   * arguments.
+   * @returns a promise of the signal. It resolves to `undefined` if the arguments contain no data;
+   * the handle then decides between SUCCESS and FAILURE. The result is `undefined` instead of a
+   * promise if the bridge cannot observe returns
    */
   #signalOfReturn(
     minion: string,

@@ -16,9 +16,9 @@ import type { Ask, Delivery, ResultDelivery } from './transport.ts';
 type PreSigned = { readonly url: string };
 
 /**
- * Maximum number of responses with the status 500 to one signal. After these, the signal is not
- * retried, because heat-api-cfn also responds with 500 to signals that it will never accept. It
- * responds with 500 to some signals for up to a minute before it accepts them.
+ * Number of failed attempts after which a response with the status 500 is final. heat-api-cfn
+ * responds with 500 to some signals for up to a minute before it accepts them. It also responds
+ * with 500 to signals that it will never accept.
  */
 const maxServerErrors = 4;
 

@@ -385,8 +385,9 @@ export function parseDestination(given: unknown): Destination {
 }
 
 /**
- * Parses the destination of a deployment's result, from the inputs that Heat adds. A deployment
- * without a stack has no transport.
+ * Parses the destination of a deployment's result, from the inputs that Heat adds. If the
+ * deployment belongs to no stack, these inputs name no transport, and the destination is the
+ * transport `STATUS`.
  * @returns `undefined` if the transport is unknown or an input is missing
  */
 export function parseResultDestination(input: HeatInput): ResultDestination | undefined {

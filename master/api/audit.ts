@@ -42,8 +42,8 @@ export type MethodAudit<P = unknown, R = unknown> =
   | AuditedOutcome<P, R>;
 
 /**
- * The method's own module writes the audit record, because the record needs more than parameters
- * and result.
+ * Audit definition of a method whose own module writes the audit record. Such a record needs more
+ * data than the parameters and the result of the call.
  */
 interface AuditedInside {
   readonly action: string;
@@ -57,7 +57,7 @@ interface AuditedInside {
  */
 interface AuditedDecision<P> {
   readonly action: string;
-  /** Returns the value of the audit record's field `what`: the object of the call. */
+  /** Returns the audit record's field `what`: the name of the object that the call acts on. */
   permitted(parameters: P): string;
 }
 
@@ -69,7 +69,10 @@ interface AuditedOutcome<P, R> {
   failed?(parameters: P): AuditDetails;
 }
 
-/** Last audit record that is on disk. */
+/**
+ * Sequence number and hash of the last audit record on disk, and the sequence number of the oldest
+ * one.
+ */
 export interface StoredHead extends AuditHead {
   /**
    * Sequence number of the oldest audit record that is still stored. Older records were removed by
@@ -83,8 +86,9 @@ export interface AuditActor {
   /**
    * Kind of the actor. `minion`: a minion, authenticated by the key that decrypted its request.
    * `local`: a client of the local socket, or the program that runs the master; such an actor
-   * states its name itself. `project`: a Keystone user who acts for a project. `master`: the master
-   * itself.
+   * states its name itself. `user`: a user who logged in. `project`: a Keystone user who acts for a
+   * project. `service`: a service that acts for itself. `token`: a token of a service. `master`:
+   * the master itself.
    */
   readonly kind: 'minion' | 'local' | 'user' | 'project' | 'service' | 'token' | 'master';
   /** Minion id, token id or name. Never a token itself. */

@@ -44,7 +44,7 @@ export interface ClusterStatus {
    * failing.
    */
   readonly failingMs: number;
-  /** Number of repeated log entries. The repetitions had no effect. */
+  /** Number of log entries that repeat an earlier entry. The repetitions had no effect. */
   readonly repeatedEntries: number;
   /** Number of log entries that no cluster member has written. They had no effect. */
   readonly foreignEntries: number;
@@ -61,7 +61,7 @@ export function isServingMember({
   return !isStale && !refusesWrites && !isDraining;
 }
 
-/** Ticket for joining the cluster. One master can use it once. */
+/** Ticket with which one further master can join the cluster. It is valid once. */
 interface ClusterTicket {
   readonly ticket: string;
   /** Expiry time, in milliseconds since 1970. */

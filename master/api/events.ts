@@ -36,7 +36,10 @@ export type MetricFamily =
       readonly distributions: readonly Distribution[];
     };
 
-/** Rejections of a minion's event by the policy, shown to operators. */
+/**
+ * Events of one minion with the same tag that the policy rejected within 60 seconds, summarised for
+ * operators.
+ */
 export interface Denial {
   readonly minion: string;
   readonly tag: string;
@@ -56,13 +59,13 @@ export interface ReloadReport extends ConfigChanges {
   readonly certificates: readonly string[];
 }
 
-/** Value of a metric for one combination of labels. */
+/** Value of a metric for one combination of label values. */
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-/** Histogram of a metric for one combination of labels. */
+/** Histogram of a metric for one combination of label values. */
 export interface Distribution {
   readonly labels: Readonly<Record<string, string>>;
   /**

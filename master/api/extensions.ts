@@ -122,7 +122,7 @@ export function isRpcMethod(entry: RpcMethod | RpcTable): entry is RpcMethod {
   return typeof entry.invoke === 'function';
 }
 
-/** Table with one row for each method of an interface. */
+/** Table of RPC methods with one entry for each method of the interface `T`. */
 export type RpcTableOf<T> = {
   readonly [K in keyof T]: T[K] extends (...args: infer A) => infer R
     ? RpcMethod<A, R, WholeRequest<A>>

@@ -20,8 +20,8 @@ export interface FunctionCall {
    */
   readonly dropUnknown?: boolean;
   /**
-   * Time that minions have to respond, in seconds. A timeout in the arguments of the function takes
-   * precedence.
+   * Time that minions have to respond, if the function sends jobs to minions, in seconds. A timeout
+   * in the arguments of the function takes precedence. Default: the option `timeout`.
    */
   readonly timeoutSeconds?: number;
 }

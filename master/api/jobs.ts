@@ -41,10 +41,13 @@ export type BatchUpdate =
 export interface RunRequest extends PublishRequest {
   /**
    * Time without a return after which the master asks silent minions whether they still run the
-   * job, in seconds.
+   * job, in seconds. Default: the option `timeout`.
    */
   readonly timeoutSeconds?: number;
-  /** Time that minions have to answer the question whether they still run the job, in seconds. */
+  /**
+   * Time that minions have to answer whether they still run the job, in seconds. Default: the
+   * option `gather_job_timeout`.
+   */
   readonly gatherJobTimeoutSeconds?: number;
   /**
    * Time during which the master asks silent minions repeatedly before it stops waiting, in
@@ -52,8 +55,8 @@ export interface RunRequest extends PublishRequest {
    */
   readonly patienceSeconds?: number;
   /**
-   * Number of minions that run the job. They are chosen at random among the targeted minions that
-   * have the function.
+   * Number of minions that run the job. The master chooses them at random among the targeted
+   * minions that have the function. Default: all targeted minions.
    */
   readonly subset?: number;
 }
@@ -302,7 +305,10 @@ export type SilenceReason =
   | 'never-heard'
   /** The minion sent its last request before the job was published. */
   | 'not-heard-since'
-  /** Some subscribers, possibly this one, were skipped because their queue was full. */
+  /**
+   * Some subscribers, possibly including this minion, did not receive the job because their queues
+   * were full.
+   */
   | 'queue-full'
   /** The minion sent requests after the job was published, but returned nothing. */
   | 'no-return'

@@ -78,7 +78,7 @@ export function createRootLog(targets: readonly LogTarget[]): RootLog {
   };
 }
 
-/** Property of a stream. It requests that pino sets `lastLevel` before each line. */
+/** Stream property that makes pino set the stream's `lastLevel` before it writes each line. */
 const asksForLevel: unique symbol = Symbol.for('pino.metadata');
 
 /** Stream with several targets. Each line goes to every target whose level includes the line. */

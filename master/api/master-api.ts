@@ -48,15 +48,15 @@ export interface MinionInfo {
    */
   readonly isUnsure?: true;
   /**
-   * Time of its last verified request, in milliseconds since 1970. Absent if there was none since
-   * the start.
+   * Time of the minion's last verified request, in milliseconds since 1970. Absent if the minion
+   * has sent none since the master started.
    */
   readonly heardAt?: number;
   /** Present if the minion does not reconnect by itself after a restart of the master. */
   readonly needsOwnRestart?: true;
 }
 
-/** Job that has not ended, because the master still waits for minions. */
+/** Unfinished job: some of its minions have not returned yet. */
 export interface JobProgress {
   readonly jid: string;
   readonly fun: string | readonly string[];
@@ -232,7 +232,7 @@ export interface JobReceipt {
   readonly problem?: string;
 }
 
-/** Jobs that minions execute. */
+/** Methods that publish, follow and list the jobs of minions. */
 interface JobsApi {
   /**
    * Publishes a job without waiting. Its returns are stored (see {@link JobsApi.show}).
@@ -264,7 +264,11 @@ interface JobsApi {
    * @throws MasterError ERR_JOB_UNKNOWN if no job with this jid is stored
    */
   show(jid: string): Promise<JobReport>;
-  /** Returns the jobs that a caller is following, and recently published jobs, latest first. */
+  /**
+   * Returns unfinished jobs, latest first, at most 100. A job is unfinished if minions have not
+   * returned yet and a caller follows the job, a minion confirmed that it runs the job, or the job
+   * was published recently.
+   */
   active(): Promise<readonly JobProgress[]>;
   /**
    * Returns the minions that a target matches, with reasons. Publishes nothing.
@@ -279,13 +283,13 @@ export interface EventsRequest {
   readonly match?: string | readonly string[];
   /**
    * {@link MasterEvent.id} of the last event that the caller has read. The subscription starts with
-   * the events after this one. Where events may be missing, it contains an event
-   * `saltbridge/events/missed`. Default: new events only.
+   * the stored events that follow it. Where events may be missing, the subscription contains an
+   * event `saltbridge/events/missed`. Default: new events only.
    */
   readonly after?: string;
 }
 
-/** Events of the master. */
+/** Methods that subscribe to the master's events and publish events. */
 export interface EventsApi {
   /**
    * Subscribes to new events. The subscription is active when the promise resolves.
@@ -324,7 +328,7 @@ interface ReplayRequest {
   readonly since?: number;
 }
 
-/** Access policy of the master. */
+/** Methods that explain, test and reload the master's access policy. */
 export interface AclApi {
   /**
    * Returns the decision of the current policy about a request, and the reason. The request is not
@@ -333,8 +337,9 @@ export interface AclApi {
    */
   explain(request: ExplainRequest): Promise<Explanation>;
   /**
-   * Returns the smallest set of additional rules that permits all recorded requests. The rules are
-   * not activated.
+   * Returns the smallest set of additional rules that permits the recorded requests. Requests that
+   * no rule can permit, and requests that a `deny` rule rejected, are listed separately. The rules
+   * are not activated.
    */
   learn(request?: LearnRequest): Promise<LearnedPolicy>;
   /**
@@ -354,11 +359,11 @@ export interface AclApi {
   forget(): Promise<void>;
 }
 
-/** Audit log of the master. */
+/** Methods of the master's audit log. */
 export interface AuditApi {
   /**
-   * Resolves when all records written before the call are on disk.
-   * @returns the last record, or `null` if auditing is disabled
+   * Waits until all records that were appended before the call are on disk.
+   * @returns the sequence number and hash of the last record, or `null` if auditing is disabled
    */
   flush(): Promise<StoredHead | null>;
 }
@@ -402,7 +407,7 @@ interface ReactionRunsRequest {
   readonly limit?: number;
 }
 
-/** Reactions to events. */
+/** Methods that list the configured reactions and their runs. */
 export interface ReactionsApi {
   list(): Promise<readonly ReactionInfo[]>;
   /**
@@ -435,7 +440,7 @@ export interface PillarExplanation {
   readonly omitted: number;
 }
 
-/** Pillar of minions, computed from the current files and sources. */
+/** Methods that compute and explain the pillar of minions from the current files and sources. */
 export interface PillarApi {
   show(question: PillarQuestion): Promise<FactMap>;
   /**
@@ -456,7 +461,7 @@ export interface PillarApi {
   inputs(): Promise<PillarInputs>;
 }
 
-/** Functions that run on the master: runners, or wheel functions. */
+/** Methods that run functions on the master: runners or wheel functions. */
 interface FunctionsApi {
   /**
    * Runs a function and waits for its result. A failure is a result, not an error.
@@ -475,7 +480,7 @@ interface FunctionsApi {
   docs(prefix?: string): Promise<Readonly<Record<string, string>>>;
 }
 
-/** Persistent store of the master. */
+/** Methods of the master's persistent store. */
 export interface StoreApi {
   /**
    * Creates a consistent backup of the store while the master runs. The backup is a file (mode
@@ -557,7 +562,7 @@ export interface MasterDescription {
   readonly ownJobs?: string;
 }
 
-/** Events that a user may read and publish. */
+/** Methods with which a user subscribes to events and publishes events. */
 interface UserEventsApi {
   /**
    * Subscribes to events. Users who may publish everything receive all events. Other users receive
@@ -583,7 +588,7 @@ interface UserEventsApi {
   fire(tag: string, data: WireMap): Promise<void>;
 }
 
-/** Log-ins of users with the backends of `external_auth`. */
+/** Methods that log users in with the backends of `external_auth`, and manage their tokens. */
 interface LoginsApi {
   /**
    * Verifies the credentials of a user and creates a token.
@@ -645,7 +650,10 @@ export interface MasterApi {
   metrics(): Promise<readonly MetricFamily[]>;
 }
 
-/** Interface inside the master's process. Its calls can name a requester. */
+/**
+ * Interface of a running master for code in the same process. A caller can state on whose behalf it
+ * makes a call.
+ */
 export interface InProcessApi extends MasterApi {
   readonly keys: Pick<KeysApi, 'list' | 'local'> & WithRequester<Omit<KeysApi, 'list' | 'local'>>;
   readonly jobs: InProcessJobsApi;
@@ -658,14 +666,16 @@ export interface InProcessApi extends MasterApi {
   readonly wheel: InProcessFunctionsApi;
 }
 
-/** Jobs of the master, in calls that can name the origin of the job. */
+/** Job methods for code in the master's process. A request can state the origin of the job. */
 export interface InProcessJobsApi extends JobsApi {
   publish(request: PublishRequest & JobOrigin): Promise<JobReceipt>;
   run(request: RunRequest & JobOrigin, signal?: AbortSignal): AsyncIterable<JobUpdate>;
   batch(request: BatchRequest & JobOrigin, signal?: AbortSignal): AsyncIterable<BatchUpdate>;
 }
 
-/** Functions of the master, in calls that can name the requester. */
+/**
+ * Function methods for code in the master's process. A call can state on whose behalf it is made.
+ */
 export interface InProcessFunctionsApi extends FunctionsApi {
   run(call: FunctionCall & Requested): Promise<FunctionResult>;
   start(call: FunctionCall & Requested): Promise<StartedCall>;

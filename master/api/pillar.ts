@@ -29,7 +29,10 @@ interface PillarInputGrain {
   readonly values: number;
   /** Number of compiled pillars that depend on the grain. */
   readonly pillars: number;
-  /** Whether the grain was read only for pillars that minions with equal inputs share. */
+  /**
+   * Whether all pillars that depend on the grain are shared: minions with equal inputs receive the
+   * same compiled pillar.
+   */
   readonly isShared: boolean;
 }
 

@@ -7,8 +7,9 @@ export interface ReportedRelease {
   /** Time of the report, in milliseconds since 1970. */
   readonly at: number;
   /**
-   * Progress of the site with the latest published release: `current`, `refused`, `behind` or
-   * `waiting`. `undefined` if no release has been published.
+   * Progress of the site with the latest published release. `current`: the site uses it. `refused`:
+   * the site has refused it. `behind`: the site must still install this or an earlier release.
+   * `waiting`: the site may not install it yet. `undefined` if no release has been published.
    */
   readonly progress: string | undefined;
   /** Release that the site refused last. */
@@ -36,7 +37,10 @@ export interface SiteDetails extends Omit<JoinedSite, 'contactAge'> {
   readonly state: string;
   readonly joinedAt: number | undefined;
   readonly address: string | undefined;
-  /** Clock of the site minus clock of the centre at the last connection, in milliseconds. */
+  /**
+   * Difference between the clocks of the site and the centre at the last connection, in
+   * milliseconds. Positive if the site's clock is ahead.
+   */
   readonly clockDifferenceMs: number | undefined;
   /**
    * Position up to which the centre has received the site's log, by class of entries. `ms` is the
@@ -54,8 +58,8 @@ export interface SiteDetails extends Omit<JoinedSite, 'contactAge'> {
     >
   >;
   /**
-   * Number of the site's minions that are connected or absent. `oldestAt` and `latestAt` are the
-   * times of the oldest and the latest report about these minions, in milliseconds since 1970.
+   * Numbers of connected and absent minions of the site. `oldestAt` and `latestAt` are the times of
+   * the oldest and the latest report about these minions, in milliseconds since 1970.
    */
   readonly minions: {
     readonly present: number;

@@ -18,8 +18,8 @@ export interface ReplayReport {
   /** Number of requests in these decisions. */
   readonly requests: number;
   /**
-   * Number of decisions for which some data or arguments were not recorded. About these, the new
-   * rules may decide differently than reported.
+   * Number of decisions for which some data or arguments were not recorded. The report may be wrong
+   * about these decisions.
    */
   readonly uncertain: number;
   /**

@@ -29,8 +29,8 @@ export type TextTask =
     };
 
 /**
- * Result of a worker thread: JSON with markers for types that JSON lacks, or the reason why the
- * text is invalid.
+ * Result of a worker thread that parsed a text: the value as marked JSON (see `toJson`), or the
+ * reason why the text is invalid.
  */
 export type TextAnswer =
   | { readonly ok: true; readonly json: string }
@@ -79,7 +79,10 @@ export class ArgumentReader {
   readonly #scheduler: StepScheduler;
   readonly #pool: WorkerPool<TextTask, TextAnswer>;
 
-  /** @param maxValues - maximum number of values in one text */
+  /**
+   * Creates a reader with its own worker threads.
+   * @param maxValues - maximum number of values in one YAML document
+   */
   constructor(maxValues: number, scheduler: StepScheduler = new StepScheduler()) {
     this.#maxValues = maxValues;
     this.#scheduler = scheduler;
@@ -89,7 +92,7 @@ export class ArgumentReader {
 
   /**
    * Reads arguments as typed on a command line.
-   * @param owner - caller for which the limit of worker threads counts the texts
+   * @param owner - caller whose share of the worker threads the texts use
    * @param noParse - names of keyword arguments. Their values stay text
    */
   async readWords(
@@ -135,7 +138,10 @@ export class ArgumentReader {
   }
 }
 
-/** Whether a text was not parsed because of load or shutdown, so that the caller may retry. */
+/**
+ * Whether an error of an {@link ArgumentReader} means that the text was not parsed because of load
+ * or shutdown, so that the caller may retry.
+ */
 export function isReaderBusy(error: unknown): boolean {
   return error instanceof WorkerPoolError && (error.reason === 'busy' || error.reason === 'closed');
 }

@@ -161,7 +161,8 @@ type FloatForm = 'exact' | 'mark' | 'raw';
 
 /**
  * Converts a value to marked JSON: a map with a key such as `$bytes` represents a type that JSON
- * lacks. Also accepts an object with values as members.
+ * lacks.
+ * @param value - a wire value, or an object whose members are wire values
  * @param floats - form of floats without a fraction. Default: `raw`
  */
 export function toJson(value: WireValue | object, floats: FloatForm = 'raw'): JsonValue {

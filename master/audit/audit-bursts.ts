@@ -7,14 +7,14 @@ export interface AuditBurstsOptions {
   readonly audit: AuditTrail;
   readonly now: () => number;
   /**
-   * Limit on the entries of one source, and limit on the entries of all sources. Default: the
-   * limits on policy decisions.
+   * Limits on the number of distinct entries: `ofSource` for each source, `all` for all sources
+   * together. Default: the limits on policy decisions.
    */
   readonly limits?: { readonly ofSource: Limit; readonly all: Limit };
 }
 
 interface Burst {
-  /** Latest entry. */
+  /** Latest of the repeated entries. */
   entry: AuditEntry;
   count: number;
 }

@@ -12,7 +12,7 @@ import { type AuditEntry, chainStart, readLine } from './audit-record.ts';
 
 /** End of the audit log, where new records are appended. */
 interface Continuation {
-  /** Sequence number and hash of the record that precedes the next one. */
+  /** Sequence number and hash that the next record continues from. */
   readonly head: AuditHead;
   /** File for the next records. */
   readonly file: string;
@@ -21,11 +21,14 @@ interface Continuation {
 }
 
 interface Tail {
-  /** Last valid record. */
+  /** Sequence number and hash of the last valid record, or `undefined` if there is none. */
   readonly head: AuditHead | undefined;
   /** Number of invalid lines after the last valid record. */
   readonly broken: number;
-  /** Incomplete text after the last line feed. */
+  /**
+   * Incomplete line at the end of the file, with its length in bytes. `undefined` if the file ends
+   * with a line feed.
+   */
   readonly torn: { readonly text: string; readonly bytes: number } | undefined;
 }
 

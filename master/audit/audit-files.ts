@@ -82,7 +82,7 @@ export async function* linesOf(file: string, start = 0): AsyncGenerator<FileLine
 
 const key = ['audit', 'head'] as const;
 
-/** Row codec for the head of the log. */
+/** Codec of the store row with the sequence number and hash of the log's last record. */
 const headRow: RowCodec<StoredHead> = defineRow({
   name: 'head of the audit log',
   schema: Type.Object({ sequence: Type.Number(), first: Type.Number(), hash: Type.String() }),
@@ -93,9 +93,9 @@ const headRow: RowCodec<StoredHead> = defineRow({
 });
 
 /**
- * Reads the stored head of a log.
- * @param prefix - prefix of the keys of a cluster member
- * @returns `undefined` if the store contains no head
+ * Reads the sequence number and hash of a log's last record from the store.
+ * @param prefix - key prefix of the cluster member that owns the log. Default: no prefix
+ * @returns `undefined` if the store does not contain them
  */
 export async function readHead(
   store: Pick<Store, 'get'>,
@@ -110,7 +110,7 @@ export async function writeHead(store: Store, head: StoredHead): Promise<void> {
 }
 
 /**
- * Returns the requester for an audit record.
+ * Returns `by`, or a requester of the local interface if `by` is `undefined`.
  * @param user - name that a client of the local interface states. It is not verified
  */
 export function auditOf(by: AuditRequester | undefined, user: string): AuditRequester {

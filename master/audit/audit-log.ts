@@ -88,8 +88,9 @@ export class AuditLog implements AuditTrail {
   }
 
   /**
-   * Resolves with the head when all appended records are on disk.
-   * @throws the system error if they cannot be written
+   * Waits until all appended records are on disk. Resolves with the sequence number and hash of the
+   * last record.
+   * @throws the system error if the records cannot be written
    */
   async flush(): Promise<StoredHead> {
     let head = this.#writer.head;
@@ -111,7 +112,7 @@ export class AuditLog implements AuditTrail {
     } catch (error) {
       this.#options.log.error(
         { err: error },
-        'the audit log was closed before all records were written; the other records are lost',
+        'the audit log was closed before all records were written; the unwritten records are lost',
       );
     }
     await this.#writer.close();
@@ -194,8 +195,9 @@ function describe(value: unknown): string {
 }
 
 /**
- * Converts a value to the form that the digest is computed from. Bytes, maps and integers differ
- * from texts that look the same.
+ * Converts a value to a form that `JSON.stringify` accepts, for the digest. Bytes and large
+ * integers become strings with a prefix, so that they differ from the same text without the prefix.
+ * A `Map` becomes a list of pairs.
  */
 function plain(value: unknown): unknown {
   if (value instanceof Uint8Array) return `bytes ${Buffer.from(value).toString('base64')}`;
@@ -203,7 +205,7 @@ function plain(value: unknown): unknown {
   return typeof value === 'bigint' ? `integer ${value}` : value;
 }
 
-/** Format for writing the text of {@link describe} in steps. */
+/** Writer for large values. It produces the same text as {@link describe}, but in steps. */
 const described: JsonForm = {
   write: (value) => (value === undefined ? 'null' : describe(value)),
   open: (given) => {

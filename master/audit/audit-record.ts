@@ -69,7 +69,7 @@ export interface AuditTrail {
 /** Audit trail that discards all entries. */
 export const noAudit: AuditTrail = { append: () => {}, digest: async () => '' };
 
-/** Head of an empty log. */
+/** Sequence number and hash that the first record of a log continues from. */
 export const chainStart: AuditHead = { sequence: 0, hash: '0'.repeat(64) };
 
 const Hash = Type.String({ pattern: '^[0-9a-f]{64}$' });
@@ -96,7 +96,10 @@ const Line = compileSchema(
   }),
 );
 
-/** Returns the line of a new record, without its line feed, and the new head of the log. */
+/**
+ * Returns the line of a new record, without its line feed, and the record's sequence number and
+ * hash.
+ */
 export function linkEntry(
   entry: AuditEntry,
   { sequence: before, hash: previous }: AuditHead,
@@ -140,8 +143,8 @@ const maxNamed = 100;
 const maxText = 512;
 
 /**
- * Returns the fields with the ids that an action concerned: their number, and at most {@link
- * maxNamed} ids.
+ * Returns the fields `on` and `onCount` of an audit record for these ids. If there are more than
+ * {@link maxNamed}, `on` contains the first ones, and `onCount` is their total number.
  */
 export function named(ids: readonly string[]): Pick<AuditEntry, 'on' | 'onCount'> {
   if (ids.length <= maxNamed) return { on: ids };

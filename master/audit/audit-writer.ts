@@ -9,7 +9,7 @@ import { type AuditEntry, linkEntry } from './audit-record.ts';
 
 export interface AuditWriterOptions {
   readonly directory: string;
-  /** Store in which the head of the log is saved. */
+  /** Store in which the sequence number and hash of the last record are saved. */
   readonly store: Store;
   /** Size of a file after which a new file is started, in bytes. */
   readonly fileBytes: number;
@@ -63,7 +63,10 @@ export class AuditWriter {
     return { writer: new AuditWriter(options, place), findings };
   }
 
-  /** Last record written, even if it is not synchronised to disk yet. */
+  /**
+   * Sequence number and hash of the last record written, even if the record is not synchronised to
+   * disk yet.
+   */
   get head(): StoredHead {
     return { ...this.#head, first: this.#first };
   }
@@ -93,7 +96,10 @@ export class AuditWriter {
     this.#head = head;
   }
 
-  /** Synchronises the written records to disk and saves the head in the store. */
+  /**
+   * Synchronises the written records to disk. Then saves the sequence number and hash of the last
+   * record in the store.
+   */
   async sync(): Promise<void> {
     const { head } = this;
     await this.#file.handle.datasync();

@@ -37,8 +37,8 @@ export interface Audit extends AuditTrail {
    */
   readonly onChange: (listener: (isFull: boolean) => void) => void;
   /**
-   * Resolves with the head when all appended records are on disk, or with `null` if auditing is
-   * disabled.
+   * Waits until all appended records are on disk. Resolves with the sequence number and hash of the
+   * last record, or with `null` if auditing is disabled.
    */
   readonly flush: () => Promise<StoredHead | null>;
 }

@@ -97,7 +97,7 @@ async function verifyClusterAudit(
   return { members };
 }
 
-/** Hashes of records that other members recorded, by sequence number. */
+/** Hashes of one log's records, as other cluster members recorded them, by sequence number. */
 type NotedRecords = ReadonlyMap<number, string>;
 
 async function readNotes(files: readonly string[]): Promise<ReadonlyMap<string, NotedRecords>> {
@@ -233,7 +233,10 @@ export async function verifyAuditLog(
   return verifyAudit(await auditFiles(auditDirectory(config)), known ?? undefined);
 }
 
-/** Options of the configuration that determine the paths of a log and of its head. */
+/**
+ * Configuration options that determine where a master stores its audit log, and under which key the
+ * store contains the log's end.
+ */
 type AuditedConfig = Pick<MasterConfig, 'stateDir'> & Partial<Pick<MasterConfig, 'cluster'>>;
 
 async function readStoredHead({

@@ -13,20 +13,23 @@ import type { AuditRecord, AuditTrail } from './audit-record.ts';
 const action = 'audit.head';
 const detailForm = /^record (\d{1,15}) has the hash ([0-9a-f]{64})$/;
 /**
- * Interval between two recordings, in milliseconds. Until the next recording, only the hash chain
- * of its own log protects a new record.
+ * Interval at which a member records the heads of the other members' logs, in milliseconds. Until
+ * other members have recorded its head, only a log's own hash chain protects new records.
  */
 const noteMs = 600_000;
 
-/** Head of another member's log, as contained in an audit record. */
+/**
+ * Sequence number and hash of the last record in another member's log, as this member recorded
+ * them.
+ */
 export interface Witness extends AuditHead {
   /** Name of the other member. */
   readonly member: string;
 }
 
 /**
- * Returns the head of another member's log that a record contains, or `undefined` if the record is
- * about something else.
+ * Reads the sequence number and hash of another member's last record from an audit record. Returns
+ * `undefined` if the audit record is about something else.
  */
 export function readWitness(record: AuditRecord): Witness | undefined {
   if (record.action !== action || record.what === undefined) return undefined;
@@ -46,7 +49,10 @@ export interface AuditWitnessOptions {
   readonly id: string;
 }
 
-/** Records the heads of the other members' logs every ten minutes. */
+/**
+ * Appends the sequence number and hash of the other members' last records to this member's audit
+ * log, every ten minutes.
+ */
 export class AuditWitness {
   readonly #options: AuditWitnessOptions;
   readonly #noted = new Map<string, string>();
@@ -59,7 +65,8 @@ export class AuditWitness {
   }
 
   /**
-   * Records the heads that have changed since the last recording.
+   * Records the last sequence number and hash of each other member's log, if they changed since the
+   * previous recording.
    * @throws StoreError
    */
   async note(): Promise<void> {

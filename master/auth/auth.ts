@@ -211,5 +211,5 @@ function ownKeysOf(
   return [...own, { name: `${config.masterSignKeyName}.pub`, pem: signer.keys.publicPem }];
 }
 
-/** The keys module of a master: keys, sessions and sign-in state. */
+/** Keys of the master and of its minions, with sessions and the state of sign-ins. */
 export type Auth = Awaited<ReturnType<typeof createAuth>>;

@@ -16,7 +16,7 @@ function pythonText(value: WireValue | undefined): string | undefined {
   return isMeant && value !== undefined ? pythonStr(value) : undefined;
 }
 
-/** Compiled rules of {@link compileSignRules}. */
+/** Compiled content of an `autosign_file` or `autoreject_file`. */
 export interface SignRules {
   matches(id: string): boolean;
   /** Line numbers of unsupported regular expressions. The first line has the number 1. */
@@ -97,7 +97,7 @@ export interface AutoAcceptOptions {
 /** Automatic decision about a key. With `pend`, the key waits for an operator's decision. */
 export type AutoDecision = 'accept' | 'reject' | 'pend';
 
-/** A rule without effect, and the reason. */
+/** Auto-accept file that has no effect, or that contains a line without effect, and the reason. */
 export interface AutoAcceptProblem {
   readonly file: string;
   readonly reason: string;
@@ -117,7 +117,10 @@ export class AutoAccept {
   #rejects = noRules;
   #signs = noRules;
   #grains: ReadonlyMap<string, ReadonlySet<string>> = new Map();
-  /** Creation times of the files in `minions_autosign`, by minion id. */
+  /**
+   * Modification times of the files in `minions_autosign`, by minion id, in milliseconds since
+   * 1970.
+   */
   #stubs = new Map<string, number>();
   #problems: readonly AutoAcceptProblem[] = [];
   #lastRound: Promise<void> = Promise.resolve();
@@ -147,7 +150,7 @@ export class AutoAccept {
     return 'pend';
   }
 
-  /** Returns the rules that have no effect, to be shown to the operator. */
+  /** Returns the files and lines that have no effect, to be shown to the operator. */
   problems(): readonly AutoAcceptProblem[] {
     return this.#problems;
   }
@@ -274,7 +277,10 @@ export async function openAutoAccept(options: AutoAcceptOptions): Promise<AutoAc
   return autoAccept;
 }
 
-/** Creates the rules of a master's configuration, and applies changed options after each reload. */
+/**
+ * Creates an {@link AutoAccept} from a master's configuration, and applies changed options after
+ * each reload.
+ */
 export async function openConfiguredAutoAccept(
   config: LiveConfig,
   now: () => number,

@@ -26,7 +26,7 @@ const acts = {
   denied: 'denied',
 } as const;
 
-/** Returns the description of a change from one state to another. */
+/** Returns a {@link KeyChange} from one state to another. `null` means that there is no key. */
 function describeChange(
   id: string,
   from: KeyState | null,
@@ -41,13 +41,13 @@ function describeChange(
 export interface KeySource {
   readonly files: KeyFiles;
   /**
-   * Calls the listener with ids after their keys may have changed. With `undefined`, any key may
-   * have changed.
+   * Calls the listener with the ids whose keys may have changed. With `undefined`, any key may have
+   * changed. Returns a function that stops watching.
    */
   readonly watch: (onDirty: (ids: readonly string[] | undefined) => void) => () => void;
   /**
-   * Whether all members of a cluster share these keys. Each member revokes the access of the keys
-   * that it deletes or rejects.
+   * Whether all members of a cluster share these keys. The member that deletes or rejects a key
+   * also revokes the minion's access. Default: false.
    */
   readonly isShared?: boolean;
 }

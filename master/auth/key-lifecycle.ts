@@ -162,15 +162,15 @@ export interface RevocationOptions {
 }
 
 /**
- * Minimum interval between rotations for deleted keys, in milliseconds. After each rotation, every
- * minion must sign in again.
+ * Minimum interval between rotations of the publish key after keys were deleted or rejected, in
+ * milliseconds. After each rotation, every minion must sign in again.
  */
 const rotationIntervalMs = 60_000;
 
 /**
  * Revokes the access of minions whose key was deleted or rejected [THREATS C-15]. Their session,
- * recorded protocol version and connections end immediately. The shared publish key is rotated, at
- * most once per minute.
+ * recorded protocol version and connections end immediately. If the option `rotate_aes_key` is set,
+ * the shared publish key is replaced, at most once per minute.
  */
 export class Revocation {
   readonly #options: RevocationOptions;
@@ -185,14 +185,17 @@ export class Revocation {
     this.#options = options;
   }
 
-  /** Registers a listener. It is called immediately with each id when its key becomes invalid. */
+  /**
+   * Registers a listener. The listener receives the id of each minion as soon as its key is
+   * revoked.
+   */
   onRevoked(listener: (id: string) => void): void {
     this.#onRevoked.push(listener);
   }
 
   /**
-   * Registers a listener that is called after each rotation. The rotation waits for the promise of
-   * the listener.
+   * Registers a listener that is called each time the publish key was replaced while the master
+   * runs. The replacement is complete when the listener's promise resolves.
    */
   onRotated(listener: () => Promise<void>): void {
     this.#onRotated.push(listener);
@@ -244,8 +247,8 @@ export class Revocation {
 
   /**
    * Revokes the access of ids whose keys were deleted or replaced while the master was not running.
-   * Resolves when the publish key was replaced. The master serves no minion before that, so minions
-   * need not be notified.
+   * If `rotate_aes_key` is set, also replaces the publish key before the promise resolves. The
+   * master serves no minion before that, so minions need not be notified.
    */
   async revokeLost(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
@@ -261,8 +264,8 @@ export class Revocation {
   }
 
   /**
-   * Cancels a planned rotation, which the next start of the master then performs. Waits for a
-   * rotation in progress.
+   * Cancels a planned replacement of the publish key, which the next start of the master then
+   * performs. Waits for a replacement in progress.
    */
   async close(): Promise<void> {
     clearTimeout(this.#planned);

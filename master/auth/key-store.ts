@@ -340,7 +340,7 @@ export class KeyStore {
   }
 
   /**
-   * Same as {@link #inTurn}, for operations that store or accept a key. Rejects with ERR_KEY_ID if
+   * Queues `work`, which stores or accepts a key of the id. Rejects with ERR_KEY_ID if
    * {@link takesId} returns false for the id.
    */
   #inTurnOfTaken<T>(id: string, work: () => Promise<T>): Promise<T> {
@@ -371,7 +371,10 @@ export class KeyStore {
     await this.#moves.move(place, to, id);
   }
 
-  /** Returns the state of an id's key if it is in `places`. A denied key is considered last. */
+  /**
+   * Returns the state of an id's key if the state is among `places`, and `undefined` otherwise. A
+   * denied key is considered last.
+   */
   #placeAmong(id: string, places: readonly KeyState[]): KeyState | undefined {
     const state = this.#table.get(id)?.state;
     if (state !== undefined && places.includes(state)) return state;

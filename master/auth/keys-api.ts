@@ -48,8 +48,8 @@ export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
     ...(state === 'accepted' || isPublicKey(record.pem) ? {} : { isInvalid: true }),
   });
   /**
-   * Performs an operation on the matching keys.
-   * @param own - default states of the operation
+   * Accepts, rejects or deletes the keys that match the selection.
+   * @param own - states that are searched if the selection does not name one
    * @throws KeyError ERR_KEY_FINGERPRINT
    */
   const change = async (

@@ -168,8 +168,9 @@ function isSignedBy(key: KeyObject, masterPublicPem: string, signature: Buffer):
 }
 
 /**
- * Creates the directories for keys and state with access for this user only. Rejects directories
- * that all users may write to [THREATS G-10].
+ * Creates the directories for keys and state. Only the user that runs this process can access new
+ * directories. Rejects existing directories that all users may write to [THREATS G-10].
+ * @throws MasterError ERR_OWN_KEY
  */
 export async function preparePrivateDirectories(directories: readonly string[]): Promise<void> {
   for (const directory of directories) {

@@ -9,9 +9,12 @@ import { openConfiguredKeys } from './key-store.ts';
 import { createKeysApi, type OwnKey } from './keys-api.ts';
 import { VersionPins } from './version-check.ts';
 
-/** Key operations for a stopped master, until they are closed. */
+/** Opened keys of a master that is not running. The caller must close them. */
 export interface OfflineKeys {
-  /** Key operations. Protocol versions are reported as 0 and conflict counts are not available. */
+  /**
+   * Operations on the keys. They report 0 as the protocol version and as the number of conflicts,
+   * because neither is known.
+   */
   readonly keys: KeysApi;
   /** Releases the keys. May be called more than once. */
   close(): Promise<void>;

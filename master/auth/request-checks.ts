@@ -79,7 +79,7 @@ export class DropConnectionError extends Error {
 }
 
 /**
- * Answers requests of one `cmd`, synchronously if possible.
+ * Function that answers the requests with one value of `cmd`, synchronously if possible.
  * @throws DropConnectionError
  */
 export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;
@@ -101,7 +101,11 @@ export function send(value: WireValue): Reply {
   return { kind: 'send', value };
 }
 
-/** Returns an ordinary reply that is delayed until the minion's rate limit permits it. */
+/**
+ * Returns an ordinary reply that the channel sends when the minion's rate limit permits it.
+ * @param isNext - `true` to send the reply immediately, or a promise that resolves when the reply
+ * may be sent
+ */
 export function sendLater(value: WireValue, isNext: true | Promise<true>): Reply {
   return isNext === true ? send(value) : { kind: 'send', value, after: isNext };
 }

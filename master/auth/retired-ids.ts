@@ -21,7 +21,10 @@ interface End {
   readonly expiresAt: number;
 }
 
-/** Period in which a record is needed. Its limits are times in milliseconds since 1970. */
+/**
+ * Period for which a record about a retired id is stored. Both limits are times in milliseconds
+ * since 1970.
+ */
 interface Span {
   readonly now: number;
   readonly expiresAt: number;

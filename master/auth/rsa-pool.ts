@@ -19,8 +19,8 @@ interface Member {
 }
 
 /**
- * Memory limits of a worker thread, which needs little more memory than its keys. By default, V8
- * reserves memory for a whole program.
+ * Memory limits of a worker thread. A worker thread holds little more than its keys, but by default
+ * V8 reserves memory for a whole program.
  */
 const resourceLimits = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 128 };
 
@@ -38,12 +38,15 @@ const ahead = 2;
 const idleMs = 5000;
 
 /**
- * RSA worker threads of this process. All masters of the process share them and take turns, because
- * their number is limited by the number of processors.
+ * RSA worker threads of this process. Their number is limited by the number of processors, so all
+ * masters of the process share them. The threads serve the masters in rotation.
  */
 class RsaThreads {
   readonly #members: Member[] = [];
-  /** Pools of the open masters. The first pool has the next turn. */
+  /**
+   * Pools of the open masters. The threads take the next tasks from the first pool that has waiting
+   * tasks. That pool then becomes the last.
+   */
   readonly #pools = new Set<RsaPool>();
   readonly #threads = availableParallelism();
   #lastId = 0;
@@ -80,7 +83,7 @@ class RsaThreads {
     }
   }
 
-  /** Returns the pool whose turn it is, among those with waiting tasks. */
+  /** Returns the first pool with waiting tasks, or `undefined` if there is none. */
   #nextPool(): RsaPool | undefined {
     for (const pool of this.#pools) if (pool.waiting > 0) return pool;
     return undefined;
@@ -96,8 +99,8 @@ class RsaThreads {
   }
 
   /**
-   * Sends several tasks in one message. Waking a thread takes a considerable part of the time of an
-   * RSA operation.
+   * Sends several tasks to a thread in one message, because waking a thread takes a considerable
+   * part of the time of an RSA operation.
    */
   #give(member: Member, tasks: readonly Waiting[]): void {
     for (const waiting of tasks) member.underWay.set(waiting.id, waiting);
@@ -174,7 +177,7 @@ export class RsaPool {
   }
 
   /**
-   * Runs one task on a thread. Owners take turns.
+   * Runs one task on a thread. Tasks of different owners are served alternately.
    * @param owner - minion, or `addressOwner` of a peer that has not proven an id
    * @throws MasterError ERR_RSA_OVERLOAD if the queue is full, ERR_MASTER_STOPPED after close
    */

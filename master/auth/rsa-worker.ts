@@ -61,7 +61,10 @@ export type RsaTask =
       readonly algorithm: SigningAlgorithm;
     };
 
-/** Result of a task: bytes for tasks that sign or encrypt, a boolean for checks. */
+/**
+ * Result of a task: a boolean for checks, a text for `sign-master-pub`, and bytes for all other
+ * tasks.
+ */
 export type RsaResult<T extends RsaTask> = T extends {
   kind: 'check-key' | 'check-token' | 'check-load';
 }

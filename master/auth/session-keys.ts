@@ -100,7 +100,7 @@ export class RecentKeys {
 export const secretsPrefix: Key = ['secrets'];
 const prefix: Key = [...secretsPrefix, 'sessions'];
 
-/** Returns the key of the store row with a minion's session. */
+/** Returns the store key of the row with a minion's session. The minion's AES key is in the row. */
 export function sessionKey(id: string): Key {
   return [...prefix, id];
 }
@@ -425,9 +425,12 @@ export class PublishKey {
   #isRetired = false;
   #nextSerial: number;
   #reservedUpTo: number;
-  /** Serialises writes of the record, so that an old key never overwrites a new one. */
+  /**
+   * Serialises writes of the store row with the publish key, so that an old key never overwrites a
+   * new one.
+   */
   readonly #turn = new Mutex();
-  /** Revision of the record in a cluster. 0 if there is none. */
+  /** Revision of the store row with the publish key. 0 if the row does not exist yet. */
   #revision = 0;
 
   private constructor(options: PublishKeyOptions, current: CurrentPublishKey, serial: number) {
@@ -538,7 +541,10 @@ export class PublishKey {
     });
   }
 
-  /** Repeats a write that failed because another member has written in the meantime. */
+  /**
+   * Calls `write`, and repeats it as long as it fails because another cluster member has changed
+   * the row in the meantime.
+   */
   async #untilCurrent(write: () => Promise<void>): Promise<void> {
     for (;;) {
       try {

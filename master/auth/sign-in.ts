@@ -40,8 +40,8 @@ export interface SignInOptions
   readonly rate: TokenBuckets;
   readonly config: Pick<LiveConfig, 'current'>;
   /**
-   * Decisions of extensions about a key that is not the accepted key of its id. They take
-   * precedence over the built-in rules.
+   * Returns the extensions' decision about an offered key. If the id has no key or a pending key,
+   * `accept` and `deny` take precedence over the built-in rules.
    */
   readonly advice: KeyAcceptanceHook;
   /** Whether the option `max_minions` prevents the sign-in of an id. */
@@ -49,10 +49,10 @@ export interface SignInOptions
   readonly log: Logger;
 }
 
-/** Key that a client offers for an id. It is not proven that the client has the private key. */
+/** Key that a client offers for an id. The client has not proven that it has the private key. */
 interface OfferedKey {
   readonly id: string;
-  /** RSA public key in PEM format. It is valid and may be accepted. */
+  /** RSA public key in PEM format. The master has checked that the key can be used. */
   readonly publicKey: string;
   readonly address: string;
   /** `autosign_grains`, as the client states them. */
@@ -60,11 +60,14 @@ interface OfferedKey {
 }
 
 /**
- * Function of an extension that decides about a key which is neither accepted nor rejected.
- * `undefined` leaves the decision to the built-in rules. With `wait`, the reply is the same as for
- * a pending key, but the key is not stored. The function is not called for a rejected key, or for a
- * key that differs from the accepted key. It runs exclusively for the id, see {@link
- * KeyLifecycle.exclusive}.
+ * Function of an extension that decides about a key that a client offers for an id. `undefined`
+ * leaves the decision to the built-in rules. So does `wait`, unless a different key of the id is
+ * pending. In that case, the client receives the reply for a pending key, and the offered key is
+ * not stored.
+ *
+ * The master does not call the function if the offered key is already accepted for the id. It
+ * ignores the result in open mode, and if the id has a rejected key or a different accepted key.
+ * The function runs exclusively for the id, see {@link KeyLifecycle.exclusive}.
  */
 export type KeyAcceptanceHook = (
   offered: OfferedKey,
@@ -301,8 +304,8 @@ export class SignIn {
 }
 
 /**
- * Decision about a key for each possible answer of an extension. An accepted key replaces a pending
- * key.
+ * Decision about a key for each result of a {@link KeyAcceptanceHook}. An accepted key replaces a
+ * pending key.
  */
 const verdicts: Readonly<Record<'accept' | 'deny' | 'wait', KeyDecision>> = {
   accept: verdict('accept', true, 'store-accepted'),
@@ -351,8 +354,8 @@ export interface FullnessOptions {
 const countHoldsMs = 1000;
 
 /**
- * Returns a check whether `max_minions` prevents the sign-in of an id. This is so if more than
- * `max_minions` minions are connected and the id is not one of them [WIRE 6.2].
+ * Returns a function that checks whether `max_minions` prevents the sign-in of an id. It does if
+ * more than `max_minions` minions are connected and the id is not one of them [WIRE 6.2].
  */
 export function createFullnessCheck(options: FullnessOptions): (id: string) => boolean {
   const { config, lastRequests, present, now } = options;

@@ -26,7 +26,7 @@ const pinRow = defineRow({
 
 type Pin = RowOf<typeof pinRow>;
 
-/** Returns the key of the row with an id's pin. */
+/** Returns the key of the store row with an id's pinned protocol version. */
 export function pinKey(id: string): Key {
   return [...pinsPrefix, id];
 }
@@ -62,7 +62,7 @@ export class VersionPins {
   }
 
   /**
-   * Opens the stored pins.
+   * Reads the pinned protocol versions from the store.
    * @param minimumAuthVersion - `minimum_auth_version`: `auto` pins versions; a number is the
    * minimum for all ids
    */
@@ -149,8 +149,9 @@ export class VersionCheck {
   }
 
   /**
-   * Whether a request is permitted.
-   * @param address - address of the sender
+   * Whether a request of this id may use this protocol version. Logs a rejection if the id has an
+   * accepted key.
+   * @param address - address of the sender, for the log
    */
   permits(id: string, version: ProtocolVersion, address: string): boolean {
     const { pins } = this.#options;
@@ -169,7 +170,7 @@ export class VersionCheck {
       const fields = { minion: id, remote: address, version, required, provenAt };
       log.warn(
         fields,
-        'rejected a request: its protocol version is lower than the minimum, or lower than an earlier version of this minion',
+        'rejected a request: its protocol version is lower than the minimum, or lower than a version that this minion has used before',
       );
     }
   }

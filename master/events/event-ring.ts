@@ -63,7 +63,10 @@ interface Repeated {
 interface ReadUpTo {
   /** Sequence number of the last record that the reader has read, by member. */
   readonly sequences: ReadonlyMap<string, number>;
-  /** Sequence number for members of the cluster that are missing in `sequences`. */
+  /**
+   * Sequence number of the last record that counts as read, for cluster members that are missing in
+   * `sequences`.
+   */
   readonly others: number;
   /** Whether all events after the reader's position are available. */
   readonly isWhole: boolean;
@@ -197,8 +200,8 @@ export class EventRing {
   }
 
   /**
-   * Returns the id of the latest event of a member, in the form that readers of this member
-   * receive.
+   * Returns the id of the latest event of a cluster member, as readers of this master receive it:
+   * with the positions of the other members' latest events.
    */
   #idOf(place: EventPosition): string {
     return formatEventId([place, ...this.#othersThan(place)]);
@@ -246,8 +249,8 @@ export class EventRing {
 
   /**
    * Yields the stored events that follow an id and were added before this call. If events may be
-   * missing, it yields {@link MissedEvents} in their place. If the id is unknown, it yields all
-   * stored events.
+   * missing, it yields {@link MissedEvents} in their place. If the id belongs to an unknown run, it
+   * yields that notice and all stored events. If the id is invalid, it yields only the notice.
    */
   after(id: string): AsyncGenerator<readonly MasterEvent[], void, void> {
     return this.#after(id, this.#taken);
@@ -302,7 +305,10 @@ export class EventRing {
     if (this.#isAfterLoss && !isMarked) yield [missed];
   }
 
-  /** Writes the waiting events, and records that no event is missing. */
+  /**
+   * Writes the waiting events. If no event was lost, also stores this fact, so that the next run
+   * does not report missing events.
+   */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.flush();
@@ -312,7 +318,7 @@ export class EventRing {
     } catch (error) {
       this.#parts.log.warn(
         { err: error },
-        'cannot mark the stored events as complete; readers will be warned of missing events after a restart',
+        'cannot store that no event was lost; after a restart, readers get a warning about missing events',
       );
     }
   }
@@ -443,11 +449,11 @@ const eventRow = defineRow({
   schema: Type.Object({
     run: Type.String(),
     number: Type.Number(),
-    /** Default: false. */
+    /** Whether events that preceded this one were lost. Default: false. */
     isAfterLoss: Type.Optional(Type.Boolean()),
     tag: Type.String(),
     data: Type.Unsafe<WireMap>(Type.Object({})),
-    /** Positions of other members in the event's id. Default: none. */
+    /** Positions of the other members' latest events, in the form of an event id. Default: none. */
     others: Type.Optional(Type.String()),
   }),
   packed: { data: localField },

@@ -15,8 +15,8 @@ export const tags = {
   presencePresent: 'salt/presence/present',
   presenceChange: 'salt/presence/change',
   /**
-   * A minion sent an event that no rule permits. The tag is published once per burst of such
-   * events.
+   * A minion sent an event that no rule permits. The master publishes this at most once in 60
+   * seconds for each minion and tag.
    */
   signalDenied: (minionId: string): string => `saltbridge/denied/${minionId}`,
   /** A reaction was not executed. */

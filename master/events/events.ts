@@ -46,5 +46,5 @@ export async function createEvents({ config, context }: EventDeps) {
   return { bus, api: createBusApi(bus, ring) };
 }
 
-/** The events module of a master: its bus and its interface. */
+/** Event bus of a master, with the methods of its `events` interface. */
 export type Events = Awaited<ReturnType<typeof createEvents>>;

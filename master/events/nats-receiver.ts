@@ -202,7 +202,10 @@ export function subjectOf(prefix: string, tag: string): string {
   return subject.length <= maxSubjectLength ? subject : `${prefix}._`;
 }
 
-/** Encodes bytes with a meaning in subjects, and non-ASCII bytes, as `%XX`. */
+/**
+ * Encodes each byte of the text as `%XX`, except ASCII letters, ASCII digits and the characters
+ * `_@+:=,-`.
+ */
 function encodeToken(text: string): string {
   const encode = (byte: number): string => {
     const letter = String.fromCharCode(byte);

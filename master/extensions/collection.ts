@@ -20,8 +20,8 @@ import { conflict } from './services.ts';
 import { operationOfArea } from './state-area.ts';
 
 /**
- * Name of the master in error messages. They report that an extension uses a name that the master
- * itself uses.
+ * Name of the master in the error that reports a conflict between a name of an extension and a name
+ * of the master.
  */
 const master = 'the master';
 

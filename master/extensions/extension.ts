@@ -103,7 +103,8 @@ export interface ExtensionHost {
   find<T extends object>(key: ServiceKey<T>): T | undefined;
   /**
    * Wraps a service. All modules that use the service afterwards get the wrapped one.
-   * @throws MasterError ERR_EXTENSION_CONFLICT if another module has already used it
+   * @throws MasterError ERR_EXTENSION_MISSING if no module provides the service;
+   * ERR_EXTENSION_CONFLICT if another module has already used it
    */
   decorate<T extends object>(key: ServiceKey<T>, wrap: (inner: T) => T): void;
   /**
@@ -112,8 +113,7 @@ export interface ExtensionHost {
    */
   readonly master: () => MasterApi;
   /**
-   * Counter of the calls that are in progress at a cluster member.
-   * @internal
+   * Counts the calls in progress at this cluster member. `undefined` outside a cluster. @internal
    */
   readonly calls?: CallGate | undefined;
   /** Returns the current policy. */
@@ -146,7 +146,7 @@ export interface ExtensionHost {
    */
   holdToken(token: string): Promise<TokenHolder>;
   /**
-   * Checks that this master does not belong to a cluster, or that its data is up to date.
+   * Throws if this master is a cluster member whose data may be out of date.
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
    */
   requireCurrent(): void;
@@ -188,7 +188,10 @@ export interface OpenExtension {
   readonly runners?: Readonly<Record<string, MasterFunction>>;
   /** Wheel functions by name (`module.function`). */
   readonly wheel?: Readonly<Record<string, MasterFunction>>;
-  /** Returns advice for callers of runners and wheel functions that saltbridge does not support. */
+  /**
+   * Function that returns, for a runner or wheel function of Salt that saltbridge does not support,
+   * advice for the caller.
+   */
   readonly insteadOf?: InsteadOf;
   /** Runners that only minions can call. The policy decides on each call (action `runner`). */
   readonly minionRunners?: MinionRunners;
@@ -213,14 +216,14 @@ export interface OpenExtension {
    */
   readonly tops?: TopsProvider;
   /**
-   * Function that decides about keys of minions. If several extensions decide, the strictest
-   * decision applies.
+   * Function that decides about keys that minions offer. If several extensions decide, `deny` takes
+   * precedence over `accept`, and `accept` over `wait`.
    */
   readonly advice?: KeyAcceptanceHook;
   /**
-   * Called when the accepted key of an id was deleted, rejected or replaced. If that happened while
-   * the master was not running, it is called at the next start. It may be called again after a
-   * crash.
+   * Called when the accepted key of an id was deleted, rejected or replaced. If this happened while
+   * the master was not running, the master calls the function at its next start. After a crash, it
+   * may call the function again.
    */
   onKeyLost?(id: string): Promise<void>;
   /** Named commands that reactions can call. Only one extension may provide them. */

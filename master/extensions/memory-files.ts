@@ -31,7 +31,7 @@ export type MemoryContent = Readonly<Record<string, Readonly<Record<string, stri
  */
 export interface MemoryFiles extends FileServerBackend {
   /**
-   * Adds or replaces a file. The bytes must not change afterwards.
+   * Adds or replaces a file. The caller must not modify the bytes afterwards.
    * @throws TypeError if minions cannot request `path`
    */
   put(saltenv: string, path: string, content: string | Uint8Array): void;

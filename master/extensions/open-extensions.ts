@@ -45,7 +45,10 @@ export class Extensions {
     for (const { open } of this.#opened) await open.start?.();
   }
 
-  /** Returns the decision of all extensions about a key. The strictest decision applies. */
+  /**
+   * Returns the decision of all extensions about a key. `deny` takes precedence over `accept`, and
+   * `accept` over `wait`.
+   */
   readonly advice: KeyAcceptanceHook = async (offered) => {
     const given = await Promise.all(this.#opened.map(({ open }) => open.advice?.(offered)));
     return (['deny', 'accept', 'wait'] as const).find((word) => given.includes(word));

@@ -70,7 +70,7 @@ export interface SharedArea extends StateArea {
   readonly cluster: AreaCluster | undefined;
 }
 
-/** Functions of the cluster for a shared area. */
+/** Cluster functions that an extension uses together with its shared rows. */
 interface AreaCluster
   extends Pick<Cluster, 'announce' | 'derive' | 'isGone' | 'member' | 'send'>,
     Pick<Duties, 'isHeld' | 'onHeld'> {

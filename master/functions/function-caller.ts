@@ -19,7 +19,10 @@ export interface FunctionCallerOptions extends Pick<MasterContext, 'closing' | '
   /** Functions by name. Extensions add functions until the master serves minions. */
   readonly table: ReadonlyMap<string, MasterFunction>;
   readonly kind: 'runner' | 'wheel';
-  /** Returns advice for a Salt function that is not in `table`, or `undefined`. */
+  /**
+   * Returns advice for callers of a Salt function that is not in `table`, for the error message.
+   * Returns `undefined` if there is none.
+   */
   readonly insteadOf: (fun: string) => string | undefined;
   readonly bus: EventBus;
   readonly audit: AuditTrail;
@@ -56,7 +59,10 @@ interface Ready {
   readonly end: CallEnd;
 }
 
-/** Settings for the end of a call. The called function changes them. */
+/**
+ * Settings for the end of a call. The function that runs can change them through its
+ * {@link CallContext}.
+ */
 interface CallEnd {
   /** Whether another member of the cluster continues the call and will report its result. */
   isElsewhere: boolean;

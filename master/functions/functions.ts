@@ -14,14 +14,20 @@ export interface FunctionDeps extends ModuleDeps {
   readonly tables: {
     readonly runners: FunctionTable;
     readonly wheel: FunctionTable;
-    /** Functions that return advice when an unsupported function is called. */
+    /**
+     * Functions that return advice for callers of unsupported Salt functions. The first advice that
+     * is found becomes part of the error message.
+     */
     readonly insteadOf: Iterable<InsteadOf>;
   };
 }
 
 type FunctionTable = ReadonlyMap<string, MasterFunction>;
 
-/** Returns advice for a Salt function that is not supported, or `undefined`. */
+/**
+ * Function that returns advice for callers of an unsupported Salt function, for the error message.
+ * It returns `undefined` if it has none.
+ */
 export type InsteadOf = (kind: 'runner' | 'wheel', fun: string) => string | undefined;
 
 /** Creates the objects that run runners and wheel functions for programs, users and minions. */
@@ -51,7 +57,7 @@ export function createFunctions(deps: FunctionDeps) {
   return { runners, wheel, api: { runners: toApi(runners), wheel: toApi(wheel) } };
 }
 
-/** Converts a caller to the form of the master's interface. */
+/** Returns the methods of the master's interface that run the functions of this caller. */
 function toApi(caller: FunctionCaller): InProcessFunctionsApi {
   return {
     run: (call) => caller.run(call),
@@ -60,5 +66,5 @@ function toApi(caller: FunctionCaller): InProcessFunctionsApi {
   };
 }
 
-/** The functions module of a master: its runners and wheel functions. */
+/** Runners and wheel functions of a master. */
 export type Functions = ReturnType<typeof createFunctions>;

@@ -28,8 +28,8 @@ export interface CallContext {
   /** Aborted when the master closes. */
   readonly closing: AbortSignal;
   /**
-   * Call it if another member of the cluster continues the call. Only the caller then receives the
-   * return value. The value is neither stored nor reported in events.
+   * The function calls this if another member of the cluster continues the call. The caller still
+   * receives the return value, but the value is neither stored nor reported in events.
    */
   readonly continueElsewhere: () => void;
   /** Registers an action that runs after the end of the call was reported and stored. */

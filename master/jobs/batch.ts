@@ -9,10 +9,13 @@ import {
 import { isFailureCode } from './job-return.ts';
 import { ParallelJobs } from './parallel-jobs.ts';
 
-/** Starts a timer. The result is a function that cancels it. */
+/**
+ * Function that starts a timer, and returns a function that cancels it. `onEnd` is called when the
+ * time is over.
+ */
 export type StartTimer = (milliseconds: number, onEnd: () => void) => () => void;
 
-/** Starts a timer of Node.js. */
+/** Default timer function, based on `setTimeout` of Node.js. */
 const startTimer: StartTimer = (milliseconds, onEnd) => {
   const timer = setTimeout(onEnd, milliseconds);
   return () => clearTimeout(timer);
@@ -66,7 +69,10 @@ export async function* runBatch(
     const stop = signal === undefined ? end.signal : AbortSignal.any([end.signal, signal]);
     return run({ ...job, tgt: ids, tgtType: 'list' }, stop);
   });
-  /** Returns the next minions, as many as there are free slots, and occupies the slots. */
+  /**
+   * Removes the next minions from `left`, at most one for each free slot, and assigns the slots to
+   * them.
+   */
   const takeNext = (): string[] => {
     const next = left.splice(0, free);
     free -= next.length;
@@ -74,7 +80,7 @@ export async function* runBatch(
     return next;
   };
   const stops = new Set<() => void>();
-  /** Releases the slots of minions that are done, after `waitSeconds`. */
+  /** Releases the slots of minions that have finished the job, after a delay of `waitSeconds`. */
   const leave = (done: readonly string[]): void => {
     const count = done.filter((minion) => active.delete(minion)).length;
     const makeRoom = (): void => {
@@ -129,8 +135,8 @@ function placesOf(size: number | string, minions: number): number {
 }
 
 /**
- * Pings the target. The minions that respond are sorted by id, so that their order does not depend
- * on their speed.
+ * Pings the target, and returns the minions that respond and the silent ones. The responding
+ * minions are sorted by id, so that their order does not depend on their speed.
  */
 async function gather(
   run: Run,

@@ -25,7 +25,7 @@ const unsure = {
   detail: 'the write was not confirmed; the job may have been published',
 } as const;
 
-/** Job that was published. */
+/** Result of publishing a job. */
 export interface PublishedJob {
   readonly job: Job;
   readonly record: JobRecord;
@@ -52,8 +52,8 @@ interface SharedPublication {
  */
 export interface OtherMembers {
   /**
-   * Returns the store operations that make the other members publish a job. They are written
-   * together with the job.
+   * Returns store operations that make the other members publish a job. The caller writes them in
+   * one transaction with the job.
    */
   share(publication: SharedPublication): Operation[];
   /**
@@ -73,7 +73,7 @@ export interface JobDispatcherOptions {
   readonly nextJid: () => string;
   /** `master_id`, which every publication contains. `null` if it is not set. */
   readonly masterId: string | null;
-  /** Aborted when the master closes. Jobs are no longer followed then. */
+  /** Signal that is aborted when the master closes. The master then stops following jobs. */
   readonly closing: AbortSignal;
   readonly now: () => number;
   /** Other members of the cluster, or `undefined` outside a cluster. */
@@ -92,10 +92,13 @@ type JobRequest = PublishRequest & JobOrigin;
 /** Fields of a request that are copied to the publication without a change. */
 type CarriedFields = Pick<JobRequest, 'ret' | 'metadata' | 'requestedBy' | 'startEvent'>;
 
-/** Options for adding minions to a job (a slice of the job). */
+/**
+ * Options for adding a slice to a job. A slice is a group of minions that get the job in one
+ * publication, for example in a batch.
+ */
 interface AddingSlice {
   readonly onReturn: ((result: JobReturn) => void) | undefined;
-  /** Store operations that are written together with the slice. */
+  /** Store operations that are written in one transaction with the slice. Default: none. */
   readonly also: readonly Operation[] | undefined;
 }
 
@@ -203,9 +206,9 @@ export class JobDispatcher {
   }
 
   /**
-   * Adds a job. If a job with the same jid exists, adds the minions to it, because all slices of a
-   * batch have the same jid. A minion may be added again if it never received the job because the
-   * sending process ended.
+   * Stores a job. If a job with the same jid exists, adds the minions of the record to it: all
+   * parts of a batch have the same jid. A minion of the existing job is accepted again only if it
+   * never received the job, because the process that should send the job ended.
    * @throws MasterError ERR_ARGS if the jid belongs to another job, or the job already includes one
    * of these minions
    */

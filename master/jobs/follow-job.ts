@@ -69,8 +69,9 @@ export interface MinionFacts {
    */
   readonly lastHeardAt: (minionId: string) => number | undefined;
   /**
-   * Returns whether the minion missed a job that was published at this time, because the master had
-   * restarted. The minion has not reconnected since, or reconnected too late.
+   * Returns whether the minion could not receive a job that was published at this time, because the
+   * master restarted. Either the minion has not reconnected yet, or it reconnected after the master
+   * had discarded the publication. Always false from two minutes after the start of the master.
    * @param publishedAt - time in milliseconds since 1970
    */
   readonly isReconnecting: (minionId: string, publishedAt: number) => boolean;
@@ -79,7 +80,7 @@ export interface MinionFacts {
 /** Fields of a return that determine the state of a minion. */
 type LedgerReturn = Pick<JobReturn, 'minion' | 'resource' | 'retcode' | 'receivedAt'>;
 
-/** Progress of one job. */
+/** Returns of a job so far, and the minions that still run it. */
 export interface JobProgress {
   readonly returns: readonly LedgerReturn[];
   /** Minions that confirmed that the job runs. */
@@ -122,8 +123,9 @@ function forLedger({ minion, resource, retcode, receivedAt }: JobReturn): Ledger
 }
 
 /**
- * Returns the return that determines the state of each minion. It is the minion's own return, or
- * the return of one of its resources. A failure takes precedence.
+ * Selects for each minion the return that determines its state. The minion's own return takes
+ * precedence over the returns of its resources, and a failure takes precedence over a success. The
+ * keys of the map are minion ids.
  */
 function decisiveReturns(returns: readonly LedgerReturn[]): Map<string, LedgerReturn> {
   const decisive = new Map<string, LedgerReturn>();
@@ -209,8 +211,8 @@ export function createJobEventQueue(): BoundedQueue<JobNews> {
 }
 
 /**
- * Yields the updates of a job after `published`. The iteration also ends when the signal is aborted
- * or the master closes.
+ * Yields the updates of a published job: its returns, the minions that still run it, and a final
+ * summary. If the signal is aborted or the master closes, it yields the summary at once.
  */
 export async function* followJob(
   { dispatcher, facts }: FollowDeps,

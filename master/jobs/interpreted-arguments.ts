@@ -3,9 +3,10 @@ import { MasterError } from '../api/index.ts';
 import type { BoundFunction } from './rule-call.ts';
 
 /**
- * Rejects arguments through which a caller could do more than the function permits. Such arguments
- * are pillar data that Salt would interpret in a state file, and arguments of states that Salt
- * would replace by the result of a call.
+ * Rejects arguments that Salt would interpret instead of using them as text. Through them, a caller
+ * could do more than the function permits. The check covers `pillar` for all functions, because
+ * state files could interpret its values. For functions of `state`, it covers all arguments,
+ * because Salt could replace their values with the result of a call.
  * @throws MasterError ERR_ARGS. The message contains the name of the argument but not its value
  */
 export function requireInertArguments({ fun, arg, kwarg }: BoundFunction): void {

@@ -5,13 +5,16 @@ import { jobLimits } from './limits.ts';
 /** Actors that belong to the operator. Their jobs are not limited. */
 const unlimitedActors: ReadonlySet<string> = new Set(['local', 'master', 'service']);
 
-/** Limits the number of bytes that the jobs of each user may store. */
+/**
+ * Limits the rate at which each user may store jobs, in bytes. The limit is `jobBytes` of the job
+ * limits.
+ */
 export class JobBytes {
   readonly #buckets = new TokenBuckets(jobLimits.jobBytes);
 
   /**
-   * Checks that the requester may store more bytes.
-   * @throws LimitExceeded if the requester already stores too many bytes
+   * Checks that the requester has not used up its limit of stored bytes.
+   * @throws LimitExceeded if the requester has stored too many bytes
    */
   requirePlace(by: AuditRequester | undefined): void {
     const owner = ownerOf(by);
@@ -19,7 +22,7 @@ export class JobBytes {
     throw new LimitExceeded(jobLimits.jobBytes, jobLimits.jobBytes.rate?.burst ?? 0);
   }
 
-  /** Adds a number of stored bytes to the count of a requester. */
+  /** Counts stored bytes towards the limit of a requester. */
   note(by: AuditRequester | undefined, bytes: number): void {
     const owner = ownerOf(by);
     if (owner !== undefined) this.#buckets.take(owner, bytes);
@@ -27,8 +30,8 @@ export class JobBytes {
 }
 
 /**
- * Returns the requester in the form in which the limit of stored bytes counts requesters. Returns
- * `undefined` if the limit does not apply.
+ * Returns the name under which the bytes of a requester are counted: its kind and name. Returns
+ * `undefined` if the limit does not apply to the requester.
  */
 function ownerOf(by: AuditRequester | undefined): string | undefined {
   if (by === undefined || unlimitedActors.has(by.who.kind)) return undefined;

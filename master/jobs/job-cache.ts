@@ -24,14 +24,20 @@ const maxRememberedMinions = 250_000;
 /** Job that was added, with a function that removes its listener. */
 export interface AddedJob {
   readonly job: Job;
-  /** Size of the stored row. 0 if jobs are not stored. */
+  /**
+   * Size of the job's stored record, in bytes. 0 if jobs are not stored, or if the minions were
+   * added to an existing job.
+   */
   readonly bytes: number;
   readonly stopListening: () => void;
 }
 
 type PutOperation = Extract<Operation, { op: 'put' }>;
 
-/** Returns operations that are written in the transaction with a return. */
+/**
+ * Function of an extension. It returns store operations that the master writes in one transaction
+ * with a minion's return.
+ */
 export type ReturnRows = (jid: string, result: JobReturn) => readonly Operation[];
 
 /** Maximum number of unfinished jobs that a listing returns. */
@@ -44,14 +50,15 @@ export interface JobCacheOptions {
   /** `keep_jobs_seconds` in milliseconds. It applies to jobs that are published from now on. */
   readonly keepMs: number;
   /**
-   * Storage time for the identifiers of requests with self-started jobs, in milliseconds. An older
-   * request can no longer be decrypted.
+   * Time for which the master stores the identifier of a minion's request that reports a
+   * self-started job, in milliseconds. A repeated request is recognized by it. After this time a
+   * repeated request cannot be decrypted, because the session key has changed.
    */
   readonly keepMarksMs: number;
   readonly now: () => number;
   /**
    * Returns whether a publication was certainly never sent, because the process that should send it
-   * ended before. Default: it is never certain.
+   * ended before. Default: a function that returns false.
    */
   readonly wasNeverSent?: (publication: PublicationId) => boolean;
   /** Whether other members of a cluster store jobs in the same store. Default: false. */
@@ -63,14 +70,20 @@ export interface JobCacheOptions {
  * also available in memory, so that a return of such a job requires no read from the store.
  */
 export class JobCache {
-  /** Bytes of jobs that users store. */
+  /** Limiter of the bytes of jobs that each user stores. */
   readonly stored: JobBytes = new JobBytes();
-  /** Functions of extensions that add rows to each stored return. Set before requests arrive. */
+  /**
+   * Functions of extensions. Each returns store operations that are written together with a
+   * minion's return. The list is set before requests arrive.
+   */
   returnRows: readonly ReturnRows[] = [];
   readonly #options: JobCacheOptions;
   #keepMs: number;
   readonly #mutex = new KeyedMutex();
-  /** Minions' returns that this master is storing now. Used only in a cluster. */
+  /**
+   * Returns of minions that this master is writing to the store now. Each is named by its jid and
+   * minion. Used only in a cluster.
+   */
   readonly #taking = new Set<string>();
   readonly #remembered = new Map<string, Job>();
   #rememberedMinions = 0;
@@ -150,8 +163,8 @@ export class JobCache {
   }
 
   /**
-   * Updates a job in memory after another member of the cluster has changed its row and may have
-   * added minions.
+   * Updates a job in memory from its stored row, which another member of the cluster has changed.
+   * The row may contain additional minions.
    */
   noteExtended(entry: Pick<Entry, 'key' | 'value'>): void {
     const job = this.#remembered.get(entry.key.at(-1) ?? '');
@@ -180,8 +193,8 @@ export class JobCache {
   }
 
   /**
-   * Performs changes of a job one after the other, because slices of a batch are published
-   * concurrently.
+   * Changes the stored record of a job. Concurrent changes of the same job run one after the other,
+   * because slices of a batch are published concurrently. Does nothing if the job is not stored.
    */
   async #change(
     jid: string,
@@ -195,7 +208,7 @@ export class JobCache {
     });
   }
 
-  /** Adds a job to memory only. */
+  /** Keeps a job in memory without storing it, and evicts the oldest jobs if there are too many. */
   remember(job: Job): Job {
     this.#forget(job.jid);
     this.#remembered.set(job.jid, job);
@@ -217,7 +230,8 @@ export class JobCache {
 
   /**
    * Stores a return. Durable when the promise resolves.
-   * @param by - requester. The bytes count towards its limit. Default: no limit applies
+   * @param by - user who called a runner, if the return is the result of the runner. Its bytes
+   * count towards the limit of the user. Default: no limit applies
    * @returns `false` if a return of the minion or resource is already stored. The stored return is
    * unchanged
    */
@@ -238,8 +252,8 @@ export class JobCache {
   }
 
   /**
-   * Updates the job in memory with the stored return, which another member has written. The notice
-   * of that write was ignored, because this member was storing the same return at the time.
+   * Updates the job in memory with the return that another member has stored. The store reported
+   * that write earlier, but this member ignored the report, because it was writing the same return.
    */
   async #answerByKept(jid: string, result: JobReturn): Promise<void> {
     const kept = await this.#options.store.get(returnKey(jid, result));
@@ -247,9 +261,10 @@ export class JobCache {
   }
 
   /**
-   * Stores a job that a minion started itself, with its return.
-   * @param mark - identifier of the request. If the minion repeats the request, no second job is
-   * stored
+   * Stores a job that a minion started itself, with its return. If `job_cache` is off, stores only
+   * the identifier of the request.
+   * @param mark - identifier of the minion's request. If the minion repeats the request, no second
+   * job is stored. `undefined`: repetitions are not recognized
    * @returns `false` if the request was already stored
    */
   async addSelfMade(
@@ -266,12 +281,18 @@ export class JobCache {
     ]);
   }
 
-  /** Stores only the identifier of a request with a self-started job. See {@link addSelfMade}. */
+  /**
+   * Stores the identifier of a minion's request that reports a self-started job, but not the job.
+   * Returns `false` if the identifier was already stored. See {@link addSelfMade}.
+   */
   async addMark(minionId: string, mark: string | undefined): Promise<boolean> {
     return this.#writeOnce(this.#putMark(minionId, mark));
   }
 
-  /** Whether a self-started job from a request with this identifier was stored. */
+  /**
+   * Whether the identifier of this request is stored, so that its self-started job has been
+   * processed already.
+   */
   async hasMark(minionId: string, mark: string | undefined): Promise<boolean> {
     if (mark === undefined) return false;
     return (await this.#options.store.get(markKey(minionId, mark))) !== undefined;

@@ -3,11 +3,11 @@ import { localField, unpackLocal, type WireMap, type WireValue } from '#minion-p
 import { defineRow, type RowOf, Texts } from '#store';
 import type { PublicationId } from './publication-log.ts';
 
-/** Publication that sent a job to a part of its minions. */
+/** Publication that sent a job to some of its minions (a slice). */
 interface JobPublication extends PublicationId {
   /**
-   * Number of minions in this part. The parts are consecutive sections of the job's list of
-   * minions.
+   * Number of minions of this publication. The job's list of minions contains the minions of each
+   * publication one after the other.
    */
   readonly minions: number;
 }
@@ -26,7 +26,7 @@ const fields = {
   user: Type.String(),
   /** Ids to which the job was published. */
   minions: Texts,
-  /** Listed names that did not receive the job. */
+  /** Ids that the caller listed in the target, but to which the job was not published. */
   missing: Texts,
   /** Present if the user's rights reduced the target to a list of minions. */
   isNarrowed: Type.Optional(Type.Literal(true)),
@@ -38,7 +38,10 @@ const fields = {
    * Number of subscribers that did not receive the job because their queues were full. Default: 0.
    */
   skipped: Type.Optional(Type.Number()),
-  /** Publications of the job, in the order of the list of minions. Absent if unknown. */
+  /**
+   * Publications that sent the job, each to one section of `minions`, in the same order. Absent if
+   * unknown.
+   */
   publications: Type.Optional(
     Type.Unsafe<readonly JobPublication[]>(
       Type.Array(
@@ -68,7 +71,10 @@ interface Slice {
   readonly minions: readonly string[];
 }
 
-/** Returns the minions of the publications that `isMeant` accepts. */
+/**
+ * Returns the minions to which the selected publications sent the job.
+ * @param isMeant - selects publications
+ */
 export function minionsOfPublications(
   record: JobRecord,
   isMeant: (publication: PublicationId) => boolean,
@@ -78,8 +84,8 @@ export function minionsOfPublications(
 }
 
 /**
- * Returns the record of a job that was published to further minions (a slice). A minion that is
- * already in the record is moved to the section of the new slice.
+ * Returns a copy of the stored record with the minions of a further publication (a slice). If a
+ * minion is already in the record, it is moved to the section of the new publication.
  */
 export function withSlice(kept: JobRecord, slice: JobRecord): JobRecord {
   const added = new Set(slice.minions);

@@ -4,8 +4,9 @@ import type { JobRecord } from './job-row.ts';
 const noMinions: ReadonlySet<string> = new Set();
 
 /**
- * Job in memory, with its minions and the ids that have returned. Memory contains thousands of
- * jobs, and most of them have finished. Therefore data of running jobs is allocated on demand.
+ * Job in memory, with its minions and the minions and resources that have returned. Memory contains
+ * thousands of jobs, and most of them have finished. Data that only running jobs need is therefore
+ * allocated on demand.
  */
 export class Job {
   readonly jid: string;
@@ -16,11 +17,11 @@ export class Job {
   readonly publishedAt: number;
   readonly #minions: Set<string>;
   #answered: Set<string> | undefined;
-  /** Resources that have returned, by id of their minion. */
+  /** Resources whose returns have arrived. The key is the id of the minion that manages them. */
   #resources: Map<string, Set<string>> | undefined;
   /**
-   * Resources by minion. Contains only minions that send one return for each resource, and no
-   * return of their own.
+   * Resources from which returns are expected, by minion id. Contains only minions that send one
+   * return for each resource, and no return of their own.
    */
   #expected: Map<string, ReadonlySet<string>> | undefined;
   #running: ReadonlySet<string> = noMinions;
@@ -41,7 +42,10 @@ export class Job {
     return this.#minions;
   }
 
-  /** Adds minions to which the job is published with the same jid (the next slice of a batch). */
+  /**
+   * Adds minions to which the job is now published too, with the same jid (the next slice of a
+   * batch).
+   */
   extend(minions: readonly string[]): void {
     for (const minion of minions) this.#minions.add(minion);
   }
@@ -86,7 +90,10 @@ export class Job {
     return this.#resources?.has(minionId) === true;
   }
 
-  /** Number of minions that have returned while the job was in memory. */
+  /**
+   * Number of minions whose own return has arrived while the job was in memory. Returns of
+   * resources do not count.
+   */
   get answered(): number {
     return this.#answered?.size ?? 0;
   }
@@ -96,7 +103,11 @@ export class Job {
     return this.#running;
   }
 
-  /** Updates {@link running} after some minions were asked. */
+  /**
+   * Updates {@link running} after the master has asked some minions whether they run the job.
+   * @param asked - minions that were asked
+   * @param running - minions among them that confirmed it
+   */
   noteRunning(asked: readonly string[], running: ReadonlySet<string>): void {
     const others = new Set(this.#running);
     for (const minion of asked) others.delete(minion);
@@ -104,7 +115,8 @@ export class Job {
   }
 
   /**
-   * Passes a return to all listeners. A second return of the same minion or resource is ignored.
+   * Records a return, and passes it to all listeners. A second return of the same minion or
+   * resource is ignored.
    */
   answer(result: JobReturn): void {
     const { minion, resource } = result;

@@ -10,8 +10,8 @@ interface JobsOfMembersDeps {
   readonly publisher: Publisher;
   readonly publishKey: PublishKey;
   /**
-   * Returns the recipients of a publication to these minions. With `null`, it is sent to all
-   * subscribers.
+   * Converts minion ids to the recipients of a publication, with the time for which transports
+   * retain it. `null`: all subscribers receive it.
    */
   readonly addresseesOf: (minionIds: readonly string[] | null) => Addressees;
   readonly now: () => number;
@@ -24,8 +24,8 @@ interface JobsOfMembersDeps {
  */
 export interface JobsOfMembers {
   /**
-   * Starts the exchange of jobs. From then on, each member also publishes the jobs of the other
-   * members to its own minions.
+   * Starts the exchange of jobs. From then on, this member also publishes the jobs of other members
+   * to its own minions. The result passes jobs of this master to the other members.
    */
   open(deps: JobsOfMembersDeps): OtherMembers;
 }

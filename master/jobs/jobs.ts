@@ -25,14 +25,17 @@ export interface JobDeps extends ModuleDeps {
   readonly audit: Audit;
   readonly events: Events;
   readonly transports: readonly MasterTransport[];
-  /** Exchange of jobs with other cluster members. Default: none. */
+  /** Exchange of jobs with other cluster members. Default: none, outside a cluster. */
   readonly others?: JobsOfMembers | undefined;
 }
 
 /** The jobs module of a master: jobs, and the known grains and pillar of minions. */
 export interface Jobs {
   readonly cache: JobCache;
-  /** Facts about minions that determine their state in a job. */
+  /**
+   * Facts about minions, such as the time of the last request. They determine the state of each
+   * minion in a job.
+   */
   readonly minions: MinionFacts;
   /** Grains and pillar of minions. */
   readonly facts: KnownFacts;
@@ -48,7 +51,7 @@ export interface Jobs {
   resume(jid: string, options: FollowOptions): AsyncIterable<JobUpdate>;
   /** Returns an unused job id. */
   freshJid(): Promise<string>;
-  /** Returns the minions that are subscribed to publications. */
+  /** Returns the accepted minions that are subscribed to publications of this master. */
   present(): PresentMinion[];
   /**
    * Returns whether this master or another member of the cluster can reach a minion. See
@@ -62,7 +65,7 @@ export interface Jobs {
    * the master.
    */
   warnOfOwnRestarts(): void;
-  /** Starts the presence events, if `presence_events` is set. */
+  /** Starts to emit presence events periodically, if `presence_events` is set. */
   startPresenceEvents(): void;
 }
 

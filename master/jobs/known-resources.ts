@@ -46,9 +46,9 @@ export interface KnownResourcesOptions {
 }
 
 /**
- * Resources (a feature of Salt 3008 and later) that each minion has registered. They are unverified
- * claims of the minion. They determine which minions a target matches, and for which resources a
- * minion may return. They do not grant rights.
+ * Resources (a feature of Salt 3008 and later) that each minion has registered. The registrations
+ * are unverified claims of the minions. They determine which minions a target matches, and for
+ * which resources a minion may return. They do not grant rights.
  */
 export class KnownResources {
   readonly #options: KnownResourcesOptions;
@@ -96,7 +96,8 @@ export class KnownResources {
   }
 
   /**
-   * Stores a registration. It replaces the previous one. Durable when the promise resolves.
+   * Stores the registration of a minion, which replaces its previous one. Durable when the promise
+   * resolves. A registration without resources deletes the previous one.
    * @returns `false` if the registration is invalid or too large. Nothing was changed then
    */
   async keep(minionId: string, { resources, grains }: Registration): Promise<boolean> {
@@ -123,7 +124,7 @@ export class KnownResources {
 }
 
 /**
- * Decodes a row.
+ * Decodes the stored registration of a minion.
  * @throws StoreError ERR_STORE_CORRUPT
  */
 function unpackResources(entry: Pick<Entry, 'key' | 'value'>): MinionResources {
@@ -133,8 +134,9 @@ function unpackResources(entry: Pick<Entry, 'key' | 'value'>): MinionResources {
 }
 
 /**
- * Parses a registration.
- * @returns the types that have resources, or `undefined` if the value is not a map of lists of ids
+ * Parses the resources of a registration.
+ * @returns the ids by type, without types that have no ids. `undefined` if the value is not a map
+ * of lists of ids
  */
 function readResources(value: WireValue | undefined): MinionResources | undefined {
   if (!isWireMap(value)) return undefined;

@@ -1,6 +1,6 @@
 import { defineLimits } from '#runtime';
 
-/** Limits of jobs. */
+/** Limits that apply to jobs, such as rates and queue lengths. */
 export const jobLimits = defineLimits('jobs', {
   slowPatternThreads: {
     unit: 'patterns with back references that run in a thread',

@@ -28,8 +28,8 @@ const endBytes = 4;
 const maxListLength = 8192;
 
 /**
- * Names of grains and pillar keys. Each name is in memory once and shared by all minions. The
- * number of shared names is limited, because minions can send any names.
+ * Names of grains and of pillar keys that all minions share, to save memory: each name is in memory
+ * only once. The number of shared names is limited, because minions can send any names.
  */
 export class SharedNames {
   readonly #names = new Map<string, string>();
@@ -60,7 +60,7 @@ export class SharedNames {
     return name;
   }
 
-  /** Returns the list that all minions with exactly these names share. */
+  /** Returns one shared list for all minions with exactly these names in this order. */
   shareAll(names: readonly string[]): readonly string[] {
     const text = JSON.stringify(names);
     const known = this.#lists.get(text);
@@ -72,7 +72,10 @@ export class SharedNames {
   }
 }
 
-/** Codec of the grains or the pillar in a minion's row: the names, and the packed values. */
+/**
+ * Codec of the grains, or of the pillar, inside a `minion-data` row. It contains the names and the
+ * packed values.
+ */
 const packedFactsRow = defineRow({
   name: 'facts',
   schema: Type.Object({ names: Texts, values: Type.Array(Bytes) }),
@@ -133,6 +136,7 @@ export class PackedFacts implements FactSource {
 
   /**
    * Decodes grains or pillar that {@link PackedFacts.pack} encoded.
+   * @param shared - names that minions share in memory
    * @throws StoreError ERR_STORE_CORRUPT
    */
   static unpack(entry: Pick<Entry, 'key' | 'value'>, shared: SharedNames): PackedFacts {
@@ -210,8 +214,8 @@ export interface FactsOfMinion {
   readonly grains: FactMap;
   readonly pillar: FactMap;
   /**
-   * Pillar that the minion would have received without its own grains. Default: the same as
-   * `pillar`.
+   * Pillar that the minion would have received if the master did not know its grains. Rights may
+   * depend on it. Default: the same as `pillar`.
    */
   readonly proven?: FactMap;
 }
@@ -262,7 +266,7 @@ export class KnownFacts {
   }
 
   /**
-   * Returns the grains and pillar of a minion on which rights may depend. This pillar does not
+   * Returns the facts of a minion for decisions about rights. Its pillar is the one that does not
    * depend on the minion's own grains [THREATS M-09].
    */
   rightsOf(id: string): MinionFacts {
@@ -274,8 +278,8 @@ export class KnownFacts {
 
   /**
    * Stores the grains and pillar of minions. They replace the previous ones. Durable when the
-   * promise resolves. Unchanged data are not written. If grains or pillar are too large, they are
-   * not stored, and are unknown afterwards.
+   * promise resolves. Unchanged data are not written. If the grains or the pillar of a minion
+   * exceed the maximum size, they are not stored, and the previous ones are deleted.
    */
   async keep(minions: readonly FactsOfMinion[]): Promise<void> {
     const writes = minions.flatMap((minion) => this.#note(minion));
@@ -289,7 +293,8 @@ export class KnownFacts {
   }
 
   /**
-   * Deletes grains or pillar of a minion. The next pillar request of the minion stores both again.
+   * Deletes either the grains or the pillar of a minion. The next pillar request of the minion
+   * stores both again.
    */
   async forgetPart(id: string, part: 'grains' | 'pillar'): Promise<void> {
     const known = this.#facts.get(id);
@@ -303,8 +308,9 @@ export class KnownFacts {
   }
 
   /**
-   * Updates memory synchronously, before the data are written. So if the key is deleted meanwhile,
-   * the data are deleted too.
+   * Updates the facts in memory, and returns the operations that store them. Memory is updated
+   * synchronously, before the write. So if the minion's key is deleted in the meantime, the facts
+   * are deleted too.
    */
   #note({ id, grains, pillar, proven = pillar }: FactsOfMinion): Operation[] {
     if (!this.#options.isOn || !this.#options.hasKey(id)) return [];

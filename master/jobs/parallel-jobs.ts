@@ -2,7 +2,10 @@ import { BoundedQueue } from '#runtime';
 import { type JobUpdate, MasterError } from '../api/index.ts';
 import { jobLimits } from './limits.ts';
 
-/** Event of {@link ParallelJobs.next}. */
+/**
+ * Event that {@link ParallelJobs.next} returns: an update, the end or the failure of a job, or a
+ * call of {@link ParallelJobs.wake}.
+ */
 export type JobsEvent =
   | { readonly type: 'update'; readonly update: JobUpdate }
   | { readonly type: 'ended'; readonly minions: readonly string[] }
@@ -29,13 +32,16 @@ export class ParallelJobs {
     void this.#follow(minions);
   }
 
-  /** Makes a pending {@link next} resolve, although there is no update. */
+  /**
+   * Makes a waiting call of {@link next} return an event of type `woken`, although no job has an
+   * update.
+   */
   wake(): void {
     this.#events.push({ type: 'woken' });
   }
 
   /**
-   * Returns the next event.
+   * Waits for the next event of any job, and returns it.
    * @throws the error of a job that failed
    */
   async next(): Promise<JobsEvent> {

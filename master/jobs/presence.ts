@@ -29,11 +29,11 @@ export interface AnnouncementsOptions {
 const limits = { maxBytes: 4096, maxDepth: 2, maxElements: 16 };
 
 /**
- * Verifies announcements: messages of minions that contain their id, on their publish connections.
- * In every protocol version, a message is `{id, tok}`, encrypted with the publish key [WIRE 4.2;
- * salt/channel/server.py]. An invalid announcement is ignored, and its connection stays anonymous.
- * The connection is not closed, because the announcement may have been created just before a change
- * of the key, and the minion process would not survive it.
+ * Verifies announcements. An announcement is a message with the minion's id, which a minion sends
+ * on its publish connection. In every protocol version it is `{id, tok}`, encrypted with the
+ * publish key [WIRE 4.2; salt/channel/server.py]. An invalid announcement is ignored, and its
+ * connection stays anonymous. The connection is not closed, because the minion process would not
+ * survive that. The announcement may be invalid only because the publish key has just changed.
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions;
@@ -85,7 +85,7 @@ export class Announcements {
   }
 }
 
-/** First Salt release in which minions do not reconnect over TCP [WIRE 4.2, 23.6]. */
+/** First Salt release whose minions do not reconnect by themselves over TCP [WIRE 4.2, 23.6]. */
 const firstRelease = 3007;
 
 /**
@@ -183,8 +183,8 @@ export function presentMinions(
 type Place = Omit<PresentMinion, 'id' | 'isSure'>;
 
 /**
- * Connections that receive publications. They are grouped by the way in which the master identifies
- * their minions: announcement, topic or address.
+ * Connections that receive publications. They are grouped by the means by which the master
+ * identifies the minion of a connection: announcement, topic or network address.
  */
 class Listeners {
   readonly announced = new Map<string, Place>();
@@ -214,10 +214,7 @@ class Listeners {
   }
 }
 
-/**
- * Number of connections per address. The counts are grouped by transport first, because sign-ins
- * look them up in this way.
- */
+/** Counts of connections, or of minions, for each transport and network address. */
 class PlaceCounts {
   readonly #counts = new Map<string, Map<string, number>>();
 

@@ -30,7 +30,10 @@ export interface PublicationId {
 
 export interface PublicationLogOptions {
   readonly store: Store;
-  /** Directory of the file. With `undefined`, the publications of former processes are unknown. */
+  /**
+   * Directory of the file with the last number. If it is `undefined`, it is unknown which
+   * publications of former processes were not sent.
+   */
   readonly directory: string | undefined;
   /** Storage time of jobs, in milliseconds. */
   readonly keepMs: number;
@@ -66,7 +69,10 @@ const lastSentRow = defineRow({
 /** Width of a number in the file, so that each number overwrites the previous one completely. */
 const digits = 16;
 
-/** Numbers the publications of this process, and holds the last numbers of former processes. */
+/**
+ * Numbers the publications of this process. Also holds the last number of each former process, from
+ * which it knows the publications that were never sent.
+ */
 export class PublicationLog {
   readonly #process = randomBytes(6).toString('hex');
   /** Number of the last publication that each former process may have sent. */
@@ -103,8 +109,8 @@ export class PublicationLog {
   }
 
   /**
-   * Returns the id of the next publication. Publications must be sent in this order. Some may be
-   * omitted.
+   * Returns the id of the next publication. Publications must be sent in the order of their ids. An
+   * id may stay unused.
    */
   next(): PublicationId {
     this.#last += 1;
@@ -152,8 +158,9 @@ class NumberFile {
   }
 
   /**
-   * Creates a new file in place of an existing one. The existing file may still be open in another
-   * process.
+   * Deletes an existing file and creates a new one, because another process may still have the
+   * existing file open. Returns `undefined` if the disk is full, or if the identity of this process
+   * is unknown.
    */
   static create(path: string, process: string): NumberFile | undefined {
     const identity = ownIdentity();
@@ -170,9 +177,9 @@ class NumberFile {
   }
 
   /**
-   * Writes a number.
-   * @returns `false` if the disk is full. The file is then deleted, so that it cannot contain a
-   * wrong number
+   * Overwrites the number in the file.
+   * @returns `false` if the write failed, for example because the disk is full. The file is then
+   * deleted, so that it cannot contain a wrong number
    */
   write(number: number): boolean {
     return this.#write(String(number).padStart(digits), this.#position);
@@ -195,8 +202,8 @@ class NumberFile {
 }
 
 /**
- * Returns the last number of a process that has ended. `undefined` if there is none, or if it is
- * uncertain whether the process has ended.
+ * Reads the last publication of the process that wrote the file. Returns `undefined` if the file
+ * does not exist or is invalid, or if that process may still be running.
  */
 async function readLeftNumber(path: string): Promise<PublicationId | undefined> {
   const text = (await readTextIfPresent(path)) ?? '';

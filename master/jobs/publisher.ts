@@ -13,7 +13,10 @@ import type { Auth, PublishKey } from '../auth/index.ts';
 import { jobLimits } from './limits.ts';
 import type { PublicationId, PublicationLog } from './publication-log.ts';
 
-/** Recipients of a publication. */
+/**
+ * Recipients of a publication, and the time for which transports retain it for minions that
+ * subscribe later.
+ */
 export type Addressees = Omit<OutgoingPublication, 'envelope'>;
 
 export interface PublisherOptions {
@@ -22,14 +25,15 @@ export interface PublisherOptions {
   readonly rsa: Pick<Auth['rsa'], 'run'>;
   /** Private key that signs publications, or `undefined` if `sign_pub_messages` is off. */
   readonly masterKey: KeyObject | undefined;
-  /** `publish_signing_algorithm`. */
+  /** Algorithm of the signature (`publish_signing_algorithm`). */
   readonly signingAlgorithm: SigningAlgorithm;
   readonly log: Pick<PublicationLog, 'next' | 'noteSending'>;
 }
 
 /**
- * Signed publication with its position in the order of sending. Later publications wait until it is
- * released. So call {@link release} in a `finally` block, even if it was not sent.
+ * Signed publication with its position in the order of sending. Later publications wait until this
+ * one is sent or released. Callers must therefore call {@link release} in a `finally` block, even
+ * if they do not send the publication.
  */
 export interface PublicationSlot {
   readonly id: PublicationId;
@@ -49,7 +53,7 @@ export interface PublicationSlot {
 /**
  * Signs publications and sends them through the transports [WIRE 11]. Each publication is encrypted
  * only once for all minions. Publications are signed concurrently but sent in the order of their
- * serials, because a minion drops a publication with a lower serial than the last.
+ * serials. A minion drops a publication whose serial is lower than the last one it received.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
@@ -62,7 +66,8 @@ export class Publisher {
   }
 
   /**
-   * Reserves the next position and serial for a publication, and signs it.
+   * Reserves the next position and serial for a publication, encrypts it, and signs it if
+   * publications are signed.
    * @throws the error of the signature. Later publications are not affected
    */
   async prepare(load: PublicationLoad): Promise<PublicationSlot> {
@@ -89,7 +94,7 @@ export class Publisher {
   }
 
   /**
-   * Publishes a job without storing it.
+   * Prepares and sends a publication at once. The job is not stored.
    * @param to - as in {@link PublicationSlot.send}
    */
   async publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
@@ -126,7 +131,7 @@ export class Publisher {
   }
 }
 
-/** Position in a {@link TurnQueue}. It must be released. */
+/** Position in a {@link TurnQueue}. The holder must call `release`, or later turns never begin. */
 interface Turn {
   /** Resolves when all earlier turns were released. */
   readonly begun: Promise<void>;

@@ -14,31 +14,34 @@ export interface ReachabilityOptions {
 const freshMs = 5_000;
 
 /**
- * Time during which checks are collected before one publication asks all their minions, in
- * milliseconds.
+ * Time in which the master collects minions to ask, before it sends one publication to all of them,
+ * in milliseconds.
  */
 const collectMs = 10;
 
 /**
- * Time after which a minion is asked again, in milliseconds. The minion may have subscribed since
- * it was first asked.
+ * Time after which the master asks a silent minion for the second time, in milliseconds. The minion
+ * may have subscribed in the meantime. Each later interval is twice as long.
  */
 const repeatMs = 1_500;
 
 /**
- * Finds out whether minions can be reached, by sending them `test.ping`. Their response is valid
- * for a few seconds. A connection alone is no proof, because it may belong to another minion behind
- * the same address, or to a machine that no longer runs. A request is no proof either, because a
- * minion signs in before it subscribes to publications.
+ * Finds out whether minions can be reached, by sending them `test.ping`. A response counts for five
+ * seconds. A connection alone is no proof, because it may belong to another minion behind the same
+ * address, or to a machine that no longer runs. A request is no proof either, because a minion
+ * signs in before it subscribes to publications.
  */
 export class Reachability {
   readonly #options: ReachabilityOptions;
   readonly #questions = new Map<string, Promise<boolean>>();
-  /** Time of the last response of each minion by `performance.now()`, oldest first. */
+  /**
+   * Time of the last response of each minion, as a value of `performance.now()` in milliseconds.
+   * Oldest first.
+   */
   readonly #answers = new Map<string, number>();
   /**
-   * Minions that the next publication asks. The function of a minion is called when the minion
-   * responds.
+   * Minions that the next `test.ping` will ask. The value is a callback for the response of the
+   * minion. `undefined`: no publication is scheduled.
    */
   #next: Map<string, () => void> | undefined;
 

@@ -4,8 +4,8 @@ export interface ReconnectingOptions {
   /** Minions that had signed in before the master was restarted. */
   readonly signedIn: readonly string[];
   /**
-   * Retention time of a publication for minions that are not connected yet, in milliseconds
-   * (`reconnect_wait`).
+   * Time for which transports retain a publication for minions that are not connected yet, in
+   * milliseconds (`reconnect_wait`).
    */
   readonly waitMs: number;
   readonly lastRequests: Pick<LastRequests, 'onFirst'>;
@@ -14,7 +14,7 @@ export interface ReconnectingOptions {
 }
 
 /**
- * Maximum time between the start of the master and the reconnection of minions of all releases, in
+ * Time after the start of the master within which minions of all releases reconnect, in
  * milliseconds. Minions over ZeroMQ take up to 11 seconds (`recon_max`), minions of 3006 over TCP a
  * minute or more.
  */
@@ -44,8 +44,8 @@ export class Reconnecting {
   }
 
   /**
-   * Returns how long a publication to these minions is retained for later subscribers, in
-   * milliseconds.
+   * Returns how long transports retain a publication to these minions for later subscribers, in
+   * milliseconds. 0 if none of the minions is still expected to reconnect.
    */
   holdMs(minionIds: readonly string[]): number {
     if (this.#isOver() || this.#away.size === 0) return 0;
@@ -53,8 +53,10 @@ export class Reconnecting {
   }
 
   /**
-   * Whether a minion has not reconnected, or reconnected too late to receive a job that was
-   * published at this time.
+   * Whether a minion could not receive a job that was published at this time: it has not
+   * reconnected since the master restarted, or reconnected too late. Always false from two minutes
+   * after the start.
+   * @param publishedAt - time in milliseconds since 1970
    */
   isReconnecting(minionId: string, publishedAt: number): boolean {
     if (this.#isOver()) return false;

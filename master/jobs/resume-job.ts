@@ -13,16 +13,16 @@ export interface ResumeDeps extends FollowDeps {
 export interface FollowOptions {
   readonly signal?: AbortSignal | undefined;
   /**
-   * See {@link RunRequest.patienceSeconds}. The period ends no earlier than 80 s after the start of
-   * the master.
+   * Time during which the master asks silent minions repeatedly before it stops waiting, in
+   * seconds. The time ends no earlier than 80 s after the start of the master. Default: 0.
    */
   readonly patienceSeconds?: number | undefined;
 }
 
 /**
- * Time that minions have to reconnect before the master asks whether they still run the job, in
- * milliseconds. Minions try to reconnect at least every ten seconds (`recon_max`), and then send
- * the returns of finished jobs.
+ * Minimum time without a return before the master first asks whether minions still run a resumed
+ * job, in milliseconds. Minions need the time to reconnect. They try at least every ten seconds
+ * (`recon_max`), and then send the returns of finished jobs.
  */
 const reconnectMs = 30_000;
 
@@ -34,8 +34,8 @@ const reconnectMs = 30_000;
 const returnMs = 80_000;
 
 /**
- * Follows a job that was published earlier, possibly by an earlier master process. Returns that
- * were already received come first.
+ * Follows a job that was published earlier, possibly by an earlier master process. First yields the
+ * returns that the master has already received.
  * @throws MasterError ERR_JOB_UNKNOWN if no job with this jid is stored
  */
 export async function* resumeJob(

@@ -12,29 +12,34 @@ import type { KnownResources } from './known-resources.ts';
 
 /** Outcome of processing a return. */
 export type ReturnOutcome =
-  /** The return was stored and reported. */
+  /** The return was stored, and emitted as an event. */
   | 'stored'
-  /** The return was only reported, because the master does not store this job. */
+  /** The return was only emitted as an event, because the master does not store this job. */
   | 'told'
-  /** The return was already stored. It is acknowledged again, without any effect. */
+  /**
+   * The master already has this return. It acknowledges the return again, and does nothing else.
+   */
   | 'repeated'
   /**
-   * The return was rejected: a rule does not permit it, or the minion exceeds the limit of
-   * self-started jobs.
+   * The return was rejected. Either no rule permits it, or the minion exceeds a limit of
+   * self-started jobs. `refused` names the rule or limit.
    */
   | { readonly refused: string };
 
 export interface ReturnProcessorOptions {
   readonly cache: JobCache;
-  /** Returns whether a job was published to a previous machine with the same id. */
+  /**
+   * Returns whether a job was published to a former machine with the same minion id, before the key
+   * of that id was deleted. Its return is then treated as that of an unknown job.
+   */
   readonly isOfFormerOwner: (minionId: string, jid: string) => boolean;
   readonly resources: Pick<KnownResources, 'has'>;
   readonly bus: EventBus;
   readonly nextJid: () => string;
   readonly now: () => number;
-  /** Rate limit for the self-started jobs (`jid: req`) that each minion reports. */
+  /** Rate limit of each minion for the number of self-started jobs (`jid: req`) that it reports. */
   readonly selfMadeLimit: TokenBuckets;
-  /** Rate limit for the size of the self-started jobs of each minion, in bytes. */
+  /** Rate limit of each minion for the bytes of the self-started jobs that it reports. */
   readonly selfMadeBytes: TokenBuckets;
   readonly meter: Meter;
   /**
@@ -43,12 +48,15 @@ export interface ReturnProcessorOptions {
   readonly redactions?: readonly ReturnRedaction[];
 }
 
-/** Function that returns the load of a return with its secrets removed. */
+/**
+ * Function that removes secrets from a return. It gets the load of the return, which is the
+ * decrypted request, and returns a load without the secrets.
+ */
 export type ReturnRedaction = (minionId: string, load: ReturnLoad) => ReturnLoad;
 
 /**
  * Processes the returns of minions: checks whether a return is permitted, stores it, and only then
- * reports it [WIRE 9.4].
+ * emits it as an event [WIRE 9.4].
  */
 export class ReturnProcessor {
   readonly #options: ReturnProcessorOptions;
@@ -60,8 +68,8 @@ export class ReturnProcessor {
   /**
    * Processes a return.
    * @param minionId - verified id of the sender. The `id` in the load is ignored
-   * @param markOf - returns an identifier of the request, for detecting a repeated request with a
-   * self-started job
+   * @param markOf - returns an identifier of the request, so that a repeated report of a
+   * self-started job is recognized. `undefined`: repetitions are not recognized
    * @param bytes - size of the request
    */
   async take(
@@ -164,7 +172,10 @@ export class ReturnProcessor {
   }
 }
 
-/** Returns the resource of a return. `undefined` if the return belongs to the minion itself. */
+/**
+ * Returns the id of the resource that a return belongs to. `undefined` if it belongs to the minion
+ * itself.
+ */
 function resourceOf(minionId: string, { resource_id: id }: ReturnLoad): string | undefined {
   return typeof id === 'string' && id !== minionId ? id : undefined;
 }

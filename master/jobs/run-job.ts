@@ -46,8 +46,8 @@ export async function* runJob(
 }
 
 /**
- * Returns the function that runs jobs. If a request has `subset`, the job runs on some of the
- * minions that have the function.
+ * Returns the function that publishes and follows jobs. If a request has `subset`, the job runs
+ * only on that number of minions, which are chosen at random among those that have the function.
  */
 export function createRun(parts: RunDeps): InProcessJobsApi['run'] {
   return (request, signal) =>

@@ -1,4 +1,7 @@
-/** Worker thread for regular expressions that may run for an unlimited time. */
+/**
+ * Worker thread that matches regular expressions whose running time has no limit. The main thread
+ * terminates it at a deadline.
+ */
 
 import { parentPort } from 'node:worker_threads';
 import type { SlowQuestion } from './slow-patterns.ts';

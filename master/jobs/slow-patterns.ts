@@ -5,7 +5,7 @@ import { jobLimits } from './limits.ts';
 
 /** Regular expression, and the texts to match with it. */
 export interface SlowQuestion {
-  /** Source of the regular expression, as in `new RegExp(source, flags)`. */
+  /** Regular expression without delimiters and flags, as in `new RegExp(source, flags)`. */
   readonly source: string;
   readonly flags: string;
   readonly texts: readonly string[];
@@ -20,9 +20,9 @@ const slowBudgetMs = 250;
 const slowIdleMs = 5000;
 
 /**
- * Matches regular expressions with lookaround and back-references in a worker thread, because no
- * engine limits their running time. The thread is terminated at the time limit. Targets are
- * processed one at a time.
+ * Matches regular expressions with lookaround or back-references in a worker thread, because their
+ * running time has no limit. The thread is terminated when the time limit of the target is over.
+ * Targets are processed one at a time.
  */
 export class SlowPatternRunner {
   readonly #budgetMs: number;
@@ -40,10 +40,11 @@ export class SlowPatternRunner {
   }
 
   /**
-   * Matches the texts of each question against the pattern of the question. Returns one list of
-   * results per question, in the order of its texts.
-   * @param owner - minion whose request needs the results. Default: users without restrictions
-   * @throws MasterError ERR_BAD_TGT if it takes too long
+   * Matches the texts of each question against its pattern. Returns one list of results per
+   * question, in the order of the texts.
+   * @param owner - minion whose request needs the results, or empty for requests without
+   * restrictions. Default: empty
+   * @throws MasterError ERR_BAD_TGT if matching takes longer than the time limit
    */
   async run(questions: readonly SlowQuestion[], owner = ''): Promise<boolean[][]> {
     try {
@@ -60,26 +61,29 @@ interface SlowPattern {
   readonly source: string;
   readonly flags: string;
   /**
-   * Results by text. A text is added when its result is needed. Its result is `false` until
-   * {@link SlowPatterns.settle}.
+   * Map from each text to whether it matches. A condition that needs the result of a new text adds
+   * the text with `false`. {@link SlowPatterns.settle} sets the actual result.
    */
   readonly answers: Map<string, boolean>;
 }
 
 /**
- * Slow patterns of one target. The target is evaluated twice. The first pass over the minions
- * collects the texts to match. {@link SlowPatterns.settle} matches them in the worker thread. The
- * second pass uses the results.
+ * Regular expressions of one target that have no limit of running time. The target is evaluated
+ * twice. The first pass over the minions collects the texts to match. {@link SlowPatterns.settle}
+ * matches them in the worker thread. The second pass uses the results.
  */
 export class SlowPatterns {
   readonly #patterns: SlowPattern[] = [];
 
-  /** Whether the target has slow patterns. */
+  /**
+   * Whether the target has regular expressions without a limit of running time.
+   * {@link SlowPatterns.settle} must be called only then.
+   */
   get isNeeded(): boolean {
     return this.#patterns.length > 0;
   }
 
-  /** Compiles a pattern. The compiler of the target calls it. */
+  /** Compiles a regular expression of the target. It is passed to the compiler of targets. */
   readonly compile: PatternCompiler = (pattern, meter) => {
     const compiled = compilePattern(pattern, meter);
     if (compiled.kind === 'linear') return compiled.test;
@@ -95,9 +99,10 @@ export class SlowPatterns {
   };
 
   /**
-   * Tests the collected texts.
-   * @param owner - minion whose request needs the results. Default: users without restrictions
-   * @throws MasterError ERR_BAD_TGT if it takes too long
+   * Matches the collected texts in the worker thread, and records the results for the second pass.
+   * @param owner - minion whose request needs the results, or empty for requests without
+   * restrictions. Default: empty
+   * @throws MasterError ERR_BAD_TGT if matching takes longer than the time limit
    */
   async settle(runner: SlowPatternRunner, owner?: string): Promise<void> {
     const questions = this.#patterns.map(({ source, flags, answers }) => ({

@@ -22,17 +22,21 @@ import {
 import { badTarget, parseTarget, parseUnexpanded, requireNodegroups } from '../arguments/index.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
 
-/** Minions with accepted keys that a target matches [WIRE 12.2]. */
+/**
+ * Result of resolving a target: the minions with accepted keys that it matches, and details [WIRE
+ * 12.2].
+ */
 export interface ResolvedTarget extends AddressedMinions {
   /** Target in the form in which it is published to minions. */
   readonly target: TargetExpression;
   /**
-   * Elements of `minions` that may or may not match, because their grains or pillar are unknown.
+   * Minions in `minions` for which it is uncertain whether they match the target, because the
+   * master does not know their grains or pillar.
    */
   readonly unknown: readonly string[];
   /**
-   * Ids of resources, by minion id. These minions send one return for each resource, and no return
-   * of their own.
+   * Ids of the matched resources, by minion id. A minion in this map sends one return for each of
+   * these resources, and no return of its own.
    */
   readonly resources: ReadonlyMap<string, ReadonlySet<string>>;
   /** Reason why the target is invalid. An invalid target matches no minion. */
@@ -44,16 +48,19 @@ export interface TargetResolverOptions {
   readonly isAccepted: (id: string) => boolean;
   readonly factsOf: (id: string) => MinionFacts;
   /**
-   * Returns the grains and pillar of a minion on which rights may depend. Default: the result of
-   * `factsOf`.
+   * Returns the facts of a minion for decisions about rights. Its pillar does not depend on the
+   * minion's own grains. Default: `factsOf`.
    */
   readonly rightsOf?: (id: string) => MinionFacts;
   /** Returns the resources that a minion manages. Default: none. */
   readonly resourcesOf?: (id: string) => MinionResources | undefined;
-  /** `minion_data_cache`. If it is false, every condition on grains or pillar may match. */
+  /**
+   * `minion_data_cache`: whether the master stores grains and pillar. If it is false, every minion
+   * may match a condition on them.
+   */
   readonly isDataCached: boolean;
   readonly nodegroups: Nodegroups;
-  /** Runner for regular expressions without a limited running time. Default: a new one. */
+  /** Runner for regular expressions whose running time has no limit. Default: a new one. */
   readonly slowPatterns?: SlowPatternRunner;
 }
 
@@ -69,7 +76,10 @@ export interface ResolveOptions {
 /** Compiler options for the targets of users with limited rights. */
 const exact = { pillar: 'exact' } as const;
 
-/** Minions that a user's target may match, and minions with pillars that the target may query. */
+/**
+ * Minions that a user's rights cover: those that a target of the user may match, and those whose
+ * pillar it may query.
+ */
 export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 
 /** Reach that includes all minions, with all of their known grains and pillar. */
@@ -133,9 +143,9 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves a target to the minions that certainly match.
-   * @throws MasterError ERR_BAD_TGT, also for an invalid expression, which {@link resolve} reports
-   * in `problem` instead; WorkLimitExceeded
+   * Resolves a target to the minions that certainly match. An invalid expression is an error here,
+   * while {@link resolve} reports it in `problem`.
+   * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
   async resolveCertain(request: TargetRequest): Promise<AddressedMinions> {
     const { minions, missing, isNarrowed, problem } = await this.resolve(request, {
@@ -148,9 +158,10 @@ export class TargetResolver {
   /**
    * Resolves the target of a user with limited rights. The result contains those minions in `reach`
    * that certainly match. Minions outside `reach` are not examined, so that neither the result nor
-   * its duration reveals anything about them. Conditions on pillar only test for equality. Patterns
-   * with unlimited running time are rejected. An undefined nodegroup has no minions. Listed names
-   * are reported as missing if they have no accepted key or are outside `reach`.
+   * its duration reveals anything about them. Pillar values are compared only for equality, not
+   * with patterns. Regular expressions without a limit of running time are rejected. An undefined
+   * nodegroup has no minions. Ids that the target lists are reported as missing if they have no
+   * accepted key or are outside `reach`.
    * @param reach - minions that the user's rights cover
    * @param budget - work budget of the request that contains the target
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
@@ -165,8 +176,8 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves a target to the minions that certainly match. Evaluates the target as for a user with
-   * limited rights. Rejects an invalid target.
+   * Resolves a target to the minions that certainly match, with the restrictions of
+   * {@link resolveWithin} but for all minions. An invalid target is an error.
    * @param budget - work budget of the request that contains the target
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
@@ -200,7 +211,7 @@ export class TargetResolver {
 
   /**
    * Compiles a target for a user with limited rights.
-   * @param isUsable - returns whether the user may use a nodegroup. Other nodegroups match no
+   * @param isUsable - returns whether the target may use a nodegroup. Other nodegroups match no
    * minion
    */
   async #compileExact(
@@ -255,7 +266,7 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a minion has a right that is granted to a target. See
+   * Whether a right that is granted to this target applies to a minion. See
    * {@link CompiledTarget.isEntitled}. A target that is invalid or too expensive to evaluate grants
    * no rights.
    */
@@ -280,8 +291,8 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a target is small enough to be stored. The result is `true` for an invalid target too,
-   * because it matches no minion.
+   * Whether a target may be stored: compiling it stays within the work limit of stored targets. The
+   * result is `true` for an invalid target too, because it matches no minion.
    */
   isStorable(request: TargetRequest, budget: WorkBudget): boolean {
     const stored = new WorkBudget(storedWork);
@@ -297,8 +308,9 @@ export class TargetResolver {
   }
 
   /**
-   * Evaluates a stored target with a budget of its own, so that it cannot exhaust the budget of the
-   * request that reads it.
+   * Compiles and evaluates a stored target with a work budget of its own. It therefore cannot
+   * exhaust the budget of the request that reads it. Returns `false` if the target is invalid or
+   * exceeds its budget.
    */
   #evaluateStored(
     request: TargetRequest,
@@ -318,9 +330,8 @@ export class TargetResolver {
   }
 
   /**
-   * Whether each of these minions has an accepted key, and a right that is granted to this target
-   * applies to it.
-   * See {@link entitles}.
+   * Whether a right that is granted to this target applies to each of these minions. A minion
+   * without an accepted key does not count. See {@link entitles}.
    */
   entitlesAll(request: TargetRequest, minions: readonly string[]): boolean {
     const compiled = this.#tryToRead(request, new WorkBudget(userWork));
@@ -331,8 +342,8 @@ export class TargetResolver {
   }
 
   /**
-   * Compiles the target of a right. Each evaluation of the result uses the minion's current grains
-   * and pillar.
+   * Compiles the target of a policy rule. The tests of the result use the grains and pillar that
+   * each minion has when the test is called.
    * @throws SyntaxError
    */
   compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {
@@ -356,7 +367,8 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves a target as {@link resolve} does, and returns the reason for each minion.
+   * Resolves a target as {@link resolve} does, and explains for each minion why it is in the
+   * result.
    * @throws MasterError ERR_BAD_TGT
    */
   async plan(request: TargetRequest): Promise<TargetPlan> {
@@ -397,9 +409,10 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a minion with unknown grains or pillar may match. A condition on unknown data counts as
-   * true, as in Salt. So a `not` before such a condition excludes the minion. If the master stores
-   * no grains and pillar (`minion_data_cache`), every minion may match.
+   * Whether a minion whose match is uncertain is included in the target. A condition on unknown
+   * grains or pillar counts as true, as in Salt. So a `not` before such a condition excludes the
+   * minion. If the master stores no grains and pillar (`minion_data_cache` is off), every such
+   * minion is included.
    */
   #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
     return !this.#options.isDataCached || compiled.isPossible(candidate);
@@ -435,8 +448,8 @@ export class TargetResolver {
 }
 
 /**
- * Minion that is matched against a target. Its grains, pillar and resources are looked up only when
- * they are needed. Grains and pillar are then cached.
+ * Minion that a target is tested on. Its grains, pillar and resources are looked up only when a
+ * condition needs them. Grains and pillar are looked up only once.
  */
 class LazyCandidate implements TargetCandidate {
   readonly id: string;
@@ -459,8 +472,8 @@ class LazyCandidate implements TargetCandidate {
 }
 
 /**
- * Compiles a nodegroup. Returns `undefined` if the nodegroup is not defined or is invalid. Users
- * who may not use it cannot distinguish the two cases.
+ * Compiles a nodegroup. Returns `undefined` if the nodegroup is undefined or invalid, so that a
+ * user's target cannot reveal which nodegroups exist.
  */
 function tryToCompileGroup(
   name: string,
@@ -502,7 +515,7 @@ function readTarget<T>(compile: () => T): T {
 }
 
 /**
- * Compiles a target in slices, with other work in between.
+ * Compiles a target in short slices of work, and lets other work run in between.
  * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
  */
 async function inSlices(
@@ -529,8 +542,8 @@ function missingFrom(accepted: readonly string[], { terms }: CompiledTarget): st
 }
 
 /**
- * Whether a target can match minions outside the reach. The result depends only on the texts of the
- * target and the rules, so it reveals nothing about other minions.
+ * Whether a target can match minions outside `reach`. Compares only the texts of the target and of
+ * the rules, so the result reveals nothing about those minions.
  */
 function mayMeanOthers(
   { terms }: CompiledTarget,

@@ -19,7 +19,10 @@ export interface MeasuredNow {
   readonly queues: QueueDepths;
 }
 
-/** Statistics of the event bus since the start, and the number of its current subscribers. */
+/**
+ * Numbers of events on the event bus since the start of the master, and the number of current
+ * subscribers.
+ */
 export interface EventFigures {
   /** Number of events that the master itself emitted. */
   readonly ofMaster: number;
@@ -164,7 +167,10 @@ interface Labelled {
   samples(): readonly Sample[];
 }
 
-/** Returns one sample for each label value in `values`. Without `values`, returns none. */
+/**
+ * Converts `values`, which maps label values to numbers, to samples with this label. Default: no
+ * samples.
+ */
 function by(label: string, values: Readonly<Record<string, number>> = {}): Labelled {
   const samples = Object.entries(values).map(([word, value]) => ({
     labels: { [label]: word },
@@ -215,8 +221,8 @@ export class Counter<L extends string> {
   }
 
   /**
-   * Adds one to a counter.
-   * @param values - one value for each label, in the order of the labels
+   * Adds one to the value of this combination of label values.
+   * @param values - one value for each label, in the order of `labels`
    */
   add(...values: string[]): void {
     const key = values.join(' ');
@@ -273,12 +279,16 @@ const jobBounds = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800]
  */
 const storeBounds = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
 
-/** Outcome of a request. */
+/**
+ * Outcome of a minion's request. `answered`: its handler replied. `refused`: the master rejected it
+ * before a handler was called. `failed`: its handler failed. `unanswered`: the master closed the
+ * connection without a reply.
+ */
 export type RequestOutcome = 'answered' | 'refused' | 'failed' | 'unanswered';
 
 /**
- * Counters and durations of one master since its start. They are always enabled, because each
- * measurement is only an addition.
+ * Counters and histograms of durations of one master since its start. They are always enabled,
+ * because each measurement costs only an addition.
  */
 export class Meter {
   readonly authentications: Counter<'outcome'> = new Counter(['outcome']);
@@ -290,15 +300,16 @@ export class Meter {
   readonly pillars: Counter<'source'> = new Counter(['source']);
   /** Number of pillars compiled from files. */
   pillarRenderings = 0;
-  /** Number of events that minions sent and no rule permitted. */
+  /** Number of events of minions that no rule permitted. */
   signalsDenied = 0;
   /** Number of returns stored or emitted as events. */
   returns = 0;
 
   /**
    * Counts a request.
-   * @param cmd - name of a request type, `_auth` or `ping`. `unknown` for an unknown request type,
-   * `unread` for a request that could not be decoded
+   * @param cmd - name of a request type, `_auth` or `ping`. `unknown` for an unknown request type.
+   * `unread` for a request that was rejected before its type was looked up, for example because it
+   * could not be decoded
    */
   countRequest(cmd: string, outcome: RequestOutcome): void {
     this.requests.add(cmd, outcome);
@@ -307,7 +318,8 @@ export class Meter {
   /**
    * Records the time of a return, if it is the first or the last return of its job.
    * @param seconds - time since the job was published
-   * @param answered - number of minions that returned, including this one
+   * @param answered - number of minions that have returned, including this one
+   * @param minions - number of minions of the job
    */
   noteReturn(seconds: number, answered: number, minions: number): void {
     if (answered === 1) this.firstReturn.observe(seconds);
@@ -342,8 +354,8 @@ export function meteredStore(store: Store, { storeReads, storeWrites }: Meter): 
 }
 
 /**
- * Counts rejected, delayed and dropped requests by reason. The reasons must come from a fixed set
- * and not from a client.
+ * Counts rejected, delayed and dropped requests by reason. The reasons must come from a fixed set,
+ * never from a client, so that their number is limited.
  */
 export class RequestCounters {
   readonly #counts = new Map<string, number>();

@@ -26,14 +26,14 @@ export interface CoreRequestDeps extends ModuleDeps {
   readonly jobs: Jobs;
   readonly users: Users;
   readonly limits: RequestLimits;
-  /** Modules that store events of minions, for example reactions. */
+  /** Modules that store permitted events of minions: reactions, and the bridge's signals. */
   readonly intakes: readonly SignalIntake[];
   readonly redactions: readonly ReturnRedaction[];
   /** Returns the file server environments that contain states. */
   readonly environments: () => readonly string[];
 }
 
-/** Returns the request types of the master itself. Extensions add further ones. */
+/** Returns the request types that the master itself serves. Extensions add further ones. */
 export function coreRequests(deps: CoreRequestDeps): RequestTypes {
   const { config, context, auth, events, jobs, users, limits, intakes, environments } = deps;
   const { counters, meter, now, nextJid } = context;

@@ -7,8 +7,9 @@ import { requestLimits } from './limits.ts';
 const burstMs = 60_000;
 
 /**
- * Stores the latest events of minions that the policy rejected. For each minion and tag, one line
- * per 60 s is logged, even if the minion repeats the event.
+ * Keeps the latest events that the policy rejected, and logs them. If a minion repeats a rejected
+ * event with the same tag, it is logged once per 60 s. For each minion, one event per second is
+ * logged, or 20 in a burst.
  */
 export class DenialLog {
   readonly #log: Logger;
@@ -23,8 +24,9 @@ export class DenialLog {
   }
 
   /**
-   * Records a rejected event.
-   * @returns whether it is the first of a burst and should be reported
+   * Records a rejected event. A repetition within 60 s only increases a count. If the minion
+   * exceeds its rate of log lines, the event is not recorded.
+   * @returns whether the event was logged, so that the caller should report it
    */
   note(minion: string, tag: string, { rule, reason }: Decision): boolean {
     const now = this.#now();

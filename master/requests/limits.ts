@@ -1,6 +1,6 @@
 import { defineLimits } from '#runtime';
 
-/** Limits of requests of minions. */
+/** Limits that apply to the requests of minions, such as rates and queue lengths. */
 export const requestLimits = defineLimits('requests', {
   requestRate: {
     unit: 'requests',

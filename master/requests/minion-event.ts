@@ -41,11 +41,11 @@ interface Candidate {
    * applies to it.
    */
   readonly said: WireValue | undefined;
-  /** Position of the event in the request. */
+  /** Position of the event in the request, counted from 0. */
   readonly place: number;
   /**
-   * Whether large values were replaced. An event with replaced values triggers no signal or
-   * reaction.
+   * Whether large values of the event were replaced because the event exceeds `event_bytes`. Such
+   * an event triggers no signal or reaction.
    */
   readonly isTrimmed: boolean;
 }
@@ -116,7 +116,8 @@ function trimEvent(event: Candidate, maxBytes: number): Candidate {
 }
 
 /**
- * Adds events with replaced values to the list of rejected events, with the limit as the reason.
+ * Adds trimmed events to the list of rejected events, with the limit `event_bytes` as the reason.
+ * An event that exceeds the limit is trimmed: its largest values are replaced.
  */
 function noteTrimmed(
   { bus, context: { counters }, limits: { config, denials } }: MinionEventOptions,
@@ -132,7 +133,10 @@ function noteTrimmed(
   }
 }
 
-/** Permitted events, after the signals and reactions that they trigger were stored. */
+/**
+ * Result of storing the signals and reactions that permitted events trigger. `events` contains all
+ * permitted events.
+ */
 interface KeptEvents {
   readonly events: readonly Permitted[];
   /** Id of the first stored signal. Absent if no event is a signal. */
@@ -145,7 +149,10 @@ function isWanted({ intakes }: MinionEventOptions, minionId: string, tag: string
 
 const noJids: ReadonlySet<string> = new Set();
 
-/** Returns the jobs that the tags of the events name, if they were published to this minion. */
+/**
+ * Returns the ids of the jobs that the tags of the events name, if the jobs were published to this
+ * minion.
+ */
 function ownJids(
   { jobs }: MinionEventOptions,
   minionId: string,
@@ -187,9 +194,9 @@ function judgeAll(
 }
 
 /**
- * Returns the events that the minion's rate limit permits, and drops the others. Some signals are
- * never dropped, because a module delays them ({@link SignalIntake.isDelayed}). For these, the
- * function waits until the rate limit permits them.
+ * Returns the events that the minion's rate limit permits, and drops the others. Signals for which
+ * {@link SignalIntake.isDelayed} returns true are not dropped. The function waits until the rate
+ * limit permits them.
  */
 function whenDue(
   options: MinionEventOptions,
@@ -241,7 +248,7 @@ function keepWanted(
 }
 
 /**
- * Passes events to the intakes.
+ * Passes events to the intakes, which store signals and reactions.
  * @returns the id of the first event stored as a signal
  * @throws DropConnectionError if an event cannot be stored. The minion then sends the request again
  */
@@ -278,8 +285,8 @@ async function keep(
 }
 
 /**
- * Returns the job that emitted the event, according to the minion. A false claim affects only the
- * minion itself.
+ * Returns the id of the job that emitted the event, according to the minion. A false claim affects
+ * only the minion itself. `undefined` if the event names no job.
  */
 function causeOf(tag: string, said: WireValue | undefined): string | undefined {
   const jid = isWireMap(said) ? said.__pub_jid : undefined;
@@ -334,7 +341,7 @@ function judge(options: MinionEventOptions, minionId: string, resource: AskedEve
 
 /**
  * Removes the fields that Salt adds to events which a job emits (`__pub_jid` and similar). The
- * schemas of operators do not contain these fields [salt.modules.event send].
+ * schemas that operators write do not contain them [salt.modules.event send].
  */
 function withoutPublication(said: WireValue | undefined): WireValue | undefined {
   if (!isWireMap(said)) return said;

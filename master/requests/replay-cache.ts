@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import { packWire } from '#minion-protocol';
 import { type Reply, type SessionKeys, send, type VerifiedRequest } from '../auth/index.ts';
 
-/** Number of marks in one block. A mark identifies a request. */
+/** Number of marks that one block of memory holds. A mark identifies a request. */
 export const marksPerBlock = 4;
 /** Size of a mark in 32-bit words: eight bytes of the request's digest, and its expiry time. */
 const wordsPerMark = 3;
-/** Block number that marks the end of a list. */
+/** Block number that stands for the end of a list. */
 const noBlock = 0xffff_ffff;
 
 const wordsPerBlock = 1 + marksPerBlock * wordsPerMark;
@@ -14,9 +14,9 @@ const pageBits = 10;
 const blocksPerPage = 1 << pageBits;
 
 /**
- * Memory for the marks of all minions, in small blocks that form linked lists. A mark identifies a
- * request. A separate array for each minion would take several times as much memory as its few
- * marks. Released blocks are reused.
+ * Memory for the marks of all minions, in small blocks that form one linked list for each minion. A
+ * mark identifies a request. A separate array for each minion would take several times as much
+ * memory as its few marks. Released blocks are reused.
  */
 export class DigestPool {
   readonly #pages: Uint32Array[] = [];
@@ -26,7 +26,7 @@ export class DigestPool {
   /** Number of blocks in use. */
   inUse = 0;
 
-  /** Returns a free block. It has no successor in a list. */
+  /** Takes a free block, and returns its number. The block has no successor in a list. */
   take(): number {
     this.inUse += 1;
     const block = this.#free;
@@ -51,7 +51,8 @@ export class DigestPool {
   }
 
   /**
-   * Returns the index of a mark's first word in the page of the block ({@link DigestPool.pageOf}).
+   * Returns the index of a mark's first word in the array {@link DigestPool.pageOf} of its block.
+   * @param index - position of the mark in the block
    */
   markAt(block: number, index: number): number {
     return startOf(block) + 1 + index * wordsPerMark;
@@ -82,19 +83,19 @@ function startOf(block: number): number {
 const never = 0xffff_ffff;
 
 /**
- * Digests of one minion's requests, in the order of arrival. Each digest is removed when it
- * expires. A digest with its expiry time takes only 13 bytes, because a large fleet has hundreds of
- * thousands of them.
+ * Digests of one minion's requests, in the order of arrival, with their expiry times. Expired
+ * digests are removed. A digest with its expiry time takes only 13 bytes, because a large fleet has
+ * hundreds of thousands of them.
  *
- * Eight bytes of a digest are enough. If a minion creates two requests with the same eight bytes,
- * only its own second request is lost.
+ * Only eight bytes of a digest are stored. If a minion creates two requests with the same eight
+ * bytes, only its own second request is lost.
  */
 export class DigestQueue {
   readonly #pool: DigestPool;
   readonly #maxMarks: number;
   #firstBlock = noBlock;
   #lastBlock = noBlock;
-  /** Index of the mark of the oldest request in the first block. */
+  /** Position of the oldest request's mark in the first block, from 0 to 3. */
   #firstIndex = 0;
   #count = 0;
   #isReleased = false;
@@ -233,7 +234,10 @@ interface OddReply {
   readonly expiresAt: number;
 }
 
-/** Requests of one minion that have been answered or are in progress. */
+/**
+ * Requests of one minion that the master has answered or is processing. Each is identified by its
+ * mark.
+ */
 interface Marks {
   readonly done: DigestQueue;
   /** Replies that differ from the usual reply, by mark. The map is created when it is needed. */
@@ -247,14 +251,14 @@ export interface ReplayCacheOptions {
   /** `request_server_ttl` in seconds. 0 disables the check of a request's age. */
   readonly ttlSeconds: number;
   readonly now: () => number;
-  /**
-   * Reports an answered request to the other members of a cluster. Default: requests are not
-   * reported.
-   */
+  /** Reports an answered request to the other members of a cluster. Default: no reports. */
   readonly report?: ((mark: ReportedMark) => void) | undefined;
 }
 
-/** Mark of a request that another member of the cluster has answered. */
+/**
+ * Identifier (mark) of a request that one cluster member has answered. The member sends it to the
+ * other members.
+ */
 export interface ReportedMark {
   readonly minion: string;
   readonly mark: Uint8Array;
@@ -263,12 +267,12 @@ export interface ReportedMark {
 }
 
 /**
- * Marks and replies of requests that have an effect. Salt's clients repeat a packed request if its
- * reply was lost. The repetition has no second effect and gets the same reply [THREATS C-43]. A
- * mark identifies a request. The marks of each minion are limited separately, so that no minion can
- * evict the marks of another. A mark expires when the time stamp of its request becomes invalid.
- * Marks of requests without a time stamp do not expire. A failed request gets no mark, so that the
- * minion can repeat it.
+ * Remembers requests that have an effect, and the replies to them. Salt's clients repeat a packed
+ * request if its reply was lost. The repetition has no second effect and gets the same reply
+ * [THREATS C-43]. Each request is identified by a mark. The marks of each minion are limited
+ * separately, so that no minion can evict the marks of another. A mark expires when the time stamp
+ * of its request becomes invalid. Marks of requests without a time stamp do not expire. A failed
+ * request gets no mark, so that the minion can repeat it.
  */
 export class ReplayCache {
   readonly #options: ReplayCacheOptions;
@@ -406,10 +410,10 @@ function nameOf(mark: Buffer): string {
 }
 
 /**
- * Returns a check for events that may be replays. When the master restarts, it no longer knows
- * which requests it has answered. So an event with a time stamp before the start may be a replay.
- * If its session key was created after the start, it is not a replay, because no earlier recording
- * can use this key.
+ * Returns a function that checks whether a request may be a replay. When the master restarts, it no
+ * longer knows which requests it has answered. So a request with a time stamp before the start may
+ * be a replay. If its session key was created after the start, it is not a replay, because no
+ * earlier recording can use this key.
  */
 export function replayCheck(
   sessions: SessionKeys,

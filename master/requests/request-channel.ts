@@ -96,7 +96,7 @@ class Refusal extends Error {
   }
 }
 
-/** Answers packed requests with packed replies. */
+/** Answers the requests that transports receive. Requests and replies are bytes in MessagePack. */
 export class RequestChannel {
   readonly #options: RequestChannelOptions;
 
@@ -177,8 +177,9 @@ export class RequestChannel {
   }
 
   /**
-   * Marks the minion as active. If the protocol version of the request is higher than before,
-   * stores this version as the new minimum for the minion.
+   * Records the time and address of a minion's request, if its token is valid. If the protocol
+   * version of the request is higher than before, stores this version as the new minimum for the
+   * minion.
    */
   #meet({ minionId, isProven, version }: VerifiedRequest, peer: Peer): undefined | Promise<void> {
     if (!isProven || minionId === undefined) return undefined;
@@ -189,8 +190,8 @@ export class RequestChannel {
   }
 
   /**
-   * Stores the protocol version. If it cannot be stored, it applies until the next start of the
-   * master, and the request continues.
+   * Stores the protocol version of a minion as its minimum. If it cannot be stored, the minimum
+   * applies only until the next start of the master, and the request continues.
    */
   async #prove(minionId: string, version: ProtocolVersion): Promise<void> {
     try {
@@ -205,8 +206,9 @@ export class RequestChannel {
   }
 
   /**
-   * Returns the key that decrypts a request. In protocol 3, it is the session key of the minion. A
-   * session key exists only while the public key of its minion is accepted.
+   * Returns the key that decrypts a request. In protocol 3, it is the session key of the minion. In
+   * lower versions, it is the publish key that all minions share. A session key exists only while
+   * the public key of its minion is accepted.
    */
   #keyFor(envelope: SealedEnvelope): CrypticleKey {
     if (envelope.version < 3) return this.#options.publishKey.current.key;
@@ -261,8 +263,8 @@ export class RequestChannel {
   }
 
   /**
-   * Returns the accepted key of an id. A request that contains an id without an accepted key is
-   * rejected.
+   * Returns the accepted key of an id. If there is none, the request is rejected: the function
+   * throws a `Refusal`.
    */
   #acceptedKey(id: string): string {
     const accepted = this.#options.acceptedKey(id);
@@ -270,7 +272,10 @@ export class RequestChannel {
     return accepted;
   }
 
-  /** Checks a token. Every token that is sent must be valid. */
+  /**
+   * Checks the token of a request. A request with an invalid token is rejected, even if its type
+   * needs no token.
+   */
   async #checkToken(accepted: string, tok: Uint8Array, address: string): Promise<void> {
     if (!(await this.#options.tokens.isGenuine(accepted, tok, address))) throw new Refusal('token');
   }

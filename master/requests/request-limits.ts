@@ -12,13 +12,13 @@ import { requestLimits } from './limits.ts';
 import { replayCheck } from './replay-cache.ts';
 
 /**
- * Minimum number of bytes that a file request is charged. A request without data takes about 0.2
- * ms. In this time, 16 KiB could be transferred.
+ * Minimum number of bytes that count towards the rate limit for each file request. A request
+ * without data takes about 0.2 ms. In this time, 16 KiB could be transferred.
  */
 const leastBytes = 16 * 1024;
 /**
- * Burst of file data that a minion may receive, in seconds of its rate limit. A highstate requests
- * many files at once, and then none for some time.
+ * Size of the burst that a minion may receive without delay: the file data of this number of
+ * seconds at the rate limit. A highstate requests many files at once, and then none for some time.
  */
 const burstSeconds = 2;
 
@@ -40,8 +40,8 @@ export class FileMeter {
   }
 
   /**
-   * Resolves when the minion's rate limit permits this many bytes.
-   * @throws DropConnectionError
+   * Waits until the minion's rate limit permits this many bytes.
+   * @throws DropConnectionError if too many file requests of the minion are already waiting
    */
   async pass(request: VerifiedRequest, bytes: number): Promise<void> {
     const count = Math.max(bytes, leastBytes);
@@ -76,7 +76,10 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
     requests: new Throttle(requestLimits.waitingRequests, requests),
     /** Rate limit of a minion's events. Events above the limit are dropped. */
     events,
-    /** The same rate limit, for events that are delayed instead of dropped. */
+    /**
+     * Rate limit of a minion's events, for signals that wait instead of being dropped. They share
+     * the limit with `events`.
+     */
     delayedEvents: new Throttle(requestLimits.waitingSignals, events),
     denials: new DenialLog(context.log.child({ component: 'requests' }), now),
     /** Whether a request was created before this master started, so that it may be a replay. */

@@ -1,9 +1,12 @@
-/** Request types. One definition contains everything about a kind of request that minions send. */
+/**
+ * Definitions of request types. One definition contains everything about one kind of request that
+ * minions send.
+ */
 
 import type { WireMap } from '#minion-protocol';
 import { type Handler, type Reply, send, type VerifiedRequest } from '../auth/index.ts';
 
-/** Verified request. The minion's own key proves the id. */
+/** Verified request whose minion id is proven by a token, signed with the minion's own key. */
 export interface ProvenRequest extends VerifiedRequest {
   readonly minionId: string;
 }
@@ -22,8 +25,8 @@ interface RequestNature {
    */
   readonly rate: 'requests' | 'own';
   /**
-   * Whether the connection waits for the end of this request before it processes the next one. The
-   * wait preserves the order of requests whose content is only stored. Default: false.
+   * Whether the connection waits until this request has ended before it processes the next one.
+   * This preserves the order of requests whose content is only stored. Default: false.
    */
   readonly isBrief?: boolean;
 }
@@ -65,7 +68,10 @@ export interface RequestType extends Required<RequestNature> {
 /** Request types by the `cmd` of requests. */
 export type RequestTypes = Readonly<Record<string, RequestType>>;
 
-/** Defines a request type. */
+/**
+ * Defines a request type. Its handler first checks the load with `refuse` and `load`, and then
+ * calls `handle`.
+ */
 export function defineRequestType<L>(
   options: ProvenRequestOptions<L> | OpenRequestOptions<L>,
 ): RequestType {
@@ -99,7 +105,7 @@ function hasId(request: VerifiedRequest): request is ProvenRequest {
   return request.minionId !== undefined;
 }
 
-/** Accepts any load unchanged. */
+/** Accepts any load, and returns it unchanged. For request types that do not check their load. */
 export function anyLoad(load: WireMap): WireMap {
   return load;
 }

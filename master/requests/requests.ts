@@ -35,22 +35,25 @@ export interface RequestDeps extends ModuleDeps {
 
 /** Functions that process requests. The transports call them. */
 export interface Requests {
-  /** Answers a request. */
+  /** Answers a request that a transport has received. */
   readonly handle: Parameters<MasterTransport['listen']>[0];
   /** Processes an announcement that a minion sends on its publish connection. */
   readonly announce: (bytes: Uint8Array, peer: Peer) => Promise<void>;
 }
 
 /**
- * Returns the error for requests to this cluster member while its data may be outdated. The minion
- * then tries another master, or retries.
+ * Counts a request that arrives while the data of this cluster member may be outdated, and returns
+ * the error that rejects it. The minion then tries another master, or retries.
  */
 function staleMember({ counters }: MasterContext): DropConnectionError {
   counters.count('cluster-stale');
   return new DropConnectionError('cluster-stale');
 }
 
-/** Returns a function that reports answered requests to the other cluster members. */
+/**
+ * Returns a function that sends the identifier of an answered request to the other cluster members,
+ * so that they recognize a repetition.
+ */
 function reportMark(cluster: Pick<Cluster, 'send'>): (mark: ReportedMark) => void {
   return ({ minion, mark, expiresAt }) => cluster.send('request', { minion, mark, expiresAt });
 }
@@ -113,7 +116,7 @@ export interface SignInDeps extends ModuleDeps {
   readonly auth: Auth;
   readonly events: Events;
   readonly jobs: Jobs;
-  /** Decisions of extensions about the keys of minions. */
+  /** Hook through which extensions decide about the keys of minions. */
   readonly advice: KeyAcceptanceHook;
 }
 

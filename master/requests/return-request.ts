@@ -19,16 +19,16 @@ export interface ReturnRequestOptions {
    */
   readonly requestRate: Throttle;
   /**
-   * Configuration. Only `return_bytes` is used: the maximum size of a stored return, in bytes as
-   * sent.
+   * Configuration. Only `return_bytes` is used: the maximum size of a request with a return, in
+   * bytes.
    */
   readonly config: Pick<LiveConfig, 'current'>;
 }
 
 /**
- * Defines the request `_return`: a minion returns the result of a job [WIRE 9.4]. Minions treat any
- * reply as an acknowledgement. So if the master cannot store the return, it does not reply. The
- * minion then sends it again, up to three times (`return_retry_tries`).
+ * Defines the request `_return`, with which a minion sends the result of a job [WIRE 9.4]. Minions
+ * treat any reply as an acknowledgement. So if the master cannot store the return, it does not
+ * reply. The minion then sends it again, up to three times (`return_retry_tries`).
  */
 export function returnRequest(options: ReturnRequestOptions): RequestType {
   const { keeper, signatures, counters, meter, requestRate, config } = options;
@@ -69,8 +69,8 @@ function notKept(cause: unknown): never {
 }
 
 /**
- * Replaces a return's value by a notice if the value is too large, so that the job still gets a
- * return.
+ * Replaces the value of a return that is too large by a notice, and marks the return as failed. So
+ * the job still gets a return from the minion.
  */
 function withoutValue(load: WireMap, { config, counters }: ReturnRequestOptions): WireMap {
   const maxBytes = config.current.limits.returnBytes;

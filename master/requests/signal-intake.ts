@@ -11,18 +11,24 @@ export interface ReactionEvent {
   readonly body: WireMap;
 }
 
-/** Event with its origin, as intakes receive it. */
+/**
+ * Event with the rule, job and request that it comes from. {@link SignalIntake} receives events in
+ * this form.
+ */
 export interface TriggerEvent extends ReactionEvent {
   /**
    * Name of the rule that permitted the event. `undefined` for events of the master, which need no
    * permission.
    */
   readonly rule: string | undefined;
-  /** Job that emitted the event, or job about which the event reports. */
+  /**
+   * Id of the job that emitted the event, or about which the event reports. `undefined` if there is
+   * none.
+   */
   readonly jid: string | undefined;
   /**
-   * Identifier of the request that contained the event, and the event's position in it. `undefined`
-   * if the event cannot be received twice.
+   * Identifier of the request that contained the event, and the position of the event in the
+   * request, counted from 0. `undefined` if the event cannot be received twice.
    */
   readonly request: { readonly mark: string; readonly place: number } | undefined;
 }

@@ -40,8 +40,7 @@ const refusals = /^ERR_(?:DENIED|EAUTH.*)$/;
 const maxParameters = 100;
 
 /**
- * Maximum number of unread bytes of a stream that is not live. The stream then waits for its
- * reader.
+ * Number of unsent bytes from which a stream waits for its reader. Does not apply to live streams.
  */
 const maxUnreadBytes = 65_536;
 
@@ -51,7 +50,10 @@ export interface CallServerOptions {
   readonly more?: readonly RpcTable[];
   readonly api: MasterApi;
   readonly log: Logger;
-  /** Counter for calls that start something. Default: calls are not counted. */
+  /**
+   * Counter for calls that start a job or another operation. While the master prepares for a
+   * restart, it rejects such calls. Default: calls are not counted.
+   */
   readonly calls?: Pick<CallGate, 'enter'> | undefined;
   /** Scheduler that splits the parsing and writing of large values into steps. */
   readonly steps: Pick<StepScheduler, 'run'>;
@@ -68,7 +70,7 @@ export interface CallInput {
   readonly leave?: (() => void) | undefined;
 }
 
-/** Call with input that was not read yet. */
+/** Call whose parameters have not been read yet. */
 interface Call {
   readonly name: string;
   readonly response: ServerResponse;
@@ -90,8 +92,9 @@ export class CallServer {
   }
 
   /**
-   * Answers a call. Never rejects.
-   * @param admit - reads the input of the call. If it rejects, the error becomes the response
+   * Answers a call. The promise never rejects.
+   * @param admit - reads the input of the call, and may reject the call. Its error becomes the
+   * response
    */
   async serve(call: Call, admit: (method: RpcMethod) => Promise<CallInput>): Promise<void> {
     const { name, response } = call;
@@ -125,7 +128,8 @@ export class CallServer {
   }
 
   /**
-   * Parses the parameters in the body of a call, in steps.
+   * Parses the parameters in the body of a call. Large bodies are parsed in steps, so that other
+   * work can run in between. An empty body means no parameters.
    * @throws MasterError ERR_ARGS
    */
   async parseParameters(
@@ -157,8 +161,8 @@ export class CallServer {
   }
 
   /**
-   * Returns the error in the form for the client. If it is a defect of this program, it is also
-   * logged.
+   * Converts an error to the form for the client. An error without a saltbridge error code is a
+   * defect of this program: it is logged, and the client gets `ERR_INTERNAL`.
    */
   #shownError(name: string, error: unknown): ErrorBody {
     const body = describe(error);
@@ -200,8 +204,8 @@ export class CallServer {
 }
 
 /**
- * Whether a member that prepares for a restart rejects the method, because the method starts a job
- * or a call.
+ * Whether a method starts a job or another operation. A cluster member that prepares for a restart
+ * rejects such methods.
  */
 function beginsSomething({ access, isIdempotent, isLive }: RpcMethod): boolean {
   return !isIdempotent && !isLive && access !== 'host' && access !== 'anybody';
@@ -215,8 +219,8 @@ function statusOf(body: ErrorBody, error: unknown): number {
 }
 
 /**
- * Writes the items of a stream. If the reader is too slow, a live stream disconnects it. Any other
- * stream waits for the reader.
+ * Writes the items of a stream to its reader. If the reader is too slow, a live stream disconnects
+ * the reader. Any other stream waits for the reader.
  */
 async function writeItems(
   queue: SendQueue,
@@ -237,14 +241,20 @@ const endLine = Buffer.from('{"end":true}\n');
  */
 const closedLine = Buffer.from('{"end":true,"closed":true}\n');
 
-/** Returns the last lines for a reader of events that was too slow. */
+/**
+ * Returns the last lines of a live stream whose reader was too slow: a notice about missed events,
+ * and an error.
+ */
 function slowReaderLines(): Buffer[] {
   const code = 'ERR_READER_DROPPED';
   const message = 'the reader was too slow: its pending events exceeded the limit; subscribe again';
   return [itemLine(missedBySlowReader()), lineOf({ error: { code, message } })];
 }
 
-/** Encoded events by event object. All readers of an event share its line. */
+/**
+ * Encoded lines by the event that they contain, so that each event is encoded only once for all
+ * readers.
+ */
 const lines = new WeakMap<object, Buffer>();
 
 function sharedLine(item: unknown): Buffer {
@@ -267,8 +277,8 @@ function isStream(result: unknown): result is AsyncIterable<unknown> {
 }
 
 /**
- * Converts a value to marked JSON. The interface uses only Salt's value types. Properties that are
- * `undefined` are omitted.
+ * Converts a value to JSON in which keys such as `$int` mark types that JSON lacks. Properties that
+ * are `undefined` are omitted.
  */
 function asJson(value: unknown): unknown {
   return toJson((value ?? null) as WireValue);

@@ -21,7 +21,7 @@ function digestOf(secret: string): string {
   return createHash('sha256').update(secret).digest('hex');
 }
 
-/** Proof of a client's account. It is created before the request that uses it. */
+/** Proof of the account of a client. The client creates it before the request that uses it. */
 export interface CallerProof {
   /** Value of {@link callerHeader}. */
   readonly secret: string;

@@ -15,13 +15,16 @@ import type {
   WholeRequest,
 } from '../api/index.ts';
 
-/** Parameters without the token. The client adds the token. */
+/** Parameters of a method, without the user's token. The client adds the token. */
 type Given<S extends TSchema> = Omit<Static<S>, 'token'>;
 
 /** Function that converts the arguments of the API method to RPC parameters. */
 type ArgumentMapping<S extends TSchema> = ((...args: never) => Given<S>) | undefined;
 
-/** Arguments of the API method. */
+/**
+ * Arguments with which TypeScript code calls the method: those of `args`, or else the parameters as
+ * one object.
+ */
 type ArgumentsOf<S extends TSchema, F> = F extends (...args: infer A) => unknown
   ? A
   : Record<never, never> extends Given<S>
@@ -39,13 +42,15 @@ interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> {
   /** Schema of the parameters. */
   readonly parameters: S;
   /**
-   * Function that converts the arguments to parameters. Default: the first argument is used as the
-   * parameters.
+   * Function that converts the arguments of the API method to the RPC parameters. Default: the
+   * first argument is the object of parameters.
    */
   readonly args?: F;
   /** Access level that the method requires. Default: `everything`. */
   readonly access?: RpcAccess;
-  /** See {@link RpcMethod.isIdempotent}. */
+  /**
+   * Whether the method can safely be repeated. See {@link RpcMethod.isIdempotent}. Default: false.
+   */
   readonly isIdempotent?: boolean;
   /**
    * Calls the method.
@@ -57,7 +62,10 @@ interface MethodDefinition<S extends TSchema, F extends ArgumentMapping<S>, R> {
     signal: AbortSignal,
     by?: AuditRequester,
   ) => R;
-  /** Definition of the audit record. Default: none, for methods that only read. */
+  /**
+   * Definition of the record that a call adds to the audit log. Absent for methods that only read,
+   * whose calls are not recorded.
+   */
   readonly audit?: MethodAudit<Static<S>, NoInfer<Awaited<R>>>;
 }
 
@@ -83,8 +91,8 @@ export function streamMethod<S extends TSchema, T, F extends ArgumentMapping<S> 
 }
 
 /**
- * Declares a method that resolves when its stream has started. The stream does not wait for slow
- * readers, but disconnects them.
+ * Declares a method that returns a live stream, for example of events. Its promise resolves when
+ * the stream has started. The stream does not wait for slow readers, but disconnects them.
  */
 export function liveStreamMethod<S extends TSchema, T, F extends ArgumentMapping<S> = undefined>(
   definition: MethodDefinition<S, F, Promise<AsyncIterable<T>>>,

@@ -42,7 +42,7 @@ const listOf = <S extends TSchema>(
   item: S,
   options?: TArrayOptions,
 ): TUnsafe<readonly Static<S>[]> => Type.Unsafe<readonly Static<S>[]>(Type.Array(item, options));
-/** Schema of a map with exactly these properties. */
+/** Returns the schema of an object that has no properties except these. */
 const record = <P extends TProperties>(fields: P): TObject<P> =>
   Type.Object(fields, { additionalProperties: false });
 const oneOf = <const V extends readonly string[]>(...values: V): TUnsafe<V[number]> =>
@@ -81,8 +81,8 @@ const runFields = {
   subset: Type.Optional(Type.Integer({ minimum: 1 })),
 };
 /**
- * Token of a user. The call then has the rights of this user. Default: the call has the master's
- * own rights.
+ * Optional parameter `token` of calls in the name of a user. With a token, the call has the rights
+ * of this user. Without it, the call has the master's own rights.
  */
 const asUser = { token: Type.Optional(Text) };
 const Publish = record({ ...publishFields, ...asUser });
@@ -172,20 +172,23 @@ const Explain = record({
 
 const UserAction = oneOf('runner', 'wheel', 'subscribe');
 
-/** Minimal form of a rule. The parser of the policy checks the rest. */
+/**
+ * Schema of a policy rule that checks only the name and action. The parser of the policy checks the
+ * rest.
+ */
 const RuleForm = Type.Object({ name: Text, action: Text });
 
 /**
- * Returns the interface with the rights of the token's user. Without a token, returns the master's
- * own interface.
+ * Returns the master's interface, limited to the rights of the user that the token belongs to.
+ * Without a token, returns the unlimited interface.
  */
 function of(api: InProcessApi, token: string | undefined): InProcessApi | UserApi {
   return token === undefined ? api : api.asUser(token);
 }
 
 /**
- * Interface with all methods of the table: {@link MasterApi} without `asUser`, and the checks of a
- * user's rights.
+ * Interface that has all methods of the table: {@link MasterApi} without `asUser`, but with the
+ * methods that check a user's rights.
  */
 export type CallableApi = Omit<MasterApi, 'asUser'> & {
   readonly acl: Pick<UserApi, 'permits'>;
@@ -196,7 +199,10 @@ export type CallableApi = Omit<MasterApi, 'asUser'> & {
   readonly users: Pick<UserApi, 'requireFullRights' | 'describeMaster'>;
 };
 
-/** Definition of an audit record that contains the pattern and the matching keys. */
+/**
+ * Definition of the audit record of methods that change keys. The record contains the pattern that
+ * selects keys, and the ids of the changed keys.
+ */
 const keyRecord = {
   done: ({ match }: KeySelection, changes: readonly KeyChange[]): AuditDetails => ({
     what: match,
@@ -205,7 +211,10 @@ const keyRecord = {
   failed: ({ match }: KeySelection): AuditDetails => ({ what: match, on: [] }),
 };
 
-/** Definition of an audit record that the jobs module writes, with the jid and the minions. */
+/**
+ * Definition of the audit record of methods that publish jobs. The jobs module itself writes the
+ * record, with the jid and the minions.
+ */
 const jobRecord = { action: 'job.publish', writtenBy: 'jobs' };
 
 const functionsOf = (
@@ -493,7 +502,10 @@ export const rpcTable: RpcTableOf<CallableApi> = {
 /** All methods by their names in calls, for the server. */
 export const rpcMethods: ReadonlyMap<string, RpcMethod> = namedMethods(rpcTable);
 
-/** Methods with a parameter `user`: the name of the user who starts something. */
+/**
+ * Names of the methods with a parameter `user`. It names the user on whose behalf the method starts
+ * a job or function.
+ */
 export const methodsWithUser: ReadonlySet<string> = new Set(
   [...rpcMethods].flatMap(([name, { access, parameters }]) =>
     access === 'user' && 'user' in Object(Object(parameters).properties) ? [name] : [],

@@ -48,8 +48,9 @@ export class RpcServer {
   }
 
   /**
-   * Binds the socket. If the socket file exists but its process has ended, replaces the file.
-   * @throws MasterError ERR_SOCKET if another master listens on it
+   * Listens on the socket. If a former process left the socket file behind, replaces the file.
+   * @throws MasterError ERR_SOCKET if another master listens on the socket, or the socket cannot be
+   * opened
    */
   async listen(socketPath: string): Promise<void> {
     await makeDirectory(path.dirname(socketPath), 0o700);
@@ -106,7 +107,10 @@ export class RpcServer {
     this.#underWay.delete(call);
   }
 
-  /** Adds the account of the client as the user of a call, unless the call has a token. */
+  /**
+   * Sets the parameter `user` of a call to the account of its client, if the method has this
+   * parameter and the call has no token.
+   */
   async #withUser(
     name: string,
     parameters: WireValue,
@@ -150,8 +154,8 @@ function isListening(socketPath: string): Promise<boolean> {
 }
 
 /**
- * Returns the user of a call: the name of the client's account or, as in Salt, a name `sudo_<name>`
- * that the client states.
+ * Returns the user of a call: the account of its client. As in Salt, a client may state another
+ * name of the form `sudo_<name>` instead.
  */
 function userOfCall(given: unknown, account: string): string {
   return typeof given === 'string' && given.startsWith('sudo_') ? given : account;

@@ -17,29 +17,34 @@ export interface Authenticated {
   readonly until?: number;
 }
 
-/** Current status of a user who has logged in before. */
+/** Whether a user who has logged in before may still log in. */
 export type Standing =
   | { readonly state: 'valid'; readonly groups: readonly string[] }
   /** The user no longer exists, or may not log in. */
   | { readonly state: 'gone' };
 
-/** Backend that authenticates users. */
+/** Backend that verifies the credentials of users, for example with LDAP or PAM. */
 export interface LoginBackend {
-  /** Digest of the options that the backend was created with. */
+  /**
+   * Digest of the options from which the backend was created. If they change, the backend is
+   * created anew.
+   */
   readonly madeFrom?: string;
   /** Name of the backend under `external_auth`. */
   readonly name: BackendSettings['kind'];
   /**
    * Verifies credentials.
-   * @returns the user, or `undefined` if the credentials are invalid. No reason is given
-   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if they cannot be verified
+   * @returns the user, or `undefined` if the credentials are invalid, without a reason
+   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if the backend cannot verify them at the
+   * moment
    */
   authenticate(credentials: Credentials, signal: AbortSignal): Promise<Authenticated | undefined>;
   /** Returns the reason why the backend cannot work on this machine. Default: there is none. */
   obstacle?(): Promise<string | undefined>;
   /**
-   * Returns whether a user who has logged in before may still log in. Backends that cannot check
-   * this do not have the method. Their tokens are valid for at most one hour.
+   * Returns whether a user who has logged in before may still log in, and the user's current
+   * groups. Backends that cannot check this do not have the method. Their tokens are valid for at
+   * most one hour.
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if the check is impossible at the moment
    */
   standingOf?(user: KnownUser, signal: AbortSignal): Promise<Standing>;

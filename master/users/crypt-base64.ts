@@ -4,7 +4,10 @@
  */
 const alphabet = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-/** Encodes up to three bytes as the given number of characters. */
+/**
+ * Encodes up to three bytes in the Base64 variant of crypt(3).
+ * @param characters - number of characters of the result
+ */
 export function cryptBase64(bytes: readonly number[], characters: number): string {
   let rest = bytes.reduce((number, byte) => number * 256 + byte, 0);
   let text = '';

@@ -3,20 +3,32 @@ import type { WireValue } from '#minion-protocol';
 import type { RecordedDecision } from '../api/index.ts';
 import { shapeOf, withoutValues } from './shapes.ts';
 
-/** Question of a minion that rules of the policy can decide. */
+/**
+ * Question to the policy whether a minion may do something. Questions about returns are excluded,
+ * because no rule decides about them.
+ */
 export type MinionQuestion = Exclude<Question, { action: 'return' }> & {
   readonly subject: MinionSubject;
 };
 
-/** Properties of a decision. Decisions with equal properties are counted in the same record. */
+/**
+ * Properties by which decisions are grouped: decisions with equal properties are counted in the
+ * same record.
+ */
 export type DecisionSubject = Pick<
   RecordedDecision,
   'action' | 'effect' | 'minion' | 'minions' | 'owner' | 'rule' | 'texts'
 >;
 
-/** Variable part of a question: the data of an event, or the calls of a job. */
+/**
+ * Content of a question to the policy that varies from request to request: the data of an event, or
+ * the calls of a job.
+ */
 export interface Sample {
-  /** Shape of the value, or `undefined` if the value cannot be stored. */
+  /**
+   * Text that describes the structure of the value without its contents. Values with the same shape
+   * are recorded only once. `undefined` if the value cannot be stored.
+   */
   readonly shape: string | undefined;
   readonly value: () => WireValue;
 }
@@ -42,7 +54,8 @@ export function subjectOf(question: MinionQuestion, { effect, rule }: Decision):
 }
 
 /**
- * Returns the key of a record. It is unambiguous, because ids and rule names contain no line feed.
+ * Returns the key under which a decision is recorded. It is unambiguous, because ids and rule names
+ * contain no line feed.
  */
 export function keyOf(subject: DecisionSubject): string {
   const { minion, action, texts, owner = '', minions = [], effect, rule } = subject;
@@ -52,8 +65,8 @@ export function keyOf(subject: DecisionSubject): string {
 }
 
 /**
- * Returns the same key as {@link keyOf}. Most questions are about events, so the key of an event is
- * computed without creating a record.
+ * Returns the key under which the decision about a question is recorded, as {@link keyOf} does.
+ * Most questions are about events. For them, the key is computed without creating a record.
  */
 export function keyOfQuestion(question: MinionQuestion, decision: Decision): string {
   if (question.action !== 'signal') return keyOf(subjectOf(question, decision));
@@ -65,7 +78,7 @@ function signalKey(effect: string, minion: string, rule: string, tag: string): s
   return `${effect}\n${minion}\n${rule}\n${tag}`;
 }
 
-/** Returns the variable part of a question, or `undefined` if it has none. */
+/** Returns the variable content of a question, or `undefined` if it has none. */
 export function sampleOf(question: MinionQuestion): Sample | undefined {
   switch (question.action) {
     case 'signal': {
@@ -88,7 +101,10 @@ export function sampleOf(question: MinionQuestion): Sample | undefined {
   }
 }
 
-/** Returns the stored form of a sample, or `undefined` if the sample is too large. */
+/**
+ * Returns the form in which a sample is stored, or `undefined` if it is larger than 2048 bytes.
+ * @param storesValues - whether to store the values. If false, only their structure is stored
+ */
 export function storedSample(sample: Sample, storesValues: boolean): WireValue | undefined {
   const value = sample.value();
   // A value that has a shape can be represented in JSON.

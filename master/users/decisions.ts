@@ -25,7 +25,7 @@ import { userLimits } from './limits.ts';
 
 export interface DecisionRecorderOptions {
   readonly store: Store;
-  /** Encrypts the stored records, because samples contain data of minions. */
+  /** Encryption of the stored records, which is needed because samples contain data of minions. */
   readonly seal: Seal;
   /** Returns whether samples contain the values of minions, or only their shapes. */
   readonly storesValues: () => boolean;
@@ -33,7 +33,7 @@ export interface DecisionRecorderOptions {
   readonly log: Logger;
 }
 
-/** Record of decisions, with its current counts. */
+/** Record of equal decisions about one minion, with their number and times. */
 interface Count extends Omit<RecordedDecision, 'samples'> {
   samples: RecordedDecision['samples'];
   isWhole: boolean;
@@ -43,13 +43,16 @@ interface Count extends Omit<RecordedDecision, 'samples'> {
   count: number;
   readonly shapes: Set<string>;
   isDirty: boolean;
-  /** Value of `lastAt` when the record was put at its place in the order of eviction. */
+  /**
+   * Value of `lastAt` when the record was last moved to the end of the order of eviction. If
+   * `lastAt` is later, the record has been used since then.
+   */
   placedAt: number;
 }
 
 const Text = Type.String();
 
-/** Codec of the rows `decisions/<name>`. Rows are encrypted. */
+/** Codec of the rows `decisions/<name>`, one for each record. The rows are encrypted. */
 const decisionRow = defineRow({
   name: 'decision',
   schema: Type.Object({
@@ -87,7 +90,7 @@ export class DecisionRecorder {
   readonly #counts = new Map<string, Count>();
   readonly #ofMinion = new Map<string, number>();
   readonly #rate: TokenBuckets;
-  /** Names of rows that must be deleted from the store. */
+  /** Names of the stored rows of evicted records. The next write deletes them. */
   readonly #gone = new Set<string>();
   #missed = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -98,7 +101,7 @@ export class DecisionRecorder {
     this.#rate = new TokenBuckets(userLimits.newDecisions, options.now);
   }
 
-  /** Creates the recorder, with the records in the store. */
+  /** Creates the recorder, and loads the records from the store. */
   static async open(options: DecisionRecorderOptions): Promise<DecisionRecorder> {
     const recorder = new DecisionRecorder(options);
     for await (const { key, value } of options.store.list(prefix)) {
@@ -139,14 +142,17 @@ export class DecisionRecorder {
     if (sample !== undefined) this.#look(known, sample);
   }
 
-  /** Returns the records of decisions that were made since this time. */
+  /**
+   * Returns the records whose latest decision was made at or after this time.
+   * @param since - milliseconds since 1970. Default: 0, for all records
+   */
   list(since = 0): RecordedDecision[] {
     return [...this.#counts.values()]
       .filter(({ lastAt }) => lastAt >= since)
       .map(({ shapes: _shapes, isDirty: _isDirty, placedAt: _placedAt, ...record }) => record);
   }
 
-  /** Deletes all records. */
+  /** Deletes all records from memory and from the store. */
   async clear(): Promise<void> {
     this.#counts.clear();
     this.#ofMinion.clear();
@@ -200,9 +206,9 @@ export class DecisionRecorder {
   }
 
   /**
-   * Evicts a record that was not used recently. If the first record in the order of eviction was
-   * used since it was placed there, it is moved to the end, and the next record is considered. So a
-   * decision need not move its record.
+   * Evicts the first record in the order of eviction that was not used since its last move. Records
+   * that were used are moved to the end first. So the recorder need not move a record at each
+   * decision.
    */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {

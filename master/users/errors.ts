@@ -28,7 +28,8 @@ export class AuthenticationError extends SaltbridgeError<keyof typeof authentica
 /** Meaning and remedy of `ERR_DENIED`, for operators. */
 export const authorizationErrors: Readonly<Record<'ERR_DENIED', ErrorEntry>> = {
   ERR_DENIED: {
-    meaning: 'No rule permits this user to do so, or a rule denies it; nothing was done.',
+    meaning:
+      'No rule permits the action of this user, or a rule denies the action; nothing was done.',
     action: 'Find the deciding rule with saltbridge acl explain user:NAME; see docs/policy.md.',
   },
 };

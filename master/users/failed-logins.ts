@@ -7,18 +7,21 @@ const windowMs = 60_000;
 const { perOwner: maxFailures = 5 } = userLimits.failedLogins;
 
 /**
- * Counts failed log-ins by user and source, so that other users are not affected [THREATS A-04]. A
- * source is an address, or an IPv6 network of 64 bits. The total of a source, over all user names,
- * is also limited. Otherwise, a source could try many names until its own earlier failures are
- * evicted.
+ * Limits failed log-ins for each combination of user and source, so that failures do not lock out
+ * other users [THREATS A-04]. A source is an address, or an IPv6 network of 64 bits. The total of a
+ * source, over all user names, is also limited. Otherwise, a source could try many names until its
+ * own earlier failures are evicted.
  */
 export class FailedLogins {
   readonly #now: () => number;
-  /** Start times of the attempts, by source and user. */
+  /**
+   * Start times of the attempts that failed or are in progress, in milliseconds. The key consists
+   * of source and user.
+   */
   readonly #attempts = new FairTable<number[]>(userLimits.failureRecords);
   readonly #ofSource: TokenBuckets;
 
-  /** @param now - monotonic clock, in milliseconds */
+  /** @param now - returns the time of a monotonic clock, in milliseconds */
   constructor(now: () => number) {
     this.#now = now;
     this.#ofSource = new TokenBuckets(userLimits.failuresOfSource, now);
@@ -26,8 +29,8 @@ export class FailedLogins {
 
   /**
    * Counts an attempt before it is made, so that concurrent attempts cannot bypass the limit.
-   * @returns a function to call if the attempt did not fail; it removes the attempt from the count.
-   * `undefined` if the limit is reached
+   * @returns a function that removes the attempt from the count. Call it if the attempt did not
+   * fail. `undefined` if the limit is reached
    */
   begin(user: string, address: string): (() => void) | undefined {
     const source = addressOwner(address);

@@ -19,8 +19,8 @@ import {
 const maxFileBytes = 16 * 1024 * 1024;
 
 /**
- * Password entry that is compared if the file contains no users, so that the check takes some time
- * anyway.
+ * Password entry that the backend compares if the file contains no users, so that a log-in takes
+ * some time anyway.
  */
 const fallbackPassword = '{SHA}';
 

@@ -65,8 +65,8 @@ export function createKeystoneBackend(settings: KeystoneSettings): LoginBackend 
 }
 
 /**
- * Returns a function that creates clients of the Keystone server. The operator has configured the
- * server, so its name may resolve to any address.
+ * Returns a function that creates clients of the Keystone server. The address of the server is not
+ * restricted, because the operator configures the server.
  */
 function createConnector(authUrl: string): (signal: AbortSignal) => KeystoneClient {
   const get = (origin: string) => ({ origin, ca: undefined, permits: () => true });

@@ -13,12 +13,12 @@ export function firstValue(name: string): string {
     .replace(/\\(.)/gs, '$1');
 }
 
-/** Maximum number of groups of one user that are requested. */
+/** Maximum number of entries that one search for groups returns. */
 const maxGroups = 1000;
 
 /**
- * Returns the groups of a user, for each of the three directory layouts that Salt supports
- * [salt/auth/ldap.py groups].
+ * Returns the names of a user's groups. The options select one of three directory layouts, as in
+ * Salt: Active Directory, FreeIPA or OpenLDAP [salt/auth/ldap.py groups].
  * @throws ResultCodeError of ldapts
  */
 export async function findGroups(
@@ -69,7 +69,10 @@ async function ofFreeIpa(
     .map((group) => firstValue(group.dn));
 }
 
-/** Returns the groups that list the user, and the groups that the user's entry lists. */
+/**
+ * Returns the groups of a user in an OpenLDAP directory: the groups whose entry lists the user, and
+ * the groups that the user's own entry lists.
+ */
 async function ofOpenLdap(
   client: Client,
   username: string,

@@ -49,8 +49,8 @@ export function createLdapBackend(options: EauthOptions): LoginBackend {
 }
 
 /**
- * Account, with its name as the directory spells it. Directories ignore the case of names, so the
- * user may have typed it differently.
+ * Account in the directory. Its name is spelled as in the directory. Directories ignore the case of
+ * names, so the user may have typed it differently.
  */
 interface FoundUser {
   readonly dn: string;
@@ -82,9 +82,10 @@ async function findUser(
 }
 
 /**
- * Returns the value of the first of these attributes that the account has. If the attribute has
- * several values, returns the value in the distinguished name. If the distinguished name does not
- * contain this attribute, returns `undefined`, because the account has no unique name.
+ * Returns the user name of an account: the value of the first of these attributes that the account
+ * has. If the attribute has several values, returns the one in the distinguished name. If the
+ * distinguished name does not begin with this attribute, returns `undefined`, because the name is
+ * ambiguous.
  */
 function nameOf(entry: Entry, attributes: readonly string[]): string | undefined {
   for (const attribute of attributes) {
@@ -98,8 +99,8 @@ function nameOf(entry: Entry, attributes: readonly string[]): string | undefined
 }
 
 /**
- * Returns the name of the authenticated account in the directory's spelling, using the operation
- * "Who am I?" [RFC 4532].
+ * Asks the directory for the name of the authenticated account, in the directory's spelling, with
+ * the operation "Who am I?" [RFC 4532].
  */
 async function ownName(client: Client): Promise<string | undefined> {
   const { value = '' } = await client.exop('1.3.6.1.4.1.4203.1.11.3');
@@ -132,7 +133,7 @@ async function binds(client: Client, name: string, password: string): Promise<bo
 }
 
 /**
- * Runs work with a new connection to the directory.
+ * Opens a connection to the directory, calls `work` with it, and closes it.
  * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE
  */
 async function connected<T>(

@@ -8,13 +8,16 @@ import { questionsOf } from './recorded-questions.ts';
 /** Options of deriving rules. */
 export interface LearnOptions {
   /**
-   * Whether rules contain `${minion.id}` in place of the sender's id in a tag. One rule then
-   * applies to all senders.
+   * Whether the derived rules contain `${minion.id}` where a tag contains the id of its sender. One
+   * rule then applies to all senders.
    */
   readonly generalise: boolean;
 }
 
-/** Properties that all requests permitted by one rule have in common. */
+/**
+ * Action and resource that a derived rule permits. All requests that need the same grant get one
+ * rule.
+ */
 interface Grant {
   readonly action: RuleAction;
   readonly resource: Readonly<Record<string, unknown>>;
@@ -67,8 +70,8 @@ function isPossible(record: RecordedDecision): boolean {
 }
 
 /**
- * Whether a record about a mine request is unnecessary. This is the case if the record lacks the
- * owner of the mine data, and another record of the same minion and function contains an owner.
+ * Whether a record of a mine request needs no rule of its own. The record lacks the owner of the
+ * mine data, and another record of the same minion and function contains it.
  */
 function isImplied(record: RecordedDecision, all: readonly RecordedDecision[]): boolean {
   if (record.action !== 'mine' || record.owner !== undefined) return false;
@@ -124,8 +127,9 @@ function within({ action, minions }: RecordedDecision): { readonly within?: stri
 const sender = '${minion.id}';
 
 /**
- * Replaces the parts of a tag that equal the sender's id by `${minion.id}`. Leaves the id in place
- * if a part before it contains wildcard characters.
+ * Replaces the segments of a tag that equal the sender's id by `${minion.id}`, and escapes wildcard
+ * characters in the others. If a segment before the id contains wildcard characters, the id is not
+ * replaced.
  */
 function generalised(tag: string, id: string): string {
   const parts = tag.split('/');

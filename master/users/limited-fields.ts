@@ -3,8 +3,9 @@ import type { BatchRequest, JobOrigin, PublishRequest } from '../api/index.ts';
 type JobField = keyof BatchRequest | keyof JobOrigin;
 
 /**
- * Fields of a job that users without full rights may set. The policy gate sets or removes the other
- * fields. A new field of a request causes a compile error until it has an entry here.
+ * Whether users without full rights may set each field of a job. The policy gate sets or removes
+ * the fields that they may not set. A new field of a request causes a compile error until it has an
+ * entry here.
  */
 const isPermitted: Readonly<Record<JobField, boolean>> = {
   fun: true,
@@ -35,7 +36,9 @@ const isPermitted: Readonly<Record<JobField, boolean>> = {
   startEvent: false,
 };
 
-/** Returns the fields of a job that users without full rights may set. */
+/**
+ * Returns a copy of a request that contains only the fields that users without full rights may set.
+ */
 export function permittedFields<Request extends PublishRequest & JobOrigin>(
   request: Request,
 ): Omit<Request, 'tgt' | 'tgtType'> {

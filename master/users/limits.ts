@@ -1,6 +1,6 @@
 import { defineLimits } from '#runtime';
 
-/** Limits of users. */
+/** Limits that apply to users and their log-ins, tokens and jobs. */
 export const userLimits = defineLimits('users', {
   activeLogins: {
     unit: 'log-ins in progress (separate limits for addresses with and without an earlier log-in)',

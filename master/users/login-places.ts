@@ -5,7 +5,8 @@ import { addressSet } from '#runtime';
 export type AddressCheck = (user: string, address: string) => boolean;
 
 /**
- * Returns the check that `api_acl` defines [salt/netapi/rest_cherrypy/app.py, salt_api_acl_tool].
+ * Returns a function that checks log-ins against `api_acl` [salt/netapi/rest_cherrypy/app.py,
+ * salt_api_acl_tool].
  * @param acl - value of `api_acl`. With `undefined`, all users may log in from any address
  */
 export function createAddressCheck(acl: ApiAcl | undefined): AddressCheck {

@@ -2,9 +2,14 @@ import { addressOwner, Budget, FairSlots, FairTable } from '#runtime';
 import { AuthenticationError } from './errors.ts';
 import { userLimits } from './limits.ts';
 
-/** Place of a log-in that is in progress. */
+/** Slot that a log-in occupies while it is in progress. Release it with `leave`. */
 export interface LoginSlot {
-  /** Runs a request to a backend when the backend's limit permits it. */
+  /**
+   * Sends a request to a backend. If too many requests to the backend are in progress, the request
+   * waits.
+   * @param eauth - name of the backend
+   * @param question - sends the request
+   */
   ask<T>(eauth: string, question: () => Promise<T>): Promise<T>;
   leave(): void;
 }
@@ -14,7 +19,10 @@ export interface LoginSlot {
  * addresses have separate limits, which log-ins from unknown addresses cannot exhaust.
  */
 export class LoginSlots {
-  /** Addresses with an earlier log-in. Each belongs to the user who logged in last. */
+  /**
+   * Addresses from which a log-in has succeeded. Each entry belongs to the user who logged in last,
+   * so that the limit per user applies to it.
+   */
   readonly #known = new FairTable<true>(userLimits.knownAddresses);
   readonly #budgets = {
     known: new Budget(userLimits.activeLogins),
@@ -43,7 +51,7 @@ export class LoginSlots {
   }
 
   /**
-   * Returns the slots of a backend for known or for unknown addresses.
+   * Returns the slots for requests to a backend. Known and unknown addresses have separate slots.
    * @param key - kind of address and name of the backend. Few such keys exist, so entries are never
    * removed
    */
@@ -53,7 +61,7 @@ export class LoginSlots {
     return known;
   }
 
-  /** Records a successful log-in from an address. */
+  /** Records a successful log-in, so that its address counts as known from now on. */
   succeeded(eauth: string, user: string, address: string): void {
     this.#known.trySet(`${eauth} ${user}`, addressOwner(address), true);
   }

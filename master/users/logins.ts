@@ -24,7 +24,7 @@ import { TokenWatch, type Watched } from './token-watch.ts';
 import type { KnownToken, TokenTable } from './tokens.ts';
 import { UserStatusChecks } from './user-status.ts';
 
-/** Returns the entries of `external_auth` that apply to a user. */
+/** Function that returns the permissions in `external_auth` that apply to a user. */
 type RightsOf = (user: Authenticated & { readonly eauth: string }) => readonly unknown[];
 
 export interface LoginsOptions {
@@ -44,14 +44,14 @@ export interface LoginsOptions {
 }
 
 /**
- * Unit for the duration of failed log-ins, in milliseconds. Each failure is delayed to a multiple
- * of it, so that its duration reveals little.
+ * Time unit to which the duration of failed log-ins is rounded up, in milliseconds. So the duration
+ * reveals little about the cause.
  */
 const failureStepMs = 250;
 
 /**
- * Maximum duration of a backend's response that is used to delay failures, in milliseconds. A
- * slower response indicates a problem of the backend.
+ * Longest log-in that increases the minimum duration of failed log-ins, in milliseconds. A longer
+ * one indicates a problem of the backend, and is ignored.
  */
 const longestMeasureMs = 2000;
 
@@ -73,8 +73,8 @@ export class Logins {
   readonly #isLet: AddressCheck;
   readonly #slots = new LoginSlots();
   /**
-   * Minimum duration of a failed log-in, in units of {@link failureStepMs}. It covers the slowest
-   * response of a backend so far.
+   * Minimum duration of a failed log-in, as a number of {@link failureStepMs}. It covers the
+   * slowest log-in so far of at most {@link longestMeasureMs}.
    */
   #failureSteps = 1;
   #backends: Backends;
@@ -89,7 +89,10 @@ export class Logins {
     this.#watch = new TokenWatch(async (hash) => (await this.#validate(hash)) !== undefined);
   }
 
-  /** Replaces the backends with the backends of a new configuration. */
+  /**
+   * Replaces the backends after a change of the configuration.
+   * @param backends - Default: backends that are created from the current configuration
+   */
   configure(backends?: Backends): void {
     const { config, now } = this.#options;
     this.#backends = backends ?? createBackends(config.current, now, this.#backends);
@@ -110,8 +113,9 @@ export class Logins {
 
   /**
    * Verifies credentials and creates a token.
-   * @throws AuthenticationError ERR_EAUTH for any invalid credentials, after at least 250 ms or the
-   * duration of the slowest backend response so far; ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
+   * @throws AuthenticationError ERR_EAUTH for any invalid credentials. The error is delayed to a
+   * multiple of 250 ms that covers the slowest log-in so far. ERR_EAUTH_LIMIT,
+   * ERR_EAUTH_UNAVAILABLE
    */
   async login(request: LoginRequest): Promise<Login> {
     const { source = 'local', eauth } = request;
@@ -138,7 +142,7 @@ export class Logins {
   }
 
   /**
-   * Returns a valid token, after checking that its user may still log in.
+   * Looks up a token by its secret, and checks that the user may still log in.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
   async identify(secret: string): Promise<KnownToken> {
@@ -155,8 +159,8 @@ export class Logins {
   }
 
   /**
-   * Returns a valid token for a use that lasts for some time, such as a stream. The caller must
-   * call `stop` when the use ends.
+   * Looks up a token for a use that lasts for some time, such as a stream. The result reports when
+   * the token becomes invalid. The caller must call `stop` when the use ends.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
   async hold(secret: string): Promise<{ readonly token: KnownToken } & Watched> {
@@ -176,14 +180,15 @@ export class Logins {
     return true;
   }
 
-  /** Returns the valid tokens. */
+  /** Returns descriptions of all valid tokens. */
   list(): TokenInfo[] {
     return this.#options.tokens.list().map(toInfo);
   }
 
   /**
-   * Revokes the selected tokens.
-   * @returns the revoked tokens
+   * Revokes the tokens that match all given properties.
+   * @param by - requester for the audit log. Default: the local interface
+   * @returns descriptions of the revoked tokens
    */
   async revoke(
     { id, user, eauth }: TokenSelection,
@@ -203,7 +208,7 @@ export class Logins {
     return revoked;
   }
 
-  /** Deletes expired tokens from the store. */
+  /** Deletes expired tokens from the store, and ends the streams that use them. */
   async sweep(): Promise<void> {
     this.#watch.end(await this.#options.tokens.sweep());
   }
@@ -213,7 +218,8 @@ export class Logins {
   }
 
   /**
-   * Returns the token if it is valid and its user may still log in. Otherwise revokes the token.
+   * Returns the token if it is valid and its user may still log in. If the user may no longer log
+   * in, revokes the token and returns `undefined`.
    */
   async #validate(hash: string): Promise<KnownToken | undefined> {
     const { tokens } = this.#options;
@@ -270,8 +276,9 @@ export class Logins {
   }
 
   /**
-   * Whether a user may log in from an address.
-   * @param source - address of the client. `undefined` for log-ins on this host without HTTP
+   * Whether `api_acl` permits a user to log in from an address.
+   * @param source - address of the client. `undefined` for log-ins on this host without HTTP, which
+   * are always permitted
    */
   #mayComeFrom(source: string | undefined, user: string): boolean {
     return source === undefined || this.#isLet(user, source);
@@ -324,14 +331,14 @@ export class Logins {
 }
 
 /**
- * Returns a normalised form of a user name. Some backends ignore case or character width, and
- * accept several spellings of a name.
+ * Returns the form of a user name under which failed log-ins are counted. Some backends ignore case
+ * or character width. So all spellings that a backend may accept for a user have the same form.
  */
 function foldName(username: string): string {
   return username.normalize('NFKC').toUpperCase().toLowerCase().replace(/\s+/g, ' ').trim();
 }
 
-/** Returns the description of a token for operators. */
+/** Returns the description of a token for operators. It contains an id instead of the secret. */
 export function toInfo(token: KnownToken): TokenInfo {
   const { user, eauth, groups, start, expire } = token;
   return { id: idOf(token), user, eauth, groups, start, expire };

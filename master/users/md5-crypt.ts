@@ -1,4 +1,7 @@
-/** MD5-crypt in the forms `$1$` and `$apr1$` (Apache). It is weak, but common in password files. */
+/**
+ * Password hash MD5-crypt, in the forms `$1$` and `$apr1$` (Apache). It is weak, but common in
+ * password files.
+ */
 
 import { createHash } from 'node:crypto';
 import { cryptBase64 } from './crypt-base64.ts';
@@ -6,8 +9,8 @@ import { cryptBase64 } from './crypt-base64.ts';
 const md5CryptForm = /^\$(apr1|1)\$([^$]{0,8})/;
 
 /**
- * Returns the MD5-crypt entry of a password.
- * @param kept - stored entry. Its salt is used
+ * Returns the entry that a password has in a password file.
+ * @param kept - stored entry, which supplies the form and the salt
  */
 export function md5Crypt(password: string, kept: string): string {
   const [, kind = '', salt = ''] = md5CryptForm.exec(kept) ?? [];

@@ -15,12 +15,12 @@ export interface PolicyDeps extends ModuleDeps {
   readonly jobs: Jobs;
 }
 
-/** Policy of a master, with the gate that applies it and the recorder of decisions. */
+/** Policy of a master, the gate that applies it to requests, and the recorder of its decisions. */
 export interface OpenPolicy {
   readonly policy: LivePolicy;
   /** Gate that decides about all requests of minions. */
   readonly gate: PolicyGate;
-  /** Recorded decisions about minions. */
+  /** Recorder of the policy's decisions about minions. */
   readonly decisions: DecisionRecorder;
 }
 

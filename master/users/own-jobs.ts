@@ -4,8 +4,9 @@ import { FairTable } from '#runtime';
 import { userLimits } from './limits.ts';
 
 /**
- * Jobs and calls that users started, by jid. At the limit, the oldest job of the user with the most
- * jobs is evicted.
+ * Records which user started each job, and each call of a runner or wheel function. The master uses
+ * it to give each user the events of the user's own jobs. At the limit, the oldest job of the user
+ * with the most jobs is evicted.
  */
 export class OwnJobs {
   readonly #nextJid: () => string;
@@ -31,17 +32,20 @@ export class OwnJobs {
   }
 }
 
-/** Maximum difference between the clocks of a client and the master, in milliseconds. */
+/**
+ * Maximum difference between the time in a jid that a client chose and the master's clock, in
+ * milliseconds. The master rejects a job if the difference is larger.
+ */
 export const jidSkewMs = 3_600_000;
 /**
- * Matches a jid that a client with several masters has generated. It contains a random part and the
- * suffix of the user.
+ * Form of a jid that a client with several masters has generated: time, random part and the suffix
+ * of the user. See {@link suffixOf}.
  */
 const ownJidForm = /^\d{20}_c[0-9a-f]{10}(u[0-9a-f]{16})$/;
 
 /**
- * Returns the suffix of the job ids that a user may choose. A user may use a job id with a
- * different suffix only with full rights.
+ * Returns the suffix that job ids must have if this user chooses them. Users with full rights may
+ * choose any job id.
  */
 export function suffixOf(subject: UserSubject): string {
   return `u${hash('sha256', `job ids\0${nameOf(subject)}`).slice(0, 16)}`;

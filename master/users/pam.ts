@@ -12,7 +12,7 @@ const absent = 'pam is not available: the program pamtester is not installed; in
 
 /**
  * Creates the backend.
- * @param service - name of the PAM service. It cannot be chosen by the log-in [THREATS C-14]
+ * @param service - name of the PAM service. A client cannot choose it [THREATS C-14]
  */
 export function createPamBackend(service: string): LoginBackend {
   return {
@@ -58,8 +58,8 @@ async function run(
 }
 
 /**
- * Returns the name of the account in its original spelling, because name services such as sssd also
- * accept other spellings. If only PAM knows the account, the name is returned unchanged.
+ * Returns the name of an account as the name service spells it. Name services such as sssd accept
+ * other spellings too. If only PAM knows the account, the name is returned unchanged.
  */
 async function ownName(user: string, signal: AbortSignal): Promise<string> {
   const { code, output } = await runProgram('id', ['-un', '--', user], { signal });

@@ -50,17 +50,24 @@ async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
   }
 }
 
-/** Compares secrets. The duration reveals neither their content nor their length [THREATS C-01]. */
+/**
+ * Compares two secrets. The duration reveals neither their content nor their length [THREATS C-01].
+ */
 export function isSameText(a: string, b: string): boolean {
   const key = randomBytes(32);
   const digest = (text: string): Buffer => createHmac('sha256', key).update(text).digest();
   return timingSafeEqual(digest(a), digest(b));
 }
 
-/** Form of an entry: `plaintext`, the name of a digest, `htpasswd` or `htdigest`. */
+/**
+ * Form of a stored password: `plaintext`, `htpasswd`, `htdigest`, or the name of a digest such as
+ * `sha256`.
+ */
 export type PasswordForm = string;
 
-/** Password of a user, with the fields that some forms include in the digest. */
+/**
+ * Password that a user sent, with the user name and realm, which some forms include in the digest.
+ */
 export interface GivenPassword {
   readonly user: string;
   readonly realm: string;
@@ -81,14 +88,16 @@ export async function isPassword(
 }
 
 /**
- * Whether an entry is disabled and matches no password, for example because the account is locked.
+ * Whether an entry is disabled, so that it matches no password, for example because the account is
+ * locked.
  */
 export function isDisabled(kept: string, form: PasswordForm): boolean {
   return kept === '' || (form !== 'plaintext' && /^[!*]/.test(kept));
 }
 
 /**
- * Whether the form of an entry is not supported: DES, or bcrypt with a cost above {@link maxCost}.
+ * Whether the master cannot compare an entry, because its form is not supported: DES, or bcrypt
+ * with a cost above {@link maxCost}.
  */
 export function isUnread(kept: string, form: PasswordForm): boolean {
   if (form !== 'htpasswd' || isDisabled(kept, form) || kept.startsWith('{SHA}')) return false;
@@ -106,8 +115,8 @@ export function costliestPassword(kept: readonly string[]): string | undefined {
 }
 
 /**
- * Returns the approximate time to compare an entry, in rounds of a digest. The forms differ by
- * orders of magnitude.
+ * Returns the approximate time to compare a password with an entry, as a number of digest
+ * computations. The times of the forms differ by orders of magnitude.
  */
 function costOf(kept: string): number {
   // A round of bcrypt takes about as long as a hundred rounds of SHA-512.

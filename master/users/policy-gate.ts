@@ -16,10 +16,10 @@ import { type AuditBursts, actorOf } from '../audit/index.ts';
 import type { MinionQuestion } from './decision-samples.ts';
 import type { LivePolicy } from './policy.ts';
 
-/** Question about the minions that a minion may act on. */
+/** Question to the policy: on which minions may this minion act? */
 type MinionReachQuestion = ReachQuestion & { readonly subject: MinionSubject };
 
-/** Recorder of decisions, which can later be compared with another policy. */
+/** Recorder of decisions. The recorded decisions can later be compared with another policy. */
 interface DecisionNotes {
   note(question: MinionQuestion, decision: Decision): void;
 }
@@ -45,8 +45,8 @@ export class PolicyGate {
   }
 
   /**
-   * Whether a request must be read completely. This is the case if a rule may permit the request,
-   * or if learning mode records it.
+   * Whether a minion's request is worth reading completely: a rule may permit it, or learning mode
+   * records it. Otherwise the policy rejects it.
    * @param functions - names of the requested functions. Default: any functions
    */
   mayPermit(subject: MinionSubject, action: RuleAction, functions?: readonly string[]): boolean {
@@ -64,9 +64,10 @@ export class PolicyGate {
   }
 
   /**
-   * In learning mode, returns all minions for which no rule denies the request. The caller evaluates
-   * the target on them before it applies the policy, so that learning records each minion that the
-   * target matches. Outside learning mode, returns `undefined`.
+   * Returns the minions on which a request is evaluated in learning mode: all for which no rule
+   * denies the request. The caller evaluates the target on them before it applies the policy. So
+   * learning records each minion that the target matches. Outside learning mode, returns
+   * `undefined`.
    */
   reachToLearn(question: MinionReachQuestion): Reach | undefined {
     if (this.#options.config.current.acl.mode !== 'learn') return undefined;
@@ -90,8 +91,8 @@ export class PolicyGate {
   }
 
   /**
-   * Whether learning mode permits a denied request. Requests that an explicit rule denies, or that
-   * no rule could permit, stay denied.
+   * Whether learning mode permits a request that the policy denies. Requests that an explicit rule
+   * denies, or that no rule could permit, stay denied.
    */
   #isLearned(question: MinionQuestion, { effect, rule }: Decision): boolean {
     if (effect === 'allow' || rule !== defaultRule) return false;
@@ -110,8 +111,9 @@ function learned({ reason }: Decision): Decision {
 }
 
 /**
- * Whether a decision is so frequent that it is not recorded. Pillar is read constantly. A mine
- * function is read once per owner, so recording the decision about the function is sufficient.
+ * Whether a decision permits a read that is too frequent to be recorded. Pillar is read constantly.
+ * A mine function is read once per owner, so recording the decision about the function is
+ * sufficient.
  */
 function isEverydayReading(question: MinionQuestion, { effect }: Decision): boolean {
   if (effect === 'deny') return false;
@@ -120,8 +122,8 @@ function isEverydayReading(question: MinionQuestion, { effect }: Decision): bool
 }
 
 /**
- * Whether the gate leaves a decision out of the audit log. Permitted jobs and runners are recorded
- * when they are started. Permitted reads of mines are not recorded.
+ * Whether the gate writes no audit record of a decision. Permitted jobs and runners get a record
+ * when they start. Permitted reads of mine data get none.
  */
 function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): boolean {
   return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');

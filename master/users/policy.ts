@@ -20,7 +20,8 @@ export class LivePolicy {
   #config: MasterConfig;
   #projectOf: (id: string) => string | undefined = () => undefined;
   /**
-   * Policies for tokens that store the rights of their users. The key represents the stored rights.
+   * Compiled policies for tokens that store the rights of their users. The key consists of the
+   * backend and the stored rights.
    */
   readonly #ofTokens = createBoundedMap<string, Policy>(userLimits.policiesOfTokens);
 
@@ -35,24 +36,30 @@ export class LivePolicy {
     config.beforeChange((next) => this.#prepare(next));
   }
 
-  /** Current policy. */
+  /** Current policy. Each reload of the configuration replaces it. */
   get current(): Policy {
     return this.#policy;
   }
 
-  /** Sets the function that returns the project of a guest. Default: no minion is a guest. */
+  /**
+   * Function that returns the project of a guest, for rules about projects. Default: no minion
+   * belongs to a project.
+   */
   set projectOf(find: (id: string) => string | undefined) {
     this.#projectOf = find;
   }
 
-  /** Environment of the current policy: patterns, minions' pillar and projects, and the clock. */
+  /**
+   * Functions that the current policy uses: target matching, minions' pillar and projects, and the
+   * clock.
+   */
   get world(): PolicyEnvironment {
     return this.#world(this.#config.nodegroups);
   }
 
   /**
-   * Compiles the policy of another configuration.
-   * @returns a function that makes it the current policy
+   * Compiles the policy of another configuration. The current policy stays in force.
+   * @returns a function that makes the new policy current
    * @throws PolicyError
    */
   #prepare(config: MasterConfig): () => void {
@@ -65,9 +72,9 @@ export class LivePolicy {
   }
 
   /**
-   * Returns the current policy, with the `external_auth` entries of one backend replaced by the
-   * given entries. Use it only for the user of the token that stores these entries
-   * (`keep_acl_in_token`).
+   * Returns the current policy with other permissions for the users of one backend: `rights`
+   * replaces the entries of that backend in `external_auth`. Use the result only for the user of
+   * the token that stores these rights (`keep_acl_in_token`).
    * @throws PolicyError
    */
   withRights(eauth: string, rights: readonly unknown[]): Policy {
@@ -98,8 +105,9 @@ export class LivePolicy {
 }
 
 /**
- * Returns a value in a minion's pillar as text if it is a string or a number. Otherwise returns
- * `undefined`.
+ * Returns the value at a path in a minion's pillar as text. Returns `undefined` if the value is
+ * neither a string nor a number.
+ * @param path - keys, separated by colons
  */
 function pillarText({ pillar }: MinionFacts, path: string): string | undefined {
   const [first = '', ...rest] = path.split(':');

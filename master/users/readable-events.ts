@@ -7,14 +7,14 @@ import type { UserSession } from './user-session.ts';
 const jidOfTag = /^(?:salt\/(?:job|run|wheel)\/)?(\d{20}(?:_[^/]+)?)(?:\/|$)/;
 
 /**
- * Time for which the result of the check for full rights is cached, in milliseconds. It is short,
+ * Time for which the master remembers whether a user has full rights, in milliseconds. It is short,
  * because the rules that grant the rights may expire.
  */
 const holdsMs = 1000;
 
 /**
- * Returns a function that decides whether the user may read an event [THREATS A-13]. Each call uses
- * the current policy.
+ * Returns a function that decides whether the user of a session may read an event [THREATS A-13].
+ * Each call uses the current policy.
  */
 export function readableBy(
   session: Pick<UserSession, 'subject' | 'policy'>,

@@ -4,8 +4,8 @@ import type { RecordedDecision } from '../api/index.ts';
 import type { MinionQuestion } from './decision-samples.ts';
 
 /**
- * Converts a record of decisions to questions for a policy: one for each sample, or a single one if
- * there are no samples.
+ * Converts a record of decisions to questions that a policy can decide: one for each sample, or a
+ * single one if there are no samples.
  */
 export function questionsOf(record: RecordedDecision): MinionQuestion[] {
   const samples: readonly (WireValue | undefined)[] =

@@ -3,9 +3,9 @@ import type { RecordedDecision, ReplayChange, ReplayReport } from '../api/index.
 import { questionsOf } from './recorded-questions.ts';
 
 /**
- * Compares recorded decisions with the decisions of another policy. Rate limits are ignored,
- * because they depend on the times of the original requests. The comparison does not count towards
- * rate limits.
+ * Compares recorded decisions with the decisions of another policy, and reports the differences.
+ * Rate limits are ignored, because they depend on the times of the original requests. The
+ * comparison does not count towards rate limits.
  */
 export function replay(
   records: readonly RecordedDecision[],

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 
-/** Result of a program. */
+/** Result of running a program. */
 export interface ProgramOutcome {
   /** Exit code, or `null` if the program was killed. */
   readonly code: number | null;
@@ -10,8 +10,10 @@ export interface ProgramOutcome {
 const maxOutput = 65_536;
 
 /**
- * Runs a program without a shell and without environment variables, until it ends or the signal is
- * aborted. The arguments are visible in the process list, so secrets must go to standard input.
+ * Runs a program without a shell, until it ends or the signal is aborted. Its only environment
+ * variables are `PATH` and `LC_ALL`. The arguments are visible in the process list, so secrets must
+ * go to standard input.
+ * @param words - arguments
  * @throws Error with the code ENOENT if the program does not exist
  */
 export function runProgram(

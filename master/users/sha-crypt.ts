@@ -1,4 +1,7 @@
-/** SHA-crypt in the forms `$5$` (SHA-256) and `$6$` (SHA-512), as specified by Ulrich Drepper. */
+/**
+ * Password hash SHA-crypt, in the forms `$5$` (SHA-256) and `$6$` (SHA-512), as specified by Ulrich
+ * Drepper.
+ */
 
 import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -14,8 +17,8 @@ const maxRounds = 500_000;
 const roundsATurn = 2000;
 
 /**
- * Returns the SHA-crypt entry of a password.
- * @param kept - stored entry. Its salt is used
+ * Returns the entry that a password has in a password file.
+ * @param kept - stored entry, which supplies the form, the number of rounds and the salt
  */
 export async function shaCrypt(password: string, kept: string): Promise<string> {
   const [, kind = '', given, salt = ''] = shaCryptForm.exec(kept) ?? [];

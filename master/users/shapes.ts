@@ -5,8 +5,9 @@ const maxParts = 200;
 const maxDepth = 16;
 
 /**
- * Returns the shape of data as text. Data that differ only in their strings and numbers have the
- * same shape. Returns `undefined` if the data cannot be represented in JSON or are too large.
+ * Returns a text that describes the structure of data. Data that differ only in their strings and
+ * numbers have the same shape. Returns `undefined` if the data cannot be represented in JSON or are
+ * too large.
  */
 export function shapeOf(value: WireValue | undefined): string | undefined {
   let parts = 0;
@@ -34,7 +35,10 @@ export function shapeOf(value: WireValue | undefined): string | undefined {
   return describe(value, 0);
 }
 
-/** Returns the data with all values replaced by neutral ones. Only the shape remains. */
+/**
+ * Returns the data with each value replaced by a neutral one, for example an empty string. The
+ * structure stays the same.
+ */
 export function withoutValues(given: unknown): unknown {
   const value = plainNumber(given);
   if (typeof value === 'string') return '';
@@ -52,8 +56,8 @@ function describeNumber(value: number): string | undefined {
 }
 
 /**
- * Returns the shape of a list: the set of the shapes of its items. Their number and order are
- * ignored.
+ * Returns the shape of a list: the distinct shapes of its items. The number and order of the items
+ * are ignored.
  */
 function describeList(items: readonly (string | undefined)[]): string | undefined {
   if (!items.every((item) => item !== undefined)) return undefined;

@@ -7,8 +7,8 @@ import type { UserApiDeps } from './user-session.ts';
 const form = /^sudo_(.+)$/s;
 
 /**
- * Enforces `sudo_acl` for jobs over the local socket. Jobs of a user `sudo_<user>` are limited to
- * the rights of that user [salt/auth/__init__.py].
+ * Enforces `sudo_acl` for jobs that clients of the local socket start. If the stated user is
+ * `sudo_<user>`, the job is limited to the rights of `<user>` [salt/auth/__init__.py].
  */
 export function enforceSudoAcl(
   parts: UserApiDeps & { readonly config: LiveConfig; readonly policy: LivePolicy },

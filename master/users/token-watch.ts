@@ -1,16 +1,16 @@
 const roundMs = 1000;
 
-/** Watch on a token that is in use. */
+/** Handle of a token that is being watched while it is in use. */
 export interface Watched {
-  /** Aborted when the token becomes invalid. */
+  /** Signal that is aborted when the token becomes invalid. */
   readonly ended: AbortSignal;
-  /** Ends the watch. It must always be called. */
+  /** Stops watching the token. Callers must always call it. */
   stop(): void;
 }
 
 /**
- * Checks the tokens that are in use every second. When a token ends, the signal of its watch is
- * aborted [THREATS A-05].
+ * Checks every second whether the tokens in use are still valid. When a token becomes invalid, its
+ * signals are aborted [THREATS A-05].
  */
 export class TokenWatch {
   readonly #isValid: (hash: string) => Promise<boolean>;
@@ -37,7 +37,7 @@ export class TokenWatch {
     };
   }
 
-  /** Aborts the signals of all watches on these tokens, which have ended. */
+  /** Aborts the signals of tokens that have become invalid. */
   end(hashes: readonly string[]): void {
     for (const hash of hashes) {
       for (const controller of this.#watched.get(hash) ?? []) controller.abort();

@@ -59,8 +59,8 @@ export interface TokenClocks {
 interface Held {
   readonly token: KnownToken;
   /**
-   * Expiry time by the monotonic clock. Setting back the system clock does not extend the lifetime
-   * of a token.
+   * Expiry time by the monotonic clock, in milliseconds. With it, setting back the system clock
+   * does not extend the lifetime of a token.
    */
   readonly endsAt: number;
 }
@@ -80,8 +80,8 @@ export class TokenTable {
   readonly #clocks: TokenClocks;
   readonly #isStale: () => boolean;
   /**
-   * Tokens by digest. Only {@link create} evicts tokens, so that all members of a cluster have the
-   * same tokens.
+   * Tokens by digest. Only the member that creates a token evicts another one, so that all members
+   * of a cluster have the same tokens.
    */
   readonly #held: FairTable<Held>;
   readonly #limit: Limit;
@@ -160,14 +160,17 @@ export class TokenTable {
     if (held !== undefined && this.#isOver(held)) await this.revoke([held.token.hash]);
   }
 
-  /** Returns the token with this digest if it is valid. */
+  /**
+   * Returns the token with this digest if it is valid. Returns `undefined` also while the data of
+   * this cluster member may be outdated.
+   */
   get(hash: string): KnownToken | undefined {
     if (this.#isStale()) return undefined;
     const held = this.#held.peek(hash);
     return held === undefined || this.#isOver(held) ? undefined : held.token;
   }
 
-  /** Stores the new groups of a token's user. */
+  /** Replaces the groups in a token, after the groups of its user have changed. */
   async setGroups(hash: string, groups: readonly string[]): Promise<void> {
     const held = this.#held.peek(hash);
     if (held === undefined) return;
@@ -190,7 +193,7 @@ export class TokenTable {
 
   /**
    * Deletes expired tokens. If they were kept, a change of the clock could make them valid again.
-   * @returns their digests
+   * @returns the digests of the deleted tokens
    */
   async sweep(): Promise<readonly string[]> {
     const held = [...this.#held.values()];
@@ -222,7 +225,10 @@ export class TokenTable {
     await writeInParts(this.#store, gone);
   }
 
-  /** Returns the digests of the tokens that are evicted when a new token is added. */
+  /**
+   * Returns the digests of the tokens that must be revoked when a new token is added. The list is
+   * empty while the table is not full.
+   */
   #surplusFor(token: KnownToken): readonly string[] {
     const { total = Infinity } = this.#limit;
     if (this.#held.size < total) return [];
@@ -233,8 +239,8 @@ export class TokenTable {
 }
 
 /**
- * Returns the user of a token in the form in which limits count tokens. Users with the same name
- * from different backends are different users.
+ * Returns the name under which the tokens of a user are counted: backend and user name. Users with
+ * the same name from different backends are different users.
  */
 function ownerOf({ eauth, user }: Pick<TokenRecord, 'eauth' | 'user'>): string {
   return `${eauth} ${user}`;
@@ -245,7 +251,7 @@ function digest(secret: string): string {
 }
 
 /**
- * Decodes a row. Returns `undefined` if it is damaged.
+ * Decodes the stored row of a token. Returns `undefined` if it is damaged.
  * @throws StoreError ERR_STORE_VERSION
  */
 function unpack(entry: Pick<Entry, 'key' | 'value'>): TokenRecord | undefined {

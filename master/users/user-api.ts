@@ -1,6 +1,6 @@
 /**
- * The master's interface with the rights of a user. The policy decides about each call before it
- * has any effect.
+ * The master's interface, limited to the rights of a user. The policy decides about each call
+ * before the call has any effect.
  */
 
 import { linkSignals } from '#runtime';
@@ -21,12 +21,15 @@ import { hasFullRights, type UserApiDeps, type UserSession } from './user-sessio
 
 /**
  * Creates the master's interface for one user. The policy is evaluated at each call.
- * @param open - opens the user's session. It is called for each call of the interface
+ * @param open - opens a session of the user. Each call of the interface opens a new one
  * @throws AuthenticationError
  */
 export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSession>): UserApi {
   const gate = new UserGate(parts);
-  /** Iterates over a stream that the policy has permitted, until the token ends. */
+  /**
+   * Checks a request with the policy, and yields the stream that it starts, until the stream or the
+   * user's token ends.
+   */
   async function* judged<R, T>(
     run: (request: R, signal?: AbortSignal) => AsyncIterable<T>,
     judge: (session: UserSession, request: R) => R | Promise<R>,

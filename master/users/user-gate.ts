@@ -15,7 +15,7 @@ import { permittedFields } from './limited-fields.ts';
 import { isOwnJid, jidSkewMs } from './own-jobs.ts';
 import { hasFullRights, type UserApiDeps, type UserSession } from './user-session.ts';
 
-/** Name in place of a rule, in audit records about users with full rights. */
+/** Name that audit records contain instead of a rule if the user has full rights. */
 const unlimitedRule = 'unlimited';
 /** Name that audit records contain instead of a rule if no rule was evaluated. */
 const defaultRule = 'default-deny';
@@ -30,8 +30,8 @@ function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
 }
 
 /**
- * Rejects arguments that Salt would interpret. The right to call a function does not include the
- * effects of such arguments.
+ * Rejects arguments that Salt would interpret, such as templates. The right to call a function does
+ * not include the effects of such arguments.
  * @throws MasterError ERR_ARGS
  */
 function requireInert(asked: AskedCalls): void {
@@ -39,8 +39,7 @@ function requireInert(asked: AskedCalls): void {
 }
 
 /**
- * Decides with the policy whether a user may do something, and records the decisions. It decides
- * about all requests of users.
+ * Decides about all requests of users with the policy, and records the decisions in the audit log.
  */
 export class UserGate {
   readonly #parts: UserApiDeps;
@@ -50,10 +49,10 @@ export class UserGate {
   }
 
   /**
-   * Returns the job in the form that is permitted. Its target becomes the list of those targeted
-   * minions that the rules permit. If there are none, the job is rejected in the same way as for a
-   * user without rights. Only for users with full rights, the target and all fields of the job stay
-   * unchanged.
+   * Returns the job with the changes that the user's rights require. Its target becomes the list of
+   * those targeted minions that the rules permit. If there are none, the job is rejected in the
+   * same way as for a user without rights. Fields that only operators may set are removed. For
+   * users with full rights, the target and these fields stay unchanged.
    * @throws AuthorizationError, MasterError ERR_ARGS, ERR_BAD_TGT; WorkLimitExceeded
    */
   async judgeJob<R extends PublishRequest & JobOrigin>(
@@ -83,8 +82,9 @@ export class UserGate {
   }
 
   /**
-   * Checks the time in a jid. This time determines the position of the job among other jobs.
-   * @throws MasterError ERR_ARGS if the time differs too much from the master's clock
+   * Checks the time in a jid that a user chose. The time determines the position of the job among
+   * other jobs.
+   * @throws MasterError ERR_ARGS if it differs from the master's clock by more than an hour
    */
   #timelyJid(jid: string): string {
     const made = jidTime(jid)?.getTime() ?? Number.NaN;
@@ -95,8 +95,8 @@ export class UserGate {
   }
 
   /**
-   * Checks that the user may follow a job. Users without full rights may follow only jobs whose ids
-   * contain their suffix.
+   * Checks that the user may follow a job, and returns its jid. Users without full rights may
+   * follow only jobs whose ids contain their suffix.
    * @throws AuthorizationError
    */
   judgeFollowing(session: UserSession, jid: string): string {
@@ -104,7 +104,10 @@ export class UserGate {
     return jid;
   }
 
-  /** Returns the permitted form of a job, with a jid that is recorded as one of the user's jobs. */
+  /**
+   * Returns the job with the changes that {@link judgeJob} makes. Also records its jid as one of
+   * the user's jobs.
+   */
   async judgeOneJob<R extends PublishRequest & JobOrigin>(
     session: UserSession,
     request: R,
@@ -115,7 +118,8 @@ export class UserGate {
   }
 
   /**
-   * Returns the permitted form of a call of a runner or wheel function.
+   * Checks a call of a runner or wheel function. Returns the call with a new jid and the user as
+   * its requester.
    * @throws AuthorizationError, MasterError ERR_ARGS
    */
   judgeCall(
@@ -132,7 +136,9 @@ export class UserGate {
     return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
   }
 
-  /** Whether an action is permitted. See {@link UserApi.permits}. */
+  /**
+   * Whether the user may call a function or read events with a tag. See {@link UserApi.permits}.
+   */
   permits(
     { subject, policy }: UserSession,
     action: 'runner' | 'wheel' | 'subscribe',
@@ -148,7 +154,8 @@ export class UserGate {
   }
 
   /**
-   * Checks that the user has full rights.
+   * Checks that the user has full rights, and records the decision.
+   * @param what - name of the method that requires full rights
    * @returns the user, for audit records
    * @throws AuthorizationError
    */

@@ -8,14 +8,16 @@ import type { TargetResolver } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import type { OwnJobs } from './own-jobs.ts';
 
-/** Session of a user. It is valid as long as the user's token. */
+/** Session of a user who has logged in. It is valid as long as the user's token. */
 export interface UserSession {
   readonly subject: UserSubject;
   /** Current policy, with the rights stored in the user's token if it has any. */
   readonly policy: Policy;
-  /** Aborted when the token has ended, so that the actions of the session must end. */
+  /**
+   * Signal that is aborted when the token becomes invalid. Operations of the session must then end.
+   */
   readonly ended: AbortSignal;
-  /** Ends the session. */
+  /** Ends the session. The token stays valid. */
   stop(): void;
 }
 
@@ -29,11 +31,11 @@ export interface UserScope {
 }
 
 export interface UserApiDeps extends UserScope {
-  /** Jobs and calls that users have started. */
+  /** Records which user started each job and call. */
   readonly ownJobs: OwnJobs;
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
   readonly counters: RequestCounters;
-  /** Records decisions in the audit log. */
+  /** Writer of decisions to the audit log. */
   readonly ruled: AuditBursts;
   readonly now: () => number;
   /** Cluster of the master. Default: the master has no cluster. */

@@ -8,7 +8,7 @@ import { userLimits } from './limits.ts';
  */
 const maxAgeMs = 30_000;
 
-/** Timeout of a backend, in milliseconds. */
+/** Timeout of a backend's check whether a user is still valid, in milliseconds. */
 const standingTimeoutMs = 10_000;
 
 /**
@@ -29,7 +29,8 @@ export class UserStatusChecks {
   }
 
   /**
-   * Returns the user's status, at most 30 seconds old.
+   * Returns the status of a user, at most 30 seconds old. If the backend cannot check users, the
+   * status is always valid.
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE. The next call asks the backend again
    */
   async of(backend: LoginBackend, user: KnownUser): Promise<Standing> {

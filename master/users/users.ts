@@ -31,10 +31,11 @@ export interface Users extends OpenPolicy {
   readonly logins: InProcessApi['logins'];
   /** Explains decisions of the current policy, and derives rules from recorded decisions. */
   readonly acl: Omit<InProcessApi['acl'], 'reload'>;
-  /** Opens a session for a token. It is valid as long as the token. */
+  /** Opens a session for the user of a token. The session is valid as long as the token. */
   readonly holdToken: (token: string) => Promise<UserSession>;
   /**
-   * Resolves a target to the ids that certainly match it.
+   * Resolves a target to the minions that certainly match it.
+   * @param bounds - limits on these minions. Default: no limits
    * @throws MasterError ERR_BAD_TGT
    */
   resolveTarget(target: TargetRequest, bounds?: TargetBounds): Promise<AddressedMinions>;
@@ -51,8 +52,8 @@ export interface Users extends OpenPolicy {
 interface UserInterface {
   readonly asUser: (token: string) => UserApi;
   /**
-   * Wraps the jobs that clients of the local socket start. Jobs of `sudo_<user>` are limited to the
-   * rights of that user.
+   * Wraps the jobs interface for clients of the local socket. If the stated user is `sudo_<user>`,
+   * a job is limited to the rights of `<user>` (`sudo_acl`).
    */
   readonly sudoRights: (jobs: InProcessJobsApi) => InProcessJobsApi;
 }
@@ -134,7 +135,7 @@ async function openLogins({ config, context, audit }: UsersDeps, log: Logger): P
   return logins;
 }
 
-/** Starts to delete expired tokens every `loop_interval` seconds. */
+/** Starts a timer that deletes expired tokens every `loop_interval` seconds. */
 function startSweep({ config, context }: UsersDeps, logins: Logins): { stop: () => void } {
   const timer = setInterval(() => {
     if (context.duties?.isHeld === false) return;
@@ -165,8 +166,8 @@ function createLoginsApi(logins: Logins): InProcessApi['logins'] {
 }
 
 /**
- * Returns a function that opens sessions for tokens. A session uses the current policy. If the
- * token stores rights, these replace the user's entries of `external_auth`.
+ * Returns a function that opens sessions for tokens. A session always uses the current policy. If
+ * the token stores rights, they replace the permissions of the user in `external_auth`.
  */
 function tokenHolder(logins: Logins, policy: LivePolicy): Users['holdToken'] {
   return async (secret) => {

@@ -55,7 +55,9 @@ export async function checkVersions({
   return findings;
 }
 
-/** Detects a clock that was set back: a file or job then has a time in the future. */
+/**
+ * Reports a clock that was set back, which it detects by a file or job with a time in the future.
+ */
 export async function checkClock({
   config,
   keys,
@@ -95,7 +97,10 @@ async function timesOf(
   return times.flat();
 }
 
-/** Checks the limit of open files. Each connection of a minion uses one file descriptor. */
+/**
+ * Checks whether the limit of open files is high enough for all accepted minions. Each connection
+ * of a minion uses one file descriptor.
+ */
 export async function checkFileLimit({
   keys,
   running,
@@ -229,8 +234,8 @@ async function checkDirectory(
 }
 
 /**
- * Checks the parent directories. An account that can write to a parent directory can replace the
- * directory.
+ * Checks who can write to the parent directories of a directory. An account that can write to a
+ * parent directory can replace the directory itself.
  */
 async function checkParents(directory: string): Promise<DoctorFinding[]> {
   const parent = path.dirname(directory);
@@ -271,8 +276,8 @@ async function checkSecret(file: string, config: MasterConfig): Promise<DoctorFi
 }
 
 /**
- * Checks that all files belong to one user: the user in {@link SystemInfo}, or the owner of
- * `pki_dir`.
+ * Checks that all directories belong to one user. This is the user id in {@link SystemInfo} or, if
+ * that is `undefined`, the owner of `pki_dir`.
  */
 async function checkOwners(
   directories: readonly string[],

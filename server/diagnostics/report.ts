@@ -55,13 +55,16 @@ export const doctorCodes = [
   'version-differs',
 ] as const;
 
-/** Code of a finding. */
+/** Code that names the kind of a finding, for example `clock-behind`. */
 export type DoctorCode = (typeof doctorCodes)[number];
 
-/** One finding. */
+/** Problem that a check has found, with its remedy. */
 export interface DoctorFinding {
   readonly code: DoctorCode;
-  /** Severity. `error`: the master cannot start, or its security or access is at risk. */
+  /**
+   * Severity. `error`: the master cannot start, or its security or access to it is at risk.
+   * `warning`: everything else.
+   */
   readonly severity: 'error' | 'warning';
   /** File, port, key or option that the finding is about. */
   readonly subject: string;
@@ -71,7 +74,7 @@ export interface DoctorFinding {
   readonly remedy: string;
 }
 
-/** Report of all checks. */
+/** Report of {@link runDoctor}: the findings of all checks. */
 export interface DoctorReport {
   /** Findings, errors first. */
   readonly findings: readonly DoctorFinding[];
@@ -88,8 +91,8 @@ export interface SystemInfo {
   /** Directory with process information. Default: `/proc`. */
   readonly procDirectory: string;
   /**
-   * User id to which all files should belong. `undefined`: all files must belong to one user,
-   * but it may be any user.
+   * User id to which the master's directories should belong. `undefined`: any user is accepted, if
+   * they all belong to the same one.
    */
   readonly uid: number | undefined;
   /** Returns the free space of the disk that contains a path. */
@@ -120,7 +123,7 @@ export interface RunningMaster {
 export interface StoreContent {
   /** Highest protocol version that each minion id has used to sign in. */
   readonly pins: ReadonlyMap<string, number>;
-  /** Time of the latest job, in milliseconds since 1970, or `undefined` if there is none. */
+  /** Time of the latest stored job, in milliseconds since 1970, or `undefined` if there is none. */
   readonly latestJobAt: number | undefined;
 }
 
@@ -138,7 +141,7 @@ export type Check = (patient: DiagnosticsInput) => Promise<readonly DoctorFindin
 
 const named = 10;
 
-/** Returns the first names of a list as one line of text. */
+/** Returns at most ten names of a list as one line of text, with the number of the others. */
 export function formatList(names: readonly string[]): string {
   const more = names.length > named ? ` and ${names.length - named} more` : '';
   return names.slice(0, named).join(', ') + more;

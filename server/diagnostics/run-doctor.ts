@@ -250,7 +250,7 @@ async function checkReactions({
     }));
 }
 
-/** Finds minions that will not reconnect by themselves after a restart of the master. */
+/** Finds connected minions that will not reconnect by themselves after a restart of the master. */
 async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   const ids = running?.minions.filter((it) => it.needsOwnRestart).map(({ id }) => id) ?? [];
   if (ids.length === 0) return [];
@@ -325,7 +325,10 @@ interface MasterExamination {
   readonly findings: readonly DoctorFinding[];
 }
 
-/** Queries the state of the running master. Reports nothing if no master is running. */
+/**
+ * Queries the state of the running master. If no master is running, returns no findings. A master
+ * that does not respond within five seconds is a finding.
+ */
 async function examineMaster(openApi: () => Promise<MasterApi>): Promise<MasterExamination> {
   try {
     const running = await withDeadline(ask(openApi));

@@ -103,7 +103,7 @@ function countOutcomes(findings: readonly MigrationFinding[]): Record<MigrationO
   return counts;
 }
 
-/** The whole report. */
+/** Report of {@link checkMigration}. */
 export interface MigrationReport {
   /** Configuration directory. */
   readonly directory: string;

@@ -17,7 +17,10 @@ export interface MigrationFinding {
   readonly kind: 'option' | 'part' | 'keys' | 'file';
   /** Name of the option, part or file. An option has the name that the file uses. */
   readonly name: string;
-  /** File of the configuration. */
+  /**
+   * File or directory that the finding is about: the configuration file that sets the option, or a
+   * module or template in use.
+   */
   readonly file: string;
   /** Line number, starting at 1, or 0 if unknown. */
   readonly line: number;

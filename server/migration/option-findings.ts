@@ -15,7 +15,10 @@ import {
 } from '#config';
 import type { MigrationFinding, MigrationOutcome } from './finding.ts';
 
-/** Effect of an option in saltbridge, with its meaning and the action for the operator. */
+/**
+ * Statement about an option: its effect in saltbridge, the explanation, and the action for the
+ * operator.
+ */
 interface Advice {
   readonly outcome: MigrationOutcome;
   readonly meaning: string;
@@ -30,7 +33,7 @@ const externalPillar: Advice = {
     'Write or serve the data of each minion with a program of yours for one of these sources, or pass your own source to createMaster.',
 };
 
-/** Options whose values are names of modules. The report includes these names. */
+/** Options whose values name modules of Salt. The report includes the names of these modules. */
 const moduleLists: ReadonlySet<string> = new Set([
   'engines',
   'event_return',
@@ -46,7 +49,10 @@ const unknownOption: Advice = {
   remedy: 'Check whether the option is misspelt, or used by a module of your own.',
 };
 
-/** Returns advice about an sdb profile, or `undefined` if the option is not a profile. */
+/**
+ * Returns the statement about an option that is a profile of sdb, or `undefined` if it is not a
+ * profile.
+ */
 function sdbAdvice(name: string, setting: Setting): Advice | undefined {
   const warnings = warnOfSdbProfile(name, setting);
   if (warnings === undefined) return undefined;

@@ -45,7 +45,7 @@ function ruleLines(
   ];
 }
 
-/** Returns a one-line comment. */
+/** Formats a text as a YAML comment of one line. */
 function comment(text: string): string {
   return `# ${text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?')}`;
 }

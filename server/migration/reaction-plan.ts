@@ -6,7 +6,7 @@ import { loadReactorReader } from '#salt';
 import { callsIn, type ReactorCall } from './reactor-file-calls.ts';
 import { readStart, rootsOf } from './site-files.ts';
 
-/** Returns the nodegroups of the option `nodegroups`, each as the text of a compound target. */
+/** Converts the nodegroups of the option `nodegroups` to texts of compound targets, by name. */
 function nodegroupTexts(
   pairs: readonly (readonly [string, unknown])[],
 ): ReadonlyMap<string, string> {
@@ -19,11 +19,14 @@ export interface PlannedReactionRule {
   readonly reference: string;
   readonly action: ReactorCall['action'];
   readonly functions: readonly string[];
-  /** Compound target. Only for `publish`. */
+  /**
+   * Compound target that contains the minions to which the file may publish jobs. Only for the
+   * action `publish`.
+   */
   readonly within?: string;
 }
 
-/** Call or whole reactor file that cannot be converted to a rule. */
+/** Call in a reactor file, or whole reactor file, from which no rule can be derived. */
 export interface UnderivableReaction {
   readonly reference: string;
   /** Path of the file, or '' if the file does not exist. */
@@ -31,7 +34,7 @@ export interface UnderivableReaction {
   readonly reason: string;
 }
 
-/** Rules for the calls of reactor files, and the calls that cannot be converted to rules. */
+/** Rules for the calls of reactor files, and the calls from which no rule can be derived. */
 export interface ReactionPlan {
   readonly rules: readonly PlannedReactionRule[];
   readonly underivable: readonly UnderivableReaction[];
@@ -40,8 +43,8 @@ export interface ReactionPlan {
 const maxFileBytes = 262_144;
 
 /**
- * Derives rules for all files in the option `reactor`. For unreadable files, the result contains an
- * underivable entry.
+ * Derives rules for all files in the option `reactor`. Files that cannot be read are listed in
+ * `underivable`.
  */
 export async function planReactions(settings: Settings): Promise<ReactionPlan> {
   const reader = await loadReactorReader();

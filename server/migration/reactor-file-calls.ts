@@ -11,15 +11,16 @@ export type ReactorReader = Awaited<ReturnType<typeof loadReactorReader>>;
 export interface ReactorCall {
   readonly action: 'publish' | 'runner' | 'wheel';
   readonly fun: string;
-  /** Compound target. Only for `publish`. */
+  /** Target of the call, as a compound target. Only for the action `publish`. */
   readonly within?: string;
 }
 
-/** Calls of a reactor file. */
+/** Calls of a reactor file, and the parts of it from which no rule can be derived. */
 interface ReactorFileCalls {
   readonly calls: readonly ReactorCall[];
   /**
-   * Calls and parts of the file that cannot be converted to rules. Each text contains the reason.
+   * Descriptions of the calls and parts of the file from which no rule can be derived, each with
+   * the reason.
    */
   readonly underivable: readonly string[];
 }
@@ -61,8 +62,8 @@ const statementLines = new RegExp(String.raw`^[ \t]*(?:${statement}[ \t]*)+$`, '
 const written = new RegExp(String.raw`${statement}|\{\{(?:(?!\}\})[\s\S])*\}\}`, 'g');
 
 /**
- * Removes template statements that fill whole lines, and replaces all other statements and
- * expressions by the placeholder.
+ * Removes comments and template statements that fill whole lines, and replaces all other template
+ * statements and expressions by {@link templated}.
  */
 function withoutTemplates(text: string): string {
   return text.replace(comments, '').replace(statementLines, '').replace(written, templated);
@@ -104,7 +105,10 @@ function readBlock(
   }
 }
 
-/** Whether a call has several targets, in different branches of a template. */
+/**
+ * Whether a block of a reactor file contains several targets for one call, so that a template
+ * chooses between them.
+ */
 function isChosen(block: string): boolean {
   const targets = block.match(/^\s*(?:-\s+)?tgt\s*:/gm) ?? [];
   const functions = block.match(/^\s+(?:local|cmd)(?:\.[\w.]+)?\s*:/gm) ?? [];
@@ -112,7 +116,7 @@ function isChosen(block: string): boolean {
 }
 
 /**
- * Reads a call.
+ * Reads one call of a reactor file.
  * @returns the call, or the reason why no rule can be derived from it
  */
 function callOf(
@@ -133,7 +137,7 @@ function callOf(
   return 'problem' in target ? target.problem : { action: 'publish', fun, ...target };
 }
 
-/** Returns the target as a compound target, or the reason why it cannot be converted. */
+/** Returns the target of a call as a compound target, or the reason why no rule can contain it. */
 function targetOf(
   chunk: Chunk,
   nodegroups: ReadonlyMap<string, string>,

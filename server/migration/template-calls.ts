@@ -8,7 +8,7 @@ import { loadTemplateCompatibility } from '#salt';
 import type { MigrationFinding } from './finding.ts';
 import { maxFormulaBytes, readStart, rootsOf, walkFiles } from './site-files.ts';
 
-/** Place of a use in a file. */
+/** File and line at which a template uses an unsupported function or filter. */
 interface Place {
   readonly file: string;
   readonly line: number;
@@ -34,7 +34,10 @@ function isOrchestration(text: string): boolean {
   return orchestrationState.test(text);
 }
 
-/** Matches a filter, and not the operator `|` in a text. */
+/**
+ * Matches a filter of Jinja, such as `| join`. Texts in quotes are matched first, so that a `|` in
+ * them is not taken for a filter.
+ */
 const filter = /(?:'[^'\n]*'|"[^"\n]*")|\|\s*(?<name>\w+)/g;
 
 /**
@@ -78,7 +81,7 @@ export async function templateCallFindings(settings: Settings): Promise<Migratio
 
 const maxNamed = 5;
 
-/** Returns a text of the compatibility table as a sentence. */
+/** Converts a text of the compatibility table to a sentence that refers to its documentation. */
 function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}; see docs/compatibility/templates.md.`;
 }

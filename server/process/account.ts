@@ -24,7 +24,8 @@ export type UserChange =
   | { readonly kind: 'impossible' };
 
 /**
- * Determines the change that the option `user` requires.
+ * Determines the change of account that the option `user` requires.
+ * @param user - value of the option. `null` if it is not set
  * @throws ProcessError ERR_USER if the account does not exist
  */
 export function planUserChange(user: string | null): UserChange {

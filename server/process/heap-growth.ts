@@ -9,10 +9,10 @@ const checkEveryMs = 5000;
 /**
  * Limits the growth of the heap between two major garbage collections to 20 MB, or to a fifth of a
  * heap larger than 100 MB. By default, V8 may let the heap double. With the limit, a master with
- * 15,000 minions uses about 130 MB less after a burst of returns. Without the minimum of 20 MB, a
- * small heap would be collected too often. The collections would cost a third of the time spent on
- * returns (docs/BENCHMARKS.md). Must be called in master processes only, because it affects the
- * whole process.
+ * 15,000 minions uses about 130 MB less after a burst of returns. A lower limit would collect a
+ * small heap too often. The collections would then cost a third of the time spent on returns
+ * (docs/BENCHMARKS.md). Must be called in master processes only, because it affects the whole
+ * process.
  */
 export function limitHeapGrowth(): void {
   adjustHeapGrowth();

@@ -6,7 +6,10 @@ import { checkServerConfig } from '../index.ts';
 /** A configuration that has passed all checks. */
 interface ServedConfig {
   readonly loaded: LoadedTenants;
-  /** Warnings about directories that options name, in addition to those about the options. */
+  /**
+   * Warnings about missing directories that options name. They are not among the warnings about the
+   * options.
+   */
   readonly directoryWarnings: readonly ConfigWarning[];
 }
 

@@ -156,8 +156,8 @@ export class ServedMasters {
   }
 
   /**
-   * Resolves when one of the masters has closed itself, because another process has taken over its
-   * store. The value is the reason.
+   * Resolves when one of the masters has closed itself. This happens if another process has taken
+   * over its store, or if a site could not restart. The value is the reason.
    */
   replaced(): Promise<Error> {
     return new Promise((resolve) => {

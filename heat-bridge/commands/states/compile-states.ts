@@ -29,7 +29,10 @@ export function compileStates(configs: readonly Config[]): CompiledStates {
   return compiler.build();
 }
 
-/** States whose changes can restart a service, by kind and name in a config. */
+/**
+ * States that services can watch, by kind and name of their content, for example `files /etc/motd`.
+ * If such a state makes changes, the services that watch it restart.
+ */
 class Changes {
   readonly #found = new MultiMap<string, StateReference>();
 

@@ -89,8 +89,8 @@ function orElse<T>(
 }
 
 /**
- * Fields of an `install:` definition whose value may be a parameter. They include the arguments of
- * a program, but never the program itself.
+ * Paths of the fields in an `install:` definition whose value may be a parameter. They include the
+ * arguments of a program, but never the program itself.
  */
 const valuePlaces: readonly RegExp[] = [
   /^\d+\/packages\/\d+\/version$/,

@@ -204,7 +204,10 @@ function parseScript(script: JsonMap, place: string): Command {
   };
 }
 
-/** Converts numbers and booleans in arguments to text. */
+/**
+ * Returns an argument of a program. Converts numbers and booleans to text, and returns other values
+ * unchanged.
+ */
 function wordOf(value: unknown): unknown {
   return ['bigint', 'boolean', 'number'].includes(typeof value) ? String(value) : value;
 }

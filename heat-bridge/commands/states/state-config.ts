@@ -116,5 +116,8 @@ export function configError(place: string, problem: string): BridgeError {
   return new BridgeError('ERR_CFN_INIT', `${place}: ${problem}`);
 }
 
-/** Limits of a run. `tags` is the number of rendered Mustache nodes. */
+/**
+ * Limits of one run: number of states, bytes of file contents, and number of rendered Mustache
+ * nodes (`tags`).
+ */
 export const configLimits = { states: 2_000, bytes: 4_194_304, tags: 100_000 } as const;
