@@ -54,11 +54,19 @@ export interface MatrixReport {
   readonly measured?: Measured;
 }
 
+/** Longest turn of an entry. */
+interface LongTurn {
+  /** Processor time, in milliseconds. */
+  readonly ms: number;
+  /** Case that caused the turn. */
+  readonly where: string;
+}
+
 interface Measured {
   /** 99.9 % quantile of the processor time of a turn of the event loop, in milliseconds. */
   readonly turnMs: number;
-  /** Longest turn, in milliseconds of the processor, and its case. */
-  readonly longest: { readonly ms: number; readonly where: string };
+  /** Longest turns, in milliseconds of the processor, one for each entry, longest first. */
+  readonly longest: readonly LongTurn[];
   /** Memory in use after the first quarter of the run and at its end, in megabytes. */
   readonly memory: readonly [number, number];
 }
@@ -66,6 +74,9 @@ interface Measured {
 /** Number of turns in which a case may work. After them, it only waits. */
 const maxBusyTurns = 25;
 const waitMs = 20;
+
+/** Number of long turns that a report shows. */
+const shownTurns = 12;
 
 /**
  * Number of cases that are counted together, because each count takes as long as several cases. If
@@ -123,7 +134,8 @@ class MatrixRun {
   #uncounted: Case[] = [];
   /** Processor times of turns, in milliseconds. */
   readonly #turnMs: number[] = [];
-  #longest = { ms: 0, where: '' };
+  /** Longest turn of each entry, by the name of the entry. */
+  readonly #longest = new Map<string, LongTurn>();
 
   constructor(
     site: HostileSite,
@@ -162,7 +174,7 @@ class MatrixRun {
     const sorted = this.#turnMs.sort((a, b) => a - b);
     const measured = {
       turnMs: sorted[Math.floor(sorted.length * 0.999)] ?? 0,
-      longest: this.#longest,
+      longest: [...this.#longest.values()].sort((a, b) => b.ms - a.ms).slice(0, shownTurns),
       memory: [memory ?? 0, await usedMemory()],
     } as const;
     const largest = [...this.#largest].map(([name, it]) => [name, `${it.count} ${it.where}`]);
@@ -222,7 +234,7 @@ class MatrixRun {
       await this.#serveHonestMinion(entry);
       const used = process.threadCpuUsage();
       if (entry.isAlone !== true)
-        this.#noteTurn((used.user + used.system - user - system) / 1000, where);
+        this.#noteTurn((used.user + used.system - user - system) / 1000, entry, where);
       const work = countsTurns ? this.#counter?.take() : undefined;
       if (work !== undefined && entry.isAlone !== true) {
         this.#note('blocksOfTurn', work.blocks, `${where} (${work.busiest.place})`);
@@ -283,9 +295,9 @@ class MatrixRun {
     return { rows, bytes };
   }
 
-  #noteTurn(ms: number, where: string): void {
+  #noteTurn(ms: number, { name }: Entry, where: string): void {
     this.#turnMs.push(ms);
-    if (ms > this.#longest.ms) this.#longest = { ms, where };
+    if (ms > (this.#longest.get(name)?.ms ?? 0)) this.#longest.set(name, { ms, where });
   }
 
   #note(name: keyof typeof bounds, count: number, where: string): void {
