@@ -30,6 +30,8 @@ const anyCharacter = 'any';
 const charactersPerStep = 16;
 /** Maximum length of a glob with wildcards from a client or minion, in characters. */
 const maxGlobLength = 16_384;
+/** Maximum length of any glob from a client or minion, in characters. */
+const maxLiteralLength = 1_000_000;
 const stepsOfCharacter = 4;
 const bytesOfCharacter = 16;
 /**
@@ -45,6 +47,7 @@ const bytesOfMember = 128;
  * @param meter - counts the steps; needed if the glob comes from a client or minion
  */
 export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) => boolean {
+  if (pattern.length > maxLiteralLength) meter?.refuse('a glob', maxLiteralLength, 'characters');
   meter?.spend('a glob', 1 + pattern.length / charactersPerStep);
   if (!/[*?[]/.test(pattern)) return (text) => text === pattern;
   if (pattern.length > maxGlobLength) meter?.refuse('a glob', maxGlobLength, 'characters');

@@ -42,6 +42,9 @@ test('a long glob with wildcards is refused before it is parsed', (t) => {
   t.throws(() => compileGlob('['.repeat(200_000), budget), { ...limit, message: /^a glob takes/ });
   t.true(budget.steps <= 200_001);
   t.notThrows(() => compileGlob('a'.repeat(200_000), new WorkBudget(minionWork)));
+  const longest = new WorkBudget(minionWork);
+  t.throws(() => compileGlob('a'.repeat(12_000_000), longest), { ...limit, message: /1000000/ });
+  t.is(longest.steps, 0);
 });
 
 test('a segment with wildcards counts each position where it is tried', (t) => {
