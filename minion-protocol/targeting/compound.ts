@@ -37,10 +37,17 @@ export function isCompoundOperator(word: string): boolean {
   return operators.has(word);
 }
 
-/** Returns the words of a target. A text is split at white space. */
-export function splitTargetWords(tgt: string | readonly string[]): readonly string[] {
+/**
+ * Returns the words of a target. A text is split at white space.
+ * @param meter - if it is given and the text has too many words, returns only the first words;
+ * {@link parseCompound} rejects them
+ */
+export function splitTargetWords(
+  tgt: string | readonly string[],
+  meter?: WorkMeter,
+): readonly string[] {
   if (typeof tgt !== 'string') return tgt;
-  return tgt.trim() === '' ? [] : tgt.trim().split(/\s+/);
+  return tgt.trim() === '' ? [] : tgt.trim().split(/\s+/, meter && maxWords + 1);
 }
 
 /**

@@ -61,9 +61,9 @@ export function compileFactMatch(
   meter?: WorkMeter,
 ): (facts: FactSource) => boolean {
   meter?.spend(part, 1 + expression.length);
-  const whole = cut(expression, delimiter);
-  if (whole.parts.length >= maxParts)
+  if (expression.split(delimiter, maxParts + 1).length > maxParts)
     throw new SyntaxError(`the condition on grains or pillar has more than ${maxParts} parts`);
+  const whole = cut(expression, delimiter);
   const values = new ValueTests(compileValue, meter);
   values.require(whole.rests);
   const search = new FactSearch(values, meter);

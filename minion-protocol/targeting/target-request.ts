@@ -9,6 +9,7 @@ import {
   isTargetType,
   type TargetExpression,
 } from './target.ts';
+import { requireTargetSize } from './target-size.ts';
 import { targetTypeProblem } from './target-types.ts';
 
 /** A target as a caller writes it. `TargetRequest` in `master/api` describes the members. */
@@ -42,6 +43,7 @@ export function expandTargetRequest(
 export function readTargetRequest(request: WrittenTarget): TargetExpression {
   const { tgt, tgtType = 'glob', delimiter = ':' } = request;
   if (delimiter === '') throw new SyntaxError('the delimiter of the target must not be empty');
+  requireTargetSize(tgt, tgtType);
   switch (tgtType) {
     case 'nodegroup':
       return { tgtType: 'compound', tgt: [`N@${textOf(tgt, tgtType)}`] };

@@ -20,6 +20,7 @@ import {
 import { compileFactMatch } from './fact-match.ts';
 import type { FactSource, MinionFacts, MinionResources } from './facts.ts';
 import { compileLinearPattern, type PatternCompiler } from './pattern.ts';
+import { requireTargetSize } from './target-size.ts';
 
 /** Target types that can be published to minions. */
 const targetTypes = [
@@ -169,6 +170,7 @@ export function* compileTargetInSteps(
   options: CompileTargetOptions,
 ): Generator<undefined, CompiledTarget, void> {
   const compiler = new TermCompiler(compilePattern, options);
+  if (options.meter !== undefined) requireTargetSize(target.tgt, target.tgtType, options.meter);
   if (target.tgtType !== 'compound') {
     const term = yield* compiler.compile(target.tgtType, target.tgt, target.delimiter ?? ':');
     const only = { kind: 'term', word: term.text, index: 0, isExcluded: false } as const;
@@ -176,7 +178,7 @@ export function* compileTargetInSteps(
   }
   const { meter } = options;
   if (typeof target.tgt === 'string') meter?.spend('a compound target', target.tgt.length);
-  const expression = tryToParse(splitTargetWords(target.tgt), meter);
+  const expression = tryToParse(splitTargetWords(target.tgt, meter), meter);
   if (typeof expression === 'string') return broken(expression);
   const terms: TargetTerm[] = [];
   for (const { word, isExcluded } of termsOf(expression)) {
@@ -378,30 +380,22 @@ function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
   return { ...plainTerm, text, test: ({ id }) => (matches(id) ? 'yes' : 'no') };
 }
 
-/** Maximum number of ids in a list. */
-const maxIds = 50_000;
-
-/** Maximum length of a list of ids, in characters. */
-const maxListLength = 4_000_000;
-
 /** Number of ids that a list compiles before it pauses. */
 const idsOfStep = 1_000;
 
 /**
  * Compiles a list of ids, and pauses after each {@link idsOfStep} ids. A text is split at commas
  * without trimming.
- * @throws WorkLimitExceeded if the list exceeds {@link maxIds} or {@link maxListLength}
  */
 function* listTerm(
   tgt: string | readonly string[],
   meter: WorkMeter | undefined,
 ): Generator<undefined, TargetTerm, void> {
-  if (tgt.length > (typeof tgt === 'string' ? maxListLength : maxIds)) refuseList(tgt, meter);
+  if (meter !== undefined) requireTargetSize(tgt, 'list', meter);
   const ids = new Set<string>();
   let count = 0;
   for (const id of typeof tgt === 'string' ? partsOf(tgt) : tgt) {
     count += 1;
-    if (count > maxIds) refuseList([], meter);
     if (typeof tgt !== 'string' || id !== '') ids.add(id);
     meter?.spend('a list of ids', 10 + id.length / 8);
     if (count % idsOfStep === 0) yield undefined;
@@ -409,11 +403,6 @@ function* listTerm(
   const names = [...ids];
   const text = typeof tgt === 'string' ? tgt : tgt.join(',');
   return { ...plainTerm, text, ids: names, names, test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
-}
-
-function refuseList(tgt: string | readonly string[], meter: WorkMeter | undefined): void {
-  if (typeof tgt === 'string') meter?.refuse('a list of ids', maxListLength, 'characters');
-  meter?.refuse('a list of ids', maxIds, 'ids');
 }
 
 /** Returns the parts of a text between commas one by one. */
