@@ -85,6 +85,8 @@ test('policies that share a rule use the facts and counts of their own masters',
     ),
     frozen(allow('mine', { subject: { minion: '*' }, action: 'mine', resource: { fun: '*' } })),
   ];
+  // The first policy compiles its rules at once. Only later policies share their subjects.
+  createPolicy(rules, world(['db1']).environment);
   const [one, other] = [['web1'], ['web2']].map((known) => {
     return createPolicy(rules, world(known).environment);
   });
@@ -105,8 +107,9 @@ test('policies that share a rule use the facts and counts of their own masters',
 test('a rule that one dialect accepts is examined again in another', (t) => {
   const rules = [
     frozen(
+      // A policy compiles rules for all users at once, whether or not they were accepted before.
       deny('never', {
-        subject: { user: '*' },
+        subject: { user: 'fred' },
         action: 'publish',
         resource: { fun: '*', within: 'N@group' },
       }),
