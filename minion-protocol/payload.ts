@@ -30,8 +30,8 @@ export type WireValue =
 
 /**
  * A map with text keys only. Decoded maps have no inherited properties, so `__proto__` is an
- * ordinary key. Like every JavaScript object, a map lists keys that look like array indexes first.
- * A `Map` is packed in its own order.
+ * ordinary key. As in every JavaScript object, keys that look like array indexes come first. To
+ * keep the order of such keys, pack a `Map`.
  */
 export interface WireMap {
   [key: string]: WireValue;
@@ -74,8 +74,8 @@ export function plainNumber<T>(value: T): Exclude<T, Float> | number {
 }
 
 /**
- * Returns a copy of data in which each `Float` is a number. Returns data without a `Float`
- * unchanged.
+ * Returns a copy of the data in which each `Float` is a number. If the data contains no `Float`,
+ * returns the same object.
  */
 export function plainNumbers(data: unknown): unknown {
   if (typeof data !== 'object' || data === null) return data;
@@ -85,10 +85,15 @@ export function plainNumbers(data: unknown): unknown {
     return items.every((item, index) => item === data[index]) ? data : items;
   }
   if (!isPlainObject(data)) return data;
-  const before = Object.entries(data);
-  const entries = before.map(([name, item]) => [name, plainNumbers(item)] as const);
-  if (entries.every(([, item], index) => item === before[index]?.[1])) return data;
-  return Object.assign(Object.create(null), Object.fromEntries(entries));
+  // Most maps contain no `Float`, and are not copied.
+  let copy: Record<string, unknown> | undefined;
+  for (const name of Object.keys(data)) {
+    const plain = plainNumbers(data[name]);
+    if (plain === data[name]) continue;
+    copy ??= Object.assign(Object.create(null), data) as Record<string, unknown>;
+    copy[name] = plain;
+  }
+  return copy ?? data;
 }
 
 /** Whether a value is a map with only text keys. */
@@ -106,8 +111,8 @@ export function isWireMap(value: WireValue | undefined): value is WireMap {
 }
 
 /**
- * Prototype of decoded maps, used instead of `null`. V8 stores objects with the prototype `null` as
- * hash tables, which cost about five times as much.
+ * Prototype of decoded maps: an empty object, because V8 stores objects with the prototype `null`
+ * as hash tables, which cost about five times as much.
  */
 const nothing: object = Object.freeze(Object.create(null));
 
@@ -134,8 +139,11 @@ export function wireBytes(value: WireValue | undefined): Uint8Array | undefined 
 }
 
 /**
- * Rules for reading the MessagePack families raw, str and bin [WIRE 2.1]. `wire` converts valid
- * UTF-8 to text, `local` leaves bin as bytes, and `raw` leaves everything as bytes.
+ * Rules for reading the MessagePack families raw, str and bin [WIRE 2.1]:
+ *
+ * - `wire` returns valid UTF-8 as text and all else as bytes.
+ * - `local` does the same for raw and str, and returns bin as bytes.
+ * - `raw` returns everything as bytes.
  */
 type ReadingDialect = 'wire' | 'local' | 'raw';
 
@@ -149,7 +157,7 @@ export interface PayloadLimits {
   readonly maxElements: number;
   /**
    * Whether a map with a duplicate key, or with a key that is not text, is rejected. Default:
-   * `false`; the last duplicate is used.
+   * `false`; then the last value of a duplicate key is used.
    */
   readonly uniqueKeys?: boolean;
 }
@@ -161,8 +169,8 @@ const shortTextBytes = 64;
 
 /**
  * Reads one MessagePack value. It allocates memory only for bytes that have arrived. Lists and maps
- * grow with their elements, regardless of the length that they declare. Texts and bytes must be
- * complete.
+ * grow with their elements, regardless of the length that they declare. A truncated text or byte
+ * string is rejected.
  */
 class PayloadReader {
   readonly #bytes: Buffer;
@@ -276,7 +284,10 @@ class PayloadReader {
     return size === 2 ? this.#bytes.readUInt16BE(start) : this.#bytes.readUInt32BE(start);
   }
 
-  /** Advances by `size` bytes and returns their start. */
+  /**
+   * Moves the read position forward by `size` bytes and returns the previous position.
+   * @throws ProtocolError ERR_BAD_PAYLOAD if fewer bytes are left
+   */
   #take(size: number): number {
     const start = this.#offset;
     if (size > this.#bytes.length - start) throw badPayload('the value is truncated');
@@ -316,7 +327,12 @@ class PayloadReader {
     return map;
   }
 
-  /** Continues reading a map after a key that is not text. */
+  /**
+   * Reads the rest of a map that has a key that is not text.
+   * @param textKeys - entries before this key
+   * @param key - the first key that is not text; its value is read next
+   * @param remaining - number of entries to read, including the entry of `key`
+   */
   #mixedMap(textKeys: WireMap, key: WireValue, remaining: number): Map<WireValue, WireValue> {
     if (this.#limits.uniqueKeys) throw badPayload('a key of a map is not text');
     const map = new Map<WireValue, WireValue>(Object.entries(textKeys));
@@ -427,10 +443,11 @@ type WritingDialect = 'wire' | 'local';
 
 const initialBufferBytes = 512;
 /**
- * Maximum nesting of written values. No reader accepts as much. It stops values that contain
- * themselves.
+ * Maximum nesting of maps and lists in a value to write. Every reader has a lower limit. A value
+ * that contains itself exceeds it and is rejected.
  */
 const maxWritingDepth = 256;
+/** MessagePack extension type of a date and time. */
 const dateTimeCode = 78;
 
 /**
@@ -524,8 +541,9 @@ class PayloadWriter {
   }
 
   /**
-   * Writes a short ASCII text, or returns `false` for other texts. For short texts, a loop is
-   * faster than two calls of Node.js functions (bench/payload).
+   * Writes a text of fewer than 32 characters and returns `true`, if all of them are ASCII.
+   * Otherwise returns `false`, and the text is not written. For short texts, a loop is faster than
+   * two calls of Node.js functions (bench/payload).
    */
   #shortAscii(text: string): boolean {
     this.#reserve(1 + text.length);
@@ -646,8 +664,8 @@ class PayloadWriter {
 const mebibyte = 1024 * 1024;
 
 /**
- * Limits for messages from unauthenticated peers [THREATS N-03, N-04]. Sign-ins have few values, so
- * no unknown peer can make the master read a large map.
+ * Limits for messages from unauthenticated peers [THREATS N-03, N-04]. They are low, because
+ * sign-ins contain few values. An unknown peer therefore cannot make the master read a large map.
  */
 export const clearLimits: PayloadLimits = {
   maxBytes: mebibyte,
@@ -656,8 +674,8 @@ export const clearLimits: PayloadLimits = {
 };
 
 /**
- * Limits for messages from authenticated peers. They allow twice the depth of THREATS N-04 and more
- * elements, because real returns come close to its numbers. The schema of a Kubernetes resource
+ * Limits for messages from authenticated peers [THREATS N-04]. They are much higher than
+ * {@link clearLimits}, because real returns are large. The schema of a Kubernetes resource
  * definition nests two levels per field and reaches depth 30 inside a state return. The package
  * list of a repository has 130,000 elements.
  */
@@ -677,11 +695,11 @@ export function packWire(value: WireValue): Buffer {
   return writer.finish();
 }
 
-/** Maximum number of entries of a map whose head is one byte. */
+/** Maximum number of entries of a map that MessagePack encodes with a head of one byte (fixmap). */
 const maxShortMap = 15;
 
 /**
- * Packs a map of packed values for the wire.
+ * Packs a map whose values are already packed for the wire.
  * @throws RangeError for more than 15 entries
  */
 export function packWireMap(packed: Readonly<Record<string, Uint8Array>>): Buffer {

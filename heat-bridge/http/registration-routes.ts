@@ -133,7 +133,7 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     add(request, mapIn(request), false),
   );
   app.put(one, { bodyLimit, schema: schemas.replace }, (request) =>
-    add(request, { ...mapIn(request), [key]: nameIn(request, key) }, true),
+    add(request, Object.assign(mapIn(request), { [key]: nameIn(request, key) }), true),
   );
   app.get(`/${collection}`, { schema: schemas.list }, async (request, reply) => {
     const { api, of } = await owned(request);
