@@ -24,7 +24,7 @@ import { insteadOfFunction, unservedFunctions } from './render/unserved-function
 
 type CallKind = 'runner' | 'wheel' | 'function' | 'filter';
 
-/** Kind of an element of Salt. */
+/** Kind of an element of Salt, for example a runner, an option or an exit code. */
 export type CompatibilityKind = CallKind | 'option' | 'target type' | 'exit code';
 
 /** An element of Salt and its status in this master. */
@@ -33,8 +33,8 @@ export interface CompatibilityRow {
   readonly name: string;
   readonly status: 'served' | 'different' | 'refused';
   /**
-   * Difference from Salt, or the reason why it is not served, with an alternative. Empty if it is
-   * served unchanged.
+   * Difference from Salt, or the reason why this master does not serve the element, with an
+   * alternative. Empty if the element is served unchanged.
    */
   readonly text: string;
 }
@@ -92,7 +92,7 @@ const differences: Readonly<Record<CallKind, Readonly<Record<string, string>>>> 
   filter: {},
 };
 
-/** The part of the table that concerns templates. */
+/** The part of the compatibility table that concerns templates. */
 export interface TemplateCompatibility {
   /** Functions that templates of pillar or of orchestrations may call. */
   readonly functions: ReadonlySet<string>;
@@ -102,7 +102,7 @@ export interface TemplateCompatibility {
   readonly filterRefusals: ReadonlyMap<string, string>;
 }
 
-/** Returns the part of the table that concerns templates. */
+/** Returns the part of the compatibility table that concerns templates. */
 export function templateCompatibility(): TemplateCompatibility {
   return {
     functions: new Set(templateFunctionNames()),
@@ -140,7 +140,7 @@ function templateFunctionNames(): readonly string[] {
   return [...new Set([...names, ...others])].sort();
 }
 
-/** Exit codes of `salt`, `salt-cp`, `salt-key` and `salt-run` that differ from Salt, by code. */
+/** Exit codes of `salt`, `salt-cp`, `salt-key` and `salt-run`, with their differences from Salt. */
 const exitCodes: readonly Omit<CompatibilityRow, 'kind'>[] = [
   { name: '0', status: 'served', text: '' },
   { name: '1', status: 'served', text: '' },
@@ -160,7 +160,10 @@ const exitCodes: readonly Omit<CompatibilityRow, 'kind'>[] = [
   { name: '78', status: 'different', text: 'the configuration is not valid; Salt ends with 1' },
 ];
 
-/** Returns all rows, by kind and name. */
+/**
+ * Returns all rows of the compatibility table, grouped by kind.
+ * @param served - runners and wheel functions that this master has
+ */
 export function compatibilityRows(served: ServedFunctions): readonly CompatibilityRow[] {
   const functions = templateFunctionNames();
   const unserved = unservedFunctions.filter((name) => !functions.includes(name));
@@ -198,8 +201,9 @@ function rowsOf(
 }
 
 /**
- * Returns the Markdown table of one kind. Its rows are modules, refused filters, or other elements
- * that differ from Salt.
+ * Returns the Markdown table of one kind of elements, below a sentence with their number. For
+ * filters, the rows are the refused filters. For options, target types and exit codes, they are the
+ * elements that differ from Salt. For the other kinds, they are modules.
  */
 function compatibilityTable(rows: readonly CompatibilityRow[], kind: CompatibilityKind): string {
   const own = rows.filter((row) => row.kind === kind);
@@ -221,7 +225,8 @@ function linesOf(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): st
 }
 
 /**
- * Returns the number of unchanged elements, followed by a table with one row for each difference.
+ * Returns the lines of a sentence that counts the unchanged elements, and of a table below it. The
+ * table has one row for each difference from Salt.
  */
 function statusLines(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): string[] {
   const others = rows.filter(({ status }) => status !== 'served');
@@ -290,7 +295,7 @@ function byText(
   return Array.from(groups, ([text, names]) => [text, names.join(', ')]);
 }
 
-/** Pages with generated tables, as paths in the repository, and the kinds of their tables. */
+/** Kinds of the tables that are generated on each page, by path of the page in the repository. */
 export const compatibilityPages: Readonly<Record<string, readonly CompatibilityKind[]>> = {
   'docs/compatibility/runners.md': ['runner'],
   'docs/compatibility/wheel.md': ['wheel'],
@@ -301,8 +306,9 @@ export const compatibilityPages: Readonly<Record<string, readonly CompatibilityK
 };
 
 /**
- * Replaces the tables of these kinds in a page, and the sentence above each of them. A table is
- * found by its head.
+ * Replaces the tables of the given kinds in a page, and the sentence above each table. Finds each
+ * table by its header row.
+ * @throws TypeError if the page does not contain a table of a kind
  */
 export function withCompatibilityTables(
   page: string,

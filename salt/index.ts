@@ -26,7 +26,7 @@ export const saltServiceNames = [
 
 export type SaltServiceName = (typeof saltServiceNames)[number];
 
-/** Parts of Salt's services that a program can replace. */
+/** Parts of Salt's services that the embedding program can replace or leave out. */
 export interface SaltServiceOptions {
   /** Services to leave out. Default: none. */
   readonly without?: readonly SaltServiceName[] | undefined;
@@ -109,7 +109,7 @@ export async function loadTemplateCompatibility(): Promise<TemplateCompatibility
   return templateCompatibility();
 }
 
-/** Loads the module that reads reactor files without an event. */
+/** Loads the module with which the configuration check parses reactor files. */
 export function loadReactorReader(): Promise<typeof import('./reactor/reactor-reader.ts')> {
   return import('./reactor/reactor-reader.ts');
 }

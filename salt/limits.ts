@@ -48,14 +48,14 @@ export const saltLimits = defineLimits('salt', {
     perOwner: 16,
     total: 4_000,
     effect:
-      'The oldest of the minion with the most is evicted. Minions without a shared pillar have their own.',
+      'The oldest shared pillar of the minion with the most shared pillars is evicted. Minions without a shared pillar have a pillar of their own.',
   },
   sharedTops: {
     unit: 'results of pillar top files that minions with equal inputs share',
     owner: 'minion',
     perOwner: 16,
     total: 4_000,
-    effect: 'The oldest of the minion with the most is evicted, and rendered again.',
+    effect: 'The oldest result of the minion with the most results is evicted, and rendered again.',
   },
   sharedPillarBytes: {
     unit: 'bytes of shared pillars in memory, and of shared results of top files',

@@ -17,7 +17,7 @@ export interface MinionAnswers {
   readonly silent: readonly string[];
 }
 
-/** Runs a job and waits for its end. */
+/** Runs a job on minions and waits until it has ended. */
 export async function askMinions(
   { jobs }: MinionCalls,
   request: RunRequest,

@@ -1,4 +1,7 @@
-/** Sources of files and pillar for programs. Their code is loaded at the first use. */
+/**
+ * Sources of files and pillar for programs that embed the master. Their code is loaded at the first
+ * use.
+ */
 
 import type { Logger } from 'pino';
 import { type FixedConfig, pillarAddressProblem } from '#config';

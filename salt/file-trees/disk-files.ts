@@ -179,8 +179,8 @@ export function isBelow(directory: string, file: string): boolean {
 }
 
 /**
- * Path of the files of a site's bundle, relative to the state directory. These files are served.
- * All other files in the state directory are hidden.
+ * Matches the paths of unpacked site bundles, relative to the state directory. Files at these paths
+ * are served. All other files in the state directory are hidden.
  */
 const bundleTree = /^\/site\/bundles\/\d+\/tree(?:\/|$)/;
 
@@ -204,7 +204,7 @@ export class HiddenDirectories {
     return new HiddenDirectories(directories, await Promise.all(directories.map(realPlace)));
   }
 
-  /** Resolves the links in the directories again. */
+  /** Resolves the links in the paths of the hidden directories again. */
   async refresh(): Promise<void> {
     this.#directories = await Promise.all(this.#given.map(realPlace));
   }
@@ -220,7 +220,10 @@ export class HiddenDirectories {
   }
 }
 
-/** Resolves the links of the existing part of a path. */
+/**
+ * Returns a path with the links in its existing part resolved. Names of files and directories that
+ * do not exist stay unchanged.
+ */
 export async function realPlace(place: string): Promise<string> {
   const real = await ifPresent(realpath(place));
   if (real !== undefined) return real;

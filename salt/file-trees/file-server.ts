@@ -6,7 +6,7 @@ import { type RequestedFile, requestedFile, saltenvName } from './requested-file
 
 /** A file and the backend that serves it. */
 export interface ServedFile {
-  /** Relative, normalised path. */
+  /** Normalised path of the file in its environment. */
   readonly path: string;
   /** Name of the backend. */
   readonly back: string;

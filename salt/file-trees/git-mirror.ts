@@ -96,7 +96,7 @@ export class GitMirror {
   readonly #files: DiskFiles;
   readonly #retired = new Map<string, number>();
   #snapshot: GitSnapshot = nothing;
-  /** Commit of each ref at the last read. `undefined` after a restart. */
+  /** Commit of each ref when the last update read the repository. `undefined` after a restart. */
   #commitsRead: ReadonlyMap<string, string> | undefined;
   /**
    * Sizes in bytes of the file contents on the disk, by id. A size is `undefined` after a restart
@@ -136,7 +136,10 @@ export class GitMirror {
     return this.#snapshot;
   }
 
-  /** Adds refs and commits, which later updates read. */
+  /**
+   * Adds the refs that `filter` accepts, and single commits, to the contents of the mirror. The
+   * next update reads them.
+   */
   want(filter: RefFilter, commits: Iterable<string> = []): void {
     this.#filters.push(filter);
     for (const commit of commits) this.#commits.add(commit);
@@ -167,7 +170,9 @@ export class GitMirror {
     return this.#updating;
   }
 
-  /** Finds a file's content by its id. */
+  /**
+   * Returns the stored file content with this git object id, or `undefined` if it is not stored.
+   */
   async find(id: string): Promise<FoundFile | undefined> {
     return this.#files.find(this.#blobDirectory, blobPath(id));
   }
@@ -192,7 +197,7 @@ export class GitMirror {
     try {
       await this.update();
       if (this.#loggedFailure !== '')
-        this.#log.info({ remote: this.place }, 'a git remote can be fetched again');
+        this.#log.info({ remote: this.place }, 'fetching a git remote works again');
       this.#loggedFailure = '';
     } catch (err) {
       // A repeated failure is logged once.
@@ -300,7 +305,11 @@ export class GitMirror {
     if ((await sizeOf(directory)) > this.#setting.limits.maxBytes) await this.#collectGarbage(true);
   }
 
-  /** Removes git objects that no branch needs, for example after a history was rewritten. */
+  /**
+   * Removes git objects that no branch needs, for example after a history was rewritten.
+   * @param isNeeded - whether to remove them at once; otherwise git decides whether a collection is
+   * due. Default: false
+   */
   async #collectGarbage(isNeeded = false): Promise<void> {
     const words = ['gc', '--quiet', ...(isNeeded ? ['--prune=now'] : ['--auto'])];
     try {
@@ -382,7 +391,7 @@ export class GitMirror {
     }
   }
 
-  /** Returns the size of a stored file content, in bytes. */
+  /** Returns the size of a stored file content in bytes, or `undefined` if it is not stored. */
   async #count(id: string): Promise<number | undefined> {
     if (!this.#blobs.has(id)) return undefined;
     const found = await ifPresent(stat(path.join(this.#blobDirectory, blobPath(id))));
@@ -592,8 +601,8 @@ function blobPath(id: string): string {
 }
 
 /**
- * Calls `onOver` when a directory exceeds a size. Skips a check if the previous check is still
- * running.
+ * Measures a directory every {@link watchMs} milliseconds, and calls `onOver` each time it is
+ * larger than `maxBytes`. Skips a measurement if the previous one is still running.
  */
 function watchSize(directory: string, maxBytes: number, onOver: () => void): NodeJS.Timeout {
   let isLooking = false;

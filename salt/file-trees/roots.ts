@@ -37,7 +37,7 @@ export interface RootsOptions extends IgnoreRules {
 export interface RootsDeps {
   /** Directories that are never served, even below a root. Default: none. */
   readonly hidden?: readonly string[];
-  /** Default: no logging. */
+  /** Logger of the backend. Default: no logging. */
   readonly logger?: Logger;
 }
 
@@ -56,7 +56,10 @@ export async function openRoots(
   return new Roots(roots, options, await HiddenDirectories.open(hidden), logger);
 }
 
-/** Expands the globs of a root once, at the start. A root without globs may be created later. */
+/**
+ * Returns the directories that match a root with globs. Returns a root without globs as the only
+ * element, even if the directory does not exist yet.
+ */
 export async function expandRoot(pattern: string): Promise<string[]> {
   return /[*?[]/.test(pattern) ? await expandGlob(pattern) : [pattern.replace(/(?<=.)\/+$/, '')];
 }

@@ -15,7 +15,10 @@ export function asBackend(name: string, backends: readonly FileServerBackend[]):
   };
 }
 
-/** Returns the file server as a source of templates. Paths may have a `?saltenv=` query. */
+/**
+ * Returns the file server as a backend from which templates are read. Paths may have a `?saltenv=`
+ * query.
+ */
 export function servedFiles(fileServer: FileServer): FileServerBackend {
   return {
     ...asBackend('served', fileServer.backends),

@@ -37,7 +37,10 @@ export interface WalkOptions {
   /** Returns whether a path, relative to the root, is omitted. */
   readonly isIgnored: (path: string) => boolean;
   readonly hidden: HiddenDirectories;
-  /** Function that is called with each directory before it is read. */
+  /**
+   * Called with each directory before it is read. `identity` differs for a directory that was
+   * deleted and created again at the same path.
+   */
   readonly onDirectory: (directory: string, identity: string) => void;
 }
 

@@ -6,7 +6,7 @@
 
 import { packWire } from '#minion-protocol';
 
-/** A part of a file. */
+/** A part of a file, as sent in one reply. */
 export interface FileChunk {
   readonly data: Uint8Array;
   /** Relative path of the file; empty if the file does not exist. */
@@ -21,8 +21,8 @@ const raw32 = 0xdb;
 const longest16 = 0xffff;
 
 /**
- * Packs a chunk into consecutive pieces. A large `data` is a piece of its own, so that it is not
- * copied.
+ * Packs a chunk as a reply, which is the concatenation of the returned arrays. If `data` exceeds 64
+ * KiB, the result contains it as an array of its own, so that it is not copied.
  */
 export function packFileChunk({ data, dest, gzip }: FileChunk): Uint8Array[] {
   const rest = gzip === undefined ? { dest } : { dest, gzip };

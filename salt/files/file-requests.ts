@@ -44,7 +44,8 @@ export interface FileRequestOptions {
 const compress = promisify(gzip);
 
 /**
- * Defines a read request. Its handler counts the size of the reply towards the minion's rate limit.
+ * Defines a request type that reads files. Its handler counts the size of the reply towards the
+ * minion's rate limit.
  */
 function fileRequest(
   handle: (request: VerifiedRequest, load: WireMap) => Promise<Reply>,
@@ -139,7 +140,7 @@ async function hashOf(found: ServedFile | undefined, type: HashType): Promise<Wi
   return { hash_type: type, hsum: await found.file.hash(type) };
 }
 
-/** Returns the values in the order of Python's `os.stat_result`. */
+/** Returns the metadata of a file in the order of Python's `os.stat_result`. */
 function statList(stat: FoundFile['stat']): number[] {
   return [
     stat.mode,

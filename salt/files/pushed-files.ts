@@ -23,18 +23,21 @@ export interface PushedFilesOptions {
   readonly maxMinionFiles: number;
 }
 
-/** Number and total size of a minion's files. */
+/** Number of a minion's files and folders, and their total size. */
 interface Use {
   readonly files: number;
   readonly bytes: number;
 }
 
-/** Minimum number of bytes by which each folder or file counts towards the quota. */
+/**
+ * Size in bytes that each folder counts towards the limits of a minion. Smaller files count as this
+ * size too.
+ */
 const leastFileBytes = 4096;
 
 /** Part of a file to write. */
 interface Part {
-  /** Relative, normalised path. */
+  /** Normalised path below the minion's folder. */
   readonly file: string;
   readonly offset: number;
   readonly data: Uint8Array;

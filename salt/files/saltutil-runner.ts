@@ -95,7 +95,7 @@ export function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
   return table;
 }
 
-/** Maximum number of files that a message names. */
+/** Maximum number of files that an error message names. */
 const maxNamed = 5;
 
 function refusal(files: readonly string[]): MasterError {

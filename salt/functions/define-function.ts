@@ -4,7 +4,10 @@ import { type CallContext, MasterError, type MasterFunction } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { Parameter, Parameters, ValuesOf } from './parameters.ts';
 
-/** Returns `{outputter, data}`. Salt prints `data` with this outputter. */
+/**
+ * Returns `{outputter, data}`. Salt prints `data` with this outputter. If `outputter` is
+ * `undefined`, returns only `data`.
+ */
 export function withOutputter(outputter: string | undefined, data: WireValue): WireValue {
   return outputter === undefined ? data : { outputter, data };
 }

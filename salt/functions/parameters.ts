@@ -28,7 +28,10 @@ export interface Kind<T> {
   readonly parse: (value: WireValue) => T | undefined;
 }
 
-/** Text. Numbers are also accepted, because a word of a command line may look like a number. */
+/**
+ * Type of parameters that accept text. Numbers are also accepted, because a word of a command line
+ * may look like a number.
+ */
 export const text: Kind<string> = {
   expected: 'text',
   parse: (value) => {
@@ -43,7 +46,7 @@ export const flag: Kind<boolean> = {
   parse: (value) => (typeof value === 'boolean' ? value : undefined),
 };
 
-/** A non-negative whole number. */
+/** Type of parameters that accept a non-negative whole number. */
 export const count: Kind<number> = {
   expected: 'a whole number',
   parse: (given) => {
@@ -54,7 +57,7 @@ export const count: Kind<number> = {
   },
 };
 
-/** A non-negative number of seconds. */
+/** Type of parameters that accept a non-negative number of seconds. */
 export const seconds: Kind<number> = {
   expected: 'a number of seconds',
   parse: (given) => {
@@ -66,7 +69,7 @@ export const seconds: Kind<number> = {
 /** Maximum number of names in one argument. */
 const maxNames = 10_000;
 
-/** Names, as a list of texts or as one text with commas. */
+/** Type of parameters that accept names, as a list of texts or as one text with commas. */
 export const names: Kind<readonly string[]> = {
   expected: `a list of at most ${maxNames} names, or such names separated by commas`,
   parse: (value) => {
@@ -82,7 +85,7 @@ export const names: Kind<readonly string[]> = {
   },
 };
 
-/** A target, as text or as a list of texts. */
+/** Type of parameters that accept a target, as text or as a list of texts. */
 export const target: Kind<string | readonly string[]> = {
   expected: 'a target, as text or as a list of ids',
   parse: (value) => {
@@ -91,13 +94,13 @@ export const target: Kind<string | readonly string[]> = {
   },
 };
 
-/** A map with text keys. */
+/** Type of parameters that accept a map with text keys. */
 export const map: Kind<WireMap> = {
   expected: 'a map',
   parse: (value) => (isWireMap(value) ? value : undefined),
 };
 
-/** Any value. */
+/** Type of parameters that accept any value. */
 export const anything: Kind<WireValue> = { expected: 'a value', parse: (value) => value };
 
 /** Declares a parameter that must be given. */

@@ -1,4 +1,4 @@
-/** Opens the mine. */
+/** The extension that opens the mine, answers its requests and provides the `mine` runner. */
 
 import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { mineKey } from '../services.ts';

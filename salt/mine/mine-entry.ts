@@ -3,7 +3,7 @@
 import type { TargetRequest } from '#master';
 import { isWireMap, type WireValue } from '#minion-protocol';
 
-/** A mine value and its readers. */
+/** A mine value, and the target that limits which minions may read it. */
 interface MineEntry {
   readonly value: WireValue;
   /**

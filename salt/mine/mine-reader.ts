@@ -27,7 +27,7 @@ export interface MineReaderOptions {
   readonly maxBytes: number;
 }
 
-/** Result of a query. */
+/** Result of a mine query: the reply, or the reason why the query is refused. */
 export type MineAnswer =
   | { readonly ok: true; readonly value: WireMap; readonly isWithheld: boolean }
   | { readonly ok: false; readonly reason: MineRefusal };
@@ -95,7 +95,7 @@ export class MineReader {
   }
 }
 
-/** State of one query. */
+/** State of one mine query while its reply is collected. */
 class Reading {
   readonly values = new Map<string, Map<string, WireValue>>();
   /**

@@ -73,8 +73,8 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
 }
 
 /**
- * Sorts values into two groups: accepted values, whose `allow_tgt` needs little work, and rejected
- * values.
+ * Separates the values that the mine can store from those that it refuses. A value is refused if
+ * its `allow_tgt` takes too much work to compile.
  */
 async function checkTargets(
   data: WireMap,

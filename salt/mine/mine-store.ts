@@ -28,7 +28,7 @@ export interface MineStoreOptions {
 
 /** Values that a minion adds to its mine. */
 export interface MineUpdate {
-  /** Values by function name, as sent. */
+  /** Values by function name, in the form in which the minion sent them. */
   readonly data: WireMap;
   /** Whether the previous values are deleted first. */
   readonly clear: boolean;
@@ -89,7 +89,10 @@ export class MineStore {
     return entry && { fun, bytes: entry.value };
   }
 
-  /** Returns all values of a minion's mine, as sent. */
+  /**
+   * Returns all values of a minion's mine by function name, in the form in which the minion sent
+   * them.
+   */
   async all(minionId: string): Promise<WireMap> {
     const mine: WireMap = Object.create(null);
     for await (const { key, value } of this.#options.store.list([root, minionId])) {

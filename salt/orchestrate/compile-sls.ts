@@ -35,14 +35,14 @@ export interface SlsFiles {
 /** Rendering settings common to all files. */
 type SlsRules = Omit<SlsRendering, 'id' | 'grains' | 'opts' | 'pillar' | 'foreign' | 'asked'>;
 
-/** SLS files to render, with their pillar and mode. */
+/** SLS files to render, with the pillar and options for rendering them. */
 export interface SlsRequest {
   /** Names of SLS files, or globs. */
   readonly mods: readonly string[];
   readonly saltenv: string;
   readonly pillarenv: string | undefined;
   /**
-   * Pillar merged over the master's own pillar. Templates can read it as data; it is never rendered
+   * Pillar merged over the master's own pillar. Templates can read it as data. It is never rendered
    * as a template itself.
    */
   readonly pillar: PillarMap;
@@ -88,8 +88,8 @@ export async function compileSls(
 }
 
 /**
- * Returns the settings for rendering SLS files and evaluating conditions, with the errors of the
- * pillar.
+ * Compiles the master's pillar, and returns the settings for rendering SLS files and evaluating
+ * conditions. `errors` contains the errors of the pillar.
  */
 export async function openSetting(
   { masterId: id, pillar: source, rules }: SlsFiles,

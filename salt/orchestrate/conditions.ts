@@ -1,4 +1,7 @@
-/** Evaluates `onlyif` and `unless`, except for commands [salt/state.py _run_check]. */
+/**
+ * Evaluates the conditions `onlyif` and `unless` of states. Conditions that are commands are
+ * rejected [salt/state.py _run_check].
+ */
 
 import { traverseFacts, type WireMap } from '#minion-protocol';
 import { type PlainData, plainResult, type SaltFunction } from '#template';

@@ -84,8 +84,8 @@ function extended(known: Body, { states: added }: Body): Body {
 }
 
 /**
- * Adds `argument` to the arguments. It replaces an argument of the same name. If both contain
- * requisites, their lists are joined.
+ * Returns the arguments of a state with `argument` added. It replaces an argument of the same name.
+ * If both are requisites, their lists are joined.
  */
 function withArgument(own: readonly PlainData[], argument: PlainData): readonly PlainData[] {
   let isPlaced = false;

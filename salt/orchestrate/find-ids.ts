@@ -43,7 +43,10 @@ export function statesOfSls(bodies: Bodies, sls: PlainData): readonly DeclaredSt
     .flatMap(([id, body]) => [...body.states.keys()].map((state) => ({ id, state })));
 }
 
-/** Resolves a bare name: an id, or the id of a state with this `name`. */
+/**
+ * Returns the first state under the id `name`. If there is no such id, returns a state whose
+ * argument `name` has this value, or `undefined`.
+ */
 export function stateOfName(bodies: Bodies, name: PlainData): DeclaredState | undefined {
   const [own] = bodies.get(name)?.states.keys() ?? [];
   if (own !== undefined) return { id: name, state: own };

@@ -30,7 +30,7 @@ export function splitFunction(name: string): readonly [state: string, fun: strin
   return [state, fun];
 }
 
-/** Declaration of one id. */
+/** Content that an SLS declares under one id. */
 export interface Body {
   /** Name of the SLS that contains the declaration. */
   readonly sls: string;
@@ -58,7 +58,7 @@ export interface Extension {
 export interface High {
   readonly bodies: Map<PlainData, Body>;
   readonly extend: Extension[];
-  /** Names of SLS, and maps `{sls: …}` or `{id: …}`. */
+  /** SLS and ids to exclude: names of SLS, and maps `{sls: …}` or `{id: …}`. */
   readonly exclude: PlainData[];
 }
 
@@ -89,8 +89,8 @@ export function mapOf(key: string, value: PlainData): PillarMap {
 }
 
 /**
- * Merges the content of one SLS. Reports ids that two SLS declare differently
- * [merge_included_states].
+ * Merges `added`, the content of one SLS, into `high`. Adds an error to `errors` for each id that
+ * two SLS declare differently [merge_included_states].
  */
 export function mergeHigh(high: High, added: High, errors: string[]): void {
   high.extend.push(...added.extend);

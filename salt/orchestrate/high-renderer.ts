@@ -28,7 +28,7 @@ const maxDepth = 50;
 /** Value of `order` for the first state that does not set it. */
 const firstOrder = 10_000;
 
-/** Renders the SLS of one run. */
+/** Renders the SLS files of one orchestration with their includes. */
 export class HighRenderer implements SlsNames {
   readonly #options: HighRenderingOptions;
   readonly #reads: Reads;
@@ -90,6 +90,7 @@ export class HighRenderer implements SlsNames {
   /**
    * Replaces the error about a missing SLS if the caller requested this SLS by name. Salt has a
    * separate text for this case.
+   * @param from - index of the first error to check
    */
   #rename(from: number, pattern: string, saltenv: string): void {
     for (const [index, error] of this.#errors.entries()) {
@@ -161,7 +162,10 @@ export class HighRenderer implements SlsNames {
     mergeHigh(high, included, this.#errors);
   }
 
-  /** Numbers the states as written, after the states of included SLS [_handle_iorder]. */
+  /**
+   * Adds an `order` to each state of an SLS that has none. States keep the order of the file and
+   * come after the states of included SLS [_handle_iorder].
+   */
   #giveOrder(high: High): void {
     for (const [id, body] of high.bodies) {
       const states = new Map(body.states);

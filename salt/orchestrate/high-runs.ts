@@ -22,7 +22,7 @@ import { verifyHigh } from './verify-high.ts';
 
 /** Options of a run of high data. */
 interface HighRunOptions extends ChunkRunOptions {
-  /** Maximum number of states. */
+  /** Maximum number of states in one run. */
   readonly maxStates: number;
 }
 

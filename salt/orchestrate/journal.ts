@@ -24,7 +24,7 @@ export interface Settled {
   readonly outcome: Outcome;
   /** Number of times the function ran. */
   readonly attempts: number;
-  /** Milliseconds since 1970. */
+  /** Time at which the state started, in milliseconds since 1970. */
   readonly startedAt: number;
   readonly endedAt: number;
 }
@@ -72,7 +72,11 @@ const callRow = defineRow({
   unversioned: unpackLocal,
 });
 
-/** Schema of the rows `orchestrations/steps/<root>/<jid>/<number>`. */
+/**
+ * Schema of the stored journal entry of one state, in the row
+ * `orchestrations/steps/<root>/<jid>/<number>`. `<root>` is the job id of the outermost
+ * orchestration.
+ */
 const stepRow = defineRow({
   name: 'step of an orchestration',
   schema: Type.Object({
@@ -209,11 +213,11 @@ interface JournalPlace extends Pick<JournalOptions, 'store' | 'nextJid' | 'log'>
   readonly rows: HeldRows;
   /** Job id of the outermost orchestration: this one, or the one in which it is nested. */
   readonly root: string;
-  /** Stored steps by job id and number. */
+  /** Stored journal entries of the states, by job id and number of the state. */
   readonly steps: Map<string, StepRow>;
 }
 
-/** Journal of one orchestration, or of one nested in another. */
+/** Journal of one orchestration. The orchestration may be nested in another one. */
 export class Journal {
   readonly #place: JournalPlace;
   readonly #jid: string;
@@ -329,6 +333,7 @@ export class JournalStep {
   /**
    * Stores the start of a state that waits. If an earlier process has already stored the start,
    * returns the earlier one.
+   * @param at - start of the state, in milliseconds since 1970
    * @param events - position in the event stream after all events so far
    * @throws StoreError
    */

@@ -19,7 +19,7 @@ export interface Chunk {
   readonly args: ReadonlyMap<string, PlainData>;
 }
 
-/** Returns the tag of a chunk, its key in the results. */
+/** Returns the tag of a chunk. The result of the chunk is stored under this key. */
 export function tagOf({ state, id, name, fun }: Chunk): string {
   return `${state}_|-${id}_|-${textOf(name)}_|-${fun}`;
 }

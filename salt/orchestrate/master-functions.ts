@@ -9,8 +9,8 @@ export type MasterFunctions = ReadonlyMap<
 >;
 
 /**
- * Combines template functions with the functions that the main thread executes.
- * @param asked - functions that the main thread executes. They may have side effects
+ * Combines template functions with functions that run on the main thread.
+ * @param asked - functions that run on the main thread; they may have side effects
  */
 export function joinFunctions(
   functions: ConditionFunctions,

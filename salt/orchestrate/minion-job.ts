@@ -61,8 +61,8 @@ interface Work {
 }
 
 /**
- * Runs a function on minions.
- * @param kind - kind published in the event
+ * Runs a function on minions, and waits for their answers.
+ * @param kind - value of `type` in the event about the call
  * @throws SlsError, MasterError
  */
 export async function runOnMinions(
@@ -144,7 +144,7 @@ function requestOf(
 }
 
 /**
- * Returns the arguments for the event about the call. They have the form in which Salt's client
+ * Returns the arguments of a call for the event about it, in the form in which Salt's client
  * receives them.
  */
 function publishedArguments({ given }: StateCall, { arg, kwarg, expectsAll }: Work): WireMap {

@@ -1,4 +1,4 @@
-/** Implements `module.run`: functions of templates as states [salt/states/module.py]. */
+/** Implements `module.run`, the state that calls functions of templates [salt/states/module.py]. */
 
 import type { WireMap } from '#minion-protocol';
 import { type PlainData, plainResult } from '#template';
@@ -35,7 +35,7 @@ function isFunctionName(name: string): boolean {
   return name.includes('.');
 }
 
-/** Runs the form `- network.ip_addrs: [{interface: eth0}]`. */
+/** Runs a state that lists its functions, such as `- network.ip_addrs: [{interface: eth0}]`. */
 async function runAll(call: StateCall, functions: MasterFunctions): Promise<Outcome> {
   const calls = Array.from(call.given, ([key, args]) => ({ key, ...argumentsOf(key, args) }));
   const missing = calls.filter(({ fun }) => !functions.has(fun));
@@ -61,7 +61,10 @@ async function runAll(call: StateCall, functions: MasterFunctions): Promise<Outc
   return { result: failures.length === 0, changes, comment };
 }
 
-/** Runs the form `name: test.ping`, with the arguments beside the name. */
+/**
+ * Runs a state that names its only function in `name`, such as `name: test.ping`. The arguments of
+ * the function are arguments of the state.
+ */
 async function runNamed(call: StateCall, functions: MasterFunctions): Promise<Outcome> {
   const { name: fun, given } = call;
   if (!functions.has(fun)) return failed(unavailable(fun));
@@ -83,7 +86,10 @@ async function runNamed(call: StateCall, functions: MasterFunctions): Promise<Ou
 }
 
 /**
- * Splits arguments. Maps in the list are keyword arguments [salt/utils/functools.py call_function].
+ * Splits the arguments of a function into positional and keyword arguments. Maps in the list are
+ * keyword arguments [salt/utils/functools.py call_function].
+ * @param key - name of the function, to which a colon and a suffix may be appended
+ * @param given - arguments of the function: a list, one value, or `null`
  */
 function argumentsOf(key: string, given: PlainData): ModuleCall {
   const [fun = ''] = key.split(':', 1);

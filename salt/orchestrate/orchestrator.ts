@@ -21,7 +21,7 @@ import { stateTable } from './state-functions.ts';
 import { isSuccess } from './state-result.ts';
 import { templateCalls } from './template-calls.ts';
 
-/** Limits of orchestrations; see `Limits`. */
+/** Options in `limits` of the configuration that apply to orchestrations. */
 interface OrchestrationLimits {
   readonly orchestrations: number;
   readonly orchestrationStates: number;
@@ -252,8 +252,9 @@ export class Orchestrator {
   }
 
   /**
-   * Returns the orchestration that contains the new one. A user can nest an orchestration only in
-   * one of their own. Otherwise events could appear under another user's jid.
+   * Returns the running orchestration in which a requested one is nested, or `undefined`. Users can
+   * nest orchestrations only in their own ones. Otherwise, events could appear under another user's
+   * jid.
    */
   #wholeOf(
     { orchestrationJid: given }: OrchestrationRequest,
@@ -303,8 +304,8 @@ export class Orchestrator {
   }
 
   /**
-   * Creates the signal of an orchestration. It is aborted when the master closes or the time limit
-   * expires.
+   * Creates the abort signal of an orchestration. It is aborted when the master closes, the time
+   * limit expires or `stop` is called.
    */
   #end(): Pick<UnderWay, 'signal' | 'stop'> & { readonly release: () => void } {
     const { closing, limits } = this.#options;

@@ -147,7 +147,7 @@ class Turning {
     return findIds(this.#bodies, id, state, true);
   }
 
-  /** Adds a requisite to the target. A target has one list for each kind of requisite. */
+  /** Adds a requisite to the state `target`. A state has one list for each kind of requisite. */
   #require(target: DeclaredState, kind: string, origin: Origin): void {
     const said = this.#said(target, origin);
     const addition = this.added.get(target.id);

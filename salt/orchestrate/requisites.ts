@@ -49,8 +49,8 @@ export interface Requisite {
 }
 
 /**
- * Returns the requisites of one kind. A bare name is an id. If a text stands in place of the list,
- * each character counts as a name, as in Salt. If a map stands there, each key does. Requisites
+ * Returns the requisites of one kind. A bare name is an id. As in Salt, if the argument is a text
+ * instead of a list, each character counts as a name. If it is a map, each key does. Requisites
  * with such names fail, and the error lists the names.
  */
 export function requisitesOf({ args, name }: Chunk, kind: RequisiteKind): readonly Requisite[] {
@@ -115,7 +115,10 @@ export type Standing = 'met' | 'unmet' | 'fail' | 'pre' | 'onfail' | 'onchanges'
 /** Status of one dependency. */
 type Finding = Standing | 'premet' | 'onchangesmet';
 
-/** Returns the result of a chunk, or `undefined` if it has not run yet. */
+/**
+ * Function that returns the result of the chunk with this tag, or `undefined` if the chunk has not
+ * run yet. For the kind `prereq`, it returns the result of the trial run.
+ */
 export type ResultOf = (kind: RequisiteKind, tag: string) => StateResult | undefined;
 
 /**
@@ -146,7 +149,9 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
 }
 
 /**
- * Removes failures that do not matter, because one success is enough for this kind of requisite.
+ * Removes the findings about dependencies of one kind that do not count. For `onfail` and the kinds
+ * `…_any`, one dependency that meets the requisite is enough, so the findings about the others are
+ * removed. For `onfail_all`, one dependency that succeeded is decisive, so `met` is removed.
  */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
   if (kind.endsWith('_any') || kind === 'onfail') {

@@ -67,8 +67,8 @@ function readItem(item: PlainData, { saltenv }: SlsPlace): readonly [saltenv: st
 }
 
 /**
- * Resolves leading dots. One dot is the package of the SLS, each further dot its parent. Returns
- * `undefined` if the package does not exist.
+ * Resolves the leading dots of an included name. One dot stands for the package of the including
+ * SLS, and each further dot for its parent. Returns `undefined` if the package does not exist.
  */
 function relativeTo({ sls, isInit }: IncludingSls, written: string): string | undefined {
   const [dots = ''] = /^\.+/.exec(written) ?? [];

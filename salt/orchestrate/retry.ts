@@ -21,7 +21,7 @@ interface Retry {
 
 const standard: Retry = { until: true, attempts: 2, interval: 30, splay: 0 };
 
-/** Final outcome of a state, and the number of attempts. */
+/** Outcome of the last attempt to run a state, and the number of attempts. */
 interface Attempted {
   readonly outcome: Outcome;
   readonly attempts: number;

@@ -33,14 +33,14 @@ export interface ChunkRunOptions {
 }
 
 /**
- * Maximum number of evaluations of one chunk on a path. A chunk is evaluated again after its
+ * Maximum number of consecutive evaluations of one chunk. A chunk is evaluated again after its
  * dependencies have run.
  */
 const maxLooks = 20;
 
 /**
- * Maximum length of a chain of requisites. Salt fails at the recursion limit of Python, which is the same
- * number. A chain without a cycle has at most twice as many links as there are chunks.
+ * Maximum length of a chain of requisites. Salt fails at the recursion limit of Python, which is
+ * the same number. A chain without a cycle has at most twice as many links as there are chunks.
  */
 const maxDepth = 1000;
 
@@ -52,7 +52,7 @@ const maxEvaluations = 1000;
 
 /** Position of an evaluation in the chain of requisites. */
 interface Path {
-  /** Number of earlier evaluations of the same chunk. */
+  /** Number of consecutive evaluations of the same chunk before this one. */
   readonly looks: number;
   /** Number of evaluations that wait for this one. */
   readonly depth: number;
@@ -68,7 +68,7 @@ export class ChunkRun {
   /** Chunks that first run as a trial, because a `prereq` refers to them. */
   readonly #trials = new Set<Chunk>();
   /**
-   * Chunks that have a `prereq`. The chunks to which they refer depend on them in turn
+   * Chunks that have a `prereq` requisite. Each chunk to which they refer depends on them
    * (`prerequired`).
    */
   readonly #awaited = new Set<Chunk>();

@@ -12,8 +12,8 @@ import { isTrue, SlsError, type StateCall, type StateFunction } from './state-fu
 import type { Outcome } from './state-result.ts';
 
 /**
- * Creates the state.
- * @param functions - functions that `fail_function` may name
+ * Creates the state function `salt.function`.
+ * @param functions - functions of the master that `fail_function` may name
  */
 export function saltFunction(
   context: OrchestrationContext,
@@ -47,8 +47,8 @@ export function saltFunction(
 type Judge = (value: WireValue) => Promise<boolean>;
 
 /**
- * Returns the function that `fail_function` names.
- * @throws SlsError if the function is not served; nothing has run then
+ * Returns the function that `fail_function` names, or `undefined` if the argument is not given.
+ * @throws SlsError if the master does not serve the function
  */
 function judgeOf({ given }: StateCall, functions: MasterFunctions): Judge | undefined {
   const name = given.get('fail_function');
@@ -93,7 +93,10 @@ function functionKeywords({ given }: StateCall): WireMap {
   throw new SlsError('kwarg of salt.function must be a dictionary');
 }
 
-/** Findings about a job of `salt.function`, in addition to the answers of the minions. */
+/**
+ * Warnings about a job of `salt.function`, and the minions that have failed according to
+ * `fail_function`.
+ */
 interface FunctionFindings {
   readonly warnings: readonly string[];
   /** Minions whose answers `fail_function` rejects. */

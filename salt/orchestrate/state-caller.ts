@@ -29,7 +29,7 @@ export interface StateCallerOptions {
 interface CallMode {
   /** Whether the call only predicts changes, for `prereq`. The results do not list such a call. */
   readonly isTrial?: boolean;
-  /** See `StateCall.changed`. */
+  /** Watched states that have made changes, as `state: id`. Given only for calls of `mod_watch`. */
   readonly changed?: readonly string[];
 }
 
@@ -46,7 +46,7 @@ export class StateCaller {
     return this.#options.table;
   }
 
-  /** Assigns the next number to a result. */
+  /** Assigns the next run number (`__run_num__`) to a result, and returns the result. */
   number(result: StateResult): StateResult {
     this.numberAsNext(result);
     this.#runNumber += 1;
@@ -54,8 +54,8 @@ export class StateCaller {
   }
 
   /**
-   * Assigns the number that the next result will also have, as Salt does for some cycles of
-   * requisites.
+   * Assigns the run number that the next result will also get. Salt numbers the results of some
+   * cycles of requisites in this way.
    */
   numberAsNext(result: StateResult): void {
     result.facts = { ...result.facts, __run_num__: this.#runNumber };

@@ -47,8 +47,10 @@ export class SlsError extends Error {
 }
 
 /**
- * Stores a mark before a state starts work that is not a job of minions, so that the work never
- * runs twice.
+ * Records in the journal that a state is about to start work other than a job on minions. The work
+ * therefore never runs twice.
+ * @param step - journal entry of the state; `undefined`: nothing is recorded
+ * @param what - description of the work for the error message
  * @throws SlsError if another member has started this work and then stopped, because its result is
  * unknown
  */

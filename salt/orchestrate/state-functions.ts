@@ -14,7 +14,7 @@ import { testStates } from './test-states.ts';
 import { waitForEvent } from './wait-for-event.ts';
 
 /**
- * Creates the table.
+ * Creates the table of all state functions.
  * @param functions - functions of the master that states may call
  */
 export function stateTable(context: OrchestrationContext, functions: MasterFunctions): StateTable {

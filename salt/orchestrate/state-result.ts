@@ -15,7 +15,7 @@ export interface Outcome {
   readonly changes: WireMap;
   /** Text, unless `test.show_notification` shows another value. */
   readonly comment: WireValue;
-  /** Additional members: `warnings`, `__jid__`. */
+  /** Additional members of the published result: `warnings`, `__jid__`. Default: none. */
   readonly more?: WireMap;
 }
 

@@ -12,13 +12,16 @@ import { fromWire, textOf } from '../render/pillar-wire.ts';
 import { type OrchestrationContext, requester } from './orchestration-context.ts';
 import { runRunner, runWheel } from './salt-runner.ts';
 
-/** Names of functions that only orchestrations have. */
+/** Names of template functions that only orchestrations have. */
 export const orchestrationCalls = ['saltutil.cmd', 'saltutil.wheel', 'test.sleep'] as const;
 
 /** Maximum duration of `test.sleep`, in seconds. */
 const maxSleepSeconds = 3600;
 
-/** Returns the functions of one orchestration. They act with the rights of its caller. */
+/**
+ * Returns the functions that templates of one orchestration can call. They act with the rights of
+ * its caller.
+ */
 export function templateCalls(context: OrchestrationContext, log: Logger): AskedFunctions {
   const place = { step: undefined, saltenv: 'base' };
   return {

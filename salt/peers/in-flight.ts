@@ -14,8 +14,8 @@ export class InFlight<T> {
 
   /**
    * Runs a task, or waits for the running task with the same name.
-   * @param name - name of the task; `undefined`: the task is unique
-   * @returns `undefined` if the owner has reached the limit
+   * @param name - name of the task; `undefined`: the task always runs by itself
+   * @returns the result of the task; `undefined` if the owner has reached the limit
    */
   async run(
     owner: string,

@@ -1,4 +1,4 @@
-/** External pillar from a directory of JSON files. */
+/** External pillar from a directory of JSON and YAML files. */
 
 import { type ExtPillar, MasterError } from '#master';
 import type { FactMap } from '#minion-protocol';
@@ -26,7 +26,7 @@ export function extPillarFiles(options: ExtPillarFilesOptions): Promise<ExtPilla
 }
 
 /**
- * Opens the source.
+ * Opens external pillar from one file per minion, with a given parser.
  * @param reader - parses the files; tests can replace it
  */
 export async function openExtPillarFiles(

@@ -43,7 +43,7 @@ export interface ExtPillarDeps extends MergeOptions {
   readonly log: Logger;
 }
 
-/** Merges sources over a pillar, or under it. */
+/** Merges external pillar over the pillar of `base`, or under it if `areFirst` is set. */
 export function withExtPillar(base: PillarSource, parts: ExtPillarDeps): PillarSource {
   if (parts.sources.length === 0) return base;
   return parts.areFirst === true ? withExtBelow(base, parts) : withExtAbove(base, parts);
@@ -90,7 +90,10 @@ export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): Pil
   };
 }
 
-/** Returns the inputs of a pillar as a part of another source. */
+/**
+ * Returns the method `inputs` of a source as a member of another source. Returns an empty object if
+ * the source has no such method.
+ */
 export function inputsOf(base: PillarSource): Pick<PillarSource, 'inputs'> {
   const inputs = base.inputs?.bind(base);
   return inputs === undefined ? {} : { inputs };
@@ -148,8 +151,8 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
 }
 
 /**
- * Merges the answers of all layers. The version without grains is merged separately, unless both
- * versions are the same in every answer.
+ * Merges the pillars of all layers. The versions without grains are merged separately, unless each
+ * layer has only one version.
  */
 function joinAnswers(
   answers: readonly PillarAnswer[],

@@ -1,4 +1,4 @@
-/** Opens pillar from files, `ext_pillar`, programs and extensions. */
+/** Opens the pillar of minions: from files, `ext_pillar`, the embedding program and extensions. */
 
 import { gitPillarRemotesOf } from '#config';
 import {
@@ -22,7 +22,7 @@ import { pillarRunner } from './pillar-runner.ts';
 
 type FactsOfMinion = Parameters<Jobs['facts']['keep']>[0][number];
 
-/** Pillar that a program provides. */
+/** Pillar that the embedding program provides. */
 export interface PillarOptions {
   /** Pillar of each minion. Default: the pillar of the files below `pillar_roots`. */
   readonly pillar?: PillarProvider | undefined;

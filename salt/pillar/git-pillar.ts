@@ -33,8 +33,8 @@ export interface GitPillarDeps {
   /** `pillarenv` of the configuration. */
   readonly pillarenv: string | null;
   /**
-   * Opens the pillar in the files of a remote. `env` is the environment that it serves; `__env__`
-   * stands for all.
+   * Opens the pillar in the files of a remote. `env` is the environment whose pillar the remote
+   * provides. `__env__` stands for all environments.
    */
   readonly openPillar: (backend: FileServerBackend, env: string) => ForgettingPillar;
 }
@@ -89,7 +89,10 @@ async function openRemote(remote: GitPillarRemote, mirrors: GitMirrors): Promise
   return { remote, mirror, files: new TreeFiles(mirror) };
 }
 
-/** Returns the environment whose pillar a remote provides. */
+/**
+ * Returns the environment whose pillar a remote provides.
+ * @param asked - environment that the minion requests; used if the remote serves all environments
+ */
 function envOf({ env }: GitPillarRemote, asked: string | undefined): string {
   return env === anyEnv ? (asked ?? 'base') : env;
 }
@@ -141,8 +144,8 @@ export interface GitPillarUpdater {
 }
 
 /**
- * Creates the updater.
- * @param remotes - remotes of all entries
+ * Creates the updater of pillar remotes.
+ * @param remotes - remotes of all `git` entries of `ext_pillar`
  */
 export function gitPillarUpdater(
   remotes: readonly GitPillarRemote[],

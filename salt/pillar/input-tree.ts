@@ -31,8 +31,9 @@ export class InputTree<Result extends Inputs> {
   readonly #roots = new Map<string, TreeNode<Result>>();
 
   /**
-   * Returns the result with these inputs.
-   * @param markOf - returns the fingerprint of an input
+   * Returns the result whose inputs have these fingerprints, or `undefined`.
+   * @param root - fingerprint of the inputs that are known before the rendering
+   * @param markOf - returns the fingerprint of an input by its name
    */
   find(root: string, markOf: (name: string) => string): Result | undefined {
     let node = this.#roots.get(root);

@@ -13,7 +13,7 @@ import { openEntry } from './open-ext-pillars.ts';
 import type { TextReader } from './pillar-text.ts';
 
 export interface OnDemandDeps {
-  /** `id` of the master. As in Salt, the function compiles the pillar of this id. */
+  /** `id` of the master. As in Salt, `pillar.ext` compiles the pillar of this id. */
   readonly masterId: string;
   /** Option `on_demand_ext_pillar`: modules that templates may name. */
   readonly allowed: readonly string[];
@@ -90,7 +90,7 @@ async function openSources(
   );
 }
 
-/** Replaces maps by objects, as in the options of a program. */
+/** Converts the maps in data to objects, the form of parsed configuration options. */
 function fromMaps(data: PlainData): unknown {
   if (Array.isArray(data)) return data.map(fromMaps);
   if (!isPillarMap(data)) return data;

@@ -56,7 +56,7 @@ export type PillarConfig = Pick<
   readonly masterOptions?: WireMap;
 };
 
-/** Dependencies of the pillar. */
+/** Services, caches and callbacks that {@link OwnPillar} uses. */
 export interface PillarDeps {
   readonly log: Logger;
   /** Returns milliseconds since 1970. */
@@ -134,7 +134,10 @@ export class OwnPillar implements PillarSource {
     return this.#made;
   }
 
-  /** Returns a minion's pillar. Errors of its files are in `_errors`. */
+  /**
+   * Returns a minion's pillar. Errors of its files are in `_errors`.
+   * @param lower - external pillar that is merged below the files. Default: empty
+   */
   async provide(request: PillarRequest, lower: PillarMap = new Map()): Promise<PillarAnswer> {
     const { id, saltenv, pillarenv } = request;
     const key = { id, saltenv, pillarenv, lower: markOf(lower), rules: this.#rulesMark };
@@ -260,7 +263,7 @@ export class OwnPillar implements PillarSource {
     return { pillar, proven: answerOf(proven) };
   }
 
-  /** Returns the settings for the part of a pillar that does not depend on grains. */
+  /** Returns the settings for compiling the version of a pillar that does not depend on grains. */
   #provenSettingOf(request: PillarRequest, lower: PillarMap): PillarSetting {
     const { asked, ...setting } = this.#settingOf({ ...request, grains: { id: request.id } });
     return { ...setting, asked: withoutClaims(asked), pillar: lower };

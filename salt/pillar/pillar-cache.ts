@@ -1,6 +1,6 @@
 /**
- * The pillar cache, in memory and in the store. Each minion has one entry, which also records the
- * files, lists and grains from which the pillar was compiled.
+ * The pillar cache, in memory and in the store. Each minion has one entry. It contains the minion's
+ * pillars and their dependencies: files, lists and grains.
  */
 
 import type { LRUCache } from 'lru-cache';
@@ -37,7 +37,7 @@ export async function areFilesCurrent(
   return (await Promise.all(looks)).every((isSame) => isSame);
 }
 
-/** Schema of stored dependencies. */
+/** Schema of the stored dependencies of a cached pillar. */
 export const StoredDependencies = Type.Object({
   /** Files that were read: environment, path and digest; `null` if the file did not exist. */
   files: Type.Array(
@@ -50,7 +50,7 @@ export const StoredDependencies = Type.Object({
   whole: Type.Union([Bytes, Type.Null()]),
 });
 
-/** A stored pillar with its dependencies. */
+/** Schema of a stored pillar with its dependencies. */
 const StoredPillar = Type.Object({
   saltenv: Type.Union([Type.String(), Type.Null()]),
   pillarenv: Type.Union([Type.String(), Type.Null()]),
@@ -63,7 +63,10 @@ const StoredPillar = Type.Object({
 });
 type StoredPillar = Type.Static<typeof StoredPillar>;
 
-/** Schema of the sealed rows `pillar-cache/<id>`, and of the packed entries in memory. */
+/**
+ * Schema of the encrypted rows `pillar-cache/<id>` in the store, and of the packed entries in
+ * memory.
+ */
 const pillarsRow = defineRow({
   name: 'cached pillar',
   schema: Type.Object({ id: Type.String(), pillars: Type.Array(StoredPillar) }),
@@ -94,7 +97,7 @@ function unpackDependencies(from: StoredPillar['from']): CacheDependencies {
   };
 }
 
-/** A packed pillar, with the dependencies that must be unchanged for it to be used. */
+/** A packed pillar and its dependencies. The pillar is valid while these are unchanged. */
 export interface CachedPillar {
   readonly madeFrom: CacheDependencies;
   /** Packed pillar. Unpacked objects would take about ten times the memory. */
@@ -106,7 +109,10 @@ export interface CachedPillar {
   readonly proven: Uint8Array;
 }
 
-/** A cached pillar of one minion, with its other inputs. */
+/**
+ * A cached pillar of one minion, with the environments, external pillar and options for which it
+ * was compiled.
+ */
 export interface KeptPillar extends CachedPillar {
   readonly saltenv: string | undefined;
   readonly pillarenv: string | undefined;
@@ -129,7 +135,9 @@ export function unpackCached({ from, pillar, proven = pillar }: StoredCached): C
   return { madeFrom: unpackDependencies(from), pillar, proven };
 }
 
-/** Packs an answer. Equal parts stay the same object. */
+/**
+ * Packs a pillar and its version without grains. If both are the same object, they are packed once.
+ */
 export function packAnswer({
   pillar,
   proven,
@@ -185,13 +193,13 @@ export interface PersistentPillarCacheOptions {
   readonly hasKey: (id: string) => boolean;
   /** Maximum size of all records, in bytes. Default: 256 MiB. */
   readonly maxBytes?: number;
-  /** Maximum size of one record, in bytes. Sealing takes about 13 ms per MiB. Default: 2 MiB. */
+  /** Maximum size of one record, in bytes. Encryption takes about 13 ms per MiB. Default: 2 MiB. */
   readonly maxRecordBytes?: number;
 }
 
 /**
  * The persistent pillar cache. Its size is limited, and the record that was written first is
- * evicted first. A record can be decrypted only under the id for which it was sealed.
+ * evicted first. A record is valid only under the minion id for which it was encrypted.
  */
 export class PersistentPillarCache {
   readonly #store: Store;
@@ -304,8 +312,8 @@ export class PersistentPillarCache {
   }
 
   /**
-   * Reads a record. A record is ignored, and later replaced, if its seal key, id or format does not
-   * match.
+   * Decrypts and reads a record. A record is ignored, and later replaced, if it belongs to another
+   * id, was encrypted with another key, or has an unknown format.
    */
   #read(id: string, sealed: Uint8Array): readonly KeptPillar[] {
     try {
@@ -353,7 +361,7 @@ const bytesPerMinion = 400;
  * Cache of compiled pillars. An entry is used while the files, lists and grains that it depends on
  * are unchanged. Entries in memory are packed, because even small ones take about a kilobyte as
  * objects. Minions without an entry in memory are looked up in the persistent cache. The size is
- * limited; the least recently used entry is evicted first.
+ * limited. The least recently used entry is evicted first.
  */
 export class PillarCache {
   readonly #sources: PillarSources;

@@ -23,16 +23,18 @@ import { type CachedPillar, type PillarKey, packAnswer, unpackAnswer } from './p
 import { type ResultStore, type SharedResult, SharedResults } from './shared-results.ts';
 import type { Top } from './top-files.ts';
 
-/** Settings for compiling the two parts of a minion's pillar. */
+/**
+ * Settings for compiling a minion's pillar, and the version of it that does not depend on grains.
+ */
 export interface PillarSettings {
   readonly setting: PillarSetting;
-  /** Settings for the part that does not depend on grains. */
+  /** Settings for the version that does not depend on grains. */
   readonly proven: PillarSetting;
   /** Whether results of this minion are cached. */
   readonly isKept: boolean;
 }
 
-/** A pillar for a minion. */
+/** A compiled pillar for one minion. */
 export interface ProvidedPillar {
   readonly answer: PillarAnswer;
   /** Whether the pillar was compiled for an earlier request. */
@@ -47,7 +49,10 @@ export interface ProvidedPillar {
 export interface PillarSharingOptions {
   readonly sources: PillarSources;
   readonly persistent: ResultStore | undefined;
-  /** Late grains: if a template only prints one, its value is inserted for each minion. */
+  /**
+   * Names of the late grains. Templates print placeholders for these grains, and the values of each
+   * minion are inserted later.
+   */
   readonly lateGrains: readonly string[];
   /** Returns milliseconds since 1970. */
   readonly now: () => number;
@@ -57,7 +62,7 @@ export interface PillarSharingOptions {
   readonly onUnstored: (error: unknown, minion: string) => void;
 }
 
-/** Top files for a minion: with its grains, and without them. */
+/** Merged top files for a minion: `top` is rendered with its grains, `proven` without them. */
 interface Tops {
   readonly top: Top;
   readonly proven: Top;
@@ -89,11 +94,11 @@ const idGrain = 'id';
 /** Maximum time that a request waits for the rendering of another request, in milliseconds. */
 const maxWaitMs = 3000;
 /**
- * Time after a failed attempt to share a result, in milliseconds. In this time, requests for the
- * result do not wait for each other.
+ * Time for which requests do not wait for each other after a result could not be shared, in
+ * milliseconds.
  */
 const unsharedMs = 60_000;
-/** Names of the tables of the store. */
+/** Names of the store's tables for shared pillars and shared top files. */
 export const sharedTables = { pillars: 'pillar-cache', tops: 'pillar-tops' } as const;
 
 /** Compiles pillars for groups of minions with equal inputs. */
@@ -244,8 +249,8 @@ export class PillarSharing {
   }
 
   /**
-   * Returns the assignment of a minion. The targets are matched again only if the top files or
-   * grains changed.
+   * Returns the SLS that the top files assign to a minion. The targets are matched again only if
+   * the top files or grains changed.
    */
   async #place(
     base: string,
@@ -311,7 +316,12 @@ export class PillarSharing {
     return { answer, isShared: false, own };
   }
 
-  /** Whether all minions with the same values of the read grains can share the result. */
+  /**
+   * Whether a compiled pillar can be shared by all minions with the same values of the grains that
+   * it has read.
+   * @param reads - dependencies of the pillar
+   * @param beside - dependencies of its version without grains
+   */
   #isShareable(reads: Reads, beside: Reads): boolean {
     if (reads.isVolatile || beside.isVolatile) return false;
     // The pillar part without grains is compiled with the id as the only grain.
@@ -347,7 +357,9 @@ function fillAnswer(
   return filled && other && { pillar: filled, proven: other };
 }
 
-/** Returns the late grains of a rendering as grains that were read. */
+/**
+ * Returns a record in which the grains that a rendering has printed as placeholders count as read.
+ */
 function lateReads({ late }: GrainReads, grains: WireMap): GrainReads {
   const read = new GrainReads();
   for (const name of late) read.values.set(name, markOfGrain(grains, name));
@@ -384,7 +396,7 @@ function wireOfTop({ targets, mayBeMissing, errors }: Top): WireMap {
   };
 }
 
-/** Reads the result of {@link wireOfTop}. */
+/** Converts the result of {@link wireOfTop} back to merged top files. */
 function topOf(data: PlainData): Top {
   const part = (name: string): readonly PlainData[] => {
     const value = isPillarMap(data) ? data.get(name) : undefined;

@@ -7,7 +7,7 @@ import { toWirePillar } from '../render/pillar-wire.ts';
 import { readData } from '../render/render-task.ts';
 import type { ParsedFileCache } from '../render/renderer.ts';
 
-/** Parser of texts. */
+/** Parser that reads data from a JSON or YAML text. */
 export type TextReader = Pick<ParsedFileCache, 'read'>;
 
 /** Parser that runs on the calling thread, without limits on time or size. */

@@ -1,4 +1,4 @@
-/** Opens the pillar of a master: from files or a program, merged with `ext_pillar`. */
+/** Opens the pillar of a master: from files or the embedding program, merged with `ext_pillar`. */
 
 import { type GitPillarEntry, gitPillarRemotesOf, type LiveConfig } from '#config';
 import {
@@ -31,11 +31,11 @@ import { pillarCalls } from './pillar-calls.ts';
 import { sharedTables } from './pillar-sharing.ts';
 import { SharedResults } from './shared-results.ts';
 
-/** Pillar that the program and extensions provide in addition to the configured files. */
+/** Pillar that the embedding program and extensions provide in addition to the configured files. */
 export interface PillarOfProgram {
   /** Pillar of each minion. Default: the pillar of the files below `pillar_roots`. */
   readonly pillar?: PillarProvider | undefined;
-  /** Pillar sources of the program, merged over `pillar` in this order. */
+  /** Pillar sources of the embedding program, merged over `pillar` in this order. */
   readonly extPillar: readonly ExtPillar[];
   /**
    * Pillar sources of extensions, merged over all others. Extensions append to this array when they
@@ -74,8 +74,9 @@ export async function openPillar(
 }
 
 /**
- * Opens the pillar that the program provides, or otherwise the pillar of the configured files.
- * `ext_pillar` is merged over or under it, and the program's own sources over the result.
+ * Opens the pillar that the embedding program provides, or otherwise the pillar of the configured
+ * files. `ext_pillar` is merged over or under it. The sources in `extPillar` are merged over the
+ * result.
  */
 export async function openPillarSource(
   deps: PillarSourceDeps,
@@ -202,8 +203,8 @@ export function valueAt(data: WireValue, path: string): WireValue | undefined {
 }
 
 /**
- * Converts the pillar provider of a program to a source. Access decisions use the same pillar, even
- * if the provider uses grains.
+ * Converts the pillar provider of the embedding program to a source. Access decisions use the same
+ * pillar, even if the provider uses grains.
  */
 export function fromProvider(provider: PillarProvider): PillarSource {
   return {
@@ -216,7 +217,7 @@ export function fromProvider(provider: PillarProvider): PillarSource {
 
 /**
  * Compiles a pillar file by file.
- * @throws MasterError ERR_NOT_SERVED if a program provides the pillar
+ * @throws MasterError ERR_NOT_SERVED if the embedding program provides the pillar
  */
 export async function compiledOf(
   pillar: PillarSource,
@@ -228,7 +229,7 @@ export async function compiledOf(
 
 /**
  * Returns the inputs of the pillars that were compiled from files.
- * @throws MasterError ERR_NOT_SERVED if a program provides the pillar
+ * @throws MasterError ERR_NOT_SERVED if the embedding program provides the pillar
  */
 export async function inputsOfFiles(pillar: PillarSource): Promise<PillarInputs> {
   if (pillar.inputs !== undefined) return pillar.inputs();

@@ -24,26 +24,29 @@ import {
 } from './pillar-cache.ts';
 
 /**
- * A result before it is added to the table. Its data are packed, and contain placeholders in place
- * of late grains (see late-grains.ts).
+ * A shared result before it is added to the table. Its packed data contain placeholders for values
+ * of grains that differ between minions (see late-grains.ts).
  */
 export interface SharedResult extends CachedPillar {
   /** Fingerprint of the inputs that are known before rendering. */
   readonly root: string;
   /** Minion for which the result was rendered. */
   readonly owner: string;
-  /** Paths of the late grains. The number in a placeholder is an index of this list. */
+  /**
+   * Paths of the grain values that the placeholders stand for. The number in a placeholder is an
+   * index of this list.
+   */
   readonly late: readonly LatePath[];
-  /** Random text at the beginning of each placeholder. */
+  /** Random text at the beginning of each placeholder in the packed data. */
   readonly secret: string;
 }
 
-/** A result in the table. */
+/** A shared result in the table, with its name and inputs. */
 export interface KeptResult extends SharedResult, Inputs {
   readonly name: string;
 }
 
-/** Schema of the rows `<table>/<name>/<owner>`. The rows are sealed. */
+/** Schema of the encrypted rows `<table>/<name>/<owner>` in the store. */
 const sharedRow = defineRow({
   name: 'shared pillar',
   schema: Type.Object({
@@ -83,7 +86,7 @@ export interface SharedResultsOptions {
   readonly now: () => number;
 }
 
-/** Maximum size of a result in the store, in bytes. Sealing takes about 13 ms per MiB. */
+/** Maximum size of a result in the store, in bytes. Encryption takes about 13 ms per MiB. */
 const maxStoredBytes = 2 * 1024 * 1024;
 /** Time after its last use when a result may be evicted for another owner, in milliseconds. */
 const unusedMs = 600_000;
@@ -93,7 +96,7 @@ interface Entry {
   usedAt: number;
 }
 
-/** A table of shared results. */
+/** Table of results that minions with equal inputs share, in memory and in the store. */
 export class SharedResults {
   readonly #options: SharedResultsOptions;
   readonly #tree = new InputTree<KeptResult>();
@@ -208,8 +211,8 @@ export class SharedResults {
   }
 
   /**
-   * Makes space if the table is full and no owner has several results. Removes the least recently
-   * used result if it has been unused for ten minutes.
+   * Makes space for a result of `owner` if the table is full and no owner has several results.
+   * Removes the least recently used result if it has been unused for ten minutes.
    */
   #removeUnusedFor(owner: string): void {
     const isFull = this.#entries.size >= (this.#options.limit.total ?? Infinity);

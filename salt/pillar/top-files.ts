@@ -133,7 +133,10 @@ function mergeTops(tops: readonly RenderedTop[]): Omit<Top, 'errors'> {
   return { targets: groupByEnv(inOrder, merged.values()), mayBeMissing };
 }
 
-/** Groups targets by environment. Environments are in the order of first appearance. */
+/**
+ * Groups targets by environment. Within an environment, they keep the order of `sorted`. The
+ * environments have the order of their first appearance in `met`.
+ */
 function groupByEnv(sorted: readonly TopTarget[], met: Iterable<TopTarget>): TopTarget[] {
   const envs = new Set(Array.from(met, ({ saltenv }) => saltenv));
   return [...envs].flatMap((env) => sorted.filter(({ saltenv }) => saltenv === env));

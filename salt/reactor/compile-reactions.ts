@@ -1,4 +1,7 @@
-/** Compiles configured reactions into planners. */
+/**
+ * Compiles configured reactions: to predicates that match events, and to planners that determine
+ * the calls.
+ */
 
 import { parseRate } from '#acl';
 import {

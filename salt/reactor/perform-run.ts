@@ -1,4 +1,4 @@
-/** Performs one run: checks the rights of the reaction and executes the call. */
+/** Performs one run of a reaction: checks the rights of the reaction and makes the call. */
 
 import { type Decision, decide, isUnlimited, type Policy, type Reach, reachOf } from '#acl';
 import { serviceOf } from '#config';
@@ -65,8 +65,8 @@ export async function performRun(
 }
 
 /**
- * Returns the minions to which a job of a reaction is sent. They certainly match the target, and
- * rules permit them. If the reaction has all rights, the target is used unchanged.
+ * Returns the minions to which a job of a reaction is sent: those that certainly match its target
+ * and that the access rules permit. If the reaction has all rights, its target is used unchanged.
  * @throws MasterError ERR_BAD_TGT
  */
 export async function addresseesOf(

@@ -33,7 +33,7 @@ export interface MastersCall extends AnyCall {
   readonly kind: 'runner' | 'wheel';
 }
 
-/** Reason why an event triggers no call. The metric counts it as `reaction-<reason>`. */
+/** Reason why an event triggers no call. Metrics count the event as `reaction-<reason>`. */
 export type PlanObstacle =
   | 'no-sender'
   | 'no-value'
@@ -41,11 +41,17 @@ export type PlanObstacle =
   | 'positional-text'
   /** Salt would interpret text of the event as a call or a look-up. */
   | 'interpreted'
-  /** The file does not exist, cannot be rendered, or is not a valid reactor file. */
+  /**
+   * `no-file`: the reactor file does not exist. `render`: it cannot be rendered. `form`: it is not
+   * a valid reactor file.
+   */
   | 'no-file'
   | 'render'
   | 'form'
-  /** The call is not allowed, or it uses event text as a pattern or function name. */
+  /**
+   * `caller`: the reactor file calls the unsupported state `caller`. `pattern`: the call uses event
+   * text as a pattern, target or function name.
+   */
   | 'caller'
   | 'pattern';
 
@@ -65,7 +71,7 @@ export interface Plan {
 /** Function that determines the calls for an event. Each call is queued separately. */
 export type Planner = (event: ReactionEvent) => Plan | Promise<Plan>;
 
-/** Call that a reaction defines itself, instead of a reactor file. */
+/** Action of a reaction that defines its call in the configuration, not in a reactor file. */
 type PlainAction = Exclude<Reaction['do'], { sls: unknown }>;
 
 /** Error for a call that cannot be planned. */

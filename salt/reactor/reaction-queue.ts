@@ -37,7 +37,7 @@ const runFields = {
   sender: Type.Optional(Type.String()),
   /** Number of runs in the chain that led to the event. */
   depth: Type.Number(),
-  /** Milliseconds since 1970. */
+  /** Time at which the run was queued, in milliseconds since 1970. */
   queuedAt: Type.Number(),
   call: Type.Unsafe<PlannedCall>(
     Type.Union([
@@ -54,7 +54,7 @@ const packed = {
   call: { pack: (planned: PlannedCall) => packLocal(packCall(planned)), unpack: unpackLocal },
 };
 
-/** Schema of the rows `reactions/open/<jid>`. */
+/** Schema of an unfinished run, stored in the row `reactions/open/<jid>`. */
 export const openRunRow = defineRow({
   name: 'run of a reaction',
   schema: Type.Object({
@@ -75,12 +75,12 @@ export const openRunRow = defineRow({
   unversioned: unpackLocal,
 });
 
-/** Schema of the rows `reactions/ended/<jid>`. */
+/** Schema of a finished run, stored in the row `reactions/ended/<jid>`. */
 const endedRunRow = defineRow({
   name: 'run of a reaction',
   schema: Type.Object({
     ...runFields,
-    /** Milliseconds since 1970. */
+    /** Time at which the run ended, in milliseconds since 1970. */
     endedAt: Type.Number(),
     outcome: Type.Unsafe<ReactionResult['outcome']>(
       Type.Enum([
@@ -101,10 +101,10 @@ const endedRunRow = defineRow({
   unversioned: unpackLocal,
 });
 
-/** An unfinished run. */
+/** An unfinished run of a reaction. */
 export type OpenRun = RowOf<typeof openRunRow>;
 
-/** A finished run. */
+/** A finished run of a reaction. */
 export type EndedRun = RowOf<typeof endedRunRow>;
 
 function packCall(planned: PlannedCall): WireMap {
@@ -296,8 +296,9 @@ export class ReactionQueue {
   }
 
   /**
-   * Handles a failed write of a run. In a cluster, the write may have been applied, or may still be
-   * applied.
+   * Handles a failed write of a run in a cluster, where the store may have applied the write or may
+   * still apply it. This process gives the run up, and takes it over again if its row appears
+   * later.
    */
   #doubt(run: OpenRun): void {
     const { jid } = run;

@@ -29,7 +29,7 @@ export class ReactionReports {
     this.#bursts = new TokenBuckets(saltLimits.reactionReports, options.now);
   }
 
-  /** Counts an outcome without logging or publishing it. */
+  /** Increments the counter `reaction-<reason>` without logging or publishing anything. */
   count(reason: string): void {
     this.#options.counters.count(`reaction-${reason}`);
   }

@@ -40,7 +40,7 @@ export class ReactionWorker {
     this.#options = options;
   }
 
-  /** Adds a queued run. */
+  /** Adds a queued run. It starts when the limit of its reaction allows. */
   start(run: OpenRun): void {
     const waiting = this.#waiting.get(run.reaction) ?? new Map<string, OpenRun>();
     this.#waiting.set(run.reaction, waiting.set(run.jid, run));
@@ -56,7 +56,10 @@ export class ReactionWorker {
     }
   }
 
-  /** Waits for running work, which the closing signal ends. */
+  /**
+   * Waits until no run is in progress. Runs in progress end early after the `closing` signal is
+   * aborted. They stay in the store for the next start.
+   */
   async close(): Promise<void> {
     await Promise.all(this.#work);
   }

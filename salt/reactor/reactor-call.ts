@@ -20,8 +20,8 @@ import type { PlannedCall, PlanObstacle, TargetedCall } from './reaction-planner
 import type { Chunk } from './reactor-chunks.ts';
 
 /**
- * Function that returns whether a runner or wheel function has a keyword parameter of this name.
- * The empty name stands for any keyword.
+ * Function that returns whether a runner or wheel function accepts a keyword argument of this name.
+ * For the empty name, it returns whether the function accepts all names.
  */
 export type Takes = (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
 

@@ -8,7 +8,10 @@ import { textOf } from '../render/pillar-wire.ts';
 /** Arguments of one call by name: `state`, `fun`, `name`, `tgt`, `args` and so on. */
 export type Chunk = ReadonlyMap<PlainData, PlainData>;
 
-/** Content of one id: its arguments by `state`, including the name of the function. */
+/**
+ * Content of one id in a reactor file. Each key is a state, such as `local`. Its value is a list of
+ * the arguments and the name of the function.
+ */
 type Body = ReadonlyMap<PlainData, PlainData>;
 
 /** Error for a file that is not a valid reactor file. */

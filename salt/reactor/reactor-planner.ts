@@ -21,7 +21,7 @@ export interface ReactorDeps {
 }
 
 /**
- * Creates a planner.
+ * Creates a planner for reactor files.
  * @param reference - path of a file, or a glob of files
  */
 export function createReactorPlanner(reference: string, parts: ReactorDeps): Planner {

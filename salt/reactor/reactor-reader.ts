@@ -1,4 +1,4 @@
-/** Functions with which the configuration check reads reactor files without an event. */
+/** Functions with which the configuration check parses reactor files. */
 
 export { pipeOf } from '../render/render-pipe.ts';
 export { chunksOf, FormError } from './reactor-chunks.ts';

@@ -25,15 +25,15 @@ export interface ReactorRules {
   readonly limits: Partial<TemplateLimits>;
 }
 
-/** Dependencies of rendering. */
+/** Renderer of reactor files, and the function that reads the files that they import. */
 interface ReactorRendering {
   readonly rendering: Renderer;
   readonly imported: ReactorFiles['imported'];
 }
 
 /**
- * Data of a rendered reactor file. It contains placeholders instead of the event's texts; `text`
- * replaces them.
+ * Data of a rendered reactor file. `data` contains placeholders for texts of the event, and `text`
+ * can replace them by these texts.
  */
 interface ReactionData {
   readonly data: PlainData;

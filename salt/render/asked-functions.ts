@@ -19,9 +19,9 @@ type AskedFunction = (args: readonly PlainData[], kwargs: NamedData) => Promise<
 export type AskedFunctions = Readonly<Record<string, AskedFunction>>;
 
 /**
- * Returns the functions in a form that templates can call. A call without a stored answer
- * interrupts the rendering. Two equal calls are executed separately, because functions may have
- * effects.
+ * Returns the functions in a form that templates can call. A call interrupts the rendering if its
+ * answer is not in `answers` yet. The rendering starts again when the answer is known. Two equal
+ * calls are executed separately, because functions may have effects.
  */
 export function askingFunctions({
   asked,

@@ -2,7 +2,7 @@
 
 import { Float, type PlainData } from '#template';
 
-/** Sort key of the chunks of an SLS. */
+/** Sort key of one chunk of an SLS. */
 export interface ChunkPlace {
   /** Value of the `order` argument. */
   readonly order: PlainData | undefined;
@@ -15,7 +15,10 @@ export interface ChunkPlace {
   readonly text: string;
 }
 
-/** Sorts chunks by `order`, then by name. */
+/**
+ * Returns the chunks sorted by `order`, and chunks with the same `order` by `text`.
+ * @param placeOf - returns the sort key of a chunk
+ */
 export function orderChunks<T>(chunks: readonly T[], placeOf: (chunk: T) => ChunkPlace): T[] {
   const places = chunks.map((chunk) => ({ chunk, ...placeOf(chunk) }));
   const cap = places.reduce(

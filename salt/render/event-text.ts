@@ -18,6 +18,7 @@ const [open, close] = ['\uE000', '\uE001'];
 
 /**
  * Returns the placeholder of a text.
+ * @param place - index of the text
  * @param secret - random letters and digits; senders of events cannot guess them, so that an event
  * cannot contain a valid placeholder
  */
@@ -132,7 +133,8 @@ export class EventPrinter {
 
   /**
    * Prints a list or map as YAML, with placeholders in place of its texts.
-   * @param asPython - whether to use Python's syntax, which may stand in quotes; otherwise JSON
+   * @param asPython - whether to use the syntax of Python, which a template may have put in quotes;
+   * otherwise the syntax of JSON
    */
   #written(value: Value, asPython: boolean): string {
     const written = (item: Value): string => this.#written(item, asPython);

@@ -27,7 +27,7 @@ export async function readSaltFile(
 }
 
 /**
- * Returns the functions.
+ * Returns the template functions that read files.
  * @param files - files of `file_roots`
  * @param saltenv - environment of the template
  */
@@ -86,7 +86,11 @@ function hasPath(lists: FileLists, path: string): boolean {
   return hasFile(lists, path) || hasDirectory(lists, path);
 }
 
-/** Finds the nearest of some names in a directory or its parents. */
+/**
+ * Returns the path of the first of `names` that exists in a directory, or otherwise in the nearest
+ * of its parents.
+ * @throws TypeError if none of them exists
+ */
 function findUp(lists: FileLists, start: string, names: readonly string[]): string {
   let place = start === '' ? '' : posix.normalize(start);
   if (place !== '' && !hasPath(lists, place)) {

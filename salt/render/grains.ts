@@ -54,7 +54,7 @@ export class GrainReads {
   }
 }
 
-/** Grains for one rendering. Notes which grains the rendering reads. */
+/** Grains for one rendering. Records which grains the rendering reads. */
 export class TracedGrains implements FactSource {
   readonly #grains: WireMap;
   readonly #facts: FactSource;
@@ -73,9 +73,10 @@ export class TracedGrains implements FactSource {
   }
 
   /**
-   * Returns a grain as a late value, which a template can print without reading it. Records no
-   * read. Returns `undefined` if the grain must be read.
-   * @param holder - object that returns the value to the template. Default: a new copy of the value
+   * Returns a grain as a value for which a template can print a placeholder, without reading the
+   * value. Returns `undefined` if the template must read the grain.
+   * @param holder - object that returns the value if the template reads it. Default: a new copy of
+   * the value
    */
   late(
     key: string,

@@ -28,7 +28,10 @@ export class ReceivedFiles {
     sizeOf: ({ text }) => Math.max(1, text.length),
   });
 
-  /** @param whitespace - the same in all orders, because it comes from the master's options */
+  /**
+   * Returns the cached file, or adds the file to the cache.
+   * @param whitespace - the same in all calls, because it comes from the master's options
+   */
   take(source: SourceText, whitespace: TemplateWhitespace): SourceFile {
     const mark = `${source.digest} ${source.path}`;
     const known = this.#kept.get(mark);

@@ -15,7 +15,7 @@ import { isList, isPillarMap } from './pillar-data.ts';
  * rendering thread.
  */
 export interface LateRules {
-  /** Names of the grains. */
+  /** Names of the late grains. */
   readonly names: readonly string[];
   /**
    * Beginning of all placeholders: random letters and digits, so that no text of a minion contains
@@ -24,7 +24,10 @@ export interface LateRules {
   readonly secret: string;
 }
 
-/** Path of a late value: the name of a grain, and the keys or indexes inside this grain. */
+/**
+ * Path of a grain value that a placeholder stands for: the name of the grain, and the keys or
+ * indexes inside it.
+ */
 export type LatePath = readonly (string | number)[];
 
 /**
@@ -54,7 +57,7 @@ function marksIn(secret: string): RegExp {
 
 /** Placeholders that one rendering of a template has printed. */
 export class PrintedMarks {
-  /** Path of each placeholder, by its number. */
+  /** Path of the grain value that each placeholder stands for, by number of the placeholder. */
   readonly paths: LatePath[] = [];
   readonly #rules: LateRules;
   readonly #onMark: (grain: string) => void;
@@ -104,7 +107,10 @@ export class LateGrain extends LateValue {
     this.#parent = parent;
   }
 
-  /** Returns a late value, or `undefined` if the value must be read. */
+  /**
+   * Returns a grain value for which a template can print a placeholder. Returns `undefined` if the
+   * template must read the value.
+   */
   static of(
     path: LatePath,
     value: WireValue | undefined,
@@ -157,7 +163,7 @@ function lateTextAt(grains: WireMap, path: LatePath): string | undefined {
 /** Output of a template, with placeholders. */
 export interface MarkedText {
   readonly text: string;
-  /** Path of each placeholder, by its number. */
+  /** Path of the grain value that each placeholder stands for, by number of the placeholder. */
   readonly late: readonly LatePath[];
 }
 
@@ -180,7 +186,9 @@ export class LatePaths {
 /** Settings that decide whether placeholders can stay in the data of a file. */
 export interface MarkRules {
   readonly secret: string;
-  /** Whether lists are merged. Merging compares their items. */
+  /**
+   * Whether lists are merged. Merging compares the items of lists, so no item may be a placeholder.
+   */
   readonly mergeLists: boolean;
 }
 

@@ -33,7 +33,10 @@ type LogLevel = (typeof logLevels)[number];
 /** Log levels that have another name in Salt. */
 const saltLevels: Readonly<Record<string, LogLevel>> = { warning: 'warn', critical: 'fatal' };
 
-/** Returns the functions that are available in pillar and in orchestrations. */
+/**
+ * Returns the template functions that call runners or write to the log. Templates of pillar and of
+ * orchestrations can call them.
+ */
 export function masterFunctions({ runRunner, log }: TemplateMaster): AskedFunctions {
   const call = async (fun: string, kwarg: WireMap): Promise<PlainData> => {
     return fromWire(returnOf(await runRunner({ fun, arg: [], kwarg })));

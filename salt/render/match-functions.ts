@@ -32,7 +32,8 @@ export function matchFunctions(world: MatchWorld): Readonly<Record<string, SaltF
 }
 
 /**
- * Returns `match.filter_by`, `match.ifelse` and `match.search_by`, which use the given functions.
+ * Returns `match.filter_by`, `match.ifelse` and `match.search_by`.
+ * @param matches - functions that match a target of one type, for example `match.glob`
  */
 function lookups(
   matches: Readonly<Record<string, SaltFunction>>,

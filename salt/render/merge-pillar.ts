@@ -67,7 +67,7 @@ function mergeValue(
     : upper;
 }
 
-/** Appends the values that the first list does not contain. */
+/** Returns `lower` followed by the values of `upper` that it does not contain. */
 function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): PlainData[] {
   const simple = new Set(lower.map(simpleMark));
   const added = upper.filter((value) => {

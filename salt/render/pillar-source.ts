@@ -1,4 +1,4 @@
-/** Sources of pillar and their answers. */
+/** Types of the sources of pillar, and of the pillars that they return. */
 
 import type { PillarInputs, PillarRequest } from '#master';
 import type { FactMap } from '#minion-protocol';
@@ -23,18 +23,26 @@ export interface PillarSource {
    * @param lower - data that templates see as `pillar`; default: empty
    */
   provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
-  /** Compiles a pillar file by file for inspection. Absent if a program provides the pillar. */
+  /**
+   * Compiles a pillar file by file for inspection. Absent if the embedding program provides the
+   * pillar.
+   */
   compile?(request: PillarRequest, lower?: PillarMap): Promise<CompiledPillar>;
   /**
    * Functions of templates that compile a pillar with additional sources. Absent if this source is
    * only one layer of the pillar.
    */
   readonly onDemand?: OnDemandPillar;
-  /** Returns the inputs of compiled pillars. Absent if a program provides the pillar. */
+  /**
+   * Returns the inputs of compiled pillars. Absent if the embedding program provides the pillar.
+   */
   inputs?(): Promise<PillarInputs>;
 }
 
-/** Returns functions that compile a pillar with sources that a template names. */
+/**
+ * Function that returns template functions. These compile a pillar with sources that a template
+ * names.
+ */
 export type OnDemandPillar = (
   request: Pick<PillarRequest, 'grains' | 'id' | 'saltenv'>,
   place: 'orchestration' | 'pillar',

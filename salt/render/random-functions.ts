@@ -19,7 +19,7 @@ const classes: readonly (readonly [name: string, characters: string, isDefault: 
 const maxLength = 65_536;
 
 /**
- * Returns the functions.
+ * Returns the template functions that generate random values.
  * @param onUse - called before each generated value. The rendered text must then not be cached
  */
 export function randomFunctions(onUse: () => void): Readonly<Record<string, SaltFunction>> {

@@ -21,7 +21,7 @@ export interface FileRead {
 /** Record that a pattern was matched against the SLS names of an environment. */
 interface ListRead {
   readonly saltenv: string;
-  /** Digest of the names. */
+  /** Digest of the SLS names of the environment. */
   readonly digest: string;
 }
 

@@ -29,7 +29,7 @@ export type SentTask =
       readonly data: Uint8Array;
     });
 
-/** Order to a rendering thread. */
+/** Order to a rendering thread: a template to render, or a text to parse. */
 export type RenderOrder =
   | {
       readonly kind: 'render';
@@ -54,7 +54,7 @@ export type RenderOutcome =
   | { readonly kind: 'template-error'; readonly error: SentTemplateError }
   | { readonly kind: 'failed'; readonly error: unknown };
 
-/** {@link Notes} in a form that can be cloned. */
+/** Dependencies of a rendering ({@link Notes}) in a form that can be cloned. */
 export interface SentNotes {
   readonly values: ReadonlyMap<string, Uint8Array | null>;
   readonly whole: Uint8Array | undefined;
@@ -115,7 +115,7 @@ export function sendNotes({ grains, isVolatile }: Notes): SentNotes {
   return { values, whole, late, isVolatile };
 }
 
-/** Adds notes that a rendering thread has sent. */
+/** Adds the dependencies that a rendering thread has sent to `notes`. */
 export function receiveNotes(notes: Notes, { values, whole, late, isVolatile }: SentNotes): void {
   addReads(notes.grains, values, whole);
   for (const name of late) notes.grains.addMark(name);

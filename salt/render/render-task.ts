@@ -79,7 +79,10 @@ export interface ReadTask {
   readonly text: string;
   /** Name of the text in error messages. */
   readonly name: string;
-  /** Placeholders of late grains in the text. Default: none. */
+  /**
+   * Beginnings of the placeholders for grain values in the text. Default: the text has no
+   * placeholders.
+   */
   readonly marks?: TextMarks | undefined;
 }
 
@@ -88,7 +91,7 @@ export interface Rendered {
   readonly text: string;
   /** Original texts of the placeholders in the rendered text, by their index. */
   readonly marked: readonly string[];
-  /** Paths of the placeholders of late grains, by their number. */
+  /** Path of the grain value that each placeholder stands for, by number of the placeholder. */
   readonly late: readonly LatePath[];
 }
 

@@ -1,4 +1,4 @@
-/** Worker thread that renders one order at a time. */
+/** Worker thread that renders templates and parses texts, one at a time. */
 
 import { parentPort } from 'node:worker_threads';
 import { handleTask, ReceivedFiles } from './handle-task.ts';

@@ -282,7 +282,10 @@ export class ParsedFileCache {
   readonly #renderer: Pick<Renderer, 'read'>;
   readonly #kept: LRUCache<string, Promise<PlainData>>;
 
-  /** @param maxCharacters - maximum total length of the cached texts; default: 8 Mi */
+  /**
+   * @param maxCharacters - maximum total length of the cached texts, in characters; default:
+   * 8,388,608
+   */
   constructor(renderer: Pick<Renderer, 'read'>, maxCharacters: number = 8 * 1024 * 1024) {
     this.#renderer = renderer;
     this.#kept = createBoundedMap<string, Promise<PlainData>>(saltLimits.parsedCharacters, {

@@ -94,9 +94,10 @@ export class SlsRenderer {
   }
 
   /**
-   * Renders an SLS with placeholders instead of late grains. Returns `undefined` if the file needs
-   * the values of late grains. The caller then renders the file without placeholders. Top files and
-   * files that render each other have no placeholders, because the master uses their data at once.
+   * Renders an SLS with placeholders for the values of late grains. Returns `undefined` if the file
+   * needs these values. The caller then renders the file without placeholders. For top files and
+   * for files that other files render, it always returns `undefined`, because the master uses their
+   * data at once.
    */
   async #renderLate(
     file: SourceFile,

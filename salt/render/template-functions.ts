@@ -328,7 +328,10 @@ function filterBy(
   return mergedInto(found, merge, false);
 }
 
-/** Merges an argument into a value of a table, and returns this value. */
+/**
+ * Merges the argument `merge` of a look-up into the value that was found, and returns the value. As
+ * in Salt, this changes the table in which the value was found.
+ */
 export function mergedInto(
   found: PlainData,
   merge: PlainData | undefined,

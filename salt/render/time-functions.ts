@@ -5,7 +5,7 @@ import { strftime } from '#template/python/strftime.ts';
 import { takes, textOr } from './function-arguments.ts';
 
 /**
- * Returns the functions.
+ * Returns the template functions that read the clock.
  * @param now - returns the current time. If a template uses it, the rendered text must not be
  * cached
  */

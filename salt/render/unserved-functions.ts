@@ -11,7 +11,7 @@ const addresses =
 const secrets =
   'use sdb.get with a profile of the master, or minion_http in ext_pillar: see docs/pillar.md';
 
-/** Reasons by full function name or by module. */
+/** Reasons why template functions are not offered, by full function name or by module. */
 const reasons: Readonly<Record<string, string>> = {
   cmd: 'templates of the master cannot run commands; write files on a timer and read them with minion_files, see docs/pillar.md',
   consul: secrets,

@@ -8,7 +8,7 @@ interface AuthRunnerDeps {
   readonly users: Users;
 }
 
-/** Returns the functions for log-ins. */
+/** Returns the functions of the `auth` runner, with which users log in. */
 export function authRunner({ users: { logins } }: AuthRunnerDeps): FunctionTable {
   return {
     'auth.mk_token': masterFunction({

@@ -126,7 +126,8 @@ export class CacheBanks {
 }
 
 /**
- * Checks a name and returns it.
+ * Checks the name of a bank or key, and returns it.
+ * @param what - `bank` or `key`, for the error message
  * @throws MasterError ERR_ARGS
  */
 function nameOf(what: string, name: string): string {

@@ -5,7 +5,10 @@ import { type FunctionTable, masterFunction } from '../functions/define-function
 import { optional, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
-/** Function that returns the documentation of functions by name. */
+/**
+ * Function that returns the documentation of functions by name. `prefix` selects a module or a
+ * function. Default: all functions.
+ */
 type Docs = (prefix?: string) => WireMap;
 
 interface DocRunnerDeps extends MinionCalls {

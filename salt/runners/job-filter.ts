@@ -55,7 +55,11 @@ function isSame(left: WireValue | undefined, right: WireValue): boolean {
   return left === right || JSON.stringify(left) === JSON.stringify(right);
 }
 
-/** Compares a given time with the digits of a jid. Both are in the master's local time. */
+/**
+ * Returns a predicate that compares the jid of a job with a given time. Both are in the master's
+ * local time.
+ * @param holds - compares the digits of the jid (`at`) with the digits of the time (`limit`)
+ */
 function startsAt(
   time: string,
   holds: (at: string, limit: string) => boolean,

@@ -80,7 +80,11 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
   };
 }
 
-/** Names of the functions for presence. In Salt, several names have the same meaning. */
+/**
+ * Last parts of the names of functions that list connected minions, such as `manage.present`.
+ * Functions with `not_` in the name list the other minions. As in Salt, several names have the same
+ * meaning.
+ */
 const states = ['state', 'present', 'joined', 'allowed', 'alived', 'reaped'];
 
 function presenceFunctions({ acceptedIds, present: listPresent }: ManageRunnerDeps): FunctionTable {
@@ -125,8 +129,9 @@ async function versions(parts: ManageRunnerDeps, context: CallContext): Promise<
 }
 
 /**
- * Compares a minion's version with the supported releases. Salt compares it with the version of the
- * master.
+ * Returns Salt's label for a minion's version, for example `Up to date`. The master compares the
+ * version with the supported releases. Salt compares it with the version of the master.
+ * @param version - `false`: the minion did not return
  */
 function versionLabel(version: string | false): string {
   if (version === false) return 'Minion offline';

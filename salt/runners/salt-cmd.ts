@@ -23,7 +23,9 @@ export interface SaltCmdDeps {
   /** Returns the options of the master that `config.get` returns. */
   readonly masterOptions: () => WireMap;
   readonly pillar: PillarSource | undefined;
-  /** Files of `file_roots`. */
+  /**
+   * Files of `file_roots` that the functions may read. `undefined` if the master serves no files.
+   */
   readonly files: PillarSources | undefined;
 }
 

@@ -28,14 +28,14 @@ interface Found {
  */
 type Find = (uri: string) => Promise<Found | undefined>;
 
-/** Maximum length of a generated value. */
+/** Maximum length of a generated value, in characters. */
 const maxLength = 4096;
 
 const saltCharacters = 'abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)';
 
 /**
- * Returns the functions. All functions are confidential, because a returned value may be secret. If
- * an address is unknown, the function returns the address itself.
+ * Returns the functions of the `sdb` runner. All of them are confidential, because a returned value
+ * may be secret. If an address is unknown, a function returns the address itself.
  */
 export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
   const find = openProfiles(deps);

@@ -183,7 +183,7 @@ export class Schedule {
   }
 }
 
-/** Schema of the rows `schedule/<name>`. */
+/** Schema of the stored due time of one entry, in the row `schedule/<name>`. */
 export const scheduleRow = defineRow({
   name: 'scheduled run',
   schema: Type.Object({

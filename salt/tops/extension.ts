@@ -17,8 +17,9 @@ import { emptyWireMap, isWireMap } from '#minion-protocol';
 type RequestType = NonNullable<OpenExtension['requests']>[string];
 
 /**
- * Opens the service.
- * @param own - provider of the program; default: the provider that another extension contributes
+ * Opens the service that answers `_master_tops`.
+ * @param own - provider of the embedding program; default: the provider that another extension
+ * contributes
  */
 export async function openTops(
   host: ExtensionHost,

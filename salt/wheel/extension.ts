@@ -1,4 +1,4 @@
-/** Salt's wheel functions. */
+/** The extension that provides Salt's wheel functions. */
 
 import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { insteadOfWheel } from '../not-served.ts';

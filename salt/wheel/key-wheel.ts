@@ -167,8 +167,8 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
 }
 
 /**
- * Ignores the error about an invalid key. As in Salt, the result then lists the key in its
- * unchanged state.
+ * Ignores the error about an invalid key, and throws every other error. As in Salt, the result then
+ * lists the key in its unchanged state.
  */
 function unlessInvalid(error: unknown): void {
   if (!(error instanceof KeyError) || error.code !== 'ERR_KEY_INVALID') throw error;
