@@ -78,7 +78,7 @@ function lintPair(compiled: CompiledRule, other: CompiledRule): LintFinding[] {
   if (compiled === other) return [];
   if (!covers(other, compiled)) {
     const isCut = rule.effect === 'allow' && other.rule.effect === 'deny';
-    const reason = `the rule ${name} denies part of what this rule allows, or may do so`;
+    const reason = `the rule ${name} denies, or may deny, a part of what this rule allows`;
     return isCut && mayOverlap(rule, other.rule) ? [toFinding(rule, 'overlapping', reason)] : [];
   }
   if (rule.effect !== other.rule.effect) {

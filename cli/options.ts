@@ -33,13 +33,14 @@ export function withCommonOptions(command: Command): Command {
 /** Parses a whole number of at least 1. */
 export function parseCount(text: string): number {
   if (!/^[1-9]\d{0,8}$/.test(text))
-    throw new InvalidArgumentError('the value must be a whole number.');
+    throw new InvalidArgumentError('the value must be a whole number of at least 1.');
   return Number(text);
 }
 
 /** Parses a time in seconds, which may have a fraction. */
 export function parseSeconds(text: string): number {
-  if (!/^\d{1,8}(\.\d+)?$/.test(text)) throw new InvalidArgumentError('expected seconds.');
+  if (!/^\d{1,8}(\.\d+)?$/.test(text))
+    throw new InvalidArgumentError('the value must be a time in seconds.');
   return Number(text);
 }
 

@@ -104,7 +104,7 @@ export const configErrors = {
     action: 'Change one of the two options in the message.',
   },
   ERR_OPTION_RENAMED: {
-    meaning: 'A program uses the name that an option has in files.',
+    meaning: 'A program passed an option under the name that the option has in files.',
     action: 'Use the name in the message.',
   },
   ERR_OPTION_TYPE: {

@@ -135,9 +135,9 @@ const members = {
   sslChain: optional(text({ description: 'Intermediate certificates, PEM.' })),
   rootPrefix: optional(urlPath('Prefix of all paths.')),
   static: optional(text({ description: 'Directory of public files.' })),
-  staticPath: optional(urlPath('Path of these files. Default: `/static`.')),
+  staticPath: optional(urlPath('Path of the public files. Default: `/static`.')),
   app: optional(text({ description: 'HTML file of a page for browsers.' })),
-  appPath: optional(urlPath('Path of this page. Default: `/app`.')),
+  appPath: optional(urlPath('Path of the page for browsers. Default: `/app`.')),
   favicon: optional(text({ description: 'File of the icon.' })),
   webhookUrl: optional(urlPath('Path of hooks. Default: `/hook`.')),
   webhookDisableAuth: optional(

@@ -73,7 +73,7 @@ export const httpQueryOptions = section(
     timeout: number(0.1, 300, {
       default: 20,
       unit: 'seconds',
-      description: 'Time limit for the whole exchange.',
+      description: 'Time limit for a request and its response.',
     }),
     maxBytes: bytes(1, 16_777_216, {
       default: 1_048_576,

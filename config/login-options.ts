@@ -114,7 +114,7 @@ export const loginOptions = {
     'auth.ldap.starttls',
     flag(),
     false,
-    'Whether TLS is started on that port before the first request.',
+    'Whether TLS is started on the port of the LDAP server before the first request.',
     { reload },
   ),
   ldapTls: option('auth.ldap.tls', flag(), false, 'Whether connections use TLS from the start.', {
@@ -136,7 +136,7 @@ export const loginOptions = {
     'Account that searches. Without a password, the name of the user, with `{{ username }}` as a placeholder.',
     { reload },
   ),
-  ldapBindpw: option('auth.ldap.bindpw', secretText, null, 'Password of that account.', {
+  ldapBindpw: option('auth.ldap.bindpw', secretText, null, 'Password of the search account.', {
     reload,
     isSecret: true,
   }),

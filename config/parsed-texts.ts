@@ -46,7 +46,7 @@ export function parsedOnce(
 const unchanging = {
   value: () => {
     throw new TypeError(
-      'several masters share the content of this file; copy the content before you change it',
+      'cannot change the content of a configuration file, because several masters share the content; change a copy',
     );
   },
 };

@@ -69,7 +69,8 @@ export const siteOptions = section(
     }),
     uploadBytesPerSecond: bytes(0, 1_000_000_000, {
       default: 0,
-      description: 'Share of the link for returns and facts, in bytes per second. 0: no limit.',
+      description:
+        'Maximum rate of returns and facts on the link, in bytes per second. 0: no limit.',
     }),
     events: textList({
       default: [],
@@ -125,7 +126,7 @@ export const sitesOptions = section(
     }),
     stopAtFailures: integer(1, 1_000_000, {
       default: 1,
-      description: 'Number of sites that fail to install a release, after which it stops.',
+      description: 'Number of sites that fail to install a release, after which the release stops.',
     }),
     requireVersion: optional(
       textWhere((value) => /^\d+\.\d+\.\d+$/.test(value), 'a version such as 0.1.0', {
@@ -137,7 +138,7 @@ export const sitesOptions = section(
       fileName: 'valid_offline',
       unit: 'seconds',
       description:
-        'Time without this centre after which a site starts no more approved plans and orders. Each release contains it.',
+        'Time without this centre after which a site starts no more approved plans and orders. Each release contains this time.',
     }),
     parallelSites: integer(1, 100_000, {
       default: 32,

@@ -91,7 +91,7 @@ async function runPlan(
 export function parseGroupTarget(text: string, before: GroupTargets = {}): GroupTargets {
   const [name = '', target = '', ...more] = text.split('=');
   if (name === '' || target === '' || more.length > 0) {
-    throw new InvalidArgumentError('expected NAME=TARGET.');
+    throw new InvalidArgumentError('the value must have the form NAME=TARGET.');
   }
   if (Object.hasOwn(before, name))
     throw new InvalidArgumentError('the same group is given twice; give each group one target.');

@@ -148,7 +148,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new CommandError('ERR_ARGS', 'expected JSON', { cause });
+    throw new CommandError('ERR_ARGS', 'the list of minions is not valid JSON', { cause });
   }
 }
 

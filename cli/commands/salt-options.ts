@@ -50,7 +50,7 @@ export function addSaltOptions(command: Command): void {
     )
     .option(
       '-g, --gather-job-timeout <seconds>',
-      'seconds to wait for the answers to this question',
+      'seconds to wait for the answers of minions about whether the job is still running',
       parseSeconds,
     )
     .option('--async', 'print the jid and do not wait for returns')

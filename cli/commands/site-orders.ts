@@ -42,7 +42,7 @@ function withOrderOptions(command: Command): Command {
   return withCommonOptions(
     command
       .option('--valid <seconds>', 'validity of the order in seconds (default: 86400)', parseCount)
-      .option('--wait', 'print the results as they arrive, until all sites have ended'),
+      .option('--wait', 'print the results as they arrive, until the order has ended at all sites'),
   );
 }
 
