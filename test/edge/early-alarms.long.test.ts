@@ -39,8 +39,8 @@ import { batchOf, entryOf, helloOf, joinRaw, RawLink } from './raw-site.ts';
 const nothing = Buffer.alloc(0);
 const limits = { maxBytes: 8192, maxDepth: 2, maxElements: 8 };
 
-function alarm(sequence: number): WireMap {
-  return batchOf([entryOf(sequence, 'event', { tag: `fire/${sequence}`, data: {} })]);
+function alarm(sequence: number, tag = `fire/${sequence}`): WireMap {
+  return batchOf([entryOf(sequence, 'event', { tag, data: {} })]);
 }
 
 /** Returns the key to which a site seals early requests. */
@@ -93,9 +93,16 @@ test('the centre applies an alarm of the hello when it accepts the site, and non
   t.like(decodeFrame(await link.next()), { kind: 'reply', id: 0, value: { sequence: 1 } });
   t.false((await siteInfo(centre, 'north')).isConnected, 'not chosen yet');
   const south = await joinRaw(t, centre, 'south');
-  const stranger = await open(t, centre, north, { params: alarm(2), key, signer: south });
+  const params = alarm(2, 'fire/stranger');
+  const stranger = await open(t, centre, north, { params, key, signer: south });
   t.is(await stranger.closed, 4403);
-  t.is(await lastAlarm(centre), 1);
+  // A later alarm of the site shows that the one of the stranger was not merely late.
+  const again = await open(t, centre, north, { params: alarm(2, 'fire/north'), key });
+  await again.next();
+  t.like(decodeFrame(await again.next()), { kind: 'reply', id: 0, value: { sequence: 2 } });
+  const entries = await centre.rpc('site').call<readonly object[]>('entries', { name: 'north' });
+  t.regex(JSON.stringify(entries), /fire\/north/);
+  t.notRegex(JSON.stringify(entries), /fire\/stranger/);
 });
 
 test('the centre applies an alarm once that arrives over three connections, and the chosen one stays', async (t) => {
