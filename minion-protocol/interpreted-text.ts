@@ -1,14 +1,14 @@
 /**
- * Detects text that Salt would interpret as a call, a reference or an encrypted block, where other
- * programs expect plain text. Such text from untrusted sources must not become a value of a state,
- * pillar, argument or file.
+ * Detects text that Salt would interpret as a call, a reference or an encrypted block, although
+ * other programs treat it as plain text. Such text from untrusted sources must not become a value
+ * of a state, pillar, argument or file.
  */
 
-/** Place where a value is used. */
+/** Kind of place in which a checked value will be used. */
 export type ValueDestination =
   /**
-   * Argument of a state. Salt reads it unchanged: it is not rendered or joined with other text
-   * before.
+   * Argument of a state. Salt reads the value unchanged: no template renders it or joins it with
+   * other text.
    */
   | 'argument'
   /** Pillar, a template or a file. Templates can cut, trim, join and convert the value. */
@@ -16,7 +16,10 @@ export type ValueDestination =
 
 /** The first text in a value that Salt would interpret. */
 export interface InterpretedText {
-  /** Keys and indexes of the path to the text. */
+  /**
+   * Path to the text in the value: map keys and list indexes. If the text is a map key, the last
+   * element is `…`.
+   */
   readonly path: readonly (string | number)[];
   /** Requirement that the text violates, for error messages. It contains nothing of the value. */
   readonly expected: string;
@@ -28,8 +31,8 @@ interface Mark {
 }
 
 /**
- * Texts that Salt interprets in arguments of states. Salt's `State.format_slots` searches for this
- * prefix only, in all releases from 3000 to 3008.
+ * Patterns of texts that Salt interprets in arguments of states. Salt's `State.format_slots`
+ * searches for the prefix `__slot__:` only, in all releases from 3000 to 3008.
  */
 const argumentMarks: readonly Mark[] = [
   {
@@ -39,10 +42,14 @@ const argumentMarks: readonly Mark[] = [
 ];
 
 /**
- * Texts that Salt interprets in all other values. A template can join, trim or split a text, so a
- * slot is rejected at any position. Anybody can encrypt a slot for a public key, and the renderers
- * `gpg` (salt.renderers.gpg) and `nacl` (salt.renderers.nacl) would decrypt it. `config.get`
- * resolves `sdb://` (salt.utils.sdb) in pillar. Functions that expect a path fetch `salt://`.
+ * Patterns of texts that Salt interprets in pillar, templates and files:
+ *
+ * - A template can join, trim or split a text, so `__slot__:` is rejected at any position.
+ * - The renderers `gpg` (salt.renderers.gpg) and `nacl` (salt.renderers.nacl) decrypt PGP messages
+ *   and `NACL[`. Anybody can encrypt a text with `__slot__:`, because this requires only a public
+ *   key.
+ * - `config.get` resolves `sdb://` (salt.utils.sdb) in pillar.
+ * - Functions that expect a path fetch `salt://`.
  */
 const pillarMarks: readonly Mark[] = [
   {
@@ -68,15 +75,26 @@ const pillarMarks: readonly Mark[] = [
 ];
 
 /**
+ * Matches each text that one of {@link pillarMarks} matches, and more. It decides in one pass that a
+ * text is plain, as nearly all texts are.
+ */
+const anyMark = /__slot__:|-----BEGIN PGP MESSAGE-----|NACL\[|(?:sdb|salt):\/\//iu;
+
+/** Matches a character that each mark contains, except for PGP messages, and their beginning. */
+const markCharacter = /[:[]|-----/;
+
+/**
  * Finds the first text in a value, including the keys of maps, that Salt would interpret.
  * @param value - JSON or a wire value; may contain `Map` objects
+ * @param destination - kind of place in which the value will be used; default: `pillar`, the
+ * stricter check
  * @returns `undefined` if the value contains no such text
  */
 export function findInterpretedText(
   value: unknown,
   destination: ValueDestination = 'pillar',
 ): InterpretedText | undefined {
-  return find(value, destination === 'argument' ? argumentMarks : pillarMarks, []);
+  return find(value, destination === 'argument' ? argumentMarks : pillarMarks);
 }
 
 /** Returns the text, or `otherwise` if Salt would interpret the text. */
@@ -84,38 +102,46 @@ export function inertText(text: string, otherwise = ''): string {
   return findInterpretedText(text) === undefined ? text : otherwise;
 }
 
-function find(
-  value: unknown,
-  marks: readonly Mark[],
-  path: readonly (string | number)[],
-): InterpretedText | undefined {
-  if (typeof value === 'string') return findInText(value, marks, path);
+/** A text that was found. Its path is collected from the end to the beginning. */
+interface Found {
+  readonly path: (string | number)[];
+  readonly expected: string;
+}
+
+function find(value: unknown, marks: readonly Mark[]): InterpretedText | undefined {
+  const found = findWithin(value, marks);
+  return found && { path: found.path.toReversed(), expected: found.expected };
+}
+
+function findWithin(value: unknown, marks: readonly Mark[]): Found | undefined {
+  if (typeof value === 'string') return findInText(value, marks);
+  if (typeof value !== 'object' || value === null) return undefined;
   // Salt converts bytes to text before it searches for slots.
-  if (value instanceof Uint8Array) {
-    return findInText(Buffer.from(value).toString('latin1'), marks, path);
-  }
+  if (value instanceof Uint8Array) return findInText(Buffer.from(value).toString('latin1'), marks);
   if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) {
-      const found = find(item, marks, [...path, index]);
+    for (let index = 0; index < value.length; index += 1) {
+      const found = below(index, findWithin(value[index], marks));
       if (found !== undefined) return found;
     }
     return undefined;
   }
-  if (typeof value !== 'object' || value === null) return undefined;
   for (const [key, item] of value instanceof Map ? value : Object.entries(value)) {
-    const problem = find(key, marks, [...path, '…']);
+    const problem = below('…', findWithin(key, marks));
     if (problem !== undefined) return problem;
-    const found = find(item, marks, [...path, String(key)]);
+    const found = below(key, findWithin(item, marks));
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
-function findInText(
-  text: string,
-  marks: readonly Mark[],
-  path: readonly (string | number)[],
-): InterpretedText | undefined {
+/** Adds an element to the path of a text that was found. */
+function below(element: unknown, found: Found | undefined): Found | undefined {
+  found?.path.push(typeof element === 'number' ? element : String(element));
+  return found;
+}
+
+function findInText(text: string, marks: readonly Mark[]): Found | undefined {
+  if (!markCharacter.test(text) || !anyMark.test(text)) return undefined;
   const mark = marks.find(({ form }) => form.test(text));
-  return mark === undefined ? undefined : { path, expected: mark.expected };
+  return mark === undefined ? undefined : { path: [], expected: mark.expected };
 }
