@@ -21,9 +21,9 @@ interface Owner extends ListNode<Owner> {
 }
 
 /**
- * Slots that owners share. One owner alone may use all slots, except for the slots that are
- * reserved for owners without a slot. If several owners wait, owners without a slot are served
- * first, and owners take turns. Each operation takes constant time.
+ * Slots that owners share. One owner may hold at most `perOwner` slots of the limit, and cannot
+ * take the last `reserved` free slots if it already holds one. If several owners wait, owners
+ * without a slot are served first, and owners take turns. Each operation takes constant time.
  */
 export class FairSlots {
   readonly #limit: Limit;
@@ -70,9 +70,9 @@ export class FairSlots {
 
   /**
    * Requests a slot.
-   * @param onEntered - called when the request gets a slot. If a slot is free, it is called before
-   * this method returns
-   * @throws LimitExceeded if no slot is free and no further request may wait
+   * @param onEntered - called when the request gets a slot. If the owner may have a slot at once,
+   * it is called before this method returns
+   * @throws LimitExceeded if the owner cannot have a slot now and no further request may wait
    */
   enter(name: string, onEntered?: () => void): FairSlot {
     const owner = this.#owners.get(name) ?? createOwner(name);
@@ -159,7 +159,10 @@ export class FairSlots {
     }
   }
 
-  /** Adds an owner to the list of waiting owners. */
+  /**
+   * Moves an owner to the list of waiting owners to which it belongs now. Removes it from its list
+   * if it does not wait or holds `perOwner` slots.
+   */
   #place(owner: Owner): void {
     const ring = this.#ringOf(owner);
     if (ring === owner.ring) return;

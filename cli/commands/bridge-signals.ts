@@ -134,8 +134,14 @@ function addHandleSubcommand(
     .command(name)
     .description(description)
     .argument('<alias>')
-    .option('--owner <name>', 'owner of the handle, if several owners have this alias')
-    .option('--stack <name>', 'stack of the handle, if several stacks have this alias')
+    .option(
+      '--owner <name>',
+      'owner of the handle; necessary if handles of several owners have the same alias',
+    )
+    .option(
+      '--stack <name>',
+      'stack of the handle; necessary if handles of several stacks have the same alias',
+    )
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -89,7 +89,7 @@ function completionKindOf(name: string, choices: readonly string[] | undefined):
 
 /**
  * Returns a completion script for bash. Ids are requested from the running master. The script
- * offers only ids without special characters, and bash never expands them.
+ * offers only ids without special characters, because bash would expand those characters.
  */
 function bashCompletion(program: CompletionCommand): string {
   const commands = allCommands(program);

@@ -61,7 +61,10 @@ export function roleResourceOf(
   return { name, role, reads, writes: all };
 }
 
-/** Returns the YAML nodes of the values that Heat determines, by key. */
+/**
+ * Returns the YAML nodes of values that are Heat expressions, such as `get_param`. Heat evaluates
+ * them when it creates the stack. A key has the form `ROLE/NAME`.
+ */
 export function expressionsOf(
   document: Document,
   found: readonly RoleResource[],

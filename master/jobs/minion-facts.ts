@@ -136,7 +136,8 @@ export class PackedFacts implements FactSource {
 
   /**
    * Decodes grains or pillar that {@link PackedFacts.pack} encoded.
-   * @param shared - names that minions share in memory
+   * @param shared - names of grains and pillar keys; the master keeps each name in memory only once
+   * for all minions
    * @throws StoreError ERR_STORE_CORRUPT
    */
   static unpack(entry: Pick<Entry, 'key' | 'value'>, shared: SharedNames): PackedFacts {
