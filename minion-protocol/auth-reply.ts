@@ -32,23 +32,29 @@ export interface AuthRequest extends AuthReplyContext {
   /** Public key of the minion, as sent. It is not yet checked; see {@link parsePublicKey}. */
   readonly pub: string;
   readonly encAlgo: EncryptionAlgorithm;
-  /** Random token of the minion, encrypted with the master key that the minion has stored. */
+  /**
+   * Random token of the minion, encrypted with the master key that the minion has stored.
+   * `undefined` if the minion has stored no master key.
+   */
   readonly token: Uint8Array | undefined;
   readonly autosignGrains: WireMap | undefined;
 }
 
 /**
- * Returns the packed reply to a request with an unknown algorithm. It is not signed in any version.
+ * Returns the packed reply to a sign-in request whose encryption (`enc`) or signing (`sig`)
+ * algorithm is not supported. This reply is never signed.
  */
 export function badAlgorithmReply(which: 'enc' | 'sig'): Buffer {
   return packWire({ enc: 'clear', load: { ret: `bad ${which} algo` } });
 }
 
 /**
- * Returns a packed reply that does not accept the minion. `ret` is `true` for a pending key, and
- * `full` if `max_minions` is reached. `false` makes the minion's process exit. Slow from version 2
- * on, because the reply is signed.
- * @throws TypeError if the version needs `masterKey` or a nonce and it is missing
+ * Returns the packed reply to a minion that is not accepted. From version 2 on, the call is slow,
+ * because the reply is signed.
+ * @param ret - `true` for a pending key; `full` if `max_minions` is reached; `false` for a rejected
+ * key, which makes the minion's process exit
+ * @param masterKey - private key of the master, required from version 2 on
+ * @throws TypeError if `masterKey` or the nonce is missing and the version requires them
  */
 export function buildRefusal(
   context: AuthReplyContext,
@@ -72,15 +78,18 @@ function signedForm(map: WireMap, context: AuthReplyContext, masterKey?: KeyObje
 export interface AuthMaterial {
   readonly masterPrivate: KeyObject;
   /**
-   * PEM text of the master key, as {@link cleanKeyText} returns it, because minions compare it
-   * exactly.
+   * PEM text of the master's public key, as {@link cleanKeyText} returns it, because minions
+   * compare the text exactly.
    */
   readonly masterPublicPem: string;
   /** Publish port as minions see it. */
   readonly publishPort: number;
-  /** Key string that all minions share. */
+  /** Key string of the publish key, which all minions share. */
   readonly aes: string;
-  /** Key string of this minion. Every reply contains it; only version 3 uses it. */
+  /**
+   * Key string of the minion's session key. The reply always contains it, but minions use it only
+   * in version 3.
+   */
   readonly session: string;
   /**
    * Result of {@link aesKeySignature}. It is the same for all minions, so it is computed once for
@@ -96,8 +105,8 @@ export interface AuthMaterial {
  * it in a worker thread. If the minion's token cannot be decrypted, the reply contains a random
  * token, which the minion rejects. The reply therefore does not reveal whether the token could be
  * decrypted [THREATS N-16].
- * @param minionKey - the minion's public key, already imported; importing it again would cost as
- * much as an RSA operation
+ * @param minionKey - the minion's public key; by default it is parsed from the request, which costs
+ * as much as an RSA operation
  * @throws ProtocolError ERR_BAD_KEY if the minion's key is unusable; then reply with `false`
  */
 export function buildAccepted(

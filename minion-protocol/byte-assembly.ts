@@ -2,19 +2,19 @@ const SMALLEST_BLOCK_BYTES = 256;
 const LARGEST_BLOCK_BYTES = 64 * 1024;
 
 /**
- * Assembles one message from chunks. Its memory grows with the bytes that have arrived, not with
- * the announced length: at most twice as much, and at most 64 KiB more. Many tiny chunks share one
- * buffer.
+ * Assembles one message from chunks. It allocates memory for the bytes that have arrived, not for
+ * the announced length. It reserves at most as many further bytes as have arrived already, with a
+ * minimum of 256 bytes and a maximum of 64 KiB. Many tiny chunks share one buffer.
  */
 export class ByteAssembly {
   readonly #blocks: Uint8Array[] = [];
   #missing: number;
   #taken = 0;
   #free: Uint8Array = new Uint8Array(0);
-  /** Allocated memory, in bytes. */
+  /** Memory allocated for the message so far, in bytes. */
   capacity = 0;
 
-  /** @param length - size of the message in bytes; omit it if only a later byte marks the end */
+  /** @param length - size of the message in bytes; omit it if the size is not known in advance */
   constructor(length: number = Number.MAX_SAFE_INTEGER) {
     this.#missing = length;
   }

@@ -6,11 +6,13 @@ const cbcAlgorithm = 'aes-192-cbc';
 const zeroBlock = Buffer.alloc(16);
 
 /**
- * Encrypts and decrypts messages with OpenSSL objects that are used again, because creating one for
- * each message takes longer than encrypting a request. The CBC chain continues from one message to
- * the next. A message to encrypt starts with a random block. Its ciphertext is as random and serves
- * as the IV. When a message is decrypted, its first block is the IV, and the plaintext of this
- * block is meaningless.
+ * Encrypts and decrypts messages with one OpenSSL cipher and one decipher for all messages. A new
+ * object for each message would take longer than the encryption of a request. The CBC chain
+ * therefore continues from one message to the next.
+ *
+ * A message to encrypt starts with a random block. The ciphertext of this block is random, too, and
+ * is the IV of the message. When a message is decrypted, its first block is the IV, and the
+ * plaintext of this block is meaningless.
  */
 export class CbcChain {
   /** The key as latin1 text, which takes less memory than bytes. */
@@ -24,8 +26,9 @@ export class CbcChain {
   }
 
   /**
-   * @param blocks - part of a message; the first part starts with a random block, and the last part
-   * completes a 16-byte block
+   * Encrypts a message or a part of it.
+   * @param blocks - bytes of the message; its first part starts with a random block, and its last
+   * part completes a 16-byte block
    */
   encrypt(blocks: Uint8Array): Buffer {
     this.#cipher ??= createCipheriv(cbcAlgorithm, this.#bytes(), zeroBlock).setAutoPadding(false);
@@ -33,6 +36,7 @@ export class CbcChain {
   }
 
   /**
+   * Decrypts a whole message.
    * @param blocks - IV and ciphertext, a multiple of 16 bytes
    * @returns the same number of bytes; the first 16 are meaningless
    */

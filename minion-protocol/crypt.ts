@@ -1,9 +1,10 @@
 /**
- * AES-192-CBC with HMAC-SHA256, as Salt pads and signs it [WIRE 3.4; salt/crypt.py Crypticle].
+ * Encryption and authentication of messages with AES-192-CBC and HMAC-SHA256, as in Salt [WIRE 3.4;
+ * salt/crypt.py Crypticle]. The formats, with the number of bytes in parentheses:
  *
- *     key string  base64 of  AES key (24) ‖ HMAC key (32)
- *     blob        IV (16) ‖ ciphertext ‖ HMAC of what comes before (32)
- *     plaintext   "pickle::" ‖ [nonce, 32 characters] ‖ packed value
+ * - A key string is the base64 of the AES key (24) and the HMAC key (32).
+ * - An encrypted message is the IV (16), the ciphertext and the HMAC (32) of both.
+ * - The plaintext is `pickle::`, an optional nonce (32) and the value in MessagePack.
  */
 
 import { randomBytes, timingSafeEqual } from 'node:crypto';
@@ -21,11 +22,11 @@ import {
 import { RandomPool } from './random-pool.ts';
 
 /**
- * A parsed key string. It is secret: never log it. Reuse the object, because parsing a key string
- * again is slower.
+ * An AES key and an HMAC key, parsed from a key string. They are secret: never log them. Reuse the
+ * object, because each new one creates its own OpenSSL ciphers.
  */
 export interface CrypticleKey {
-  /** 76 characters of base64, the form used in messages and files. */
+  /** The key string, as in messages and files: 76 characters of base64. */
   readonly text: string;
   readonly cbc: CbcChain;
   readonly hmac: HmacKey;
@@ -42,16 +43,17 @@ const packedNothing = packWire(emptyWireMap());
 const prefix = Buffer.from(prefixText, 'latin1');
 const randomBlocks = new RandomPool();
 /**
- * Buffer for short messages. Each message is copied from the buffer before the next one is written
- * to it.
+ * Plaintext of the short message that is being encrypted. All messages can share this buffer,
+ * because encryption is synchronous and writes its result to a new buffer.
  */
 const shortMessageBuffer = Buffer.allocUnsafeSlow(sliceSize + 2 * blockSize);
+/** HMAC that the message being decrypted should have. */
 const expectedHmac = Buffer.allocUnsafeSlow(hmacSize);
 const keyStringForm = /^[A-Za-z0-9+/]{75}=$/;
 
 /**
- * Returns the text if it is a valid key string. Unlike {@link parseKeyString}, it prepares no
- * ciphers.
+ * Returns the text if it is a valid key string. Unlike {@link parseKeyString}, it does not prepare
+ * the keys for use.
  * @throws ProtocolError ERR_BAD_KEY_STRING
  */
 export function checkKeyString(text: string): string {
@@ -60,7 +62,7 @@ export function checkKeyString(text: string): string {
 }
 
 /**
- * Parses a key string.
+ * Parses a key string: the base64 of an AES key and an HMAC key.
  * @throws ProtocolError ERR_BAD_KEY_STRING
  */
 export function parseKeyString(text: string): CrypticleKey {
@@ -80,14 +82,15 @@ function keyBytes(text: string): Buffer {
   return bytes;
 }
 
-/** Returns a new key string. */
+/** Returns a key string with new random keys. */
 export function generateKeyString(random: (size: number) => Uint8Array = randomBytes): string {
   return Buffer.from(random(keySize)).toString('base64');
 }
 
 /**
- * Encrypts and signs a message. `random` (16 bytes) is for tests only, because a value must never
- * be used twice.
+ * Returns the encrypted message: IV, ciphertext and HMAC.
+ * @param random - block of 16 bytes that is encrypted into the IV. It must never repeat. Only tests
+ * pass it.
  */
 export function sealCrypticle(
   key: CrypticleKey,
@@ -139,8 +142,8 @@ function sealSlices(key: CrypticleKey, message: readonly Uint8Array[]): Buffer {
 }
 
 /**
- * Returns a view of the HMAC at the end of a blob. The HMAC identifies the blob. It is not verified
- * here.
+ * Returns the HMAC at the end of an encrypted message, as a view of its last 32 bytes. The HMAC
+ * differs for each message and thus identifies it. This function does not verify it.
  */
 export function crypticleMac(blob: Uint8Array): Buffer {
   const size = Math.min(hmacSize, blob.length);
@@ -148,8 +151,8 @@ export function crypticleMac(blob: Uint8Array): Buffer {
 }
 
 /**
- * Verifies and decrypts a blob. The HMAC is compared first and in constant time, so that a sender
- * without the key learns nothing about padding or content.
+ * Verifies and decrypts a message. The HMAC is compared first and in constant time, so that a
+ * sender without the key learns nothing about padding or content.
  * @throws ProtocolError ERR_BAD_HMAC, ERR_BAD_PADDING
  */
 export function openCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
@@ -185,7 +188,7 @@ function badPadding(): ProtocolError {
 export interface SealValueOptions {
   /** Nonce of 32 characters. Only replies of protocol versions 2 and 3 have one. */
   readonly nonce?: string;
-  /** IV of 16 bytes, for tests only. */
+  /** Random block of 16 bytes that is encrypted into the IV. Only tests pass it. */
   readonly random?: Uint8Array;
 }
 
@@ -199,8 +202,8 @@ export function sealValue(
 }
 
 /**
- * Encrypts and signs a packed value that consists of several pieces, without joining the pieces
- * first.
+ * Encrypts and signs a value in MessagePack. The caller passes consecutive pieces of the packed
+ * value, which are not joined first.
  */
 export function sealPacked(
   key: CrypticleKey,
@@ -218,7 +221,10 @@ export interface OpenValueOptions {
   readonly nonce?: string;
   /** Limits for unpacking. Default: {@link loadLimits}. */
   readonly limits?: PayloadLimits;
-  /** Whether text is returned as bytes, as minions read file content. Default: `false`. */
+  /**
+   * Whether every text is returned as bytes. Minions read file content in this way. Default:
+   * `false`.
+   */
   readonly raw?: boolean;
 }
 

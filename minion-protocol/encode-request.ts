@@ -17,11 +17,11 @@ export interface SealedRequest {
   readonly version: ProtocolVersion;
   /** AES key of the master, or in version 3 the session key of the minion. */
   readonly key: CrypticleKey;
-  /** Parameters of the function, with `cmd`. */
+  /** Parameters of the request, including `cmd`, which names the request type. */
   readonly load: WireMap;
-  /** Required from version 2 on. */
+  /** Nonce of 32 hex digits. Required from version 2 on. */
   readonly nonce?: string;
-  /** Fields that protocol version 3 adds to the load. */
+  /** Fields that protocol version 3 adds to the load. Required in version 3, ignored in others. */
   readonly identity?: {
     readonly id: string;
     /** Time of the request, in seconds since 1970. */
@@ -30,7 +30,7 @@ export interface SealedRequest {
   };
   readonly encAlgo?: string;
   readonly sigAlgo?: string;
-  /** IV of 16 bytes, for tests only. */
+  /** Random block of 16 bytes that is encrypted into the IV. Only tests pass it. */
   readonly random?: Uint8Array;
 }
 
@@ -57,7 +57,10 @@ function versionField(version: ProtocolVersion): WireMap {
   return version === 0 ? {} : { version };
 }
 
-/** Adds the fields that the minion's channel adds to an encrypted load [salt/channel/client.py]. */
+/**
+ * Returns the load of an encrypted request with the fields that its protocol version requires: the
+ * nonce from version 2 on, and the identity in version 3 [salt/channel/client.py].
+ */
 function sealedLoad({ load, version, nonce, identity }: SealedRequest): WireMap {
   if (version < 2) return load;
   if (nonce === undefined) throw new TypeError('protocol versions 2 and 3 need a nonce');

@@ -1,14 +1,13 @@
 /**
- * Events on the bus [WIRE 14.1; salt/utils/event.py]:
- *
- *     tag ‖ 0A 0A ‖ data, packed in the local dialect
+ * Events on Salt's event bus [WIRE 14.1; salt/utils/event.py]. An encoded event is the tag, two
+ * line feeds and the data. The data is packed with {@link packLocal}.
  */
 import { ProtocolError } from './errors.ts';
 import { type PayloadLimits, packLocal, unpackLocal, type WireValue } from './payload.ts';
 
 const separator = '\n\n';
 
-/** An event on the bus. */
+/** An event on Salt's event bus. */
 export interface BusEvent {
   readonly tag: string;
   /** Data of the event, almost always a map. */

@@ -1,8 +1,12 @@
-/** Parses names in function calls like a minion. */
+/**
+ * Recognises function names and keyword arguments in function calls, with the same rules as a
+ * minion.
+ */
 
 /**
- * The name in Python's `^([^\d\W][\w.-]*)=(?!=)(.*)$`, where `.` matches everything except a
- * newline.
+ * Form of the name in a keyword argument `name=value`. Salt uses Python's
+ * `^([^\d\W][\w.-]*)=(?!=)(.*)$` (salt/utils/args.py), where `.` matches everything except a line
+ * feed.
  */
 const keywordName = /^[\p{L}\p{Nl}\p{No}_][\p{L}\p{N}_.-]*$/u;
 

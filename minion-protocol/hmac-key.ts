@@ -1,4 +1,4 @@
-/** HMAC-SHA256 under one key [RFC 2104]. */
+/** HMAC-SHA256 of many messages with one key [RFC 2104]. */
 
 import { createHmac, type Hmac, hash } from 'node:crypto';
 
@@ -7,23 +7,35 @@ const digestSize = 32;
 const innerPad = 0x36;
 const outerPad = 0x5c;
 /**
- * Maximum size of a short message, in bytes. For short messages, two plain hashes cost less than an
- * OpenSSL object.
+ * Maximum size of a short message, in bytes. For a short message, two calls of `hash` take less
+ * time than the creation of an OpenSSL HMAC object.
  */
 const shortSize = 4096;
 
-/** Input buffers of the two hashes. They are used again, so that no message needs new memory. */
+/**
+ * Input of the inner hash: the key block and the message. It is reused, so that messages need no
+ * new memory.
+ */
 const innerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + shortSize);
+/**
+ * Input of the outer hash: the key block and the digest of the inner hash. It is reused, so that
+ * messages need no new memory.
+ */
 const outerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + digestSize);
+/** Memory in which {@link blockOf} computes a key block. */
 const blockBuffer = Buffer.allocUnsafeSlow(hashBlockSize);
 
 /**
- * Computes HMACs with one key. Short messages use two plain hashes instead of an OpenSSL object
- * each.
+ * Computes HMACs with one key. For a message of at most 4,096 bytes, it calls `hash` twice, which
+ * is faster than an OpenSSL HMAC object.
  */
 export class HmacKey {
-  /** Padded key block as latin1 text, which takes a third of the memory of bytes. */
+  /**
+   * Key block of the inner hash, as {@link blockOf} returns it. Latin1 text takes a third of the
+   * memory of bytes.
+   */
   readonly #inner: string;
+  /** Key block of the outer hash, as {@link blockOf} returns it. */
   readonly #outer: string;
 
   /** @param key - at most 64 bytes, which are copied */
@@ -48,14 +60,17 @@ export class HmacKey {
     target.write(hash('sha256', outerBuffer, 'binary'), offset, 'latin1');
   }
 
-  /** Starts the HMAC of a message that arrives in parts. */
+  /** Returns an HMAC object for a message that the caller passes to it in parts. */
   begin(): Hmac {
     const key = blockOf(Buffer.from(this.#inner, 'latin1'), innerPad);
     return createHmac('sha256', Buffer.from(key, 'latin1'));
   }
 }
 
-/** Returns the key padded with zeros to one hash block, each byte XORed with `pad`. */
+/**
+ * Returns a key block as latin1 text: the key, padded with zeros to 64 bytes, each byte XORed with
+ * `pad`.
+ */
 function blockOf(key: Uint8Array, pad: number): string {
   blockBuffer.fill(pad);
   key.forEach((byte, index) => {

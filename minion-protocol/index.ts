@@ -1,4 +1,4 @@
-/** The wire protocol between Salt masters and minions: the public interface of this room. */
+/** Public interface of `minion-protocol/`: the wire protocol between Salt masters and minions. */
 
 export type { AuthReplyContext, AuthRequest } from './auth-reply.ts';
 export {

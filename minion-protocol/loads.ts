@@ -1,7 +1,7 @@
 /**
- * Loads of minion requests and of publications, by their `cmd` [WIRE 6.1, 9.3 to 9.5, 11.2;
- * salt/master.py]. Fields keep their wire names. Unknown fields are accepted, because every Salt
- * release adds some.
+ * Types and parsers of the loads of minion requests, and the type of a publication's load [WIRE
+ * 6.1, 9.3 to 9.5, 11.2; salt/master.py]. Fields keep their wire names. Unknown fields are
+ * accepted, because every Salt release adds some.
  */
 
 import { Type } from 'typebox';
@@ -48,7 +48,7 @@ function firstError(check: Check, load: WireMap): string | undefined {
 const authSchema = compileSchema(
   Type.Object({
     cmd: Type.Literal('_auth'),
-    /** The id as sent. The caller checks it. */
+    /** Minion id as sent. {@link parseAuthLoad} does not check its form. */
     id: Type.String(),
     nonce: Type.Optional(Type.String()),
     /** Public key in PEM, as sent. */
@@ -88,7 +88,7 @@ const returnSchema: Check = compileSchema(
 
 /** Load of `_return`: the result of a job on one minion. */
 export type ReturnLoad = WireMap & {
-  /** Id of the minion. In versions 0 to 2, only `tok` proves it. */
+  /** Id of the minion. In protocol versions 0 to 2, only the token (`tok`) proves it. */
   id: string;
   /**
    * Job id. `req` stands for a job that the minion started itself. `nocache` stands for a return
@@ -103,7 +103,7 @@ export type ReturnLoad = WireMap & {
   retcode?: WireValue;
   /** Whether the job succeeded: a boolean; for a job of several functions, a map or list. */
   success?: WireValue;
-  /** Name of the outputter. */
+  /** Name of the outputter, with which Salt displays the result. */
   out?: string | null;
   user?: string | null;
   metadata?: WireValue;
@@ -147,24 +147,29 @@ interface RequestedEvent {
   readonly data: WireValue;
 }
 
-/** Load of `_minion_event`, in one of its forms. */
+/** Parsed load of `_minion_event`: one event, a batch of events, or none. */
 export type MinionEventLoad = {
   /**
-   * Whether the reply contains the id of the stored signal, or `null` if none was stored. This is
-   * an extension of saltbridge.
+   * Whether the minion requested a reply with the id of the stored signal (field `signal_id`). The
+   * reply is `null` if the event is not stored as a signal. This is an extension of saltbridge.
    */
   readonly wantsSignalId: boolean;
 } & (
   | {
       readonly form: 'single';
       readonly tag: string;
-      /** The whole load. Salt uses it as the data of the event. */
+      /**
+       * The whole load without `signal_id`. Like Salt, the master uses it as the data of the event.
+       */
       readonly data: WireMap;
     }
   | {
       readonly form: 'batch';
       readonly events: readonly RequestedEvent[];
-      /** Prefix of a second tag. Each event is also fired with the tag `<pretag>/<tag>`. */
+      /**
+       * Prefix for a second tag. If it is set, each event is fired twice: with its tag, and with
+       * `<pretag>/<tag>`.
+       */
       readonly pretag: string | undefined;
     }
   | { readonly form: 'empty' }
@@ -206,17 +211,19 @@ export interface PillarLoad {
   readonly grains: WireMap | undefined;
   readonly saltenv: string | undefined;
   readonly pillarenv: string | undefined;
-  /** Pillar values that the minion overrides. Empty if the field is not a map. */
+  /**
+   * Pillar values that the minion sends to override the master's. Empty if the field is not a map.
+   */
   readonly pillar_override: WireMap;
   readonly extra_minion_data: WireMap;
-  /** Version of the request. All supported Salt releases send `2`. */
+  /** Version of the pillar request. All supported Salt releases send `2`. */
   readonly ver: string | undefined;
   readonly clean_cache: boolean;
   /** Names of pillar modules that the minion requests (`pillar.ext`), at most ten. */
   readonly ext: readonly string[];
 }
 
-/** Maximum number of module names read from one request. */
+/** Maximum number of pillar modules that are read from one request. */
 const maxModules = 10;
 
 /** Parses the load of `_pillar`. */
@@ -243,8 +250,8 @@ function moduleNames(ext: WireValue | undefined): readonly string[] {
 }
 
 /**
- * Returns the entries of a map whose keys are text. Grains and pillar are looked up only by text
- * keys.
+ * Returns a map without the entries whose key is not text, or `undefined` if the value is not a
+ * map. Grains and pillar are looked up only by text keys.
  */
 function textKeyed(value: WireValue | undefined): WireMap | undefined {
   if (!(value instanceof Map)) return isWireMap(value) ? value : undefined;
@@ -261,7 +268,7 @@ export type PublicationLoad = WireMap & {
    * map with `__kwarg__`.
    */
   arg: WireValue[];
-  /** Target: a list for `list`, text or a list for `compound`. */
+  /** Target: text, except for the target types `list` (a list) and `compound` (text or a list). */
   tgt: string | string[];
   /** Target type. Default: `glob`. */
   tgt_type?: string;
@@ -273,7 +280,7 @@ export type PublicationLoad = WireMap & {
   to?: number;
   /** Delimiter of grain and pillar targets. Present only if it is not `:`. */
   delimiter?: string;
-  /** Id of the minion that requested the job. */
+  /** Id of the minion that requested the job from the master. Absent if a user requested it. */
   id?: string;
   master_id?: string;
   metadata?: WireMap;
@@ -283,8 +290,8 @@ export type PublicationLoad = WireMap & {
   executor_opts?: WireMap;
   auth_list?: WireValue[];
   /**
-   * Whether minions fire `salt/job/<jid>/start/<id>` before they start. Supported from Salt 3008
-   * on.
+   * Whether minions fire the event `salt/job/<jid>/start/<id>` before they run the function.
+   * Supported from Salt 3008 on.
    */
   start_event?: boolean;
 };

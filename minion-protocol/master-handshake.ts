@@ -1,6 +1,6 @@
 /**
- * The master's side of `_auth` [WIRE 6; salt/channel/server.py ReqServerChannel._auth]. This module
- * does no I/O: {@link decideKey} decides what to store, and the caller stores it.
+ * Parses sign-in requests (`_auth`) for the master [WIRE 6; salt/channel/server.py
+ * ReqServerChannel._auth]. This module does no I/O. The caller decides about the key and stores it.
  */
 
 import { type AuthReplyContext, type AuthRequest, badAlgorithmReply } from './auth-reply.ts';

@@ -35,35 +35,39 @@ export interface MinionHandshakeConfig {
   /** Public key of the minion, in PEM. */
   readonly publicPem: string;
   /**
-   * Random key string of this process. The master must return it, to prove that it can decrypt it.
+   * Random key string of this minion process. The minion sends it encrypted with the master's
+   * public key. The master returns it to prove that it has the private key.
    */
   readonly token: string;
-  /** Stored master key. Absent on first contact. */
+  /** Stored public key of the master, in PEM. Absent on first contact. */
   readonly masterPub?: string;
   /** Encryption algorithm. Default: `OAEP-SHA1`; the default is not sent in the request. */
   readonly encAlgo?: EncryptionAlgorithm;
   /** Signing algorithm. Default: `PKCS1v15-SHA1`; the default is not sent in the request. */
   readonly sigAlgo?: SigningAlgorithm;
   readonly autosignGrains?: WireMap;
-  /** Expected fingerprint of the master key (Salt's `master_finger`). Default: any. */
+  /**
+   * Expected fingerprint of the master key (Salt's `master_finger`). Default: any fingerprint is
+   * accepted.
+   */
   readonly masterFinger?: string;
   /** Hash for `masterFinger`. Default: `sha256`. */
   readonly hashType?: string;
   /** Public key for verifying signatures of master keys (Salt's `verify_master_pubkey_sign`). */
   readonly masterSignPub?: KeyObject;
-  /** Returns a new nonce of 32 hex digits for each request. */
+  /** Returns a new nonce of 32 hex digits for each request. Default: random. */
   readonly nonce?: () => string;
 }
 
-/** Result of a sign-in. */
+/** Result of one sign-in attempt. */
 export type HandshakeStep =
   | {
       readonly state: 'accepted';
       readonly aes: string;
-      /** Session key string. Always present in version 3. */
+      /** Key string of the session key in version 3, `undefined` in older versions. */
       readonly session: string | undefined;
       readonly publishPort: number;
-      /** The master's key as sent. Store it if it is new. */
+      /** Public key of the master in PEM, as sent. Store it if it is new. */
       readonly masterPub: string;
     }
   /** The key is pending. Repeat the sign-in after `acceptance_wait_time`. */
@@ -73,8 +77,8 @@ export type HandshakeStep =
   /** `max_minions` is reached. Try again later. */
   | { readonly state: 'full' }
   /**
-   * With ERR_MASTER_FINGER, Salt's minion exits with code 42. After any other code, try again
-   * later.
+   * The reply is not valid; `code` names the reason. Repeat the sign-in later, except after
+   * ERR_MASTER_FINGER: then Salt's minion exits with status 42.
    */
   | { readonly state: 'failed'; readonly code: ProtocolErrorCode };
 
@@ -82,19 +86,18 @@ export type HandshakeStep =
 type HandshakeSettings = MinionHandshakeConfig &
   Required<Pick<MinionHandshakeConfig, 'encAlgo' | 'sigAlgo'>>;
 
-/** Successive sign-ins of one key pair at one master. */
+/** Object that creates the sign-in requests of one minion and checks the master's replies. */
 export type MinionHandshake = ReturnType<typeof createMinionHandshake>;
 
 /**
- * Creates the minion's side of a sign-in.
+ * Creates the object that signs a minion in. The caller sends the result of `request` and passes
+ * the reply to `step`. The reply determines the state that `step` returns:
  *
- * | reply | state |
- * |---|---|
- * | accepted, every check passed | accepted |
- * | `ret: true` | pending |
- * | `ret: false` | refused |
- * | `ret: "full"` | full |
- * | anything else, or a failed check | failed |
+ * - If the reply accepts the minion and every check succeeds, the state is `accepted`.
+ * - If `ret` is `true`, the state is `pending`.
+ * - If `ret` is `false`, the state is `refused`.
+ * - If `ret` is `full`, the state is `full`.
+ * - If a check fails, or for any other reply, the state is `failed`.
  */
 export function createMinionHandshake(config: MinionHandshakeConfig) {
   const settings = {
@@ -119,7 +122,10 @@ export function createMinionHandshake(config: MinionHandshakeConfig) {
         load: authLoad(config, nonce, token),
       });
     },
-    /** Checks the reply to the last request. Never throws. */
+    /**
+     * Checks the reply to the last request. If the reply is not valid, returns the state `failed`
+     * and does not throw.
+     */
     step(reply: Uint8Array): HandshakeStep {
       try {
         return checkReply(settings, nonce, reply);
@@ -209,8 +215,10 @@ function accepted(config: HandshakeSettings, map: WireMap): HandshakeStep {
 }
 
 /**
- * Whether the key is the stored master key. A new key is valid on first contact, or with a valid
- * signature of `masterSignPub`.
+ * Returns whether the key is the stored master key. With `masterSignPub`, every key needs a valid
+ * signature. Without `masterSignPub`, the key must be unsigned, and a key that is not stored is
+ * valid on first contact only.
+ * @throws ProtocolError ERR_MASTER_KEY if the key is not valid
  */
 function checkMasterKey(
   config: HandshakeSettings,
@@ -229,8 +237,9 @@ function checkMasterKey(
 }
 
 /**
- * Compares two keys. The texts must be equal from version 2 on, as in Salt since 3006.7. In older
- * versions, their {@link cleanKeyText} must be equal.
+ * Whether the sent key equals the stored key. From version 2 on, the sent text must be exactly the
+ * result of {@link cleanKeyText} for the stored key, as in Salt since 3006.7. In version 0, both
+ * texts are cleaned before the comparison.
  */
 function isSameKey(config: HandshakeSettings, stored: string, sent: string): boolean {
   return cleanKeyText(stored) === (config.version < 2 ? cleanKeyText(sent) : sent);
@@ -247,7 +256,10 @@ function hasValidMasterSignature(
   return rsaVerify(signPub, Buffer.from(masterPub, 'utf8'), signature, config.sigAlgo);
 }
 
-/** Decrypts a key string that the master encrypted for this minion. */
+/**
+ * Decrypts a key string that the master encrypted with this minion's public key.
+ * @throws ProtocolError ERR_BAD_REPLY, ERR_DECRYPT, ERR_BAD_KEY_STRING
+ */
 function unsealed(config: HandshakeSettings, value: WireValue | undefined): string {
   const sealed = wireBytes(value);
   if (sealed === undefined) return fail('ERR_BAD_REPLY');

@@ -13,7 +13,10 @@ export interface RelayedPeer {
   readonly network: string;
   /** Address of the peer in that network. */
   readonly address: string;
-  /** Id of the instance. If the relay does not know it, `instance` and `project` are absent. */
+  /**
+   * Id of the OpenStack instance that opened the connection. If the relay does not know it,
+   * `instance` and `project` are absent.
+   */
   readonly instance?: string;
   readonly project?: string;
 }
@@ -24,7 +27,7 @@ export type ProxyHeaderResult =
   | 'wrong'
   | {
       readonly peer: RelayedPeer;
-      /** Bytes after the header. */
+      /** Bytes of the connection that were received after the header. */
       readonly rest: Uint8Array;
     };
 
@@ -33,7 +36,8 @@ const prefixBytes = 16;
 /** Maximum size of a header, in bytes. The protocol requires receivers to accept this size. */
 const maxHeaderBytes = 536;
 /**
- * Version 2 with the command PROXY. The command LOCAL (20) is a health check of the proxy itself.
+ * Byte of the header for version 2 and the command PROXY. The command LOCAL (0x20), which health
+ * checks of a proxy send, is not accepted.
  */
 const proxyCommand = 0x21;
 const tcpOverIpv4 = 0x11;
@@ -41,8 +45,9 @@ const tcpOverIpv6 = 0x21;
 
 /** PP2_TYPE_UNIQUE_ID: the id of the network, which haproxy sends as `unique-id-format`. */
 const networkType = 0x05;
-/** Type numbers from the range that the protocol reserves for applications. */
+/** Type number of the instance id, from the range that the protocol reserves for applications. */
 const instanceType = 0xe0;
+/** Type number of the project id, from the same range. */
 const projectType = 0xe1;
 const ownTypes: ReadonlySet<number> = new Set([networkType, instanceType, projectType]);
 
@@ -86,8 +91,9 @@ function readPeer(header: Buffer): RelayedPeer | undefined {
 }
 
 /**
- * Returns the values of the known types, or `undefined` if the list is malformed. Skips other
- * types.
+ * Reads the list of fields after the addresses. Returns the ids of the network, instance and
+ * project by type number, and skips other types. Returns `undefined` if the list or one of the ids
+ * is malformed.
  */
 function readValues(bytes: Buffer): ReadonlyMap<number, string> | undefined {
   const values = new Map<number, string>();
@@ -118,8 +124,8 @@ export interface ProxyEndpoint {
 }
 
 /**
- * Returns the header for a connection.
- * @param source - its address becomes the `address` of the peer
+ * Returns the header that a relay sends for a connection.
+ * @param source - endpoint of the peer; its address becomes {@link RelayedPeer.address}
  * @throws TypeError for an id that is not a valid network, instance or project id
  */
 export function encodeProxyHeader(

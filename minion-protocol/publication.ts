@@ -1,8 +1,7 @@
 /**
  * The message that publishes a job to the minions [WIRE 11.1; salt/channel/server.py
- * PubServerChannel].
- *
- * {enc: "aes", load: Crypticle blob, sig_algo, sig}     sig over the bytes of load
+ * PubServerChannel]. It is a map: `enc` is `aes`, and `load` is the encrypted load. In a signed
+ * publication, `sig` is the signature of the bytes of `load`, and `sig_algo` names the algorithm.
  */
 
 import type { KeyObject } from 'node:crypto';
@@ -32,7 +31,12 @@ const outerLimits: PayloadLimits = {
   uniqueKeys: true,
 };
 
-/** Packs an encrypted publication, with the signature over its bytes if there is one. */
+/**
+ * Packs a publication.
+ * @param blob - the encrypted load
+ * @param signature - the master's signature of `blob`; if it is missing, the publication is not
+ * signed
+ */
 export function publicationEnvelope(
   blob: Uint8Array,
   signature?: Uint8Array,
@@ -44,22 +48,22 @@ export function publicationEnvelope(
 
 /** Options of {@link openPublication}. */
 export interface OpenPublicationOptions {
-  /** AES key of the master. */
+  /** Publish key of the master. */
   readonly key: CrypticleKey;
-  /** Stored public key of the master, needed to require signatures. */
+  /** Stored public key of the master. Required if `requireSignature` is `true`. */
   readonly masterPublic?: KeyObject;
   /**
    * Whether a valid signature is required (Salt's `sign_pub_messages` on the minion). Default:
-   * `false`, signatures are ignored.
+   * `false`; then signatures are ignored.
    */
   readonly requireSignature?: boolean;
   readonly limits?: PayloadLimits;
 }
 
 /**
- * Decrypts a publication. The returned value still contains its `serial`; pass it to the
- * {@link SerialGuard} of the key. After ERR_BAD_HMAC, sign in again and decrypt the same bytes with
- * the new key.
+ * Decrypts a publication. The returned value still contains its `serial`; pass the value to
+ * {@link SerialGuard.admit}, with one guard for each publish key. After ERR_BAD_HMAC, sign in again
+ * and decrypt the same bytes with the new key.
  * @throws ProtocolError ERR_BAD_ENVELOPE, ERR_BAD_SIGNATURE, ERR_BAD_HMAC, ERR_BAD_PAYLOAD, …
  */
 export function openPublication(bytes: Uint8Array, options: OpenPublicationOptions): WireValue {

@@ -6,8 +6,8 @@ import { Bytes, Dict, Float, type PyObject, Tuple, type Value } from '#template/
 import { isWireMap, WireDateTime, WireExtension, type WireValue } from './payload.ts';
 
 /**
- * Conversions of values that are instances of a Python class. Default: conversions to the types
- * that Salt gets from msgpack.
+ * Functions that convert bytes, dates, extensions and map keys to Python values. Default:
+ * conversions to the types that Salt gets from its MessagePack library.
  */
 export interface PythonForms {
   readonly bytes?: (bytes: Uint8Array) => Value;
@@ -60,8 +60,8 @@ function extensionObject({ code, data }: WireExtension): PyObject {
 }
 
 /**
- * Returns `str(value)`. Salt compares grains and pillar values as this text [salt/utils/data.py
- * subdict_match].
+ * Returns the text that Python's `str(value)` returns. Salt compares grains and pillar values as
+ * this text [salt/utils/data.py subdict_match].
  */
 export function pythonStr(value: WireValue): string {
   if (typeof value === 'string') return value;
@@ -73,8 +73,8 @@ function scalarStr(value: WireValue): string {
 }
 
 /**
- * Returns `repr(value)`. Values that JSON can represent are formatted directly, without a
- * conversion to Python values.
+ * Returns the text that Python's `repr(value)` returns. Values that JSON can represent are
+ * formatted directly, without a conversion to Python values.
  */
 function wireRepr(value: WireValue): string {
   if (typeof value === 'string') return textRepr(value);
@@ -87,8 +87,8 @@ function wireRepr(value: WireValue): string {
 }
 
 /**
- * Returns `str(value)` without a limit for the depth. Use it only for values of limited depth, such
- * as values from the wire.
+ * Returns the text that Python's `str(value)` returns, without a limit for the depth of lists and
+ * maps. Use it only for values of limited depth, such as values from the wire.
  */
 export function unboundedStr(value: Value): string {
   const isContainer = Array.isArray(value) || value instanceof Dict;

@@ -12,7 +12,8 @@ export class RandomPool {
 
   /**
    * Returns random bytes.
-   * @param size - number of bytes, small compared with the pool of 4096
+   * @param size - number of bytes, at most 4096; if the pool has fewer bytes left, it discards them
+   * and is filled again
    */
   take(size: number): Buffer {
     if (this.#pool.length < size) this.#pool = randomFillSync(Buffer.allocUnsafeSlow(poolSize));

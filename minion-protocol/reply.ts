@@ -1,10 +1,13 @@
 /**
- * The three ways to answer a request [WIRE 8; salt/channel/server.py]:
+ * The three kinds of replies to a request, named as in Salt [WIRE 8; salt/channel/server.py]:
  *
- * send          packed Crypticle blob of the value, with the request's nonce from version 2 on
- * send_clear    the packed value itself
- * send_private  {key: OAEP of a one-time key, pillar: Crypticle blob under that key}, the blob of
- * the pillar, or from version 2 on of {data: packed {key, pillar, nonce}, sig}
+ * - *send* contains the value, encrypted with the key of the request. From version 2 on, the
+ *   plaintext also contains the nonce of the request.
+ * - *send_clear* contains the value, not encrypted.
+ * - *send_private* contains a pillar for one minion. Its field `key` is a one-time key, encrypted
+ *   with the minion's public key. Its field `pillar` is encrypted with the one-time key. From
+ *   version 2 on, the plaintext of `pillar` is a signed map: `data` contains `key`, `pillar` and
+ *   `nonce`, and `sig` is the master's signature of `data`.
  */
 
 import type { KeyObject } from 'node:crypto';
@@ -45,15 +48,19 @@ export interface ReplyContext {
   readonly nonce?: string | undefined;
 }
 
-/** Limits for the outer map of a reply. It may be 64 KiB larger than its content. */
+/**
+ * Limits for unpacking a reply before its content is decrypted. A reply may be 64 KiB larger than
+ * its content.
+ */
 const outerLimits: PayloadLimits = {
   ...loadLimits,
   maxBytes: loadLimits.maxBytes + 64 * 1024,
 };
 
 /**
- * Packs a *send* reply for the transport.
- * @throws TypeError if the version needs a nonce and it is missing
+ * Encrypts and packs a value as a *send* reply.
+ * @param key - key that encrypted the request
+ * @throws TypeError if the nonce is missing and the version requires it
  */
 export function encodeSendReply(
   key: CrypticleKey,
@@ -64,9 +71,11 @@ export function encodeSendReply(
 }
 
 /**
- * Encrypts a *send* reply whose value is already packed, in consecutive pieces. The caller packs a
- * value once for many minions, and need not copy the content of a file.
- * @throws TypeError if the version needs a nonce and it is missing
+ * Returns a *send* reply with a value that the caller has packed. The caller can pack a value once
+ * for many minions, and need not copy file content.
+ * @param key - key that encrypted the request
+ * @param packed - consecutive pieces of the packed value
+ * @throws TypeError if the nonce is missing and the version requires it
  */
 export function encodePackedReply(
   key: CrypticleKey,
@@ -84,8 +93,8 @@ function nonceOption({ version, nonce }: ReplyContext): { nonce?: string } {
 
 export interface PrivateReply extends ReplyContext {
   /**
-   * Pillar, packed for the wire. The task for an RSA thread contains it as bytes, because copying
-   * values to a thread loses the classes of floats and dates.
+   * Pillar, packed for the wire. Worker threads receive it as bytes, because values that are copied
+   * to a thread lose the classes of floats and dates.
    */
   readonly packedPillar: Uint8Array;
   /** Accepted public key of the minion that sent the request. Never use a key from the request. */
@@ -94,11 +103,14 @@ export interface PrivateReply extends ReplyContext {
   readonly masterKey: KeyObject;
   readonly encAlgo: EncryptionAlgorithm;
   readonly sigAlgo: SigningAlgorithm;
-  /** One-time key. Default: a new one. */
+  /** Key string of the one-time key that encrypts the pillar. Default: a new random key. */
   readonly keyString?: string;
 }
 
-/** Packs a *send_private* reply for the transport. Slow, because it uses RSA. */
+/**
+ * Encrypts and packs a pillar as a *send_private* reply, which only the minion can decrypt. Slow,
+ * because it uses RSA.
+ */
 export function encodePrivateReply(reply: PrivateReply): Buffer {
   const keyString = reply.keyString ?? generateKeyString();
   const key = rsaEncrypt(reply.minionKey, Buffer.from(keyString, 'latin1'), reply.encAlgo);
@@ -106,7 +118,10 @@ export function encodePrivateReply(reply: PrivateReply): Buffer {
   return packWire({ key, pillar });
 }
 
-/** Returns the packed content under the one-time key. */
+/**
+ * Returns the packed value that the one-time key encrypts: the pillar, or from version 2 on the
+ * signed map.
+ */
 function privateContent(reply: PrivateReply, key: Buffer): Uint8Array {
   const { packedPillar: pillar, masterKey, sigAlgo } = reply;
   const { nonce } = nonceOption(reply);
@@ -119,13 +134,16 @@ function privateContent(reply: PrivateReply, key: Buffer): Uint8Array {
 export interface SendReplyOptions extends ReplyContext {
   readonly key: CrypticleKey;
   readonly limits?: PayloadLimits;
-  /** Whether text is returned as bytes, as minions read file content. Default: `false`. */
+  /**
+   * Whether every text is returned as bytes. Minions read file content in this way. Default:
+   * `false`.
+   */
   readonly raw?: boolean;
 }
 
 /**
- * Decrypts a *send* reply. After ERR_BAD_HMAC (which the text `bad load` also causes), sign in
- * again and repeat the request once.
+ * Decrypts a *send* reply. After ERR_BAD_HMAC, sign in again and repeat the request once. The
+ * unencrypted error reply `bad load` also causes ERR_BAD_HMAC.
  * @throws ProtocolError ERR_BAD_REPLY, ERR_BAD_HMAC, ERR_NONCE, ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
 export function openSendReply(bytes: Uint8Array, options: SendReplyOptions): WireValue {

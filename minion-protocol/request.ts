@@ -30,19 +30,17 @@ export interface SealedEnvelope {
   readonly enc: 'aes';
   readonly version: ProtocolVersion;
   /**
-   * Minion whose session key decrypts the request. Always present in version 3. It is not proven
-   * before the request is decrypted.
+   * Id of the minion whose session key decrypts the request. Always present in version 3. The id is
+   * not verified before the request is decrypted.
    */
   readonly id: string | undefined;
-  /**
-   * Encryption algorithm that the minion names. It may be unknown. `OAEP-SHA1` if it names none.
-   */
+  /** Encryption algorithm that the minion names, which may be unsupported. Default: `OAEP-SHA1`. */
   readonly encAlgo: string;
   /**
-   * Signing algorithm that the minion names. It may be unknown. `PKCS1v15-SHA1` if it names none.
+   * Signing algorithm that the minion names, which may be unsupported. Default: `PKCS1v15-SHA1`.
    */
   readonly sigAlgo: string;
-  /** The Crypticle blob, a view into the message. */
+  /** Encrypted load: IV, ciphertext and HMAC. It is a view of the received message. */
   readonly load: Uint8Array;
 }
 
@@ -61,14 +59,14 @@ const maxAlgorithmLength = 64;
 const maxTokBytes = 1024;
 const nonceForm = /^[0-9a-f]{32}$/;
 /**
- * Salt's reply to an invalid request. Minions sign in again if a reply is as short as this one
- * [WIRE 5.2].
+ * Salt's reply to an invalid request. Minions recognise it because it is shorter than a signature,
+ * and sign in again [WIRE 5.2].
  */
 const badLoad = 'bad load';
 
 /**
- * Limits for the outer map of a request. Its size is that of an encrypted load plus the other
- * fields. Its depth is the limit for unauthenticated peers.
+ * Limits for the outer map of a request. The maximum size is that of an encrypted load plus 1 KiB
+ * for the other fields. All other limits are those for unauthenticated peers.
  */
 export const envelopeLimits: PayloadLimits = {
   ...clearLimits,
@@ -76,9 +74,9 @@ export const envelopeLimits: PayloadLimits = {
 };
 
 /**
- * Whether Salt accepts the value as a minion id. An id is not empty, contains no `/`, `\` or NUL,
- * and is not `.` or `..` [WIRE 5.3]. Also rejects control characters, and ids of more than 255
- * bytes in UTF-8, because this is the maximum length of a file name.
+ * Whether the value is a valid minion id. As in Salt, an id is not empty, contains no `/`, `\` or
+ * NUL, and is not `.` or `..` [WIRE 5.3]. Control characters, lone surrogates and ids of more than
+ * 255 bytes in UTF-8 are also rejected. 255 bytes is the maximum length of a file name.
  */
 export function isValidMinionId(id: unknown): id is string {
   if (typeof id !== 'string' || id === '' || id === '.' || id === '..') return false;
@@ -86,7 +84,10 @@ export function isValidMinionId(id: unknown): id is string {
 }
 
 const longestNewId = 128;
-/** Letters and digits of any script, except letters that are invisible. */
+/**
+ * Form of a new minion id: a letter or digit, then letters, digits and `._:@+-`. Letters and digits
+ * may be of any script, but not invisible.
+ */
 const newIdForm = /^(?!\p{DI})[\p{L}\p{Nd}](?:(?!\p{DI})[\p{L}\p{Nd}._:@+-])*$/u;
 
 /**
@@ -197,16 +198,14 @@ export interface LoadCheckOptions {
 
 /** A well-formed request. For an encrypted request, the caller still has to verify `tok`. */
 export interface CheckedRequest {
-  /** Command of the request, or `undefined` if it is missing or not text. */
+  /** Request type (`cmd`), or `undefined` if it is missing or not text. */
   readonly cmd: string | undefined;
   /** Minion id from the load. In version 3, the session key of this id decrypted the request. */
   readonly id: string | undefined;
   readonly nonce: string | undefined;
   /** Token that proves the identity of the minion. Always present in version 3. */
   readonly tok: Uint8Array | undefined;
-  /**
-   * Parameters of the command, without `tok` and, if the request was encrypted, without `nonce`.
-   */
+  /** The load. If the request was encrypted, the load is without `tok` and `nonce`. */
   readonly load: WireMap;
 }
 
@@ -253,8 +252,8 @@ function withoutProof(load: WireMap): WireMap {
 }
 
 /**
- * Returns Salt's text for this error, with the id if it is a number. Other values are not sent back
- * to the peer.
+ * Returns Salt's reply to an id that is not text. It contains the id only if the id is an integer.
+ * Other values are not sent back to the peer.
  */
 function notAString(id: WireValue): string {
   return Number.isSafeInteger(id) ? `bad load: id ${id} is not a string` : badLoad;

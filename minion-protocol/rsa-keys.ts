@@ -74,8 +74,8 @@ export function parsePublicKey(pem: string): KeyObject {
 }
 
 /**
- * Returns the same key, created again from its numbers. (Node.js 24 cannot export a key that was
- * read as PKCS#1.)
+ * Returns the same key, created again from its modulus and exponent, because Node.js 24 cannot
+ * export a key that was read as PKCS#1.
  */
 function canonical(key: KeyObject): KeyObject {
   return createPublicKey({ key: key.export({ format: 'jwk' }), format: 'jwk' });

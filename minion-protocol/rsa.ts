@@ -23,8 +23,9 @@ export type EncryptionAlgorithm = 'OAEP-SHA1' | 'OAEP-SHA224';
 /** Algorithm for signatures of replies and publications: RSASSA-PKCS1-v1_5. */
 export type SigningAlgorithm = 'PKCS1v15-SHA1' | 'PKCS1v15-SHA224';
 
-/** Encryption algorithm of a request that names none. */
+/** Encryption algorithm if a request names none. */
 export const defaultEncryptionAlgorithm: EncryptionAlgorithm = 'OAEP-SHA1';
+/** Signing algorithm if a request names none. */
 export const defaultSigningAlgorithm: SigningAlgorithm = 'PKCS1v15-SHA1';
 
 export function isEncryptionAlgorithm(name: unknown): name is EncryptionAlgorithm {
@@ -44,7 +45,10 @@ function signatureHash(algorithm: SigningAlgorithm): string {
   return algorithm === 'PKCS1v15-SHA1' ? 'sha1' : 'sha224';
 }
 
-/** Encrypts a message of at most 198 bytes (with a 2048-bit key and SHA-224). */
+/**
+ * Encrypts a message. With a key of 2048 bits, the maximum size is 214 bytes for `OAEP-SHA1` and
+ * 198 bytes for `OAEP-SHA224`.
+ */
 export function rsaEncrypt(
   publicKey: KeyObject,
   bytes: Uint8Array,

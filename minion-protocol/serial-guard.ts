@@ -1,12 +1,14 @@
 import { emptyWireMap, isWireMap, type WireValue } from './payload.ts';
 
-/** Protects the minion against replayed publications [WIRE 3.4]. Use one guard for each key. */
+/**
+ * Protects the minion against replayed publications [WIRE 3.4]. Use one guard for each publish key.
+ */
 export class SerialGuard {
   #last = 0n;
 
   /**
-   * Returns the value without its `serial`. Returns an empty map if a map with the same or a later
-   * serial was received before.
+   * Returns the value without its `serial`. Returns an empty map if `serial` is not an integer, or
+   * not greater than every serial received before.
    */
   admit(value: WireValue): WireValue {
     if (!isWireMap(value) || value.serial === undefined) return value;

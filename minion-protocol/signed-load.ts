@@ -15,13 +15,14 @@ const unsigned: readonly ReadonlySet<string>[] = [
   new Set(['sig', 'nonce', 'tok']),
   new Set(['sig', 'nonce', 'tok', '_stamp', 'ts']),
 ];
+/** Algorithms with which a signature is verified, one after the other. */
 const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA224'];
 const noLimits = { maxBytes: Infinity, maxDepth: Infinity, maxElements: Infinity };
 
 /**
- * Whether the owner of the key signed the load, in any of the forms that minions use. If bytes in
- * the load are valid UTF-8, they arrive as text, and the signature cannot be verified. Slow and
- * synchronous.
+ * Whether the owner of the key signed the load, in any of the forms that minions use. Bytes in the
+ * load that are valid UTF-8 arrive as text. Then the signature cannot be verified, and the result
+ * is `false`. Slow and synchronous.
  * @param packed - the load as it arrived; it must already have been unpacked successfully
  */
 export function isSignedLoad(
@@ -62,13 +63,20 @@ function headOfMap(size: number): Buffer {
   return size < 16 ? Buffer.of(0x80 | size) : Buffer.of(0xde, size >> 8, size & 0xff);
 }
 
-/** Returns the size of the length or number after the first byte of a value, in bytes. */
+/**
+ * Returns the number of bytes that follow the first byte of a MessagePack value and encode its
+ * length or number.
+ */
 function lengthBytes(bytes: Buffer, offset: number): number {
   const head = bytes[offset] ?? 0;
   return head < 0xc0 || head >= 0xe0 ? 0 : (argumentBytes[head - 0xc0] ?? 0);
 }
 
-/** Number of bytes of the length or number, for each first byte from c0 to df. */
+/**
+ * Number of bytes that encode the length or number of a MessagePack value, for each first byte from
+ * 0xc0 to 0xdf. For extensions of fixed size (0xd4 to 0xd8), the number includes their type and
+ * data.
+ */
 const argumentBytes: readonly number[] = [
   ...[0, 0, 0, 0, 1, 2, 4, 1, 2, 4, 4, 8, 1, 2, 4, 8],
   ...[1, 2, 4, 8, 2, 3, 5, 9, 17, 1, 2, 4, 2, 4, 2, 4],
@@ -113,8 +121,8 @@ function textLength(
 }
 
 /**
- * Returns the size of an extension with a length field. {@link argumentBytes} contains the fixed
- * sizes.
+ * Returns the size of the type and data of an extension that declares its length, or 0 for other
+ * values. {@link argumentBytes} contains the sizes of other extensions.
  */
 function extensionLength(packed: Buffer, offset: number, head: number, start: number): number {
   if (head < 0xc7 || head > 0xc9) return 0;
@@ -129,7 +137,12 @@ function headOfBytes(length: number): Buffer {
   return headOfLength(0xc4, length);
 }
 
-/** Returns the first byte for a length of one, two or four bytes. These bytes are consecutive. */
+/**
+ * Returns the encoded head of a text or byte string: its first byte, and its length in 1, 2 or 4
+ * bytes.
+ * @param first - first byte if the length has 1 byte; it is 1 or 2 higher if the length has 2 or 4
+ * bytes
+ */
 function headOfLength(first: number, length: number): Buffer {
   if (length < 0x100) return Buffer.of(first, length);
   const size = length < 0x10000 ? 2 : 4;

@@ -6,7 +6,7 @@
 import { sleepUntilAborted } from '#runtime';
 import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 
-/** Arguments of a call: positional values and keywords. */
+/** Positional and keyword arguments of a call. */
 export interface CallArguments {
   readonly args: readonly WireValue[];
   readonly kwargs: Readonly<Record<string, WireValue>>;
@@ -20,9 +20,16 @@ export interface FunctionContext {
   readonly pillar: WireMap;
   /** Id of the job that runs the function. */
   readonly jid: string;
-  /** Fires an event on the master's bus. The master's policy decides whether it is published. */
+  /**
+   * Sends an event to the master, whose policy decides whether it is published. Resolves with the
+   * id of the signal, if the bridge stores the event as a signal for a handle, and otherwise with
+   * `undefined`.
+   */
   readonly fire: (tag: string, data: WireMap) => Promise<string | undefined>;
-  /** Returns the jobs that are running on this minion. */
+  /**
+   * Returns the publication loads of all jobs that are running on this minion, including the
+   * current job.
+   */
   readonly running: () => readonly WireMap[];
   /**
    * Stops a running job.
@@ -31,7 +38,7 @@ export interface FunctionContext {
   readonly kill: (jid: string) => boolean;
   /** Aborted when the job is killed or the minion is stopped. */
   readonly signal: AbortSignal;
-  /** Returns the names of all functions. */
+  /** Returns the names of all functions that this minion provides. */
   readonly functionNames: () => readonly string[];
 }
 
@@ -106,7 +113,7 @@ function pick(map: WireMap, names: readonly WireValue[]): WireMap {
   return Object.fromEntries(names.map((name) => [String(name), map[String(name)] ?? '']));
 }
 
-/** Returns the value at a path such as `a:b:c`. */
+/** Returns the value at a path such as `a:b:c`, or `undefined` if there is none. */
 function find(map: WireMap, path: WireValue): WireValue | undefined {
   let value: WireValue | undefined = map;
   for (const name of String(path).split(':')) {

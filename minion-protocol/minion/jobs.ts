@@ -26,7 +26,7 @@ interface Running {
   readonly abort: AbortController;
 }
 
-/** Context that all jobs share. */
+/** Properties of a function's context that do not depend on the job. */
 export type JobEnvironment = Omit<
   FunctionContext,
   'jid' | 'running' | 'kill' | 'signal' | 'functionNames'
@@ -39,8 +39,9 @@ export type JobEnvironment = Omit<
 const rememberedJids = 100;
 
 /**
- * Functions whose results Salt displays with the outputter `highstate`, if the program provides
- * these functions [salt/modules/state.py].
+ * State functions, whose results Salt displays with the outputter `highstate`
+ * [salt/modules/state.py]. They are not built in; the program that embeds the minion can provide
+ * them.
  */
 const states: ReadonlySet<string> = new Set(
   ['apply', 'highstate', 'pkg', 'single', 'sls', 'sls_id', 'template', 'template_str', 'top'].map(
@@ -57,7 +58,7 @@ export class MinionJobs {
     this.#functions = functions;
   }
 
-  /** Whether the job id is new. The minion stores it. */
+  /** Returns whether the minion sees this job id for the first time, and remembers the id. */
   isNew(jid: string): boolean {
     if (this.#seen.includes(jid)) return false;
     this.#seen.push(jid);

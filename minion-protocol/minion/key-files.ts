@@ -3,7 +3,7 @@ import path from 'node:path';
 import { makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
 import { generateKeyPair } from '../rsa-keys.ts';
 
-/** Keys that a minion stores until the next start. */
+/** Key pair of a minion, and the public key of its master. */
 export interface MinionKeys {
   readonly privatePem: string;
   readonly publicPem: string;
@@ -13,15 +13,15 @@ export interface MinionKeys {
   readonly trustMaster: (pem: string) => Promise<void>;
 }
 
-/** Creates keys in memory only, for temporary minions. */
+/** Creates a key pair in memory, for temporary minions. Nothing is stored in files. */
 export async function createMinionKeys(bits = 2048): Promise<MinionKeys> {
   const { privatePem, publicPem } = await generateKeyPair(bits);
   return { privatePem, publicPem, masterPem: undefined, trustMaster: async () => {} };
 }
 
 /**
- * Opens `minion.pem`, `minion.pub` and `minion_master.pub` in a directory. Generates the key pair
- * if it is missing.
+ * Reads `minion.pem`, `minion.pub` and `minion_master.pub` from a directory. If a file of the key
+ * pair is missing, generates and stores a new key pair.
  */
 export async function openMinionKeys(directory: string, bits = 2048): Promise<MinionKeys> {
   const privateFile = path.join(directory, 'minion.pem');

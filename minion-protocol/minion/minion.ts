@@ -30,7 +30,7 @@ import {
 /** Connection state of a minion. */
 export type MinionState =
   | { readonly state: 'stopped' }
-  /** The minion requests the master's keys, after `attempts` unsuccessful sign-ins. */
+  /** The minion is signing in. `attempts` is the number of previous unsuccessful attempts. */
   | { readonly state: 'signing-in'; readonly attempts: number }
   /** The minion waits until the operator accepts its key. */
   | { readonly state: 'pending' }
@@ -48,19 +48,20 @@ export interface MinionOptions {
   readonly keys: MinionKeys;
   /** Protocol version. Default: 3. */
   readonly version?: 2 | 3;
-  /** Grains of the minion. `id` is added. */
+  /** Grains of the minion. The minion adds the grain `id`. */
   readonly grains?: WireMap;
   /** Functions that extend or replace the built-in ones. */
   readonly functions?: Readonly<Record<string, MinionFunction>>;
   /** Fingerprint of the only accepted master key. Default: any master. */
   readonly masterFinger?: string;
   /**
-   * Whether to subscribe to the minion's own topic only (`zmq_filtering`; the master must filter,
-   * too).
+   * Whether the minion subscribes only to the broadcast topic and its own topic (`zmq_filtering`,
+   * which must be set on the master, too). Default: `false`; the minion receives all publications.
    */
   readonly filtering?: boolean;
   /**
-   * Delay between sign-ins while the key is pending, in milliseconds. Default: 10,000, as in Salt.
+   * Delay before the next sign-in if the key is pending or a sign-in failed, in milliseconds.
+   * Default: 10,000, as in Salt.
    */
   readonly acceptanceWaitMs?: number;
   /** Timeout of a sign-in, in milliseconds. Default: 5,000. */
@@ -73,8 +74,12 @@ export interface MinionOptions {
   readonly onError?: (error: unknown) => void;
 }
 
-/** Number of attempts to send a return, and the delay after the first failure in milliseconds. */
+/** Maximum number of attempts to send a return. */
 const returnTries = 3;
+/**
+ * Delay before the second attempt to send a return, in milliseconds. It grows by this amount before
+ * each further attempt.
+ */
 const returnPauseMs = 1000;
 
 /** An embedded minion. Create it with {@link createMinion}. */
@@ -109,8 +114,8 @@ export class Minion {
 
   /**
    * Signs in, waits for acceptance without a time limit, subscribes, fetches the pillar and fires
-   * the start event. Rejects if the key was rejected or the minion was stopped.
-   * @throws TransportError ERR_CLOSED
+   * the start event.
+   * @throws TransportError ERR_CLOSED if the master rejects the key or the minion is stopped
    */
   async start(): Promise<void> {
     const session = await this.#signIn();
@@ -130,9 +135,10 @@ export class Minion {
   }
 
   /**
-   * Fires an event. The master's policy decides whether it is published.
-   * @returns the id under which the bridge stores and delivers the event, if it is an accepted
-   * signal for a handle; always `undefined` with a salt-master
+   * Sends an event to the master, whose policy decides whether it is published. A salt-master never
+   * returns the id of a signal.
+   * @returns the id of the signal, if the bridge stores the event as a signal for a handle;
+   * otherwise `undefined`
    */
   async fire(tag: string, data: WireMap): Promise<string | undefined> {
     const load = { cmd: '_minion_event', tag, data, pretag: null, signal_id: true };
@@ -188,8 +194,8 @@ export class Minion {
   }
 
   /**
-   * Decrypts a publication. If it was encrypted with a newer key, signs in again and decrypts it
-   * with the new key, so that it is not lost.
+   * Decrypts a publication. If the master encrypted it with a newer key, the minion signs in again
+   * and decrypts it with the new key. The publication is therefore not lost.
    */
   async #openPublication(envelope: Uint8Array): Promise<WireValue> {
     const session = this.#session ?? (await this.#signIn());

@@ -22,7 +22,10 @@ export interface MinionIdentity {
   readonly id: string;
   readonly version: 0 | 2 | 3;
   readonly privateKey: KeyObject;
-  /** Token that proves the identity of the minion. It is constant for a key. */
+  /**
+   * Token that proves the identity of the minion: the text `salt`, signed with the private key. The
+   * token is always the same for a key.
+   */
   readonly token: Uint8Array;
 }
 
@@ -53,7 +56,10 @@ export class MinionSession {
     this.#masterKey = createPublicKey(signedIn.masterPub);
   }
 
-  /** Packs and encrypts a request. The reply must contain the same nonce. */
+  /**
+   * Packs and encrypts a request.
+   * @returns the bytes to send, and the nonce that the reply must contain
+   */
   seal(load: WireMap): { readonly bytes: Uint8Array; readonly nonce: string } {
     const { id, version, token } = this.#identity;
     const nonce = randomBytes(16).toString('hex');
@@ -70,7 +76,7 @@ export class MinionSession {
   }
 
   /**
-   * Opens a reply.
+   * Decrypts a reply and returns its value.
    * @throws ProtocolError if the keys have expired or the reply does not match `nonce`
    */
   openReply(bytes: Uint8Array, nonce: string): WireValue {
@@ -78,7 +84,7 @@ export class MinionSession {
   }
 
   /**
-   * Opens a pillar.
+   * Decrypts the reply to a pillar request. Returns an empty map if the pillar is not a map.
    * @throws ProtocolError if the keys have expired or the reply does not match `nonce`
    */
   openPillar(bytes: Uint8Array, nonce: string): WireMap {
@@ -95,9 +101,9 @@ export class MinionSession {
   }
 
   /**
-   * Opens a publication. It always verifies the master's signature.
+   * Verifies the master's signature of a publication and decrypts the publication.
    * @returns an empty map for a publication that was received before
-   * @throws ProtocolError ERR_BAD_HMAC if the publish key has expired
+   * @throws ProtocolError ERR_BAD_SIGNATURE, or ERR_BAD_HMAC if the publish key has expired
    */
   openPublication(bytes: Uint8Array): WireValue {
     const load = openPublication(bytes, {

@@ -1,6 +1,6 @@
 /**
- * Compound expressions: words, `and`, `or`, `not` and parentheses, with Python's precedence
- * [WIRE 12.1; salt/matchers/compound_match.py].
+ * Compound expressions: conditions with `and`, `or`, `not` and parentheses, with Python's
+ * precedence [WIRE 12.1; salt/matchers/compound_match.py].
  */
 
 import type { WorkMeter } from '#runtime';
@@ -29,7 +29,10 @@ const operators: ReadonlySet<string> = new Set(['and', 'or', 'not', '(', ')']);
 
 /** Maximum nesting of parentheses. Python's parser has the same limit. */
 const maxDepth = 100;
-/** Maximum number of words in an expression from a client or minion. */
+/**
+ * Maximum number of words in an expression from a client or minion. Parsers without a meter do not
+ * apply it.
+ */
 const maxWords = 20_000;
 
 /** Whether a word of an expression is an operator or a parenthesis. */
@@ -52,7 +55,8 @@ export function splitTargetWords(
 
 /**
  * Parses an expression.
- * @param meter - limits the number of words
+ * @param meter - counts the words, and rejects more than 20,000; omit it only for trusted
+ * expressions
  * @throws SyntaxError with the reason, if the words are not a valid expression
  */
 export function parseCompound(words: readonly string[], meter?: WorkMeter): CompoundExpression {
@@ -87,8 +91,9 @@ function opposite(verdict: MatchResult): MatchResult {
 }
 
 /**
- * Combines the results of the parts. Returns `decisive` if any part has this result. Otherwise
- * returns `unknown` if any part is unknown, and else `rest`.
+ * Combines the results of the operands of `and` or `or`. If an operand has the result `decisive`,
+ * returns `decisive`. Otherwise, if an operand is `unknown`, returns `unknown`. Otherwise returns
+ * `rest`.
  */
 function decisiveResult(
   parts: readonly CompoundExpression[],

@@ -1,7 +1,8 @@
 /**
  * Matches conditions such as `key:sub:value` against grains or pillar [salt/utils/data.py
  * subdict_match]. Texts are compared in lower case. A condition can be divided into path and value
- * in several ways. Each is tried, the longest path first.
+ * in several ways: `key:sub` and `value`, or `key` and `sub:value`. Each is tried, the longest path
+ * first.
  */
 
 import type { WorkMeter } from '#runtime';
@@ -23,8 +24,12 @@ import type { PatternCompiler, TextMatcher } from './pattern.ts';
  * with the parts.
  */
 const maxParts = 100;
-/** Maximum number of steps of one search. This is enough for a megabyte of grains. */
+/**
+ * Maximum number of work steps for one condition and one minion. This is enough for a megabyte of
+ * grains.
+ */
 const maxSearchSteps = 3_000_000;
+/** Name of this work in error messages. */
 const part = 'a condition on grains or pillar';
 
 /** A condition, split at its delimiters. */
@@ -42,14 +47,14 @@ interface CutExpression {
 /** Intermediate results of one search, so that no map is searched or converted to text twice. */
 interface SearchState {
   steps: number;
-  /** Conditions that were already tried on a map. */
+  /** For each map, the conditions with which the search has already compared it. */
   tried?: Map<FactMap, Set<string>>;
   empty?: Map<FactMap, boolean>;
   texts?: Map<WireValue, string>;
 }
 
 /**
- * Compiles a condition.
+ * Compiles a condition to a function that decides whether grains or pillar match it.
  * @param compileValue - compiles the value part; it receives lower-case text
  * @param meter - counts the steps of compiling and of each search
  * @throws SyntaxError if the value cannot be compiled in any of the ways to divide the condition
@@ -85,7 +90,8 @@ class FactSearch {
   readonly #values: ValueTests;
   readonly #meter: WorkMeter | undefined;
   /**
-   * Conditions inside maps, split at their delimiters. Inside a map, the delimiter is always `:`.
+   * Cache of split conditions, by their text, for maps inside grains or pillar. Inside a map, the
+   * delimiter is always `:`.
    */
   readonly #cuts = new Map<string, CutExpression>();
 
@@ -108,7 +114,10 @@ class FactSearch {
     return false;
   }
 
-  /** Returns the values on a path, beginning with `start`, until a key is missing. */
+  /**
+   * Follows a path from `start`, except for its last part. Returns `start` and the value after each
+   * part. If a key is missing, the list ends with `undefined`.
+   */
   #along(
     start: WireValue | undefined,
     path: readonly string[],
@@ -247,8 +256,8 @@ class ValueTests {
 }
 
 /**
- * Counts steps of a search. Work can be interrupted only between two minions, so the steps for one
- * minion also have their own limit.
+ * Counts work steps of a search. The work can be interrupted only between two minions, so the steps
+ * for one minion have a limit of their own.
  */
 function spend(meter: WorkMeter | undefined, state: SearchState, steps: number): void {
   if (meter === undefined) return;

@@ -14,8 +14,8 @@ export interface FactSource {
 }
 
 /**
- * Data about a minion with which targets are compared. A part is `undefined` if the master has not
- * stored it.
+ * Grains and pillar of a minion, with which targets are compared. Each is `undefined` if the master
+ * has not stored it.
  */
 export interface MinionFacts {
   readonly grains: FactSource | undefined;
@@ -30,7 +30,7 @@ export function isFactMap(value: WireValue | undefined): value is FactMap {
   return value instanceof Map || isWireMap(value);
 }
 
-/** Wraps a map as a source. */
+/** Returns a {@link FactSource} that reads from a map. */
 export function factsOf(map: FactMap): FactSource {
   return { get: (key) => lookUp(map, key), whole: () => map };
 }
@@ -46,7 +46,7 @@ export function factValues(map: FactMap): Iterable<WireValue> {
 }
 
 /**
- * Returns the value at the end of a path through maps and lists [salt/utils/data.py
+ * Returns the value at the end of a path through maps and lists, or `undefined` [salt/utils/data.py
  * traverse_dict_and_list].
  */
 export function traverseFacts(
@@ -58,7 +58,7 @@ export function traverseFacts(
   return value;
 }
 
-/** Returns the value of a key in a map, or in a list of maps. */
+/** Returns the value of a key in a map or in a list of maps, or `undefined`. */
 export function stepIntoFacts(value: WireValue | undefined, key: string): WireValue | undefined {
   if (Array.isArray(value)) return stepIntoList(value, key);
   return isFactMap(value) ? lookUp(value, key) : undefined;

@@ -1,7 +1,7 @@
 /**
  * Expands nodegroups, which are names for compound expressions and may refer to each other
- * [salt/utils/minions.py nodegroup_comp]. A group within an expression is put in parentheses. Salt
- * omits them in one case, and `not N@group` then excludes too few minions.
+ * [salt/utils/minions.py nodegroup_comp]. An expanded group is put in parentheses. In one case,
+ * Salt omits the parentheses, and `not N@group` then excludes too few minions.
  */
 
 import { isCompoundOperator, splitTargetWords } from './compound.ts';
@@ -123,8 +123,8 @@ function isPlainList(words: readonly string[]): boolean {
 }
 
 /**
- * Joins the words to one word: `E@…` for patterns, `L@…` for ids [salt/utils/minions.py
- * _nodegroup_regex].
+ * Joins the words to one condition: `E@…` if any word is a pattern, and `L@…` otherwise
+ * [salt/utils/minions.py _nodegroup_regex].
  */
 function joined(words: readonly string[]): string {
   const isExpression = words.some((word) => /[([{\\?}\])]/.test(word));

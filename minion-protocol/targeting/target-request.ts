@@ -22,7 +22,8 @@ interface WrittenTarget {
 /**
  * Returns the target in the form in which it is published. Nodegroups are replaced by compound
  * expressions, because minions do not have their definitions [WIRE 12.1].
- * @throws SyntaxError
+ * @throws SyntaxError if the target is invalid, its type is not supported, or its nodegroup is not
+ * defined
  */
 export function expandTargetRequest(
   request: WrittenTarget,
@@ -36,9 +37,9 @@ export function expandTargetRequest(
 }
 
 /**
- * Returns the target expression without expanding nodegroups. An error therefore reveals nothing
- * about their definitions.
- * @throws SyntaxError
+ * Returns the target expression without expanding nodegroups. Its errors therefore reveal nothing
+ * about the definitions of nodegroups.
+ * @throws SyntaxError if the target is invalid or its type is not supported
  */
 export function readTargetRequest(request: WrittenTarget): TargetExpression {
   const { tgt, tgtType = 'glob', delimiter = ':' } = request;
@@ -58,7 +59,8 @@ export function readTargetRequest(request: WrittenTarget): TargetExpression {
 
 /**
  * Compiles the target of an access rule.
- * @throws SyntaxError if the target is invalid, even where Salt would let it match no minion
+ * @throws SyntaxError if the target is invalid, even if Salt accepts it as a target that matches no
+ * minion
  */
 export function compileRightTarget(request: WrittenTarget, nodegroups: Nodegroups): CompiledTarget {
   const compiled = compileTarget(expandTargetRequest(request, nodegroups), compileLinearPattern);

@@ -4,7 +4,9 @@
 export interface TargetTypeRow {
   readonly name: string;
   readonly status: 'served' | 'different' | 'refused';
-  /** Difference from Salt, or an alternative. Empty if the type is served unchanged. */
+  /**
+   * Difference from Salt for the status `different`, advice for `refused`, and empty for `served`.
+   */
   readonly text: string;
 }
 
@@ -35,7 +37,7 @@ export const targetTypeRows: readonly TargetTypeRow[] = [
   },
 ];
 
-/** Returns the reason why a target type is not supported. */
+/** Returns the error message for a target type that is not supported, with advice. */
 export function targetTypeProblem(name: string): string {
   const row = targetTypeRows.find((it) => it.name === name);
   const types = targetTypeRows.filter(({ status }) => status !== 'refused');
