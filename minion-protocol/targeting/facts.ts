@@ -6,7 +6,8 @@ export type FactMap = WireMap | Map<WireValue, WireValue>;
 /** Grains or pillar of a minion, looked up by the first key of a path. */
 export interface FactSource {
   /**
-   * Returns the value of a key, or `undefined`. A text such as `1` also finds the number as a key.
+   * Returns the value of a key, or `undefined`. The text `1`, for example, also finds a key that is
+   * the number 1.
    */
   get(key: string): WireValue | undefined;
   /** Returns the whole map. */
@@ -35,7 +36,7 @@ export function factsOf(map: FactMap): FactSource {
   return { get: (key) => lookUp(map, key), whole: () => map };
 }
 
-/** Whether a map has this text as a key. */
+/** Whether a map has a key that is this text. */
 export function hasFactKey(map: FactMap, key: string): boolean {
   return map instanceof Map ? map.has(key) : Object.hasOwn(map, key);
 }

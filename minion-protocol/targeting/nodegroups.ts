@@ -1,7 +1,7 @@
 /**
  * Expands nodegroups, which are names for compound expressions and may refer to each other
- * [salt/utils/minions.py nodegroup_comp]. An expanded group is put in parentheses. In one case,
- * Salt omits the parentheses, and `not N@group` then excludes too few minions.
+ * [salt/utils/minions.py nodegroup_comp]. An expanded group is put in parentheses, so that
+ * `not N@group` excludes all its minions. Salt omits the parentheses in one case.
  */
 
 import { isCompoundOperator, splitTargetWords } from './compound.ts';

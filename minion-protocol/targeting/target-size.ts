@@ -11,7 +11,7 @@ const maxListLength = 4_000_000;
 /** Maximum length of any other target, in characters. */
 const maxTargetLength = 262_144;
 
-/** Meter without a budget, for targets that are not compiled yet. */
+/** Rejects a target that is too large before a request with a work budget exists. */
 const unlimited: Pick<WorkMeter, 'refuse'> = {
   refuse: (part, limit, unit) => {
     throw new WorkLimitExceeded(part, limit, unit);

@@ -117,7 +117,10 @@ export class GuardedConnection {
   readonly limitKey: string;
   /** Time of connecting, in milliseconds on the guard's clock. */
   readonly connectedAt: number;
-  /** Time since which the peer has not read waiting output, or `undefined` if no output waits. */
+  /**
+   * Time since when output waits that the peer has not read, in milliseconds on the guard's clock.
+   * `undefined` if no output waits.
+   */
   stalledSince: number | undefined;
   #minionIds: Set<string> | undefined;
   readonly #guard: ConnectionGuard;

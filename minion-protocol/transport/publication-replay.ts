@@ -5,8 +5,8 @@ import type { OutgoingPublication } from './transport.ts';
 
 /**
  * Stores each publication for its `replayMs`. A subscriber that connects within this time receives
- * the stored publications in order. The queue of one subscriber has the same limits. At a limit,
- * the oldest publications are dropped.
+ * the stored publications in order. The buffer has the limits of the queue of one subscriber. At a
+ * limit, the oldest publications are dropped.
  */
 export class PublicationReplayBuffer<Subscriber> {
   readonly #bounds: SubscriberQueueLimits;

@@ -64,7 +64,10 @@ export interface StreamConnection {
   readonly guarded: GuardedConnection;
   readonly queue: WriteQueue;
   send(message: EncodedMessage): void;
-  /** Pauses or resumes reading, depending on the number of requests in progress. */
+  /**
+   * Pauses or resumes reading. Reading pauses while too many requests of the connection are in
+   * progress.
+   */
   pauseReading(isHeldBack: boolean): void;
   /**
    * Sets the number of bytes that the session stores for this peer. They count towards the limits

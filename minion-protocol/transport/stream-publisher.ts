@@ -1,6 +1,6 @@
 /**
- * Sends publications over TCP and WebSocket. Some connections are known to belong to certain
- * minions.
+ * Sends publications over TCP and WebSocket. If a connection is known to belong to a minion, it
+ * receives only publications for this minion and for all minions.
  */
 
 import { PublicationReplayBuffer } from './publication-replay.ts';
