@@ -98,12 +98,13 @@ export type WebsocketEvent =
 const maxHeadBytes = 8192;
 const maxFragments = 1024;
 /**
- * Maximum `maxPayload` of the package `ws`. It stores 32 bits, and a negative value would mean no
- * limit.
+ * Maximum value of the option `maxPayload` of the package `ws`, in bytes. The package stores the
+ * option as a signed 32-bit number, and a negative number would mean no limit.
  */
 const maxPayloadBytes = 2 ** 31 - 1;
 /**
- * Number of bytes that each chunk counts in addition, so that many small chunks are limited too.
+ * Overhead that is counted for each chunk in addition to its size, in bytes. It limits the number
+ * of small chunks.
  */
 const chunkOverheadBytes = 128;
 const headEnd = '\r\n\r\n';
@@ -121,7 +122,10 @@ export class WebsocketDecoder {
   #head: Buffer = Buffer.alloc(0);
   #receiver: Receiver | undefined;
   #events: WebsocketEvent[] = [];
-  /** Memory of the chunks since the last message ended. */
+  /**
+   * Memory of the chunks since the last message ended, in bytes, with {@link chunkOverheadBytes}
+   * for each.
+   */
   #chunkBytes = 0;
 
   /** @param maxMessageBytes - maximum size of all frames of a message together */

@@ -105,8 +105,9 @@ export interface CompiledTarget {
    */
   isEntitled(candidate: TargetCandidate): boolean;
   /**
-   * Whether grains or resources alone can satisfy the target, or one of its alternatives. This part
-   * of the target gives no minion a right.
+   * Whether the target, or one of its alternatives, can match by conditions on grains or resources
+   * alone. {@link isEntitled} ignores such a match, because minions report these data about
+   * themselves.
    */
   readonly restsOnGrains: boolean;
   /**
@@ -132,8 +133,8 @@ export interface CompileTargetOptions {
    */
   readonly groupOf?: (name: string) => CompiledTarget | undefined;
   /**
-   * Counter for the steps of compiling and of each match. Needed if the target comes from a client
-   * or minion.
+   * Budget for the steps of compiling and of each match. Omit it only for trusted targets. Default:
+   * steps are not counted.
    */
   readonly meter?: WorkMeter | undefined;
 }
@@ -191,7 +192,8 @@ export function* compileTargetInSteps(
 }
 
 /**
- * Removes the ids from a condition after `not`, because the minions that it leaves can have any id.
+ * Returns a copy of a condition after `not`, without its ids. The target excludes these ids, and
+ * can match any other.
  */
 function withoutNames({ names: _names, ...term }: TargetTerm): TargetTerm {
   return { ...term, ids: [] };
@@ -271,7 +273,11 @@ function termsOf(expression: CompoundExpression): readonly Term[] {
   return expression.kind === 'not' ? termsOf(expression.of) : expression.of.flatMap(termsOf);
 }
 
-/** Matches `X@…`. Conditions on grains and pillar can have a delimiter between `X` and `@`. */
+/**
+ * Form of one condition in a compound expression: a glob of ids, or `X@` and an expression. The
+ * letter `X` selects the target type. For grains and pillar, a delimiter can stand between `X` and
+ * `@`.
+ */
 const wordForm = /^(?:([GPIJLNSERT])((?<=[GPIJ]).)?@)?(.+)$/su;
 
 /**
@@ -313,7 +319,10 @@ class TermCompiler {
     return type && { ...(yield* this.compile(type, rest, delimiter)), text: word };
   }
 
-  /** Compiles a target, and pauses between the parts of a long list. */
+  /**
+   * Compiles one condition of any type except `compound`, and pauses between the parts of a long
+   * list.
+   */
   *compile(
     type: Exclude<TargetType, 'compound'>,
     tgt: string | readonly string[],

@@ -8,9 +8,9 @@ export interface LimiterClient {
 
 /**
  * Limits the number of requests that a listener processes at the same time, for all connections
- * together. Requests without a slot are not read from their sockets, for example if all minions of
- * a large fleet return at once. Free slots are assigned in turns: each waiting connection gets one,
- * regardless of its number of requests.
+ * together. While a request waits for a slot, its connection reads no further requests. This
+ * happens, for example, if all minions of a large fleet return at once. Free slots are assigned in
+ * turns: each waiting connection gets one, regardless of its number of requests.
  */
 export class ConcurrencyLimiter {
   readonly #waiting = new Set<LimiterClient>();

@@ -378,9 +378,12 @@ export class ConnectionGuard {
   }
 
   /**
-   * Updates the memory account. If the total exceeds its limit, ends the connection of an unknown
-   * address that uses the most memory.
-   * @returns the limit that this connection exceeds, or `undefined`
+   * Adds `change` to the memory that is counted for incomplete messages and subscriptions, in
+   * bytes. If the total exceeds `maxHeldBytes`, one connection must end: of the connections of
+   * unknown addresses that are not processing a request, the one with the most memory. If this is
+   * another connection, the guard ends it here.
+   * @returns the limit because of which the caller must end `connection` or undo the change, or
+   * `undefined`
    */
   heldBytesChanged(connection: GuardedConnection, change: number): GuardRefusal | undefined {
     this.#heldBytes += change;

@@ -12,7 +12,10 @@ export class PublicationReplayBuffer<Subscriber> {
   readonly #bounds: SubscriberQueueLimits;
   readonly #send: (publication: OutgoingPublication, to: Subscriber) => void;
   readonly #held = new Set<OutgoingPublication>();
-  /** The stored publications as a list. New subscribers share this list. */
+  /**
+   * Copy of {@link #held} that new subscribers share. `undefined` if no subscriber has connected
+   * since the stored publications last changed.
+   */
   #list: readonly OutgoingPublication[] | undefined;
   /** New subscribers, with the stored publications that were not sent to them yet. */
   readonly #newcomers = new Map<Subscriber, readonly OutgoingPublication[]>();

@@ -48,9 +48,10 @@ export class RelayedConnections {
   }
 
   /**
-   * Reads the header of a connection.
-   * @param proceed - called with the address to record, unless the connection has ended; its
-   * listeners on the socket receive the bytes after the header
+   * Reads the PROXY header of a connection. If the connection is rejected, closes it.
+   * @param proceed - called with the source address from the header. It must add listeners to the
+   * socket, which then receive the bytes after the header. It is not called if the connection is
+   * rejected or ends first.
    */
   take(socket: Socket, proceed: (address: string) => void): void {
     // A reset by the peer is not an error; 'close' follows.

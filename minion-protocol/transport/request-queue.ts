@@ -8,7 +8,10 @@ export interface RequestService {
   readonly handler: RequestHandler;
   /** Salt's name of the transport. */
   readonly transport: string;
-  /** Returns the real publish port that belongs to this request port. */
+  /**
+   * Returns the number of the publish port that the master has bound. It differs from the
+   * configured number if that is 0.
+   */
   readonly publishPort: () => number;
   /** Maximum number of requests of one connection in progress. */
   readonly maxInFlight: number;

@@ -65,8 +65,8 @@ export interface StreamConnection {
   readonly queue: WriteQueue;
   send(message: EncodedMessage): void;
   /**
-   * Pauses or resumes reading. Reading pauses while too many requests of the connection are in
-   * progress.
+   * Pauses or resumes reading. A request port pauses while a request waits, the requests in
+   * progress reach a limit, or too much output is queued.
    */
   pauseReading(isHeldBack: boolean): void;
   /**

@@ -38,7 +38,10 @@ import { type ListenerDeps, WriteScheduler } from './write-queue.ts';
 
 /** Protocol of one port. */
 export interface PortProtocol extends PortRules {
-  /** Whether the protocol has its own handshake. The session then reports its end. */
+  /**
+   * Whether the protocol has its own handshake. If so, the protocol calls
+   * {@link GuardedConnection.handshakeDone} at the end of the handshake.
+   */
   readonly hasHandshake: boolean;
   readonly open: (
     stream: Socket,

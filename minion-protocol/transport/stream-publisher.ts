@@ -1,6 +1,6 @@
 /**
- * Sends publications over TCP and WebSocket. If a connection is known to belong to a minion, it
- * receives only publications for this minion and for all minions.
+ * Sends publications over TCP and WebSocket. A connection that is known to belong to a minion
+ * receives only publications for this minion and for all minions, unless `orderMasters` is set.
  */
 
 import { PublicationReplayBuffer } from './publication-replay.ts';

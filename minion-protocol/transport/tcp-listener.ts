@@ -34,15 +34,15 @@ type PeerEvent = Exclude<TcpEvent, { readonly type: 'breach' }>;
  */
 const maxAnnouncementBytes = 4096;
 /**
- * Maximum number of announcements on a connection. Real minions send one, and each costs a
- * signature check.
+ * Maximum number of announcements on a connection. Further ones are ignored. Real minions send one,
+ * and each costs a signature check.
  */
 const maxAnnouncements = 16;
 /**
- * Delay in milliseconds between the announcement of a returning minion and its first publication.
- * If a minion up to 3005 receives a job before it has noticed the connection, it runs the job but
- * does not return the result [salt/transport/tcp.py connect_callback, salt/minion.py
- * _thread_return].
+ * Delay in milliseconds before a minion that has announced itself is sent the stored publications.
+ * A new publication ends the delay. If a minion up to 3005 receives a job before it has noticed the
+ * connection, it runs the job but does not return the result [salt/transport/tcp.py
+ * connect_callback, salt/minion.py _thread_return].
  */
 const subscriptionDelayMs = 1000;
 /** Default message limit of the minion's MessagePack library, in bytes. */
@@ -104,8 +104,9 @@ const ANSWER_FORM: AnswerForm<Uint8Array> = {
 };
 
 /**
- * A subscriber on the publish port. It may announce its minion id; afterwards it receives
- * publications.
+ * Announcements that one subscriber sends on the publish port. The subscriber receives new
+ * publications even if it announces nothing. After an announcement it also receives the stored
+ * ones.
  */
 class Announcements implements StreamSession {
   readonly #link: SubscriberLink;

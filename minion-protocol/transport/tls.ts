@@ -113,7 +113,10 @@ export function loadTls(options: TlsOptions): LoadedTls {
   return { options, contents: filesOf(options).map(readPem) };
 }
 
-/** Reloads the files on these ports when they change. */
+/**
+ * Returns a reloader that applies changed TLS files to these servers. Later connections use the new
+ * files.
+ */
 export function renewTls(
   { options, contents }: LoadedTls,
   servers: readonly BoundServer[],

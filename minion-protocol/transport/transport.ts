@@ -15,7 +15,10 @@ export interface Peer {
   readonly address: string;
   /** Salt's name of the transport. */
   readonly transport: string;
-  /** Real publish port of the transport. The reply to a sign-in contains it [WIRE 4.1]. */
+  /**
+   * Number of the publish port that the transport has bound. The reply to a sign-in contains it
+   * [WIRE 4.1].
+   */
   readonly publishPort: number;
   /**
    * Marks the connection as used by `minionId`, after a request of this minion was verified. The

@@ -175,8 +175,8 @@ export class ZeromqPublisher {
   }
 
   /**
-   * Registers a subscriber. It receives the stored publications after the current chunk, because a
-   * peer sends all its subscriptions in its first chunk.
+   * Registers a subscriber. It is sent the stored publications after the current chunk of its input
+   * was processed, because a peer sends all its subscriptions in its first chunk.
    */
   #welcome(session: ZeromqSubscriberSession): void {
     this.#held.addSubscriber(session);
