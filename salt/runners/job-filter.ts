@@ -2,7 +2,7 @@
 
 import { type Jobs, MasterError } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
-import { userWork, WorkBudget } from '#runtime';
+import type { WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 
 type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
@@ -19,40 +19,86 @@ export interface JobFilter {
   readonly to?: string | undefined;
 }
 
+type JobTest = (job: JobRecord) => boolean | Promise<boolean>;
+
+/** Number of characters of JSON that are written in the time of one step. */
+const jsonPerStep = 2;
+
 /**
- * Compiles a filter to a predicate.
+ * Compiles a filter to a predicate. Both let other work run after each slice of the budget.
  * @throws MasterError ERR_ARGS for an invalid time
  * @throws WorkLimitExceeded if a glob takes too much work; the predicate throws it too
  */
-export function jobTest(filter: JobFilter): (job: JobRecord) => boolean {
-  const tests: ((job: JobRecord) => boolean)[] = [];
-  const budget = new WorkBudget(userWork);
+export async function jobTest(
+  filter: JobFilter,
+  budget: WorkBudget,
+): Promise<(job: JobRecord) => Promise<boolean>> {
+  const tests: JobTest[] = [];
   const { functions, targets, metadata } = filter;
-  if (functions !== undefined) tests.push(anyMatches(functions, budget, ({ fun }) => [fun].flat()));
-  if (targets !== undefined) tests.push(anyMatches(targets, budget, ({ tgt }) => [tgt].flat()));
-  if (metadata !== undefined) tests.push((job) => sharesEntry(metadata, job.metadata));
+  if (functions !== undefined) {
+    tests.push(await anyMatches(functions, budget, ({ fun }) => [fun].flat()));
+  }
+  if (targets !== undefined) {
+    tests.push(await anyMatches(targets, budget, ({ tgt }) => [tgt].flat()));
+  }
+  if (metadata !== undefined) tests.push(sharesEntry(metadata, budget));
   if (filter.from !== undefined) tests.push(startsAt(filter.from, (at, limit) => at >= limit));
   if (filter.to !== undefined) tests.push(startsAt(filter.to, (at, limit) => at <= limit));
-  return (job) => tests.every((test) => test(job));
+  return async (job) => {
+    for (const test of tests) if (!(await test(job))) return false;
+    return true;
+  };
 }
 
-function anyMatches(
+async function anyMatches(
   globs: readonly string[],
   budget: WorkBudget,
   textsOf: (job: JobRecord) => readonly string[],
-): (job: JobRecord) => boolean {
-  const matches = globs.map((glob) => compileGlob(glob, budget));
-  return (job) => textsOf(job).some((text) => matches.some((match) => match(text)));
+): Promise<JobTest> {
+  const matches: ((text: string) => boolean)[] = [];
+  for (const glob of globs) {
+    matches.push(compileGlob(glob, budget));
+    if (budget.isSliceOver) await budget.giveWay();
+  }
+  return async (job) => {
+    for (const text of textsOf(job)) {
+      for (const match of matches) {
+        // A glob without wildcards counts no steps itself.
+        budget.spend('the search for jobs', 1);
+        if (match(text)) return true;
+        if (budget.isSliceOver) await budget.giveWay();
+      }
+    }
+    return false;
+  };
 }
 
-function sharesEntry(wanted: WireMap, metadata: WireMap = {}): boolean {
-  return Object.entries(wanted).some(
-    ([name, value]) => Object.hasOwn(metadata, name) && isSame(metadata[name], value),
-  );
+function sharesEntry(metadata: WireMap, budget: WorkBudget): JobTest {
+  const wanted = Object.entries(metadata).map(([name, value]) => ({
+    name,
+    isSame: sameAs(value, budget),
+  }));
+  return async ({ metadata: own = {} }) => {
+    for (const { name, isSame } of wanted) {
+      budget.spend('the search for metadata', 4);
+      const value = Object.hasOwn(own, name) ? own[name] : undefined;
+      if (value !== undefined && isSame(value)) return true;
+      if (budget.isSliceOver) await budget.giveWay();
+    }
+    return false;
+  };
 }
 
-function isSame(left: WireValue | undefined, right: WireValue): boolean {
-  return left === right || JSON.stringify(left) === JSON.stringify(right);
+/** Returns a predicate that compares values with a given value. */
+function sameAs(right: WireValue, budget: WorkBudget): (left: WireValue) => boolean {
+  let json: string | undefined;
+  return (left) => {
+    if (left === right) return true;
+    const text = JSON.stringify(left);
+    budget.addToSlice(text.length / jsonPerStep);
+    json ??= JSON.stringify(right);
+    return text === json;
+  };
 }
 
 /**
@@ -60,10 +106,7 @@ function isSame(left: WireValue | undefined, right: WireValue): boolean {
  * local time.
  * @param holds - compares the digits of the jid (`at`) with the digits of the time (`limit`)
  */
-function startsAt(
-  time: string,
-  holds: (at: string, limit: string) => boolean,
-): (job: JobRecord) => boolean {
+function startsAt(time: string, holds: (at: string, limit: string) => boolean): JobTest {
   const limit = toDigits(time);
   return ({ jid }) => holds(jid.slice(0, 20), limit);
 }

@@ -2,6 +2,7 @@
 
 import type { CallContext, JobReturn, Jobs } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { userWork, WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction, withOutputter } from '../functions/define-function.ts';
 import {
   count,
@@ -15,6 +16,7 @@ import {
 } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 import { describeJob, describeJobInFull, startTime } from './describe-job.ts';
+import { giveWayAfter } from './give-way.ts';
 import { type JobFilter, jobTest } from './job-filter.ts';
 
 type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
@@ -22,11 +24,18 @@ type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
 export interface JobsRunnerDeps extends MinionCalls {
   /** Returns the runners that are running now. */
   readonly running: () => readonly WireMap[];
-  readonly cache: Jobs['cache'];
+  readonly cache: Pick<Jobs['cache'], 'record' | 'records' | 'returns'>;
 }
 
 /** Maximum number of jobs to search. */
 const maxJobs = 1_000_000;
+/** Steps of reading the record of a job, besides the steps of its lists of minions. */
+const stepsOfRecord = 2000;
+const stepsOfMinion = 10;
+/** Steps of describing a job. */
+const stepsOfDescription = 200;
+/** Steps of reading a return. The number is large because returns may be large. */
+const stepsOfReturn = 10_000;
 
 /** Parameters that Salt has and this master accepts without any effect. */
 const sources = { ext_source: ignored } as const;
@@ -53,7 +62,7 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
           from: filter.start_time,
           to: filter.end_time,
         });
-        return withOutputter(outputter, byJid(jobs));
+        return withOutputter(outputter, await byJid(jobs));
       },
     }),
     'jobs.list_jobs_filter': masterFunction({
@@ -67,7 +76,10 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
       },
       call: async ({ count: limit, filter_find_job: isFiltered, outputter }) => {
         const jobs = await findJobs(parts, {}, (job) => !isFiltered || !isFindJob(job), limit);
-        const listed = jobs.reverse().map((job) => ({ ...describeJob(job), JID: job.jid }));
+        const listed: WireMap[] = [];
+        for await (const job of oldestFirst(jobs)) {
+          listed.push({ ...describeJob(job), JID: job.jid });
+        }
         return withOutputter(outputter, listed);
       },
     }),
@@ -141,22 +153,40 @@ async function findJobs(
   isWanted: (job: JobRecord) => boolean = () => true,
   limit = maxJobs,
 ): Promise<JobRecord[]> {
-  const test = jobTest(filter);
+  const budget = new WorkBudget(userWork);
+  const test = await jobTest(filter, budget);
   const found: JobRecord[] = [];
   if (limit === 0) return found;
   for await (const job of cache.records(maxJobs)) {
-    if (!test(job) || !isWanted(job)) continue;
+    // The store may yield all records in one turn of the event loop.
+    await giveWayAfter(budget, stepsOfReading(job));
+    if (!(await test(job)) || !isWanted(job)) continue;
     found.push(job);
     if (found.length === limit) break;
   }
   return found;
 }
 
+function stepsOfReading({ minions, missing, tgt }: JobRecord): number {
+  return stepsOfRecord + stepsOfMinion * (minions.length + missing.length + tgt.length);
+}
+
 /**
  * Returns jobs by jid in a `Map`. A plain object would sort them, because jids consist of digits.
  */
-function byJid(jobs: readonly JobRecord[]): Map<WireValue, WireValue> {
-  return new Map([...jobs].reverse().map((job) => [job.jid, describeJob(job)]));
+async function byJid(jobs: readonly JobRecord[]): Promise<Map<WireValue, WireValue>> {
+  const described = new Map<WireValue, WireValue>();
+  for await (const job of oldestFirst(jobs)) described.set(job.jid, describeJob(job));
+  return described;
+}
+
+/** Yields jobs in reverse order, to be described. Lets other work run after each slice. */
+async function* oldestFirst(jobs: readonly JobRecord[]): AsyncGenerator<JobRecord, void, void> {
+  const budget = new WorkBudget(userWork);
+  for (const job of jobs.toReversed()) {
+    await giveWayAfter(budget, stepsOfDescription + job.tgt.length);
+    yield job;
+  }
 }
 
 function isFindJob({ fun }: JobRecord): boolean {
@@ -168,10 +198,18 @@ interface KeptJob {
   readonly returns: readonly JobReturn[];
 }
 
-async function readJob({ cache }: JobsRunnerDeps, jid: string): Promise<KeptJob> {
+async function readJob(
+  { cache }: JobsRunnerDeps,
+  jid: string,
+  budget: WorkBudget = new WorkBudget(userWork),
+): Promise<KeptJob> {
   const record = jid === '' ? undefined : await cache.record(jid);
   const returns: JobReturn[] = [];
-  if (record !== undefined) for await (const one of cache.returns(jid)) returns.push(one);
+  if (record === undefined) return { record, returns };
+  for await (const one of cache.returns(jid)) {
+    await giveWayAfter(budget, stepsOfReturn);
+    returns.push(one);
+  }
   return { record, returns };
 }
 
@@ -197,12 +235,14 @@ async function lookUp(
 
 async function activeJobs(parts: JobsRunnerDeps, context: CallContext): Promise<WireValue> {
   const jobs = new Map<string, WireMap & { Running: WireValue[]; Returned: WireValue[] }>();
+  const budget = new WorkBudget(userWork);
   const request = { tgt: '*', fun: 'saltutil.running' };
   const { returns } = await askMinions(parts, request, context);
   for (const { minion, return: running } of returns) {
     for (const job of Array.isArray(running) ? running.filter(isWireMap) : []) {
       const jid = typeof job.jid === 'string' ? job.jid : '';
-      const known = jobs.get(jid) ?? (await activeJob(parts, jid, job));
+      await giveWayAfter(budget, stepsOfRecord);
+      const known = jobs.get(jid) ?? (await activeJob(parts, jid, job, budget));
       known.Running.push({ [minion]: job.pid ?? null });
       jobs.set(jid, known);
     }
@@ -214,8 +254,9 @@ async function activeJob(
   parts: JobsRunnerDeps,
   jid: string,
   runningJob: WireMap,
+  budget: WorkBudget,
 ): Promise<WireMap & { Running: WireValue[]; Returned: WireValue[] }> {
-  const { returns } = await readJob(parts, jid);
+  const { returns } = await readJob(parts, jid, budget);
   const {
     fun = 'unknown-function',
     arg,

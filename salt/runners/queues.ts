@@ -2,8 +2,10 @@
 
 import { createHash } from 'node:crypto';
 import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
+import { userWork, WorkBudget } from '#runtime';
 import type { Operation, Store } from '#store';
 import { refused } from '../functions/define-function.ts';
+import { giveWayAfter } from './give-way.ts';
 import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 
 const root = 'runner-queues';
@@ -18,6 +20,8 @@ const usualLimits: QueueLimits = { items: 100_000, bytes: 64 * 1_048_576 };
 /** Maximum size of an item in a queue, in bytes. */
 const maxItemBytes = 65_536;
 const itemsPerTurn = 64;
+/** Steps of packing or unpacking an item and of its digest, besides one step for each byte. */
+const stepsOfItem = 200;
 
 /** Position of an item in its queue, and its size in bytes. */
 interface ItemPlace {
@@ -108,9 +112,11 @@ export class Queues {
     return this.#entries.run(async (index) => {
       const added = new Map<string, ItemPlace>();
       const steps: Operation[] = [];
+      const budget = new WorkBudget(userWork);
       let bytes = index.bytes;
       for (const item of items) {
         const value = packLocal(item);
+        await giveWayAfter(budget, stepsOfItem + value.length);
         if (value.length > maxItemBytes) throw refused(`an item exceeds ${maxItemBytes} bytes`);
         const digest = digestOf(value);
         if (added.has(digest) || index.find(queue, digest) !== undefined) continue;
@@ -128,7 +134,13 @@ export class Queues {
   /** Removes these items from a queue, regardless of their position. */
   delete(queue: string, items: readonly WireValue[]): Promise<void> {
     return this.#entries.run(async (index) => {
-      const digests = new Set(items.map((item) => digestOf(packLocal(item))));
+      const digests = new Set<string>();
+      const budget = new WorkBudget(userWork);
+      for (const item of items) {
+        const value = packLocal(item);
+        await giveWayAfter(budget, stepsOfItem + value.length);
+        digests.add(digestOf(value));
+      }
       const places = [...digests].flatMap((digest) => index.find(queue, digest) ?? []);
       await this.#remove(queue, places);
       for (const digest of digests) index.remove(queue, digest);
@@ -143,13 +155,17 @@ export class Queues {
     return this.#entries.run(async (index) => {
       const taken = await this.#read(queue, quantity);
       await this.#remove(queue, taken);
-      for (const { value } of taken) index.remove(queue, digestOf(value));
-      return taken.map(({ value }) => unpackLocal(value));
+      const budget = new WorkBudget(userWork);
+      for (const { value } of taken) {
+        await giveWayAfter(budget, stepsOfItem + value.length);
+        index.remove(queue, digestOf(value));
+      }
+      return unpackItems(taken);
     });
   }
 
   async items(queue: string): Promise<WireValue[]> {
-    return (await this.#read(queue, undefined)).map(({ value }) => unpackLocal(value));
+    return unpackItems(await this.#read(queue, undefined));
   }
 
   length(queue: string): Promise<number> {
@@ -186,6 +202,17 @@ export class Queues {
 interface StoredItem {
   readonly sequence: number;
   readonly value: Uint8Array;
+}
+
+/** Unpacks items. Lets other work run after each slice. */
+async function unpackItems(items: readonly StoredItem[]): Promise<WireValue[]> {
+  const values: WireValue[] = [];
+  const budget = new WorkBudget(userWork);
+  for (const { value } of items) {
+    await giveWayAfter(budget, stepsOfItem + value.length);
+    values.push(unpackLocal(value));
+  }
+  return values;
 }
 
 function digestOf(value: Uint8Array): string {

@@ -2497,6 +2497,13 @@ export const catalogue: readonly Threat[] = [
       'master/peers/peer-requests.test.ts: a time that is not a number is an empty reply, and not an error',
       'security/odd-values.test.ts: a return of states may contain any value where a text belongs',
       'security/odd-values.test.ts: the format version of an execution plan may be any value',
+      'master/runners/slices.test.ts: a scan of the stored jobs pauses often, with and without a filter',
+      'master/runners/slices.test.ts: the jobs that a scan found are described with pauses',
+      'master/runners/slices.test.ts: many globs are compiled and compared with one job in several slices',
+      'master/runners/slices.test.ts: much metadata is compared with one job in several slices',
+      'master/runners/slices.test.ts: wanted metadata is written as JSON once, and equal entries match',
+      'master/runners/slices.test.ts: many returns and many running jobs are read with pauses',
+      'master/runners/slices.test.ts: items of a queue are packed and unpacked with pauses',
     ],
   },
   {
