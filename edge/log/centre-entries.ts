@@ -6,13 +6,28 @@
 import Type from 'typebox';
 import { type ExtensionHost, extensionMethod, type StateOperation } from '#master';
 import { isWireMap, packLocal, type WireMap, type WireValue } from '#minion-protocol';
-import { Bytes, defineRow } from '#store';
+import { Bytes, defineRow, type Key } from '#store';
 import type { CentreContext, CentrePartContribution } from '../parts.ts';
 import type { LogClass, LogEntry } from './log.ts';
 import { decodeValue } from './log-codec.ts';
 
 /** Maximum number of stored entries for each site and class. */
 const keptEntries = 10_000;
+
+/** Number of entries of a site and class between two deletions of old entries. */
+const entriesOfTrim = 64;
+
+/**
+ * Maximum number of entries that one deletion removes from each end. It exceeds
+ * {@link entriesOfTrim}, so that entries are deleted faster than a site adds them.
+ */
+const maxTrimmed = 256;
+
+/**
+ * Age at which an entry of a former log is deleted, in milliseconds. Another member of the cluster
+ * may have just stored an entry with a higher number.
+ */
+const formerLogMs = 60_000;
 
 const entryRow = defineRow({
   name: 'entry of a site',
@@ -56,10 +71,14 @@ const classes = ['alarm', 'return'] as const;
  * sites.
  */
 export function openEntries({ host, ingest }: CentreContext): CentrePartContribution {
+  const trimmer = new EntryTrimmer(host);
   for (const kind of ['return', 'event', 'audit']) {
     ingest.on(kind, {
-      operations: (entry) => storing(host, entry),
-      applied: ({ site, value }) => publish(host, site, kind, value),
+      operations: (entry) => [storing(host, entry)],
+      applied: async (entry) => {
+        publish(host, entry.site, kind, entry.value);
+        await trimmer.note(entry);
+      },
     });
   }
   return {
@@ -97,18 +116,50 @@ export function openEntries({ host, ingest }: CentreContext): CentrePartContribu
   };
 }
 
-/**
- * Returns store operations that store an entry. If there are more than {@link keptEntries} entries
- * then, they also delete the oldest one.
- */
+/** Returns the store operation that stores an entry. */
 function storing(
   { now }: Pick<ExtensionHost, 'now'>,
   { site, class: name, sequence, kind, at, value }: LogEntry,
-): readonly StateOperation[] {
+): StateOperation {
   const row = { kind, ...at, receivedAt: now(), value: packLocal(value) };
-  const put = { op: 'put', key: keyOf(site, name, sequence), value: entryRow.encode(row) } as const;
-  if (sequence <= keptEntries) return [put];
-  return [put, { op: 'delete', key: keyOf(site, name, sequence - keptEntries) }];
+  return { op: 'put', key: keyOf(site, name, sequence), value: entryRow.encode(row) };
+}
+
+/**
+ * Deletes entries that are not among the latest. A site may skip sequence numbers, or begin a new
+ * log with any number, so old entries are searched for at both ends.
+ */
+class EntryTrimmer {
+  readonly #host: Pick<ExtensionHost, 'now' | 'shared'>;
+  /** Number of entries since the last deletion, by site and class. */
+  readonly #counts = new Map<string, number>();
+
+  constructor(host: Pick<ExtensionHost, 'now' | 'shared'>) {
+    this.#host = host;
+  }
+
+  async note({ site, class: name, sequence }: LogEntry): Promise<void> {
+    const place = `${site} ${name}`;
+    const count = (this.#counts.get(place) ?? 0) + 1;
+    this.#counts.set(place, count % entriesOfTrim);
+    if (count < entriesOfTrim) return;
+    const prefix = ['centre', 'entry', site, name];
+    const keys: Key[] = [];
+    for await (const { key } of this.#host.shared.list(prefix)) {
+      if (keys.length === maxTrimmed || Number(key.at(-1)) > sequence - keptEntries) break;
+      keys.push(key);
+    }
+    const oldest = keys.length;
+    const before = this.#host.now() - formerLogMs;
+    for await (const entry of this.#host.shared.list(prefix, { reverse: true })) {
+      const isFull = keys.length === oldest + maxTrimmed;
+      if (isFull || Number(entry.key.at(-1)) <= sequence) break;
+      if (entryRow.decode(entry).receivedAt >= before) break;
+      keys.push(entry.key);
+    }
+    if (keys.length === 0) return;
+    await this.#host.shared.write(keys.map((key) => ({ op: 'delete', key })));
+  }
 }
 
 function keyOf(site: string, name: LogClass, sequence: number): readonly string[] {
@@ -126,7 +177,7 @@ function publish(
   value: WireMap,
 ): void {
   if (kind === 'event') {
-    fire(`${site}/${textOf(value.tag)}`, { site, ...mapOf(value.data) });
+    fire(`${site}/${textOf(value.tag)}`, { ...mapOf(value.data), site });
     return;
   }
   const place =

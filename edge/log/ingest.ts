@@ -3,6 +3,7 @@
  * class in the order in which the site appended them.
  */
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, StateOperation } from '#master';
 import { codeOf, type FairSlot, FairSlots, KeyedMutex } from '#runtime';
@@ -31,6 +32,9 @@ import {
  * milliseconds.
  */
 const turnMs = 30_000;
+
+/** Size of a value after which other work may run before the next one is decoded, in bytes. */
+const largeValueBytes = 16_384;
 
 /** Maximum number of attempts to apply a batch whose write conflicts with another write. */
 const maxAttempts = 16;
@@ -241,6 +245,8 @@ export class Ingest implements LogIngest {
         position.sequence = last;
         continue;
       }
+      // A small batch may contain many values.
+      if (item.value.length > largeValueBytes) await nextTurn();
       const read = entryOf(site, name, item);
       if (isKnown) {
         this.#figures.duplicates += 1;
