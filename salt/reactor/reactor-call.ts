@@ -16,6 +16,7 @@ import type { PlainData } from '#template';
 import type { EventText } from '../render/event-text.ts';
 import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import { toWire } from '../render/pillar-wire.ts';
+import { positionNames, roleOf } from './argument-roles.ts';
 import type { PlannedCall, PlanObstacle, TargetedCall } from './reaction-planner.ts';
 import type { Chunk } from './reactor-chunks.ts';
 
@@ -45,22 +46,8 @@ const internal: ReadonlySet<PlainData> = new Set([
   'state',
 ]);
 
-/** Keyword arguments of runners that contain targets or patterns. */
-const patternNames: ReadonlySet<PlainData> = new Set(['tgt', 'target', 'match']);
-/** Keyword arguments that select the type of a target. */
-const kindNames: ReadonlySet<PlainData> = new Set(['tgt_type', 'expr_form']);
-/** Keyword arguments that contain a function name or a compound target. */
-const plainNames: ReadonlySet<PlainData> = new Set(['fun', 'function', 'func', 'expr']);
-/**
- * For some runners, the index of the positional argument that contains a function name or a
- * compound target.
- */
-const plainPlaces: ReadonlyMap<string, number> = new Map([
-  ['salt.cmd', 0],
-  ['salt.execute', 1],
-  ['mine.get', 1],
-  ['match.compound_matches', 0],
-]);
+/** Parts of a chunk that are not arguments, or that contain the arguments. */
+const besides: ReadonlySet<PlainData> = new Set(['fun', 'state', 'arg', 'args', 'kwarg']);
 /** Matches the target types in which one text can match several minions. */
 const expressionKind = /^(?:compound|grain|ipcidr|node|pcre|pillar|range)/i;
 
@@ -142,8 +129,8 @@ function isLiteralId(id: string): boolean {
 }
 
 /**
- * Rejects event text in patterns. Many arguments of wheel functions are patterns, for example of
- * key names.
+ * Rejects event text in targets, patterns and function names. Many arguments of wheel functions are
+ * patterns, for example of key names.
  */
 function refusePatterns(
   kind: 'runner' | 'wheel',
@@ -151,36 +138,108 @@ function refusePatterns(
   chunk: Chunk,
   text: EventText,
 ): void {
-  const isRisky = (data: PlainData | undefined, isPattern: boolean): boolean => {
-    if (typeof data === 'string')
-      return isPattern && /[*?[,]/.test(text.restore(data)) && text.isIn(data);
-    if (isList(data)) return data.some((item) => isRisky(item, isPattern));
-    if (!isPillarMap(data)) return false;
-    const isExpression = [...data].some(
-      ([name, value]) => kindNames.has(name) && value !== 'glob' && value !== 'list',
-    );
-    return [...data].some(([name, value]) => {
-      if (kindNames.has(name) || plainNames.has(name)) return hasEventText(value, text);
-      if (!patternNames.has(name)) return isRisky(value, isPattern);
-      return isExpression ? hasEventText(value, text) : isUnsafeTarget(value, text);
-    });
-  };
+  const beside = [...chunk].filter(([name]) => !besides.has(name));
+  const args = chunk.get('args');
   const arg = chunk.get('arg') ?? [];
-  const positions = isList(arg) ? arg : [arg];
-  const isPlainPlace = hasEventText(positions[plainPlaces.get(fun) ?? -1] ?? null, text);
-  const isExpression = positions.some((it) => typeof it === 'string' && expressionKind.test(it));
-  if (
-    isRisky(chunk, kind === 'wheel') ||
-    isRisky(arg, true) ||
-    isRisky(keywordsIn(positions), kind === 'wheel') ||
-    isPlainPlace ||
-    (isExpression && hasEventText(arg, text))
-  ) {
+  const given = isList(arg) ? arg : [arg];
+  const positions = given.filter((it) => typeof it !== 'string' || !keyword.test(it));
+  const named = [
+    ...beside,
+    ...(args === undefined ? [] : newForm(args)),
+    ...entriesOf(chunk.get('kwarg')),
+    ...keywordsIn(given),
+  ];
+  if (isRiskyCall({ kind, fun, positions, named }, text)) {
     throw new CallRefused(
       'pattern',
       'text of the event must not be used as a target, pattern or function name',
     );
   }
+}
+
+/** A name and a value, in the order of the file. */
+type Entry = readonly [PlainData, PlainData];
+
+/** Arguments of a runner or wheel function as the file contains them. */
+interface GivenCall {
+  readonly kind: 'runner' | 'wheel';
+  readonly fun: string;
+  readonly positions: readonly PlainData[];
+  readonly named: readonly Entry[];
+}
+
+/** Whether a call contains event text in a target, a pattern or a function name. */
+function isRiskyCall({ kind, fun, positions, named }: GivenCall, text: EventText): boolean {
+  const isPattern = kind === 'wheel';
+  const names = positionNames(fun);
+  const placed = positions
+    .slice(0, names.length)
+    .map((value, place): Entry => [names[place] ?? '', value]);
+  // The table does not name these positions, so any of them may be a pattern or a target type.
+  const rest = positions.slice(names.length);
+  const isExpression = rest.some((it) => typeof it === 'string' && expressionKind.test(it));
+  return (
+    isRiskyMap([...named, ...placed], { fun, isPattern }, text) ||
+    isRisky(rest, true, text) ||
+    (isExpression && positions.some((it) => hasEventText(it, text)))
+  );
+}
+
+function isRisky(data: PlainData, isPattern: boolean, text: EventText): boolean {
+  if (typeof data === 'string')
+    return isPattern && /[*?[,]/.test(text.restore(data)) && text.isIn(data);
+  if (isList(data)) return data.some((item) => isRisky(item, isPattern, text));
+  return isPillarMap(data) && isRiskyMap([...data], { fun: '', isPattern }, text);
+}
+
+function isRiskyMap(
+  entries: readonly Entry[],
+  { fun, isPattern }: { readonly fun: string; readonly isPattern: boolean },
+  text: EventText,
+): boolean {
+  const judged = entries.map(([key, value]) => {
+    const name = typeof key === 'string' ? text.restore(key) : '';
+    return { name, role: roleOf(fun, name), value };
+  });
+  const isExpression = judged.some(
+    ({ role, value }) => role === 'kind' && value !== 'glob' && value !== 'list',
+  );
+  const queued = judged.find(({ name }) => name === 'fun')?.value;
+  return judged.some(({ role, value }) => {
+    if (role === 'plain' || role === 'kind') return hasEventText(value, text);
+    if (role === 'target')
+      return isExpression ? hasEventText(value, text) : isUnsafeTarget(value, text);
+    if (role === 'calls') return isRiskyItem(value, text);
+    if (role === 'positions') return isRiskyQueued(queued, { args: value }, text);
+    if (role === 'keywords') return isRiskyQueued(queued, { kwargs: value }, text);
+    return isRisky(value, isPattern || role === 'literal', text);
+  });
+}
+
+/** Whether an item of a queue, or one in a list, is a runner call with risky event text. */
+function isRiskyItem(data: PlainData, text: EventText): boolean {
+  if (isList(data)) return data.some((item) => isRiskyItem(item, text));
+  if (!isPillarMap(data)) return false;
+  const entries = [...data].map(([key, value]): Entry => [text.restoreAll(key), value]);
+  const { fun, args, kwargs } = Object.fromEntries(entries);
+  return isRisky(data, false, text) || isRiskyQueued(fun, { args, kwargs }, text);
+}
+
+/** Whether a runner call in a queue contains risky event text. */
+function isRiskyQueued(
+  fun: PlainData | undefined,
+  { args = [], kwargs }: { readonly args?: PlainData; readonly kwargs?: PlainData },
+  text: EventText,
+): boolean {
+  if (typeof fun !== 'string') return false;
+  // The queue splits a text at its commas.
+  if (typeof args === 'string' && text.isIn(args)) return true;
+  const positions = typeof args === 'string' ? args.split(',') : isList(args) ? args : [args];
+  return isRiskyCall({ kind: 'runner', fun, positions, named: entriesOf(kwargs) }, text);
+}
+
+function entriesOf(data: PlainData | undefined): readonly Entry[] {
+  return isPillarMap(data) ? [...data] : [];
 }
 
 /** Returns the positional texts of the form `name=value` as keyword arguments. */

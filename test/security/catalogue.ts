@@ -2512,6 +2512,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       reactor('text of an event is never a pattern'),
       reactor(`text of an event is neither a pattern nor a function of a runner: \${call}`),
+      'master/reactor/argument-roles.test.ts: each argument of a runner or wheel function has a role in reactor files',
     ],
   },
   {
@@ -2519,6 +2520,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'a stranger, another site or a false centre takes part in the link of a site',
     tests: [
       siteLink('a stranger with another key, and the key of another site, are refused'),
+      'edge/entries.test.ts: old entries are deleted although a site skips sequence numbers',
+      'edge/entries.test.ts: an event of a site carries the name of the site, whatever its data contain',
       siteLink('a recorded handshake cannot be repeated'),
       siteLink('a handshake that claims a binding to TLS is refused on a connection without TLS'),
       siteVectors('a site refuses a centre with another key'),

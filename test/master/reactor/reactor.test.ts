@@ -403,6 +403,24 @@ const runnerCalls = [
   'salt.execute: [{arg: [web1, {{ data.data.f }}]}]',
   'salt.cmd: [{arg: [{{ data.data.f }}]}]',
   'match.compound_matches: [{arg: [{{ data.data.w }}, web1]}]',
+  'survey.hash: [{arg: [{{ data.data.w }}, state.apply]}]',
+  'survey.hash: [{args: [{tgt: {{ data.data.w }}}, {fun: state.apply}]}]',
+  'survey.hash: [{arg: [web1, {{ data.data.f }}]}]',
+  'survey.diff: [{arg: [web1, {{ data.data.f }}]}]',
+  'queue.insert_runner: [{arg: [{{ data.data.f }}]}]',
+  'queue.insert_runner: [{arg: [salt.execute, [web1, {{ data.data.f }}]]}]',
+  'queue.insert_runner: [{arg: [salt.execute, [], {tgt: {{ data.data.v }}}]}]',
+  'queue.insert: [{arg: [runners, {fun: salt.cmd, args: [{{ data.data.f }}]}]}]',
+  'mine.update: [{arg: [web1, glob, false, [{{ data.data.f }}]]}]',
+  'mine.update: [{args: [{tgt: web1}, {mine_functions: [{{ data.data.f }}]}]}]',
+  'cache.clear_mine_func: [{arg: [web1, glob, {{ data.data.f }}]}]',
+  'jobs.list_jobs: [{args: [{search_function: {{ data.data.f }}}]}]',
+  'reactor.add: [{arg: [{{ data.data.w }}, [a.sls]]}]',
+  'state.event: [{args: [{tagmatch: {{ data.data.w }}}]}]',
+  'state.orchestrate_single: [{args: [{fun: salt.function}, {name: {{ data.data.f }}}]}]',
+  'manage.up: [{args: [{tgt: {{ data.data.w }}}, {tgt_type: pcre}]}]',
+  'manage.up: [{arg: [{{ data.data.w }}]}, {kwarg: {tgt_type: pcre}}]',
+  "salt.execute: [{arg: ['timeout=5', web1, {{ data.data.f }}]}]",
 ];
 
 for (const call of runnerCalls) {
@@ -411,6 +429,20 @@ for (const call of runnerCalls) {
     t.deepEqual(reasons(await planOf(t, `up:\n  runner.${call}\n`, says)), ['pattern']);
   });
 }
+
+test('text of an event is an id or a value of a runner', async (t) => {
+  const permitted = [
+    'salt.execute: [{arg: [{{ data.data.w }}, test.ping]}, {kwarg: {}}]',
+    'salt.execute: [{args: [{tgt: [{{ data.data.w }}]}, {tgt_type: list}, {fun: test.ping}]}]',
+    'queue.insert_runner: [{arg: [salt.execute, [{{ data.data.w }}, test.ping]]}, {kwarg: {}}]',
+    'event.send: [{args: [{tag: site/seen}, {data: {text: {{ data.data.v }}}}]}]',
+  ];
+  for (const call of permitted) {
+    const plan = await planOf(t, `up:\n  runner.${call}\n`, { v: 'a, b?', w: 'web1' });
+    t.deepEqual(reasons(plan), [], call);
+    t.is(plan.calls.length, 1, call);
+  }
+});
 
 test('text of an event that Salt would interpret is refused as a value', async (t) => {
   const places = [
