@@ -5,7 +5,7 @@
 
 import type { LRUCache } from 'lru-cache';
 import type { MasterEvent } from '#master';
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { emptyWireMap, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { createBoundedMap } from '#runtime';
 import { encodeTextFrame } from './event-stream.ts';
 import { jsonText } from './json-text.ts';
@@ -63,20 +63,25 @@ export class FormattedEvents {
     if (jid === undefined) return false;
     if (what === 'new') {
       const { _stamp: start_time = null, fun = null, tgt = null, tgt_type = null } = data;
-      const minions = Object.fromEntries(idsIn(data.minions).map((id) => [id, { success: false }]));
+      const minions = emptyWireMap();
+      for (const id of idsIn(data.minions)) minions[id] = { success: false };
       const job = { jid, start_time, minions, fun, tgt, tgt_type, state: 'running' };
-      this.#jobs.set(jid, { value: job, bytes: sizeOf(job) });
+      const unfinished = Object.keys(minions).length;
+      this.#jobs.set(jid, { value: job, bytes: sizeOf(job), unfinished });
       return true;
     }
     if (minion === undefined) return false;
-    const { value: job, bytes } = this.#jobs.get(jid) ?? { value: {}, bytes: 0 };
+    const { value: job, bytes, unfinished = 0 } = this.#jobs.get(jid) ?? { value: {}, bytes: 0 };
     const { return: given = null, retcode = null, success = null } = data;
     const value = this.#fit(given);
-    const known = isWireMap(job.minions) ? job.minions : {};
-    const minions = { ...known, [minion]: { return: value, retcode, success } };
-    const isOver = Object.values(minions).every((it) => isWireMap(it) && it.success === true);
-    const change = { ...job, minions, ...(isOver ? { state: 'complete' } : {}) };
-    this.#jobs.set(jid, { value: change, bytes: bytes + sizeOf({ [minion]: value }) });
+    // A copy of the minions for each return would take time that grows with the square of their
+    // number.
+    const minions = isWireMap(job.minions) ? job.minions : emptyWireMap();
+    const left = unfinished + countUnfinished({ success }) - countUnfinished(minions[minion]);
+    minions[minion] = { return: value, retcode, success };
+    const change = { ...job, minions, ...(left === 0 ? { state: 'complete' } : {}) };
+    const size = bytes + sizeOf({ [minion]: value });
+    this.#jobs.set(jid, { value: change, bytes: size, unfinished: left });
     return true;
   }
 
@@ -131,6 +136,13 @@ export class FormattedEvents {
 interface Entry {
   readonly value: WireMap;
   readonly bytes: number;
+  /** Number of minions of a job that have not returned successfully. Absent for minions. */
+  readonly unfinished?: number;
+}
+
+/** Returns 1 for a minion of a job without a successful return, and 0 for any other value. */
+function countUnfinished(minion: WireValue | undefined): 0 | 1 {
+  return minion === undefined || (isWireMap(minion) && minion.success === true) ? 0 : 1;
 }
 
 /**
