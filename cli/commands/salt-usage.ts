@@ -34,7 +34,7 @@ const complaints: readonly (readonly [RegExp, (...groups: readonly string[]) => 
     (flag) => `${flag} option requires 1 argument`,
   ],
   [
-    /^error: option '([^ ',]+)[^']*' argument '(.*)' is invalid\. expected (?:a whole number|seconds)\./s,
+    /^error: option '([^ ',]+)[^']*' argument '(.*)' is invalid\. the value must be a (?:whole number|time in seconds)\b/s,
     (flag, value) => `option ${flag}: invalid integer value: '${value}'`,
   ],
 ];
