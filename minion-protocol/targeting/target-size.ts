@@ -3,7 +3,7 @@
 import { WorkLimitExceeded, type WorkMeter } from '#runtime';
 
 /** Maximum number of ids in a list. */
-export const maxIds = 50_000;
+const maxIds = 50_000;
 
 /** Maximum length of a list of ids, in characters. */
 const maxListLength = 4_000_000;
