@@ -8,7 +8,7 @@ import {
   type ResultDestination,
   states,
 } from '#heat-bridge';
-import { plainNumber, type WireValue } from '#minion-protocol';
+import { numberOf, type WireValue } from '#minion-protocol';
 import { writeJson } from '#runtime';
 import { labelsOf } from './cfn-init/states-command.ts';
 import type { DeploymentCall } from './deployments/resolved-call.ts';
@@ -147,9 +147,8 @@ function textOf(value: unknown): string {
 
 function failureCode(value: unknown, retcode: unknown): number {
   const own = isPlainMap(value) ? value.retcode : undefined;
-  const codes = [own, retcode].map((it) => (typeof it === 'string' ? Number(it) : plainNumber(it)));
-  const found = codes.find((it) => typeof it === 'number' && Number.isInteger(it) && it !== 0);
-  return typeof found === 'number' ? found : 1;
+  const codes = [own, retcode].map(numberOf);
+  return codes.find((it) => Number.isInteger(it) && it !== 0) ?? 1;
 }
 
 /**

@@ -43,6 +43,7 @@ export {
   isWireMap,
   loadLimits,
   localField,
+  numberOf,
   type PayloadLimits,
   packLocal,
   packWire,

@@ -74,6 +74,15 @@ export function plainNumber<T>(value: T): Exclude<T, Float> | number {
 }
 
 /**
+ * Returns a number, or the number that a text denotes (`NaN` if it denotes none). Returns
+ * `undefined` for other values. `Number` would throw for maps from the wire.
+ */
+export function numberOf(value: unknown): number | undefined {
+  const number = typeof value === 'string' ? Number(value) : plainNumber(value);
+  return typeof number === 'number' ? number : undefined;
+}
+
+/**
  * Returns a copy of the data in which each `Float` is a number. If the data contains no `Float`,
  * returns the same object.
  */

@@ -1,13 +1,7 @@
 /** Reads the commands in a request body, which is a list of maps or a single map. */
 
 import { type FunctionArguments, requireFewKeywords, separateKeywords } from '#master';
-import {
-  isKeywordText,
-  isWireMap,
-  plainNumber,
-  type WireMap,
-  type WireValue,
-} from '#minion-protocol';
+import { isKeywordText, isWireMap, numberOf, type WireMap, type WireValue } from '#minion-protocol';
 import { SaltApiError } from './errors.ts';
 
 /** A command as received, not yet validated. */
@@ -94,8 +88,8 @@ export function omitFields(low: Lowstate, names: readonly string[]): WireMap {
 export function secondsOf(low: Lowstate, name: string): number | undefined {
   const value = low[name];
   if (value === undefined || value === null || value === '') return undefined;
-  const seconds = typeof value === 'string' ? Number(value) : plainNumber(value);
-  if (typeof seconds === 'number' && seconds >= 0 && seconds <= 86_400) return seconds;
+  const seconds = numberOf(value);
+  if (seconds !== undefined && seconds >= 0 && seconds <= 86_400) return seconds;
   throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be a number of seconds, at most 86400`);
 }
 

@@ -8,7 +8,7 @@ import {
   returnerOf,
   type UserApi,
 } from '#master';
-import { isWireMap, plainNumber, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, numberOf, type WireMap, type WireValue } from '#minion-protocol';
 import { batchForm, type LocalForm, localForm, subsetForm } from './command-fields.ts';
 import { SaltApiError } from './errors.ts';
 import { argumentsOf, type Lowstate, secondsOf, type WordReader } from './lowstate.ts';
@@ -182,8 +182,8 @@ function isGiven(text: string | null | undefined): text is string {
 
 function countOf(value: WireValue | undefined): number | undefined {
   if (value === undefined || value === null) return undefined;
-  const count = typeof value === 'string' ? Number(value) : plainNumber(value);
-  if (typeof count === 'number' && Number.isSafeInteger(count) && count > 0) return count;
+  const count = numberOf(value);
+  if (count !== undefined && Number.isSafeInteger(count) && count > 0) return count;
   throw new SaltApiError('ERR_HTTP_FIELDS', 'subset: must be a number of minions');
 }
 

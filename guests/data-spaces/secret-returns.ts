@@ -3,8 +3,7 @@
  * and its result to the master. The master would otherwise publish and store them.
  */
 
-import { isFailureCode } from '#master';
-import { isWireMap, plainNumber, type ReturnLoad, type WireValue } from '#minion-protocol';
+import { isWireMap, numberOf, type ReturnLoad, type WireValue } from '#minion-protocol';
 import type { DataSpaces } from './data-spaces.ts';
 import { guestRunners } from './guest-requests.ts';
 import { keyOf, writtenKeys } from './roles.ts';
@@ -126,7 +125,9 @@ function withoutAttributes(
 function redactValue(load: ReturnLoad, { isSecret }: SecretKeys): ReturnLoad {
   const isNamed = argumentsOf(load).some((it) => typeof it === 'string' && isSecret(keyIn(it)));
   // Error messages contain no values, so they are not redacted.
-  const hasFailed = load.success === false || isFailureCode(plainNumber(load.retcode ?? 0));
+  const { retcode = 0 } = load;
+  const code = numberOf(retcode) ?? 0;
+  const hasFailed = load.success === false || retcode === true || code !== 0;
   return isNamed && !hasFailed ? { ...load, return: redacted } : load;
 }
 

@@ -31,7 +31,7 @@ import {
   isFunctionName,
   isJid,
   isKeywordText,
-  plainNumber,
+  numberOf,
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
@@ -359,8 +359,7 @@ function isInert(call: BoundFunction): boolean {
 
 function secondsOf(value: WireValue | undefined): number | undefined {
   if (value === undefined || value === null) return 5;
-  const seconds = typeof value === 'string' ? Number(value) : plainNumber(value);
-  if (typeof seconds !== 'number') return undefined;
+  const seconds = numberOf(value) ?? Number.NaN;
   return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, maxWaitSeconds) : undefined;
 }
 

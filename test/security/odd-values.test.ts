@@ -41,7 +41,7 @@ test('the exit code of a command may be any value', (t) => {
 test('a return with an odd exit code has its secrets removed', (t) => {
   const roles = { db: { writes: { password: { secret: true } } } };
   const membershipOf = () => ({ role: 'db', space: { roles } }) as never;
-  for (const retcode of [...odd.slice(0, 1), { a: 0 }, '0x', 0]) {
+  for (const retcode of [...odd.slice(0, 1), { a: 0 }, '0x', '0', null, 0]) {
     const load = {
       ...{ id: 'db', jid: 'req', fun: 'saltbridge_data.get', fun_args: ['db/password'] },
       ...{ return: 'x', retcode },
