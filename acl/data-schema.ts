@@ -5,7 +5,7 @@
  */
 
 import { Compile } from 'typebox/schema';
-import { nearestName, schemaErrors } from '#runtime';
+import { isMap, nearestName, schemaErrors } from '#runtime';
 import { PolicyError } from './errors.ts';
 import type { PolicySyntax, TextTest } from './policy-syntax.ts';
 import { orPatternError, type RuleField } from './rule-patterns.ts';
@@ -249,13 +249,6 @@ function isJson(value: unknown, depth: number): boolean {
   if (depth === 0 || typeof value !== 'object') return false;
   if (Array.isArray(value)) return value.every((item) => isJson(item, depth - 1));
   return isMap(value) && Object.values(value).every((item) => isJson(item, depth - 1));
-}
-
-function isMap(value: unknown): value is Record<string, unknown> {
-  if (typeof value !== 'object' || value === null) return false;
-  // Accept plain objects only. The prototype of a class instance inherits from Object.prototype.
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 function isText(value: unknown): value is string {

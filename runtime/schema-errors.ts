@@ -6,6 +6,7 @@
  */
 
 import type { TLocalizedValidationError } from 'typebox/error';
+import { isMap } from './plain-map.ts';
 
 /** Methods of a compiled schema that this module uses. */
 interface CompiledCheck {
@@ -72,13 +73,6 @@ function isSmall(value: unknown): boolean {
   return true;
 }
 
-/** Whether the value is a map, and not a list or an instance of a class, such as bytes. */
-function isMap(value: unknown): value is object {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return prototype === null || Object.getPrototypeOf(prototype) === null;
-}
-
 /**
  * Returns the entries of a list or map one by one, so that a caller can stop early. Other values
  * have no entries.
@@ -88,7 +82,7 @@ function* entriesOf(value: unknown): Generator<readonly [string | number, unknow
     yield* value.entries();
   } else if (isMap(value)) {
     for (const name in value) {
-      if (Object.hasOwn(value, name)) yield [name, Reflect.get(value, name)];
+      if (Object.hasOwn(value, name)) yield [name, value[name]];
     }
   }
 }
@@ -131,7 +125,7 @@ class Beginning {
     return isMap(value) ? this.#ofMap(value, path) : value;
   }
 
-  #ofMap(map: object, path: string): object {
+  #ofMap(map: Readonly<Record<string, unknown>>, path: string): object {
     const copy: Record<string, unknown> = Object.create(null);
     let left = this.#entries;
     for (const [name, item] of entriesOf(map)) {
@@ -144,7 +138,7 @@ class Beginning {
     }
     for (const name of this.#names) {
       if (!Object.hasOwn(copy, name) && Object.hasOwn(map, name))
-        copy[name] = this.of(Reflect.get(map, name), `${path}/${name}`);
+        copy[name] = this.of(map[name], `${path}/${name}`);
     }
     return copy;
   }
