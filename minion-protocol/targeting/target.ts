@@ -171,13 +171,13 @@ export function* compileTargetInSteps(
   options: CompileTargetOptions,
 ): Generator<undefined, CompiledTarget, void> {
   const compiler = new TermCompiler(compilePattern, options);
-  if (options.meter !== undefined) requireTargetSize(target.tgt, target.tgtType, options.meter);
+  const { meter } = options;
   if (target.tgtType !== 'compound') {
     const term = yield* compiler.compile(target.tgtType, target.tgt, target.delimiter ?? ':');
     const only = { kind: 'term', word: term.text, index: 0, isExcluded: false } as const;
-    return ready([term], only, options.meter);
+    return ready([term], only, meter);
   }
-  const { meter } = options;
+  if (meter !== undefined) requireTargetSize(target.tgt, 'compound', meter);
   if (typeof target.tgt === 'string') meter?.spend('a compound target', target.tgt.length);
   const expression = tryToParse(splitTargetWords(target.tgt, meter), meter);
   if (typeof expression === 'string') return broken(expression);
@@ -328,6 +328,7 @@ class TermCompiler {
     tgt: string | readonly string[],
     delimiter: string,
   ): Generator<undefined, TargetTerm, void> {
+    if (this.#meter !== undefined) requireTargetSize(tgt, type, this.#meter);
     if (type === 'list') return yield* listTerm(tgt, this.#meter);
     const text = typeof tgt === 'string' ? tgt : tgt.join(',');
     switch (type) {
@@ -400,7 +401,6 @@ function* listTerm(
   tgt: string | readonly string[],
   meter: WorkMeter | undefined,
 ): Generator<undefined, TargetTerm, void> {
-  if (meter !== undefined) requireTargetSize(tgt, 'list', meter);
   const ids = new Set<string>();
   let count = 0;
   for (const id of typeof tgt === 'string' ? partsOf(tgt) : tgt) {
