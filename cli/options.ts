@@ -30,17 +30,22 @@ export function withCommonOptions(command: Command): Command {
   return command.addOption(configOption()).addOption(jsonOption()).addOption(logLevelOption());
 }
 
+/** Messages about invalid numbers. For Salt's commands, Salt's text replaces them. */
+export const numberProblems = {
+  count: 'the value must be a whole number of at least 1.',
+  seconds: 'the value must be a time in seconds.',
+  whole: 'the value must be a whole number.',
+} as const;
+
 /** Parses a whole number of at least 1. */
 export function parseCount(text: string): number {
-  if (!/^[1-9]\d{0,8}$/.test(text))
-    throw new InvalidArgumentError('the value must be a whole number of at least 1.');
+  if (!/^[1-9]\d{0,8}$/.test(text)) throw new InvalidArgumentError(numberProblems.count);
   return Number(text);
 }
 
 /** Parses a time in seconds, which may have a fraction. */
 export function parseSeconds(text: string): number {
-  if (!/^\d{1,8}(\.\d+)?$/.test(text))
-    throw new InvalidArgumentError('the value must be a time in seconds.');
+  if (!/^\d{1,8}(\.\d+)?$/.test(text)) throw new InvalidArgumentError(numberProblems.seconds);
   return Number(text);
 }
 

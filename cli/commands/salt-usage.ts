@@ -5,6 +5,7 @@
 
 import { type Command, CommanderError } from 'commander';
 import type { OutputStream } from '../context.ts';
+import { numberProblems } from '../options.ts';
 import { formatVersionsReport } from '../output/versions-report.ts';
 import { inOrderOfFlags } from './salt-target.ts';
 
@@ -21,6 +22,12 @@ export function formatSaltUsageError(command: string, complaint: string): string
   return `Usage: ${usages[command] ?? command}\n\n${command}: error: ${complaint}`;
 }
 
+/** Matches commander's message about an option whose number is invalid. */
+const invalidNumber = new RegExp(
+  `^error: option '([^ ',]+)[^']*' argument '(.*)' is invalid\\. (?:${Object.values(numberProblems).join('|')})`,
+  's',
+);
+
 /** Patterns of commander's messages, with the corresponding messages of Python's optparse. */
 const complaints: readonly (readonly [RegExp, (...groups: readonly string[]) => string])[] = [
   [/^error: unknown option '([^'=]+)(?:=.*)?'/s, (flag) => `no such option: ${flag}`],
@@ -33,10 +40,7 @@ const complaints: readonly (readonly [RegExp, (...groups: readonly string[]) => 
     /^error: option '([^ ',]+)[^']*' argument missing/,
     (flag) => `${flag} option requires 1 argument`,
   ],
-  [
-    /^error: option '([^ ',]+)[^']*' argument '(.*)' is invalid\. the value must be a (?:whole number|time in seconds)\b/s,
-    (flag, value) => `option ${flag}: invalid integer value: '${value}'`,
-  ],
+  [invalidNumber, (flag, value) => `option ${flag}: invalid integer value: '${value}'`],
 ];
 
 /** Converts a message of commander about an invalid command line to Salt's text. */

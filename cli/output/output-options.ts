@@ -7,6 +7,7 @@ import { appendFile, open } from 'node:fs/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { CommandDefaults } from '../command-defaults.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
+import { numberProblems } from '../options.ts';
 import { escapeName, noColors, printLine, terminalColors } from '../terminal.ts';
 import { isOutputter, type OutputOptions } from './outputters.ts';
 
@@ -145,8 +146,7 @@ function wantsColors(
 }
 
 function parseInteger(text: string): number {
-  if (!/^-?\d{1,3}$/.test(text))
-    throw new InvalidArgumentError('the value must be a whole number.');
+  if (!/^-?\d{1,3}$/.test(text)) throw new InvalidArgumentError(numberProblems.whole);
   return Number(text);
 }
 
