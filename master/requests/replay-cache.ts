@@ -196,7 +196,7 @@ function markOf({ nonce, ts, packed, mac }: VerifiedRequest): Buffer {
   if (nonce === undefined) return mac;
   const load = Buffer.from(packed.buffer, packed.byteOffset, packed.length);
   const field = ts === undefined ? undefined : packedTime(ts);
-  // Salt adds the time stamp as the last field.
+  // Salt adds the time stamp near the end of the load.
   const at = field === undefined ? -1 : load.lastIndexOf(field);
   const digest = createHash('sha256');
   if (field === undefined || at === -1) return digest.update(load).digest();
