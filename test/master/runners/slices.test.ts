@@ -4,10 +4,11 @@ import test from 'ava';
 import type { JobReturn } from '#master';
 import type { JobRecord } from '#master/jobs/job-row.ts';
 import type { WireMap, WireValue } from '#minion-protocol';
-import { maxSliceSteps, workSlices } from '#runtime';
+import { maxSliceSteps } from '#runtime';
 import { jobsRunner } from '#salt/runners/jobs-runner.ts';
 import { Queues } from '#salt/runners/queues.ts';
 import { createMemoryStore } from '#store';
+import { slicesOf } from '../../helpers/slices.ts';
 
 const returned = { retcode: 0, success: true, receivedAt: 0 } as const;
 
@@ -59,16 +60,6 @@ async function call(stored: Stored, fun: string, kwarg: WireMap = {}): Promise<u
     continueElsewhere: () => {},
     atEnd: () => {},
   });
-}
-
-/** Returns the steps of each slice, after which other work could run. */
-async function slicesOf(work: () => Promise<unknown>): Promise<number[]> {
-  const slices: number[] = [];
-  const note = (steps: unknown): unknown => slices.push(Number(steps));
-  workSlices.subscribe(note);
-  await work();
-  workSlices.unsubscribe(note);
-  return slices;
 }
 
 /** Steps by which the last entry of a slice may exceed it. */

@@ -3,7 +3,8 @@
 import test from 'ava';
 import { everyone, TargetResolver } from '#master/jobs/targets.ts';
 import { factsOf, type WireMap } from '#minion-protocol';
-import { maxSliceSteps, minionWork, WorkBudget, workSlices } from '#runtime';
+import { maxSliceSteps, minionWork, WorkBudget } from '#runtime';
+import { slicesOf } from '../../helpers/slices.ts';
 
 const ids = Array.from({ length: 15_000 }, (_, at) => `web${at}.example.com`);
 const known = new Set(ids);
@@ -20,16 +21,6 @@ function fleet(own: WireMap = grains): TargetResolver {
     isDataCached: true,
     nodegroups: {},
   });
-}
-
-/** Returns the steps of each slice, after which other work could run. */
-async function slicesOf(work: () => Promise<unknown>): Promise<number[]> {
-  const slices: number[] = [];
-  const note = (steps: unknown): unknown => slices.push(Number(steps));
-  workSlices.subscribe(note);
-  await work();
-  workSlices.unsubscribe(note);
-  return slices;
 }
 
 const limit = { code: 'ERR_WORK_LIMIT' };

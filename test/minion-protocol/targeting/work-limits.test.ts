@@ -11,8 +11,7 @@ import {
   type TargetExpression,
   type WireMap,
 } from '#minion-protocol';
-import { minionWork, userWork, WorkBudget } from '#runtime';
-import { maxSliceSteps } from '#runtime/work-budget.ts';
+import { maxSliceSteps, minionWork, userWork, WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { maxProgramSize } from '#template/python/regex-size.ts';
 
