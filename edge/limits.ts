@@ -77,6 +77,18 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'Facts that would exceed the limit are refused. The centre keeps the former facts.',
     code: 'ERR_SITE_MESSAGE',
   },
+  keptEntries: {
+    unit: 'stored returns, events and audit records',
+    owner: 'site',
+    perOwner: 10_000,
+    effect: 'The centre deletes the oldest entries. Alarms are counted separately.',
+  },
+  keptEntryBytes: {
+    unit: 'bytes of stored returns, events and audit records',
+    owner: 'site',
+    perOwner: 67_108_864,
+    effect: 'The centre deletes the oldest entries. Alarms are counted separately.',
+  },
   describedPacks: {
     unit: 'packs of releases whose digests are in memory',
     owner: 'none',

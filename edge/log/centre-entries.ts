@@ -3,35 +3,31 @@
  * bus. Only the latest entries of each site remain stored.
  */
 
-import Type from 'typebox';
-import { type ExtensionHost, extensionMethod, type StateOperation } from '#master';
+import Type, { type Static } from 'typebox';
+import { type ExtensionHost, extensionMethod, type StateArea, type StateOperation } from '#master';
 import { isWireMap, packLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { WorkBudget } from '#runtime';
 import { Bytes, defineRow, type Key } from '#store';
+import { EdgeError } from '../errors.ts';
+import { edgeLimits } from '../limits.ts';
 import type { CentreContext, CentrePartContribution } from '../parts.ts';
-import type { LogClass, LogEntry } from './log.ts';
-import { decodeValue } from './log-codec.ts';
+import type { LogClass, LogEntry, LogEntryHandler } from './log.ts';
+import { decodeValue, stepsOfByte } from './log-codec.ts';
 
-/** Maximum number of stored entries for each site and class. */
-const keptEntries = 10_000;
+/** Classes of the entries that are stored and published. */
+const classes = ['alarm', 'return'] as const;
 
-/** Number of entries of a site and class between two deletions of old entries. */
-const entriesOfTrim = 64;
+/** Maximum number and size of the stored entries of each site and class. */
+const { perOwner: maxEntries = 0 } = edgeLimits.keptEntries;
+const { perOwner: maxBytes = 0 } = edgeLimits.keptEntryBytes;
 
-/**
- * Maximum number of entries that one deletion removes from each end. It exceeds
- * {@link entriesOfTrim}, so that entries are deleted faster than a site adds them.
- */
-const maxTrimmed = 256;
-
-/**
- * Age at which an entry of a former log is deleted, in milliseconds. Another member of the cluster
- * may have just stored an entry with a higher number.
- */
-const formerLogMs = 60_000;
+/** Maximum number of entries that one write deletes. */
+const maxDeleted = 2048;
 
 const entryRow = defineRow({
   name: 'entry of a site',
   schema: Type.Object({
+    sequence: Type.Integer({ minimum: 1 }),
     kind: Type.String(),
     ms: Type.Integer({ minimum: 0 }),
     count: Type.Integer({ minimum: 0 }),
@@ -39,6 +35,20 @@ const entryRow = defineRow({
     value: Bytes,
   }),
 });
+
+const Kept = Type.Object({
+  /** Number of the next entry at this centre. The site does not choose this number. */
+  next: Type.Integer({ minimum: 1 }),
+  entries: Type.Integer({ minimum: 0 }),
+  /** Size of the rows of the entries, in bytes. */
+  bytes: Type.Integer({ minimum: 0 }),
+});
+
+/**
+ * Encodes and decodes the numbers of stored entries of a site and class. The key of the row is
+ * `['centre', 'kept', site, class]`.
+ */
+const keptRow = defineRow({ name: 'number of stored entries of a site', schema: Kept });
 
 /** Entry of a site, as RPC methods of the centre return it. */
 export interface StoredEntry {
@@ -52,130 +62,159 @@ export interface StoredEntry {
   readonly value: WireMap;
 }
 
-const Query = Type.Object(
+const EntryQuery = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 63 }),
     kind: Type.Optional(Type.String({ maxLength: 64 })),
     jid: Type.Optional(Type.String({ maxLength: 64 })),
     minion: Type.Optional(Type.String({ maxLength: 256 })),
-    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: keptEntries })),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: maxEntries })),
   },
   { additionalProperties: false },
 );
-
-/** Classes of the entries that are stored and published. */
-const classes = ['alarm', 'return'] as const;
+type EntryQuery = Static<typeof EntryQuery>;
 
 /**
  * Part of the extension `site-centre`. It stores and publishes returns, events and audit records of
  * sites.
  */
 export function openEntries({ host, ingest }: CentreContext): CentrePartContribution {
-  const trimmer = new EntryTrimmer(host);
-  for (const kind of ['return', 'event', 'audit']) {
-    ingest.on(kind, {
-      operations: (entry) => [storing(host, entry)],
-      applied: async (entry) => {
-        publish(host, entry.site, kind, entry.value);
-        await trimmer.note(entry);
-      },
-    });
-  }
+  const handler: LogEntryHandler = {
+    operations: ({ class: name }) => {
+      if (isKept(name)) return [];
+      const text = `entries of this kind are not accepted in the class ${name}`;
+      throw new EdgeError('ERR_SITE_MESSAGE', text);
+    },
+    batchOperations: (entries) => keep(host, entries),
+    applied: (entry) => publish(host, entry),
+  };
+  for (const kind of ['return', 'event', 'audit']) ingest.on(kind, handler);
   return {
     rpc: {
       entries: extensionMethod({
-        parameters: Query,
-        call: async (_api, { name, kind, jid, minion, limit = 100 }) => {
-          const found: StoredEntry[] = [];
-          for (const each of classes) {
-            const rows = host.shared.list(['centre', 'entry', name, each], { reverse: true });
-            let count = 0;
-            for await (const { key, value } of rows) {
-              const row = entryRow.decode({ key, value });
-              if (kind !== undefined && row.kind !== kind) continue;
-              const content = decodeValue(row.value);
-              if (jid !== undefined && content.jid !== jid) continue;
-              if (minion !== undefined && content.minion !== minion) continue;
-              found.push({
-                site: name,
-                class: each,
-                sequence: Number(key.at(-1)),
-                kind: row.kind,
-                at: row.ms,
-                receivedAt: row.receivedAt,
-                value: content,
-              });
-              count += 1;
-              if (count === limit) break;
-            }
-          }
-          return found.sort((a, b) => b.at - a.at).slice(0, limit);
-        },
+        parameters: EntryQuery,
+        call: (_api, query) => findEntries(host.shared, query),
       }),
     },
   };
 }
 
-/** Returns the store operation that stores an entry. */
-function storing(
-  { now }: Pick<ExtensionHost, 'now'>,
-  { site, class: name, sequence, kind, at, value }: LogEntry,
-): StateOperation {
-  const row = { kind, ...at, receivedAt: now(), value: packLocal(value) };
-  return { op: 'put', key: keyOf(site, name, sequence), value: entryRow.encode(row) };
+/** Returns the latest stored entries of a site that match the query, latest first. */
+export async function findEntries(
+  { list }: Pick<StateArea, 'list'>,
+  { name, kind, jid, minion, limit = 100 }: EntryQuery,
+): Promise<readonly StoredEntry[]> {
+  const found: StoredEntry[] = [];
+  const budget = new WorkBudget({ steps: Infinity });
+  for (const each of classes) {
+    let count = 0;
+    for await (const { key, value } of list(entriesOf(name, each), { reverse: true })) {
+      budget.spend('entries of a site', value.length * stepsOfByte);
+      if (budget.isSliceOver) await budget.giveWay();
+      const row = entryRow.decode({ key, value });
+      if (kind !== undefined && row.kind !== kind) continue;
+      const content = decodeValue(row.value);
+      if (jid !== undefined && content.jid !== jid) continue;
+      if (minion !== undefined && content.minion !== minion) continue;
+      found.push({
+        site: name,
+        class: each,
+        sequence: row.sequence,
+        kind: row.kind,
+        at: row.ms,
+        receivedAt: row.receivedAt,
+        value: content,
+      });
+      count += 1;
+      if (count === limit) break;
+    }
+  }
+  return found.sort((a, b) => b.at - a.at).slice(0, limit);
+}
+
+function isKept(name: LogClass): boolean {
+  return classes.some((each) => each === name);
+}
+
+/** Returns the prefix of the keys of a site's entries. */
+function entriesOf(site: string, name: LogClass): Key {
+  return ['centre', 'entry', site, name];
 }
 
 /**
- * Deletes entries that are not among the latest. A site may skip sequence numbers, or begin a new
- * log with any number, so old entries are searched for at both ends.
+ * Returns operations that store entries of a site and class, and delete the oldest entries if a
+ * limit would be exceeded. Counts the entries in the order in which they arrived, because a site
+ * may skip sequence numbers, or begin a new log with any number.
  */
-class EntryTrimmer {
-  readonly #host: Pick<ExtensionHost, 'now' | 'shared'>;
-  /** Number of entries since the last deletion, by site and class. */
-  readonly #counts = new Map<string, number>();
-
-  constructor(host: Pick<ExtensionHost, 'now' | 'shared'>) {
-    this.#host = host;
-  }
-
-  async note({ site, class: name, sequence }: LogEntry): Promise<void> {
-    const place = `${site} ${name}`;
-    const count = (this.#counts.get(place) ?? 0) + 1;
-    this.#counts.set(place, count % entriesOfTrim);
-    if (count < entriesOfTrim) return;
-    const prefix = ['centre', 'entry', site, name];
-    const keys: Key[] = [];
-    for await (const { key } of this.#host.shared.list(prefix)) {
-      if (keys.length === maxTrimmed || Number(key.at(-1)) > sequence - keptEntries) break;
-      keys.push(key);
+async function keep(
+  { shared, now }: Pick<ExtensionHost, 'now' | 'shared'>,
+  entries: readonly LogEntry[],
+): Promise<readonly StateOperation[]> {
+  const [first] = entries;
+  if (first === undefined) return [];
+  const { site, class: name } = first;
+  const rows = entries.map(({ sequence, kind, at, value }) =>
+    entryRow.encode({ sequence, kind, ...at, receivedAt: now(), value: packLocal(value) }),
+  );
+  const newBytes = rows.reduce((sum, row) => sum + row.length, 0);
+  const key = ['centre', 'kept', site, name];
+  const stored = await shared.get(key);
+  let ifRevision = stored?.revision ?? 0;
+  let kept = stored === undefined ? { next: 1, entries: 0, bytes: 0 } : keptRow.decode(stored);
+  for (;;) {
+    const excess = {
+      entries: kept.entries + rows.length - maxEntries,
+      bytes: kept.bytes + newBytes - maxBytes,
+    };
+    const oldest = await oldestOf(shared, entriesOf(site, name), excess);
+    kept = {
+      next: kept.next,
+      entries: kept.entries - oldest.keys.length,
+      bytes: kept.bytes - oldest.bytes,
+    };
+    const deletions = oldest.keys.map((each): StateOperation => ({ op: 'delete', key: each }));
+    if (deletions.length < maxDeleted) {
+      const puts = rows.map((value, index): StateOperation => {
+        const place = String(kept.next + index).padStart(16, '0');
+        return { op: 'put', key: [...entriesOf(site, name), place], value };
+      });
+      const value = keptRow.encode({
+        next: kept.next + rows.length,
+        entries: kept.entries + rows.length,
+        bytes: kept.bytes + newBytes,
+      });
+      return [...deletions, ...puts, { op: 'put', key, value, ifRevision }];
     }
-    const oldest = keys.length;
-    const before = this.#host.now() - formerLogMs;
-    for await (const entry of this.#host.shared.list(prefix, { reverse: true })) {
-      const isFull = keys.length === oldest + maxTrimmed;
-      if (isFull || Number(entry.key.at(-1)) <= sequence) break;
-      if (entryRow.decode(entry).receivedAt >= before) break;
-      keys.push(entry.key);
-    }
-    if (keys.length === 0) return;
-    await this.#host.shared.write(keys.map((key) => ({ op: 'delete', key })));
+    const value = keptRow.encode(kept);
+    ifRevision = await shared.write([...deletions, { op: 'put', key, value, ifRevision }]);
   }
 }
 
-function keyOf(site: string, name: LogClass, sequence: number): readonly string[] {
-  return ['centre', 'entry', site, name, String(sequence).padStart(16, '0')];
+/**
+ * Returns the keys of the oldest entries whose deletion ends an excess, at most {@link maxDeleted},
+ * and the size of their rows.
+ */
+async function oldestOf(
+  { list }: Pick<StateArea, 'list'>,
+  prefix: Key,
+  excess: { readonly entries: number; readonly bytes: number },
+): Promise<{ readonly keys: readonly Key[]; readonly bytes: number }> {
+  const keys: Key[] = [];
+  let bytes = 0;
+  if (excess.entries <= 0 && excess.bytes <= 0) return { keys, bytes };
+  for await (const { key, value } of list(prefix, { limit: maxDeleted })) {
+    if (keys.length >= excess.entries && bytes >= excess.bytes) break;
+    keys.push(key);
+    bytes += value.length;
+  }
+  return { keys, bytes };
 }
 
 /**
  * Publishes an entry as an event of this centre. The tag of the event is `saltbridge/site/<name>/`,
  * followed by the tag that it has at the site.
  */
-function publish(
-  { fire }: Pick<ExtensionHost, 'fire'>,
-  site: string,
-  kind: string,
-  value: WireMap,
-): void {
+function publish({ fire }: Pick<ExtensionHost, 'fire'>, { site, kind, value }: LogEntry): void {
   if (kind === 'event') {
     fire(`${site}/${textOf(value.tag)}`, { ...mapOf(value.data), site });
     return;

@@ -3,10 +3,9 @@
  * class in the order in which the site appended them.
  */
 
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, StateOperation } from '#master';
-import { codeOf, type FairSlot, FairSlots, KeyedMutex } from '#runtime';
+import { codeOf, type FairSlot, FairSlots, KeyedMutex, WorkBudget } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { type LogPosition, positionRow, siteRow, sitesPrefix } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
@@ -18,7 +17,14 @@ import {
   type LogIngest,
   logClasses,
 } from './log.ts';
-import { decodeBatch, decodeValue, isMarker, lastOf, type SentEntry } from './log-codec.ts';
+import {
+  decodeBatch,
+  decodeValue,
+  isMarker,
+  lastOf,
+  type SentEntry,
+  stepsOfByte,
+} from './log-codec.ts';
 import {
   type Acknowledgement,
   batchMessages,
@@ -32,9 +38,6 @@ import {
  * milliseconds.
  */
 const turnMs = 30_000;
-
-/** Size of a value after which other work may run before the next one is decoded, in bytes. */
-const largeValueBytes = 16_384;
 
 /** Maximum number of attempts to apply a batch whose write conflicts with another write. */
 const maxAttempts = 16;
@@ -74,10 +77,10 @@ export class Ingest implements LogIngest {
   readonly #slots: FairSlots;
   readonly #turns = new Map<string, Turn>();
   /**
-   * Sequence number of the last entry that this process has passed to `applied`, by site, class and
-   * id of the log.
+   * Log, and sequence number of the last entry that this process has passed to `applied`, by site
+   * and class.
    */
-  readonly #appliedTo = new Map<string, number>();
+  readonly #appliedTo = new Map<string, { readonly log: string; readonly sequence: number }>();
   readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0, unhandled: 0 };
 
   constructor({ host, options, links }: IngestOptions) {
@@ -234,6 +237,8 @@ export class Ingest implements LogIngest {
     const refused: { sequence: number; reason: string }[] = [];
     const accepted: LogEntry[] = [];
     const repeated: LogEntry[] = [];
+    // A small batch may contain many large values.
+    const budget = new WorkBudget({ steps: Infinity });
     for (const item of items) {
       const last = lastOf(item);
       const isKnown = last <= position.sequence;
@@ -245,8 +250,7 @@ export class Ingest implements LogIngest {
         position.sequence = last;
         continue;
       }
-      // A small batch may contain many values.
-      if (item.value.length > largeValueBytes) await nextTurn();
+      await pauseAfter(budget, item.value.length);
       const read = entryOf(site, name, item);
       if (isKnown) {
         this.#figures.duplicates += 1;
@@ -269,13 +273,17 @@ export class Ingest implements LogIngest {
         if (refused.length < maxRefused) refused.push({ sequence: last, reason });
       }
     }
+    const byHandler = Map.groupBy(accepted, ({ kind }) => this.#handlers.get(kind));
+    for (const [handler, entries] of byHandler) {
+      operations.push(...((await handler?.batchOperations?.(entries)) ?? []));
+    }
     if (position.sequence > from || !isSameLog) {
       const ifRevision = stored?.revision ?? 0;
       const value = positionRow.encode(position);
       await shared.write([joined, ...operations, { op: 'put', key, value, ifRevision }]);
     }
     this.#figures.applied += accepted.length;
-    await this.#callApplied(`${site} ${name} ${log}`, [...repeated, ...accepted]);
+    await this.#callApplied(`${site} ${name}`, log, [...repeated, ...accepted], budget);
     if (refused.length > 0) {
       this.#host.logger.warn(
         { site, class: name, refused },
@@ -285,14 +293,27 @@ export class Ingest implements LogIngest {
     return { sequence: position.sequence, refused };
   }
 
-  async #callApplied(place: string, entries: readonly LogEntry[]): Promise<void> {
-    const doneTo = this.#appliedTo.get(place) ?? 0;
+  async #callApplied(
+    place: string,
+    log: string,
+    entries: readonly LogEntry[],
+    budget: WorkBudget,
+  ): Promise<void> {
+    const done = this.#appliedTo.get(place);
+    const doneTo = done?.log === log ? done.sequence : 0;
     for (const entry of entries) {
       if (entry.sequence <= doneTo) continue;
+      await pauseAfter(budget, entry.bytes);
       await this.#handlers.get(entry.kind)?.applied?.(entry);
-      this.#appliedTo.set(place, entry.sequence);
+      this.#appliedTo.set(place, { log, sequence: entry.sequence });
     }
   }
+}
+
+/** Lets other work run if the work before a value of this size has taken long. */
+async function pauseAfter(budget: WorkBudget, bytes: number): Promise<void> {
+  budget.spend('entries of a site', bytes * stepsOfByte);
+  if (budget.isSliceOver) await budget.giveWay();
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -302,7 +323,15 @@ function entryOf(site: string, name: LogClass, item: SentEntry): LogEntry | unde
   const { sequence, ms, count, kind } = item;
   try {
     const value = decodeValue(item.value);
-    return { site, class: name, kind, value, sequence, at: { ms, count } };
+    return {
+      site,
+      class: name,
+      kind,
+      value,
+      sequence,
+      at: { ms, count },
+      bytes: item.value.length,
+    };
   } catch {
     return undefined;
   }

@@ -35,6 +35,8 @@ export interface LogEntry extends NewLogEntry {
   readonly sequence: number;
   /** Time of the entry by the hybrid clock of the site: milliseconds since 1970 and a counter. */
   readonly at: { readonly ms: number; readonly count: number };
+  /** Size of the encoded value, in bytes. */
+  readonly bytes: number;
 }
 
 /** Interface of the log at the site. */
@@ -74,6 +76,11 @@ export interface LogEntryHandler {
    */
   operations?(entry: LogEntry): readonly StateOperation[] | Promise<readonly StateOperation[]>;
   /**
+   * Returns further store operations of the same transaction, for all accepted entries of a batch
+   * that have this handler. The entries have the same site and class.
+   */
+  batchOperations?(entries: readonly LogEntry[]): Promise<readonly StateOperation[]>;
+  /**
    * Called after the store operations of an entry are on disk. After a crash it may be called again
    * for the same entry, so it must be idempotent by site, class and sequence number.
    */
@@ -83,8 +90,8 @@ export interface LogEntryHandler {
 /** Registry of the functions that handle the log entries of sites at the centre. */
 export interface LogIngest {
   /**
-   * Registers the handler of a kind of entry. Entries of a kind without a handler are counted and
-   * dropped.
+   * Registers the handler of a kind of entry. Several kinds may have the same handler. Entries of a
+   * kind without a handler are counted and dropped.
    */
   on(kind: string, handler: LogEntryHandler): void;
 }

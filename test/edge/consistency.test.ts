@@ -93,7 +93,7 @@ test('EDGE-C5: the latest facts win, whatever the order in which they arrive', a
       const sent = [...all, ...all.filter((_, place) => repeated[place])];
       for (const at of sent) {
         const value = { minion: 'web1', present: true, grains: { at: `${at.ms} ${at.count}` } };
-        const entry = { site: 'north', class: 'fact', kind: 'minion', value, sequence: 1, at };
+        const entry = { site: 'north', kind: 'minion', value, sequence: 1, at, bytes: 1 };
         await rows.write([...((await merge?.({ ...entry, class: 'fact' })) ?? [])]);
       }
       const [latest] = all.toSorted((a, b) => b.ms - a.ms || b.count - a.count);

@@ -1,70 +1,116 @@
-/** Entries of sites that a centre stores, and what a hostile site can do to them. */
+/** Entries of sites that a centre stores, and what a malicious site can do to them. */
+
 import test from 'ava';
-import { openEntries } from '#edge/log/centre-entries.ts';
-import type { LogEntry } from '#edge/log/log.ts';
+import { siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
+import { findEntries, openEntries } from '#edge/log/centre-entries.ts';
+import { Ingest, type IngestOptions } from '#edge/log/ingest.ts';
 import type { CentreContext } from '#edge/parts.ts';
+import { createSilentLogger } from '#master';
 import type { WireMap } from '#minion-protocol';
-import { createMemoryStore } from '#store';
+import { maxSliceSteps } from '#runtime';
+import { slicesOf } from '../helpers/slices.ts';
+import { memoryRows } from './bundles/tuf-stage.ts';
+import { batchOf, entryOf } from './raw-site.ts';
 
-type Handler = Parameters<CentreContext['ingest']['on']>[1];
+type Receive = (params: unknown, from: { readonly site: string }) => Promise<unknown>;
 
-function stage() {
-  const clock = { now: 1_700_000_000_000 };
-  const shared = createMemoryStore({ now: () => clock.now });
+/** Centre with a log, on rows in memory. The site `evil` sends to it. */
+async function stage() {
+  const shared = memoryRows({ now: 0 });
+  const site = siteRow.encode({ name: 'evil', state: 'joined' });
+  await shared.write([{ op: 'put', key: [...sitesPrefix, 'evil'], value: site }]);
   const fired: WireMap[] = [];
-  const handlers = new Map<string, Handler>();
+  const receivers = new Map<string, Receive>();
   const host = {
+    logger: createSilentLogger(),
     shared,
-    now: () => clock.now,
+    now: () => 0,
     fire: (_tag: string, data: WireMap) => fired.push(data),
   };
-  const ingest = { on: (kind: string, handler: Handler) => handlers.set(kind, handler) };
+  const links = {
+    handle: ({ name }: { readonly name: string }, receive: Receive) => receivers.set(name, receive),
+    onEnded: () => {},
+  };
+  // Only these members are used.
+  const options = { host, options: { parallelSites: 1 }, links } as unknown as IngestOptions;
+  const ingest = new Ingest(options);
   openEntries({ host, ingest } as unknown as CentreContext);
-  const add = async (sequence: number, value: WireMap = { action: 'x' }, kind = 'audit') => {
-    const at = { ms: clock.now, count: 0 };
-    const entry: LogEntry = { site: 'evil', class: 'alarm', kind, value, sequence, at };
-    const handler = handlers.get(kind);
-    await shared.write([...((await handler?.operations?.(entry)) ?? [])]);
-    await handler?.applied?.(entry);
-  };
-  const stored = async (): Promise<number[]> => {
-    const sequences: number[] = [];
-    for await (const { key } of shared.list(['centre', 'entry', 'evil'])) {
-      sequences.push(Number(key.at(-1)));
+  const send = (items: Parameters<typeof batchOf>[0], log = 'A', name = 'alarm') =>
+    receivers.get(`log.${name}`)?.(batchOf(items, log.repeat(16)), { site: 'evil' });
+  /** Sends entries of the kind `audit` in a batch. */
+  const add = (first: number, count: number, log?: string, value: WireMap = { action: 'x' }) =>
+    send(
+      Array.from({ length: count }, (_, index) => entryOf(first + index, 'audit', value)),
+      log,
+    );
+  const entries = () => findEntries(shared, { name: 'evil', limit: 10_000 });
+  const stored = async () => {
+    let [count, bytes] = [0, 0];
+    for await (const { value } of shared.list(['centre', 'entry'])) {
+      count += 1;
+      bytes += value.length;
     }
-    return sequences;
+    return { count, bytes };
   };
-  return { clock, add, stored, fired };
+  return { send, add, entries, stored, fired };
 }
 
-test('old entries are deleted although a site skips sequence numbers', async (t) => {
-  const { add, stored } = stage();
-  let sequence = 0;
+test('a site that alternates between logs, or skips numbers, has at most 10,000 entries', async (t) => {
+  const { add, stored, entries, fired } = await stage();
   for (let round = 0; round < 4; round += 1) {
-    for (let count = 1; count <= 4000; count += 1) await add(sequence + count);
-    sequence += 4000;
-    sequence += 20_000;
+    await add(9_000_000_000_000_000 - round, 1, 'B');
+    await add(round * 1_000_000 + 1, 2000, 'C');
+    await add(8_000_000_000_000 + round * 5000, 2000, 'D');
   }
-  const left = await stored();
-  t.true(left.length <= 4000 + 64, `${left.length} entries`);
-  t.is(left.at(-1), sequence - 20_000);
+  t.is((await stored()).count, 10_000);
+  t.is(fired.length, 4 * 4001, 'entries with lower numbers are published too');
+  await add(5, 1, 'E');
+  t.is((await stored()).count, 10_000);
+  const all = await entries();
+  t.is(all.length, 10_000);
+  t.true(
+    all.some(({ sequence }) => sequence === 5),
+    'the latest entry is stored',
+  );
 });
 
-test('entries of a former log with higher numbers are deleted, but not those just stored', async (t) => {
-  const { clock, add, stored } = stage();
-  for (let log = 5; log > 0; log -= 1) {
-    for (let count = 0; count < 300; count += 1) await add(log * 1_000_000 + count);
-    clock.now += 61_000;
-  }
-  const left = await stored();
-  t.true(left.length <= 2 * 300, `${left.length} entries`);
-  await add(7_000_000);
-  for (let count = 1; count < 70; count += 1) await add(1_001_000 + count);
-  t.true((await stored()).includes(7_000_000));
+test('the stored entries of a site have a maximum size, however small their batches are', async (t) => {
+  const { add, stored } = await stage();
+  const small = { action: 'x' };
+  for (let round = 0; round < 4; round += 1) await add(round * 2048 + 1, 2048, 'A', small);
+  const large = { action: 'x', text: 'x'.repeat(1_000_000) };
+  for (let round = 0; round < 80; round += 1) await add(8193 + round, 1, 'A', large);
+  const { count, bytes } = await stored();
+  t.true(bytes <= 67_108_864, `${bytes} bytes`);
+  t.is(count, 67);
 });
+
+test('an entry of a class whose entries are not stored is refused', async (t) => {
+  const { send, stored } = await stage();
+  const reply = await send([entryOf(1, 'audit', { action: 'x' })], 'A', 'signal');
+  t.regex(JSON.stringify(reply), /ERR_SITE_MESSAGE: entries of this kind/);
+  t.is((await stored()).count, 0);
+});
+
+// Slices are counted for the whole process.
+test.serial(
+  'large values of a small batch are decoded, published and listed with pauses',
+  async (t) => {
+    const { send, entries, fired } = await stage();
+    const value = { action: 'x', list: Array.from({ length: 16_000 }, () => 1) };
+    const items = Array.from({ length: 60 }, (_, index) => entryOf(index + 1, 'audit', value));
+    const steps = 60 * 16_000 * 16;
+    const slicesOfBatch = await slicesOf(() => Promise.resolve(send(items)));
+    t.is(fired.length, 60);
+    t.true(slicesOfBatch.length >= (2 * steps) / (4 * maxSliceSteps));
+    t.true(Math.max(...slicesOfBatch) < 4 * maxSliceSteps);
+    t.true((await slicesOf(() => entries())).length >= steps / (4 * maxSliceSteps));
+  },
+);
 
 test('an event of a site carries the name of the site, whatever its data contain', async (t) => {
-  const { add, fired } = stage();
-  await add(1, { tag: 'salt/minion/web1/start', data: { site: 'berlin', id: 'web1' } }, 'event');
+  const { send, fired } = await stage();
+  const event = { tag: 'salt/minion/web1/start', data: { site: 'berlin', id: 'web1' } };
+  await send([entryOf(1, 'event', event)]);
   t.deepEqual({ ...fired[0] }, { site: 'evil', id: 'web1' });
 });

@@ -2520,7 +2520,6 @@ export const catalogue: readonly Threat[] = [
     threat: 'a stranger, another site or a false centre takes part in the link of a site',
     tests: [
       siteLink('a stranger with another key, and the key of another site, are refused'),
-      'edge/entries.test.ts: old entries are deleted although a site skips sequence numbers',
       'edge/entries.test.ts: an event of a site carries the name of the site, whatever its data contain',
       siteLink('a recorded handshake cannot be repeated'),
       siteLink('a handshake that claims a binding to TLS is refused on a connection without TLS'),
@@ -2558,6 +2557,10 @@ export const catalogue: readonly Threat[] = [
     id: 'H-483',
     threat: 'a stranger or a site exhausts the centre over the link',
     tests: [
+      'edge/entries.test.ts: a site that alternates between logs, or skips numbers, has at most 10,000 entries',
+      'edge/entries.test.ts: the stored entries of a site have a maximum size, however small their batches are',
+      'edge/entries.test.ts: an entry of a class whose entries are not stored is refused',
+      'edge/entries.test.ts: large values of a small batch are decoded, published and listed with pauses',
       'edge/centre-facts.test.ts: the facts of a site have a maximum size',
       siteLink('large, malformed and early messages end a handshake'),
       siteLink('an address with too many refused handshakes is rejected unread, and may not join'),

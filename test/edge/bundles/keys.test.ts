@@ -62,7 +62,7 @@ test('a key that a site accepts is a claim at the centre, and the bundle decides
   });
   const [entry] = entries;
   if (entry === undefined) throw new Error('no entry');
-  const received = { ...entry, site: 'paris', sequence: 1, at: { ms: 5, count: 0 } };
+  const received = { ...entry, site: 'paris', sequence: 1, at: { ms: 5, count: 0 }, bytes: 1 };
   const operations = [...((await handler?.operations?.(received)) ?? [])];
   await rows.write([...operations, ...operations]);
   const claims = await listKeyClaims(rows);
