@@ -8,6 +8,7 @@ import { combined, startAll } from './combined-parts.ts';
 import { EdgeError } from './errors.ts';
 import { CentreFacts } from './facts/centre-facts.ts';
 import { CentreInputs } from './facts/centre-inputs.ts';
+import { forgetKeyClaims } from './bundles/key-claims.ts';
 import { MinionClaims } from './facts/minion-claims.ts';
 import { centreDirectory, openCentreKey } from './identity/centre-key.ts';
 import { contactAgeOf, contactAges, countKinds } from './identity/contact-age.ts';
@@ -73,6 +74,7 @@ export async function openCentre(
     // A batch that is being applied would claim minions again.
     await ingest.settle(name);
     facts.forget(await claims.release(name));
+    await forgetKeyClaims(host.shared, name);
     await inputs.forget(name);
   };
   const release = (name: string): Promise<void> =>
@@ -96,6 +98,7 @@ export async function openCentre(
     if (host.shared.cluster?.isHeld === true) void releaseLeft();
   }, releaseMs).unref();
   const context: CentreContext = {
+    claims,
     facts,
     host,
     options,
@@ -106,7 +109,7 @@ export async function openCentre(
     publicKey: publicBytesOf(key),
     sign: (bytes) => sign(null, bytes, key),
   };
-  handleSignals(context, claims);
+  handleSignals(context);
   host.provide(masterServices.sites, {
     joinedSites: () => sites.overview(),
     siteDetails: async (name) => {

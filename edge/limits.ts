@@ -67,7 +67,7 @@ export const edgeLimits = defineLimits('edge', {
     unit: 'minions of a site',
     owner: 'connection',
     perOwner: 10_000,
-    effect: 'Facts and signals of further minions are refused.',
+    effect: 'Facts, signals and keys of further minions are refused.',
     code: 'ERR_SITE_MESSAGE',
   },
   factBytes: {

@@ -8,6 +8,7 @@ import type { FastifyInstance } from 'fastify';
 import type { SiteOptions, SitesOptions } from '#config';
 import type { ExtensionHost, HttpServerContext, OpenExtension } from '#master';
 import type { CentreFacts } from './facts/centre-facts.ts';
+import type { MinionClaims } from './facts/minion-claims.ts';
 import type { SiteIdentity } from './identity/site-identity.ts';
 import type { SiteRegistry } from './identity/site-registry.ts';
 import type { CentreLinks, SiteLink } from './link/link.ts';
@@ -72,6 +73,8 @@ export interface CentreContext {
   readonly directory: string;
   readonly links: CentreLinks;
   readonly ingest: LogIngest;
+  /** Minion ids that the sites own. */
+  readonly claims: MinionClaims;
   /** Facts of the minions of all sites, with their age. */
   readonly facts: CentreFacts;
   readonly sites: SiteRegistry;

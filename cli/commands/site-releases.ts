@@ -234,17 +234,36 @@ function addList(site: Command, context: CommandContext): void {
 function addClaims(site: Command, context: CommandContext): void {
   const claims = site
     .command('claims')
-    .description('list the minion keys that a site has accepted but no release contains');
-  withCommonOptions(claims).action(async ({ configDir, json }: CommonOptions) => {
-    const client = await openCentre(context, configDir);
-    const found = await client.call<readonly KeyClaim[]>('releases.claims');
-    if (json) return printJson(context.stdout, found);
-    if (found.length === 0) return printLine(context.stderr, 'No claims.');
-    for (const { site: name, id, fingerprint, at } of found) {
-      const line = `${name} ${id} ${fingerprint} ${new Date(at).toISOString()}`;
-      await printLine(context.stdout, escapeName(line));
-    }
-  });
+    .description('list the minion keys that a site has accepted but no release contains')
+    .argument('[name]', 'name of the site; default: all sites of this centre');
+  withCommonOptions(claims).action(
+    async (name: string | undefined, { configDir, json }: CommonOptions) => {
+      const client = await openCentre(context, configDir);
+      const found = await readClaims(client, name);
+      if (json) return printJson(context.stdout, found);
+      if (found.length === 0) return printLine(context.stderr, 'No claims.');
+      for (const { site: of, id, fingerprint, at } of found) {
+        const line = `${of} ${id} ${fingerprint} ${new Date(at).toISOString()}`;
+        await printLine(context.stdout, escapeName(line));
+      }
+    },
+  );
+}
+
+/** Reads all pages of the claims of a site or of all sites. */
+async function readClaims(
+  client: ExtensionClient,
+  name: string | undefined,
+): Promise<readonly KeyClaim[]> {
+  const found: KeyClaim[] = [];
+  const query = name === undefined ? {} : { name };
+  for (;;) {
+    const last = found.at(-1);
+    const after = last && { after: { site: last.site, id: last.id } };
+    const page = await client.call<readonly KeyClaim[]>('releases.claims', { ...query, ...after });
+    if (page.length === 0) return found;
+    found.push(...page);
+  }
 }
 
 function formatRelease({

@@ -64,7 +64,7 @@ export class BundleKeys {
     if (held?.state !== 'accepted') return;
     const known = this.#keys.accepted.get(id);
     if (known !== undefined && isSameKey(known, held.publicKey)) return;
-    const value = { id, publicKey: held.publicKey, fingerprint: held.fingerprint };
+    const value = { id, publicKey: held.publicKey };
     await log.append({ class: 'signal', kind: 'key-claim', value });
   }
 

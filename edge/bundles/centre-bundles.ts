@@ -149,7 +149,7 @@ class CentreBundles {
     };
     bundles.#handleMessages();
     links.onEnded(() => bundles.#advance());
-    storeKeyClaims(context.ingest);
+    storeKeyClaims(context.ingest, context.claims);
     return bundles;
   }
 
@@ -170,7 +170,7 @@ class CentreBundles {
           this.#notifySites();
           return this.#describe(release);
         },
-        claims: () => listKeyClaims(this.#host.shared),
+        claims: (query) => listKeyClaims(this.#host.shared, query),
         list: async () => this.#releases.list().map((it) => this.#describe(it)),
       }),
       addRoutes: (app) => addPackRoutes(app, this.#packs),

@@ -4,24 +4,23 @@
  * keys to a release.
  */
 
-import { createHash } from 'node:crypto';
-import Type from 'typebox';
-import type { StateArea, StateOperation } from '#master';
-import { isValidMinionId } from '#minion-protocol';
-import { compileSchema } from '#runtime';
+import Type, { type Static } from 'typebox';
+import type { StateArea } from '#master';
+import { cleanKeyText, isValidMinionId, keyFingerprint, parsePublicKey } from '#minion-protocol';
+import { codeOf, compileSchema } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { EdgeError } from '../errors.ts';
+import type { MinionClaims } from '../facts/minion-claims.ts';
 import type { LogEntry, LogIngest } from '../log/log.ts';
 
-const ClaimSchema = Type.Object(
+const SentClaim = Type.Object(
   {
     id: Type.Refine(Type.String({ maxLength: 128 }), isValidMinionId),
     publicKey: Type.String({ maxLength: 4096 }),
-    fingerprint: Type.String({ maxLength: 256 }),
   },
   { additionalProperties: false },
 );
-const isClaim = compileSchema(ClaimSchema);
+const isClaim = compileSchema(SentClaim);
 
 const claimRow = defineRow({
   name: 'claim of a key',
@@ -29,6 +28,7 @@ const claimRow = defineRow({
     site: Type.String(),
     id: Type.String(),
     publicKey: Type.String(),
+    /** SHA-256 fingerprint of the key, as `salt-key -F` prints it. */
     fingerprint: Type.String(),
     /** Time of the report in milliseconds since 1970, by the clock of the site. */
     at: Type.Number(),
@@ -40,41 +40,81 @@ export type KeyClaim = RowOf<typeof claimRow>;
 
 const prefix = ['bundle', 'claim'];
 
-/**
- * Maximum number of stored claims of a site. A hash of the minion id assigns one of this many slots
- * to each claim. A new claim replaces the claim in the same slot.
- */
-const claimsPerSite = 4096;
-
 /** Maximum number of claims that {@link listKeyClaims} returns. */
-const maxListed = 10_000;
+export const claimsPerPage = 1000;
 
-/** Registers the log handler that stores the key claims of sites. */
-export function storeKeyClaims(ingest: LogIngest): void {
-  ingest.on('key-claim', { operations: (entry) => [toOperation(entry)] });
+export const ClaimsQuery = Type.Object(
+  {
+    /** Name of the site. Default: all sites. */
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 63 })),
+    /** Claim after which the list starts. */
+    after: Type.Optional(
+      Type.Object(
+        { site: Type.String({ maxLength: 63 }), id: Type.String({ maxLength: 128 }) },
+        { additionalProperties: false },
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);
+export type ClaimsQuery = Static<typeof ClaimsQuery>;
+
+/**
+ * Registers the log handler that stores the key claims of sites. A site can only report keys of
+ * minions whose ids it owns, so the maximum number of its minions limits the number of its claims.
+ */
+export function storeKeyClaims(
+  ingest: Pick<LogIngest, 'on'>,
+  claims: Pick<MinionClaims, 'claim'>,
+): void {
+  ingest.on('key-claim', {
+    operations: async (entry) => {
+      const claim = readClaim(entry);
+      const { site, id } = claim;
+      const value = claimRow.encode(claim);
+      return [...(await claims.claim(site, id)), { op: 'put', key: [...prefix, site, id], value }];
+    },
+  });
 }
 
-function toOperation({ site, value, at }: LogEntry): StateOperation {
-  if (!isClaim.Check(value)) {
-    throw new EdgeError('ERR_SITE_MESSAGE', 'the fields of a key claim are malformed');
+/** @throws EdgeError ERR_SITE_MESSAGE if the claim is malformed */
+function readClaim({ site, value, at }: LogEntry): KeyClaim {
+  if (!isClaim.Check(value)) throw malformed('the fields of a key claim are malformed');
+  const { id } = value;
+  const publicKey = cleanKeyText(value.publicKey);
+  try {
+    parsePublicKey(publicKey);
+  } catch (error) {
+    if (codeOf(error) !== 'ERR_BAD_KEY') throw error;
+    throw malformed(`the key of the minion ${id} is not a valid RSA public key`);
   }
-  const claim: KeyClaim = { ...value, site, at: at.ms };
-  return { op: 'put', key: [...prefix, site, placeOf(value.id)], value: claimRow.encode(claim) };
+  return { site, id, publicKey, fingerprint: keyFingerprint(publicKey, 'sha256'), at: at.ms };
+}
+
+function malformed(text: string): EdgeError {
+  return new EdgeError('ERR_SITE_MESSAGE', text);
+}
+
+/** Deletes the key claims of a site. */
+export async function forgetKeyClaims(
+  { write }: Pick<StateArea, 'write'>,
+  site: string,
+): Promise<void> {
+  await write([{ op: 'delete-prefix', prefix: [...prefix, site] }]);
 }
 
 /**
- * Returns the slot for the claim of a minion: a hash of the minion id, below {@link claimsPerSite}.
- * The fixed number of slots prevents a site from filling the store.
+ * Returns a page of the key claims in the order of sites and minion ids: at most
+ * {@link claimsPerPage}.
  */
-function placeOf(id: string): string {
-  const digest = createHash('sha256').update(id).digest();
-  return String(digest.readUInt32BE() % claimsPerSite);
-}
-
-/** Returns the key claims of all sites, at most {@link maxListed}. */
-export async function listKeyClaims(rows: Pick<StateArea, 'list'>): Promise<readonly KeyClaim[]> {
+export async function listKeyClaims(
+  { list }: Pick<StateArea, 'list'>,
+  { name, after }: ClaimsQuery = {},
+): Promise<readonly KeyClaim[]> {
   const claims: KeyClaim[] = [];
-  for await (const entry of rows.list(prefix, { limit: maxListed })) {
+  const ofSites = name === undefined ? prefix : [...prefix, name];
+  const from = after && { after: [...prefix, after.site, after.id] };
+  for await (const entry of list(ofSites, { ...from, limit: claimsPerPage })) {
     claims.push(claimRow.decode(entry));
   }
   return claims;

@@ -2,7 +2,7 @@
 
 import Type from 'typebox';
 import { extensionMethod, type RpcTable } from '#master';
-import type { KeyClaim } from './key-claims.ts';
+import { ClaimsQuery, type KeyClaim } from './key-claims.ts';
 import type { OnlineKeys } from './tuf-repository.ts';
 
 /** Metadata of The Update Framework, encoded in base64 for RPC. */
@@ -66,8 +66,8 @@ export interface ReleasesApi {
   hold(): Promise<ReleaseState>;
   resume(): Promise<ReleaseState>;
   list(): Promise<readonly ReleaseState[]>;
-  /** Returns the minion keys that operators of sites have accepted. */
-  claims(): Promise<readonly KeyClaim[]>;
+  /** Returns a page of the minion keys that operators of sites have accepted. */
+  claims(query: ClaimsQuery): Promise<readonly KeyClaim[]>;
 }
 
 /** Creates the RPC methods about releases. Their names begin with `releases.`. */
@@ -116,7 +116,10 @@ export function releaseMethods(api: ReleasesApi): RpcTable {
         audit: { action: 'site.resume', done: (_, release) => ofRelease(release) },
       }),
       list: extensionMethod({ parameters: none, call: () => api.list() }),
-      claims: extensionMethod({ parameters: none, call: () => api.claims() }),
+      claims: extensionMethod({
+        parameters: ClaimsQuery,
+        call: (_, query) => api.claims(query),
+      }),
     },
   };
 }

@@ -5,7 +5,6 @@
 import { bridgeServices } from '#heat-bridge';
 import { isWireMap } from '#minion-protocol';
 import { EdgeError } from '../errors.ts';
-import type { MinionClaims } from '../facts/minion-claims.ts';
 import type { CentreContext } from '../parts.ts';
 
 /**
@@ -13,7 +12,7 @@ import type { CentreContext } from '../parts.ts';
  * and then the position in the site's log. If the centre stops between the two writes, the site
  * sends the signal again, and the outbox ignores it because of its id.
  */
-export function handleSignals({ host, ingest }: CentreContext, claims: MinionClaims): void {
+export function handleSignals({ host, ingest, claims }: CentreContext): void {
   ingest.on('signal', {
     operations: async ({ site, value }) => {
       const { id, tag, minion, data, body, jid } = value;

@@ -2577,6 +2577,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-484',
     threat: 'a site writes for another site, twice, or with gaps',
     tests: [
+      'edge/bundles/keys.test.ts: the centre stores only valid keys of minions that the site may own',
+      'edge/bundles/keys.test.ts: many claims of one site do not hide those of another',
       siteUp('a site cannot act for a minion of another site or of the centre'),
       siteLink('a repeated batch is acknowledged and applied once, and a gap is refused'),
       earlyAlarms(
