@@ -88,8 +88,8 @@ interface GivenReaction {
   /** Reaction as plain data. Its options have their names in programs. */
   readonly value: unknown;
   /**
-   * Setting from which the reaction was read, with its location. Its value is `undefined` if a
-   * program passed the reaction.
+   * Setting that contains the reaction, with its location. The value of the setting is `undefined`
+   * if the reaction is from a program instead of a file.
    */
   readonly setting: Setting;
   /** Whether errors use the names of options in files. */

@@ -97,7 +97,7 @@ function addCommand(order: Command, context: CommandContext): void {
 function addPlan(order: Command, context: CommandContext): void {
   const plan = order
     .command('plan')
-    .description('run a plan from the catalog of the sites')
+    .description('run a plan that each site defines in its catalog')
     .argument('<sites>', sitesArgument)
     .argument('<name>', 'name of the plan')
     .option(

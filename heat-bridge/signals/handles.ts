@@ -75,10 +75,14 @@ export const RegistrationSchema = Type.Object(
      */
     expiresAt: Type.Optional(Type.Integer({ minimum: 0 })),
     /**
-     * Destination of signals, in one of Heat's forms: the attribute `signal` of a handle (an object
-     * or its text), an object with `endpoint` and `token`, the text of `curl_cli`, or the URL of an
-     * AWS handle. A webhook is `{ url, key }`. `parseDestination` parses all forms. The destination
-     * is encrypted at once, and never returned.
+     * Destination of signals, in one of these forms:
+     * - the attribute `signal` of a handle in Heat, as an object or as its text
+     * - an object with `endpoint` and `token`
+     * - the text of the attribute `curl_cli`
+     * - the URL of an AWS handle
+     * - a webhook: `{ url, key }`
+     *
+     * The destination is encrypted at once, and never returned.
      */
     signal: Type.Unknown(),
   },

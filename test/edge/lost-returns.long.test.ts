@@ -1,18 +1,17 @@
 /** Returns of a site that is killed: each stored return is in the log of the site once. */
 
 import { spawn } from 'node:child_process';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 const child = fileURLToPath(new URL('returns-child.ts', import.meta.url));
 
-/** Runs the child. Kills it at a random time after its minion is connected, if `killWithin` is set. */
+/** Runs the child. Kills it after a number of lines of its output, if `killAfter` is set. */
 function run(
   directory: string,
   mode: 'kill' | 'report' | 'run',
-  killWithin = 0,
+  killAfter = Infinity,
 ): Promise<{ readonly output: string; readonly signal: NodeJS.Signals | null }> {
   return new Promise((resolve, reject) => {
     const started = spawn(process.execPath, [child, directory, mode]);
@@ -20,8 +19,7 @@ function run(
     let errors = '';
     started.stdout.on('data', (data) => {
       output += data;
-      if (killWithin === 0) return;
-      void sleep(Math.random() * killWithin).then(() => started.kill('SIGKILL'));
+      if (output.split('\n').length > killAfter) started.kill('SIGKILL');
     });
     started.stderr.on('data', (data) => (errors += data));
     started.on('error', reject);
@@ -57,7 +55,8 @@ test('the log has each stored return once after ten crashes', async (t) => {
   t.timeout(600_000);
   const directory = temporaryDirectory(t);
   for (let round = 0; round < 10; round += 1) {
-    t.is((await run(directory, 'run', 600)).signal, 'SIGKILL');
+    const returns = 2 + Math.floor(Math.random() * 40);
+    t.is((await run(directory, 'run', returns)).signal, 'SIGKILL');
   }
   const { stored, logged } = await reportOf(directory);
   t.true(stored.length > 10, `${stored.length} returns`);

@@ -1,8 +1,9 @@
 /**
  * Master of a site with one minion, which publishes jobs or prints what it has stored.
  * Arguments: directory of the site, and a mode. `kill`: ends itself with SIGKILL between storing the
- * first return and publishing its event. `run`: publishes jobs until it is killed. `report`: prints
- * the stored returns and the returns in the log of the site, as JSON.
+ * first return and publishing its event. `run`: publishes jobs until it is killed, and prints a line
+ * for each stored return. `report`: prints the stored returns and the returns in the log of the site,
+ * as JSON.
  */
 
 import Type from 'typebox';
@@ -33,12 +34,14 @@ const probe: MasterExtension = {
   namespace: 'edge',
   open: async (opened) => {
     host = opened;
-    if (mode !== 'kill') return {};
+    if (mode === 'report') return {};
     const { bus } = opened.use(masterServices.events);
     const fire = bus.fire.bind(bus);
     bus.fire = (tag, data, origin) => {
-      if (/^salt\/job\/\d+\/ret\//.test(tag)) process.kill(process.pid, 'SIGKILL');
+      const isReturn = /^salt\/job\/\d+\/ret\//.test(tag);
+      if (isReturn && mode === 'kill') process.kill(process.pid, 'SIGKILL');
       fire(tag, data, origin);
+      if (isReturn) process.stdout.write('return\n');
     };
     return {};
   },
@@ -96,7 +99,6 @@ if (mode === 'report') {
   const { requestPort } = await server.master.status();
   const { connected } = await minions.start({ directory, requestPort }, 'web1');
   await connected;
-  process.stdout.write('connected\n');
   for (;;) {
     await server.master.jobs.publish({ tgt: 'web1', fun: 'test.ping' });
     await new Promise(setImmediate);
