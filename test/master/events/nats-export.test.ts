@@ -132,8 +132,8 @@ natsTest(
     const directory = temporaryDirectory(t);
     const { certificate: caFile, key } = makeCertificate(directory);
     const server = await startNatsServer(t, [
-      `tls { cert_file: "${caFile}", key_file: "${key}" }`,
-      `authorization { users: [
+      `tls { cert_file: "${caFile}", key_file: "${key}", timeout: 60 }`,
+      `authorization { timeout: 60, users: [
       { nkey: ${own.getPublicKey()}, permissions: { publish: ["salt.event.mine.>"] } }
       { nkey: ${reader.getPublicKey()} }
     ] }`,
