@@ -22,13 +22,13 @@ const lengthBytes = 4;
 
 /**
  * Messages that members send to each other outside the log. They are encrypted, and delivered at
- * most once; they may be lost.
+ * most once; they may be lost. A member accepts a message only if the sender had applied the entry
+ * that began the session of the receiver.
  */
 export class Messages {
   readonly #options: MessagesOptions;
   readonly #latest: LatestMessages;
   readonly #listeners = new Set<MessageListener>();
-  readonly #head: Buffer;
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -36,7 +36,6 @@ export class Messages {
   constructor(options: MessagesOptions) {
     this.#options = options;
     this.#latest = new LatestMessages(options.view);
-    this.#head = Buffer.from(`${JSON.stringify([options.member, options.session])}\n`);
     options.ending.addEventListener('abort', () => this.#end(), { once: true });
     options.log.onAnnouncement((bytes) => this.#hear(bytes), options.ending);
   }
@@ -49,7 +48,7 @@ export class Messages {
   send(body: Uint8Array): void {
     if (this.#options.ending.aborted) return;
     const size = lengthBytes + body.length;
-    const room = this.#options.log.maxEntryBytes - this.#head.length - sealOverheadBytes;
+    const room = this.#options.log.maxEntryBytes - this.#head().length - sealOverheadBytes;
     if (size > room) {
       throw new StoreError(
         'ERR_STORE_TOO_LARGE',
@@ -82,7 +81,14 @@ export class Messages {
     const { log, cipher } = this.#options;
     const bodies = this.#gathered.splice(0);
     this.#gatheredBytes = 0;
-    log.announce(cipher.seal(Buffer.concat([this.#head, ...bodies])).bytes);
+    log.announce(cipher.seal(Buffer.concat([this.#head(), ...bodies])).bytes);
+  }
+
+  /** Returns the first line of a message, whose length is always the same. */
+  #head(): Buffer {
+    const { member, session, view } = this.#options;
+    const position = String(view.state.position).padStart(16, '0');
+    return Buffer.from(`${JSON.stringify([member, session, position])}\n`);
   }
 
   onMessage(listener: MessageListener): void {
@@ -91,12 +97,16 @@ export class Messages {
 
   #hear(bytes: Uint8Array): void {
     if (this.#listeners.size === 0) return;
-    const { cipher, member: own } = this.#options;
+    const { cipher, view, member: own } = this.#options;
     const message = cipher.open(bytes);
     if (message === undefined) return;
     const end = message.body.indexOf('\n');
-    const [member, session]: string[] = JSON.parse(message.body.subarray(0, end).toString());
+    const head: string[] = JSON.parse(message.body.subarray(0, end).toString());
+    const [member, session, position] = head;
     if (member === undefined || session === undefined || member === own) return;
+    // This member does not know which messages it received before it was started.
+    const openedAt = view.state.members[own]?.openedAt ?? Infinity;
+    if (!(Number(position) >= openedAt)) return;
     if (!this.#latest.isNew(member, session, message)) return;
     for (const body of bodiesOf(message.body.subarray(end + 1))) {
       for (const listener of this.#listeners) listener(body, member);

@@ -2141,6 +2141,7 @@ export const catalogue: readonly Threat[] = [
       clusterKeys('two members store jobs with the same jid at once, and one job is stored'),
       clusterKeys('a return that two members accept at once is stored once, and known to both'),
       clusterKeys('a repeated message is not processed again'),
+      clusterKeys('a message from before the start of a member is not processed'),
       clusterMasters('a repeated request at another member has no second effect'),
       clusterMasters(
         'two members publish jobs with the same jid at once, and one job is published',
