@@ -28,6 +28,12 @@ export const edgeLimits = defineLimits('edge', {
     perOwner: 1_048_576,
     effect: 'The connection ends.',
   },
+  waitingReplyBytes: {
+    unit: 'bytes of replies that wait for sending over the connection of a site',
+    owner: 'connection',
+    perOwner: 1_048_576,
+    effect: 'The connection ends.',
+  },
   waitingCalls: {
     unit: 'requests that wait for sending over the connection of a site',
     owner: 'connection',

@@ -77,6 +77,8 @@ export interface HandledMessage<From> {
 interface WaitingFrame extends ListNode<WaitingFrame> {
   readonly bytes: Uint8Array;
   readonly call: OpenCall | undefined;
+  /** Called when the operating system has accepted the frame. */
+  readonly onSent?: () => void;
 }
 
 interface OpenCall {
@@ -107,6 +109,8 @@ export class LinkPeer<From> implements LinkCaller {
   #isSending = false;
   #inProgress = 0;
   #bytesInProgress = 0;
+  #waitingReplyBytes = 0;
+  #isAnsweringHeartbeat = false;
   #ended: EdgeError | undefined;
   /** Time at which the last message was received, by the clock of `performance.now()`. */
   #receivedAt = performance.now();
@@ -269,6 +273,7 @@ export class LinkPeer<From> implements LinkCaller {
     this.#isSending = true;
     this.#options.socket.send(next.bytes, (error) => {
       this.#isSending = false;
+      next.onSent?.();
       if (error === undefined || error === null) this.#send();
     });
   }
@@ -338,30 +343,44 @@ export class LinkPeer<From> implements LinkCaller {
     }
     this.#inProgress += 1;
     this.#bytesInProgress += bytes;
-    const handled = this.#options.handlers.find(request.name);
     // `#answer` never rejects, because it sends failures to the other side.
-    void this.#answer(request, bytes, handled).finally(() => {
-      this.#inProgress -= 1;
-      this.#bytesInProgress -= bytes;
-    });
+    void this.#answer(request, bytes);
   }
 
-  async #answer(
-    request: RequestFrame,
-    bytes: number,
-    handled: HandledMessage<From> | undefined,
-  ): Promise<void> {
-    const { from, onUnexpected } = this.#options;
+  /** Answers a request. The request counts as open until its reply is sent. */
+  async #answer(request: RequestFrame, bytes: number): Promise<void> {
+    const { from, handlers, onUnexpected } = this.#options;
+    const handled = handlers.find(request.name);
     const reply = await answerRequest(request, bytes, handled, from, onUnexpected);
-    const waiting = { bytes: reply, call: undefined, previous: undefined, next: undefined };
+    if (this.#ended !== undefined) return;
+    this.#waitingReplyBytes += reply.length;
+    if (this.#waitingReplyBytes > (edgeLimits.waitingReplyBytes.perOwner ?? 0)) {
+      this.#breach('too many replies are not read');
+      return;
+    }
+    const onSent = (): void => {
+      this.#inProgress -= 1;
+      this.#bytesInProgress -= bytes;
+      this.#waitingReplyBytes -= reply.length;
+    };
+    const waiting = { bytes: reply, call: undefined, onSent, previous: undefined, next: undefined };
     this.#replies.get(handled?.class ?? 'fact')?.append(waiting);
     this.#send();
   }
 
   #answerHeartbeat(payload: Buffer): void {
     this.#receivedAt = performance.now();
-    if (this.#heartbeats.tryTake('')) this.#options.socket.pong(payload);
-    else this.#breach('too many heartbeats');
+    if (!this.#heartbeats.tryTake('')) {
+      this.#breach('too many heartbeats');
+      return;
+    }
+    // A side that does not read could fill the memory with answers. One answer is enough for all
+    // the heartbeats that arrive before it is sent.
+    if (this.#isAnsweringHeartbeat) return;
+    this.#isAnsweringHeartbeat = true;
+    this.#options.socket.pong(payload, undefined, () => {
+      this.#isAnsweringHeartbeat = false;
+    });
   }
 
   #breach(reason: string): void {
