@@ -40,6 +40,11 @@ export function decide(question: Question, policy: Policy = emptyPolicy): Decisi
   return decision;
 }
 
+/** Whether a policy allows a question now. Unlike {@link decide}, does not count it as a use. */
+export function isAllowed(question: Question, policy: Policy): boolean {
+  return evaluateQuestion(question, policy).decision.effect === 'allow';
+}
+
 /**
  * Whether the policy has rules that allow this subject to perform the action.
  * @param texts - requested functions, tags, paths or operations; each must match one of these

@@ -4,6 +4,7 @@ export {
   builtInDenyNames,
   decide,
   hasRules,
+  isAllowed,
   isGrantable,
   mayCallCommand,
   questionText,

@@ -3,9 +3,9 @@
  * sites report.
  */
 
-import type { UserSubject } from '#acl';
+import { isAllowed, type Question, type UserSubject } from '#acl';
 import { AuthorizationError, type ExtensionHost, type StateOperation } from '#master';
-import { codeOf, compileSchema, LimitExceeded } from '#runtime';
+import { codeOf, compileSchema, LimitExceeded, userWork, WorkBudget } from '#runtime';
 import { writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
@@ -169,12 +169,12 @@ export class CentreOrders {
    * cannot be sent
    * @throws AuthorizationError ERR_DENIED
    * @throws MasterError ERR_BAD_TGT
+   * @throws WorkLimitExceeded
    * @throws LimitExceeded if too many orders wait for a site
    */
   async issue({ sites: wanted, work, validSeconds, by, facts }: OrderRequest): Promise<OrderInfo> {
-    const named = this.#sitesOf(wanted);
     // Check the rights first, so that the facts of other sites cannot influence the result.
-    for (const site of named) this.#requireRight(by, site, work);
+    const named = await this.#sitesOf(wanted, by, work);
     const { sites, workOf, basis } = await this.#select(named, work, facts);
     this.#requirePlaces(sites);
     const id = await this.#host.freshJid();
@@ -412,44 +412,97 @@ export class CentreOrders {
   }
 
   /**
-   * Returns the names of the joined sites that match the names, globs and rings.
+   * Returns the names of the joined sites that match the names, globs and rings. For a user, globs
+   * and rings match only sites for which the policy permits the order, so that the result reveals
+   * nothing about other sites.
+   * @param subject - `undefined`: the operator, who may issue all orders
    * @throws EdgeError ERR_SITE_UNKNOWN if one of them matches no site
+   * @throws AuthorizationError ERR_DENIED
+   * @throws WorkLimitExceeded
    */
-  #sitesOf(wanted: readonly string[]): readonly string[] {
+  async #sitesOf(
+    wanted: readonly string[],
+    subject: UserSubject | undefined,
+    work: OrderWork,
+  ): Promise<readonly string[]> {
+    const budget = new WorkBudget(userWork);
     const { joined } = this.#context.sites;
-    const found = wanted.map((pattern) => {
-      if (pattern.startsWith(ringPrefix)) {
-        return this.#context.sites.membersOfRing(pattern.slice(ringPrefix.length));
-      }
-      const matches = compileGlob(pattern);
-      const names = joined.filter((name) => matches(name));
-      if (names.length > 0) return names;
-      throw new EdgeError(
-        'ERR_SITE_UNKNOWN',
-        `${pattern}: no joined site matches; run saltbridge site list to see all sites`,
-      );
-    });
-    return [...new Set(found.flat())];
+    const known = new Set(joined);
+    const patterns = [...new Set(wanted)];
+    const permitted = patterns.every(isSiteName)
+      ? known
+      : await this.#permittedSites(joined, subject, work, budget);
+    const found = new Set<string>();
+    const named = new Set<string>();
+    for (const pattern of patterns) {
+      const isName = isSiteName(pattern);
+      const sites = await this.#matchesOf(pattern, isName ? known : permitted, budget);
+      // A denial must not depend on whether a site with this name exists.
+      if (isName || sites.length === 0) this.#requireRight(subject, pattern, work, budget);
+      if (sites.length === 0) throw noSite(pattern);
+      if (isName) named.add(pattern);
+      for (const site of sites) found.add(site);
+    }
+    for (const site of found) {
+      if (budget.isSliceOver) await budget.giveWay();
+      if (!named.has(site)) this.#requireRight(subject, site, work, budget);
+    }
+    return [...found];
+  }
+
+  /** Returns the sites for which the policy permits the order. */
+  async #permittedSites(
+    sites: readonly string[],
+    subject: UserSubject | undefined,
+    work: OrderWork,
+    budget: WorkBudget,
+  ): Promise<ReadonlySet<string>> {
+    if (subject === undefined) return new Set(sites);
+    const policy = this.#host.policy();
+    const permitted = new Set<string>();
+    for (const site of sites) {
+      if (budget.isSliceOver) await budget.giveWay();
+      budget.spend('the rights of an order', stepsOfDecision);
+      if (isAllowed(questionOf(subject, site, work), policy)) permitted.add(site);
+    }
+    return permitted;
+  }
+
+  /** Returns those of the sites that a name, a glob or a ring matches. */
+  async #matchesOf(
+    pattern: string,
+    sites: ReadonlySet<string>,
+    budget: WorkBudget,
+  ): Promise<readonly string[]> {
+    if (budget.isSliceOver) await budget.giveWay();
+    if (isSiteName(pattern)) return sites.has(pattern) ? [pattern] : [];
+    if (pattern.startsWith(ringPrefix)) {
+      const ring = pattern.slice(ringPrefix.length);
+      return this.#context.sites.membersOfRing(ring).filter((site) => sites.has(site));
+    }
+    const matches = compileGlob(pattern, budget);
+    const matching: string[] = [];
+    for (const site of sites) {
+      if (budget.isSliceOver) await budget.giveWay();
+      if (matches(site)) matching.push(site);
+    }
+    return matching;
   }
 
   /**
    * Checks that the policy permits a user to issue this order.
+   * @param site - name of a site, or the glob or ring that the user has given
    * @throws AuthorizationError ERR_DENIED with the reason of the policy
    */
-  #requireRight(subject: UserSubject | undefined, site: string, work: OrderWork): void {
+  #requireRight(
+    subject: UserSubject | undefined,
+    site: string,
+    work: OrderWork,
+    budget: WorkBudget,
+  ): void {
     if (subject === undefined) return;
-    const { kind } = work;
-    const what = kind === 'job' ? work.fun : kind === 'enrol' ? work.minion : work.name;
-    const call = {
-      fun: orderRight,
-      args: [],
-      kwargs: new Map(Object.entries({ site, kind, what })),
-    };
-    const { effect, reason } = this.#host.decide({
-      subject,
-      action: 'command',
-      resource: { call },
-    });
+    budget.spend('the rights of an order', stepsOfDecision);
+    const { effect, reason } = this.#host.decide(questionOf(subject, site, work));
     if (effect === 'deny') throw new AuthorizationError(`order for ${site} denied: ${reason}`);
   }
 
@@ -527,6 +580,28 @@ export class CentreOrders {
 
 /** Name of the right to issue orders, in rules with the action `command`. */
 const orderRight = 'site.order';
+
+/** Number of work steps that are counted for a decision of the policy. */
+const stepsOfDecision = 1000;
+
+function questionOf(subject: UserSubject, site: string, work: OrderWork): Question {
+  const { kind } = work;
+  const what = kind === 'job' ? work.fun : kind === 'enrol' ? work.minion : work.name;
+  const kwargs = new Map(Object.entries({ site, kind, what }));
+  return { subject, action: 'command', resource: { call: { fun: orderRight, args: [], kwargs } } };
+}
+
+/** Whether a text that selects sites is a name, and not a glob or a ring. */
+function isSiteName(pattern: string): boolean {
+  return !pattern.startsWith(ringPrefix) && !/[*?[]/.test(pattern);
+}
+
+function noSite(pattern: string): EdgeError {
+  const text = pattern.startsWith(ringPrefix)
+    ? `${pattern.slice(ringPrefix.length)}: unknown ring, or a ring without joined sites; see saltbridge: sites: rings`
+    : `${pattern}: no joined site matches; run saltbridge site list to see all sites`;
+  return new EdgeError('ERR_SITE_UNKNOWN', text);
+}
 
 function tryParseResult(text: string): OrderResult | undefined {
   try {
