@@ -1,7 +1,13 @@
 /** Runs the work of an order at a site, if the policy of the site permits it. */
 
 import { bridgeServices, type CommandResult } from '#heat-bridge';
-import { callOf, type ExtensionHost, isFailureCode, type JobUpdate } from '#master';
+import {
+  type AddressedMinions,
+  callOf,
+  type ExtensionHost,
+  isFailureCode,
+  type JobUpdate,
+} from '#master';
 import { EdgeError } from '../errors.ts';
 import { type Order, type OrderWork, subjectOfOrder } from './order.ts';
 import { noResults, type OrderResult } from './order-rows.ts';
@@ -19,26 +25,43 @@ export interface OrderOutcome {
 const maxListed = 100;
 
 /**
- * Checks that the policy permits an order. Commands and plans are checked when they run.
+ * Checks that the policy permits an order now. {@link runOrder} checks it again, because the policy
+ * and the minions that match can change before the order runs.
  * @throws EdgeError ERR_ORDER_DENIED with the reason of the policy; MasterError ERR_BAD_TGT
  */
 export async function checkOrderRights(host: ExtensionHost, order: Order): Promise<void> {
-  const subject = subjectOfOrder(order);
   const { work } = order;
-  if (work.kind === 'job') {
-    const { minions } = await host.resolveTarget(targetOfWork(work));
-    const calls = [callOf({ fun: work.fun, arg: work.arg ?? [], kwarg: work.kwarg ?? {} })];
-    const decision = host.decide({ subject, action: 'publish', resource: { calls, minions } });
-    if (decision.effect === 'deny') throw denied(decision.reason);
-  }
-  if (work.kind === 'enrol') {
-    const { minion: id, project } = work;
-    const kwargs = new Map(Object.entries({ id, project }));
-    const call = { fun: enrolRight, args: [], kwargs };
-    const resource = { call, minions: [id], project };
-    const decision = host.decide({ subject, action: 'command', resource });
-    if (decision.effect === 'deny') throw denied(decision.reason);
-  }
+  if (work.kind === 'job') await addressJob(host, order, work);
+  if (work.kind === 'enrol') requireEnrolRight(host, order, work);
+}
+
+/**
+ * Returns the minions that certainly match the target of a job, if the policy permits the job for
+ * all of them.
+ * @throws EdgeError ERR_ORDER_DENIED; MasterError ERR_BAD_TGT
+ */
+async function addressJob(
+  host: ExtensionHost,
+  order: Order,
+  work: Work<'job'>,
+): Promise<AddressedMinions> {
+  const addressed = await host.resolveTarget(targetOfWork(work));
+  const { minions } = addressed;
+  const calls = [callOf({ fun: work.fun, arg: work.arg ?? [], kwarg: work.kwarg ?? {} })];
+  const subject = subjectOfOrder(order);
+  const decision = host.decide({ subject, action: 'publish', resource: { calls, minions } });
+  if (decision.effect === 'deny') throw denied(decision.reason);
+  return addressed;
+}
+
+function requireEnrolRight(host: ExtensionHost, order: Order, work: Work<'enrol'>): void {
+  const { minion: id, project } = work;
+  const kwargs = new Map(Object.entries({ id, project }));
+  const call = { fun: enrolRight, args: [], kwargs };
+  const resource = { call, minions: [id], project };
+  const subject = subjectOfOrder(order);
+  const decision = host.decide({ subject, action: 'command', resource });
+  if (decision.effect === 'deny') throw denied(decision.reason);
 }
 
 /** Name of the right to enrol machines, in rules with the action `command`. */
@@ -52,9 +75,9 @@ function denied(reason: string): EdgeError {
  * Runs an order until it ends. After a restart, another call with the same order continues the run.
  * @param jid - id of the job, used only if the `kind` of the order is `job`
  * @param maxTicketSeconds - maximum lifetime of the ticket of an enrolment, in seconds
- * @throws the errors of the master and of the bridge
+ * @throws EdgeError ERR_ORDER_DENIED; the errors of the master and of the bridge
  */
-export function runOrder(
+export async function runOrder(
   host: ExtensionHost,
   order: Order,
   jid: string,
@@ -69,6 +92,7 @@ export function runOrder(
     case 'plan':
       return runPlan(host, order, work);
     case 'enrol':
+      requireEnrolRight(host, order, work);
       return enrol(host, work, maxTicketSeconds);
   }
 }
@@ -80,17 +104,25 @@ function targetOfWork({ tgt, tgtType }: Pick<Work<'job'>, 'tgt' | 'tgtType'>) {
 
 async function runJob(
   host: ExtensionHost,
-  { by }: Order,
+  order: Order,
   work: Work<'job'>,
   jid: string,
 ): Promise<OrderOutcome> {
-  const { fun, arg = [], kwarg = {} } = work;
-  const { jobs } = host.master();
-  const isPublished = await isKnownJob(host, jid);
-  const updates: AsyncIterable<JobUpdate> = isPublished
-    ? host.resumeJob(jid)
-    : jobs.run({ ...targetOfWork(work), fun, arg, kwarg, jid, user: `centre_${by.name}` });
   const counts = new ResultCounts();
+  let updates: AsyncIterable<JobUpdate>;
+  if (await isKnownJob(host, jid)) updates = host.resumeJob(jid);
+  else {
+    const { minions, ...leftOut } = await addressJob(host, order, work);
+    if (minions.length === 0) {
+      counts.addUnaddressed(leftOut.missing);
+      return { result: counts.result([]) };
+    }
+    const { fun, arg = [], kwarg = {} } = work;
+    const user = `centre_${order.by.name}`;
+    // Publish to the minions that were checked. Others could match the target when they receive it.
+    const target = { tgt: [...minions], tgtType: 'list', leftOut };
+    updates = host.master().jobs.run({ ...target, fun, arg, kwarg, jid, user });
+  }
   for await (const update of updates) {
     if (update.type === 'published') counts.addUnaddressed(update.missing);
     if (update.type === 'return') {

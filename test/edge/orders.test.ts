@@ -12,16 +12,19 @@ import { parseApprovedPlans } from '#edge/orders/approved-plan-file.ts';
 import { CentreOrders } from '#edge/orders/centre-orders.ts';
 import { type Order, readOrder, writeOrder } from '#edge/orders/order.ts';
 import { noResults, orderSiteRow, queuedOrderRow } from '#edge/orders/order-rows.ts';
+import { checkOrderRights, runOrder } from '#edge/orders/run-order.ts';
 import type { CentreContext } from '#edge/parts.ts';
-import { createSilentLogger, type SharedArea } from '#master';
+import { createSilentLogger, type ExtensionHost, masterServices, type SharedArea } from '#master';
 import type { CallArguments } from '#minion-protocol';
+import { codeOf, errorMessage, maxSliceSteps } from '#runtime';
+import { slicesOf } from '../helpers/slices.ts';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { memoryRows } from './bundles/tuf-stage.ts';
-import { eventually, siteStatus, startCentre, startSite } from './edge-stage.ts';
+import { eventually, siteStatus, startCentre, startMaster, startSite } from './edge-stage.ts';
 import { ended, issue, join } from './order-stage.ts';
 import { joinRaw } from './raw-site.ts';
-import { testsOfCentre } from './sections.ts';
+import { sitesSection, testsOfCentre } from './sections.ts';
 
 const usual = {
   autoAccept: true,
@@ -180,7 +183,123 @@ test("users need a rule at the centre, and are refused in the policy's own words
     code: 'ERR_DENIED',
     message: `order for north denied: ${reason}`,
   });
-  await t.throwsAsync(order(['*'], echo), { code: 'ERR_DENIED', message: /^order for south / });
+  await t.throwsAsync(order(['south'], echo), { code: 'ERR_DENIED', message: /^order for south / });
+});
+
+test('users learn no names of sites for which they may not issue orders', async (t) => {
+  const rules = [
+    {
+      name: 'fred tests the north',
+      effect: 'allow',
+      subject: { user: 'fred' },
+      action: 'command',
+      resource: { fun: 'site.order', arguments: [{ kwargs: { site: 'north' } }] },
+    },
+  ] as const;
+  const centre = await startCentre(t, {
+    acl: { rules },
+    sites: sitesSection({ rings: { canary: ['south'], mixed: ['north', 'south'], rest: 100 } }),
+    eauth: { sharedsecret: 'secret' },
+    externalAuth: { sharedsecret: { fred: ['test.version'], eve: ['test.version'] } },
+  });
+  for (const name of ['north', 'south']) await joinRaw(t, centre, name);
+  const ordersOf = async (username: string) => {
+    const login = { eauth: 'sharedsecret', username, password: 'secret' };
+    const { token } = await centre.server.master.logins.login(login);
+    return async (...sites: readonly string[]): Promise<string> => {
+      const request = { sites, work: echo, token };
+      try {
+        const { id } = await centre.rpc('site').call<OrderInfo>('order', request);
+        const report = await centre.rpc('site').call<OrderReport>('result', { id });
+        return report.sites.map(({ site }) => site).join();
+      } catch (error) {
+        return String(codeOf(error)) + errorMessage(error).replaceAll(sites[0] ?? '', 'SITE');
+      }
+    };
+  };
+  const fred = await ordersOf('fred');
+  const eve = await ordersOf('eve');
+  t.is(await fred('*'), 'north');
+  t.is(await fred('[ns]o*', 'ring:mixed'), 'north');
+  const refusal = await fred('nowhere');
+  t.regex(refusal, /^ERR_DENIEDorder for SITE denied: /);
+  for (const pattern of ['south', 's*', 'x*', 'ring:canary', 'ring:none']) {
+    t.is(await fred(pattern), refusal, pattern);
+    t.is(await fred(pattern, 'nosuch*'), refusal, pattern);
+  }
+  const other = await eve('nowhere');
+  t.regex(other, /^ERR_DENIEDorder for SITE denied: /);
+  for (const pattern of ['south', '*', 'x*', 'ring:mixed', 'ring:none']) {
+    t.is(await eve(pattern), other, pattern);
+  }
+});
+
+test('many globs on the names of many sites are matched with pauses', async (t) => {
+  const joined = Array.from({ length: 500 }, (_, index) => `site-${index}`);
+  const globs = Array.from({ length: 500 }, (_, index) => `s?t*-*${'*'.repeat(index)}`);
+  // Only these services are used.
+  const orders = new CentreOrders({ host: {}, sites: { joined } } as unknown as CentreContext);
+  const request = { sites: [...globs, 'nosuch*'], work: echo, validSeconds: 60, by: undefined };
+  const slices = await slicesOf(() =>
+    t.throwsAsync(orders.issue(request), { code: 'ERR_SITE_UNKNOWN' }),
+  );
+  t.true(slices.length > 10);
+  t.true(Math.max(...slices) < 2 * maxSliceSteps);
+});
+
+test('a job runs only on the minions for which its rights were checked', async (t) => {
+  const rules = [
+    {
+      name: 'the centre tests web servers',
+      effect: 'allow',
+      subject: { user: '*', eauth: 'centre' },
+      action: 'publish',
+      resource: { fun: 'test.*', within: 'web*' },
+    },
+  ] as const;
+  const hosts: ExtensionHost[] = [];
+  const site = await startMaster(t, {
+    ...usual,
+    acl: { rules },
+    extensions: [
+      {
+        name: 'host-probe',
+        open: async (host) => {
+          hosts.push(host);
+          return {};
+        },
+      },
+    ],
+  });
+  const calls: string[] = [];
+  for (const [index, id] of ['web1', 'db1'].entries()) {
+    await join(t, site, id, { 'test.echo': () => calls.push(id) }, index);
+  }
+  const [host] = hosts;
+  if (host === undefined) return t.fail('the master did not open the extension');
+  const { facts } = host.use(masterServices.jobs);
+  const keep = (id: string, role: string): Promise<void> =>
+    facts.keep([{ id, grains: { role }, pillar: {} }]);
+  const order: Order = {
+    id: '1'.repeat(20),
+    site: 'north',
+    by: { name: 'fred', groups: [] },
+    work: { kind: 'job', tgt: 'role:web', tgtType: 'grain', fun: 'test.echo' },
+    issuedAt: 0,
+    validUntil: Date.now() + 60_000,
+  };
+  await keep('web1', 'web');
+  await checkOrderRights(host, order);
+  const jid = await host.freshJid();
+  t.like(await runOrder(host, order, jid, 60), { result: { state: 'done', succeeded: 1 } });
+  t.deepEqual(calls, ['web1']);
+  t.like(await host.master().jobs.show(jid), { tgt: ['web1'], tgtType: 'list' });
+  await keep('db1', 'web');
+  const later = host.freshJid().then((it) => runOrder(host, order, it, 60));
+  await t.throwsAsync(later, { code: 'ERR_ORDER_DENIED' });
+  t.deepEqual(calls, ['web1']);
+  const enrolment: Order = { ...order, work: { kind: 'enrol', minion: 'web2', project: 'shop' } };
+  await t.throwsAsync(runOrder(host, enrolment, '', 60), { code: 'ERR_ORDER_DENIED' });
 });
 
 test('an order of another centre, for another site, or altered, is refused', (t) => {
