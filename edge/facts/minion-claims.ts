@@ -79,25 +79,18 @@ export class MinionClaims {
   }
 
   /**
-   * Claims a minion for a site.
+   * Checks that a site may claim a minion.
    * @param factBytes - size of new facts of the minion. Default: the size of its known facts
-   * @returns store operations that record the claim. In a cluster, their write fails if another
-   * site has claimed the minion at another member meanwhile
    * @throws EdgeError ERR_SITE_MESSAGE if the centre or another site has a minion with this id, or
    * if the site has too many minions or facts
    */
-  async claim(
-    site: string,
-    minion: string,
-    factBytes?: number,
-  ): Promise<readonly StateOperation[]> {
+  require(site: string, minion: string, factBytes?: number): void {
     if (!isValidMinionId(minion)) throw refused(minion, 'its id is not valid');
-    if (this.#host.admission.keyOf(minion) !== undefined) {
-      throw refused(minion, 'the centre itself has a key for this id');
-    }
     const owner = this.#owners.get(minion);
-    if (owner !== undefined && owner.site !== site) {
-      throw refused(minion, 'another site has a minion with this id');
+    const isOfAnother = owner !== undefined && owner.site !== site;
+    // A site must not learn which of the two has the minion.
+    if (isOfAnother || this.#host.admission.keyOf(minion) !== undefined) {
+      throw refused(minion, 'the centre or another site has a minion with this id');
     }
     const ofSite = this.#bySite.get(site);
     const { perOwner = 0 } = edgeLimits.minions;
@@ -110,6 +103,25 @@ export class MinionClaims {
     if (bytes > before && (ofSite?.total ?? 0) - before + bytes > most) {
       throw refused(minion, `the facts of the site would exceed ${most} bytes`);
     }
+  }
+
+  /**
+   * Claims a minion for a site. Call this method last, because the claim stays in memory even if the
+   * caller then refuses the entry.
+   * @param factBytes - size of new facts of the minion. Default: the size of its known facts
+   * @returns store operations that record the claim. In a cluster, their write fails if another
+   * site has claimed the minion at another member meanwhile
+   * @throws EdgeError ERR_SITE_MESSAGE if {@link require} does
+   */
+  async claim(
+    site: string,
+    minion: string,
+    factBytes?: number,
+  ): Promise<readonly StateOperation[]> {
+    this.require(site, minion, factBytes);
+    const owner = this.#owners.get(minion);
+    const before = this.#bySite.get(site)?.factBytes.get(minion) ?? 0;
+    const bytes = factBytes ?? before;
     const revision = owner?.revision;
     this.#set(minion, { site, revision }, bytes);
     const key = [...prefix, minion];

@@ -26,7 +26,7 @@ export function handleSignals({ host, ingest, claims }: CentreContext): void {
           'the centre cannot accept signals: its bridge is not enabled',
         );
       }
-      const operations = await claims.claim(site, minion);
+      claims.require(site, minion);
       const result = await signals.intake.acceptEvent({
         tag,
         sender: minion,
@@ -35,7 +35,7 @@ export function handleSignals({ host, ingest, claims }: CentreContext): void {
         ...(typeof jid === 'string' ? { jid } : {}),
         request: { mark: `${site} ${id}`, place: 0 },
       });
-      if (result.kind === 'accepted') return operations;
+      if (result.kind === 'accepted') return claims.claim(site, minion);
       // Refuse the signal if the minion's quota is full. If the site had to retry it, one minion
       // would delay all other minions.
       throw new EdgeError('ERR_SITE_MESSAGE', `signal refused: ${result.reason}`);

@@ -4,7 +4,9 @@ import test from 'ava';
 import { CentreFacts, type CentreFactsOptions } from '#edge/facts/centre-facts.ts';
 import { MinionClaims } from '#edge/facts/minion-claims.ts';
 import { edgeLimits } from '#edge/limits.ts';
+import { handleSignals } from '#edge/log/centre-signals.ts';
 import type { LogEntry, LogEntryHandler } from '#edge/log/log.ts';
+import type { CentreContext } from '#edge/parts.ts';
 import type { StateOperation } from '#master';
 
 /** Rows of a store that counts the rows that were read. */
@@ -45,7 +47,8 @@ class Rows {
 
 async function stage() {
   const rows = new Rows();
-  const host = { ...rows, now: () => 1000, admission: { keyOf: () => undefined } };
+  const admission = { keyOf: (id: string) => (id === 'master1' ? {} : undefined) };
+  const host = { ...rows, now: () => 1000, admission };
   // The parts of the host that facts and claims use.
   const claims = await MinionClaims.open(
     host as unknown as Parameters<typeof MinionClaims.open>[0],
@@ -104,4 +107,45 @@ test('the facts of a site have a maximum size', async (t) => {
   t.is(claims.minionsOf('south').length, 1);
   await claims.release('north');
   await report('north', 'n0', text, 4);
+});
+
+test('a site does not learn whether the centre or another site has a minion', async (t) => {
+  const { report } = await stage();
+  await report('north', 'web1');
+  const errors = await Promise.all(
+    ['web1', 'master1'].map(async (id) => {
+      const error = await t.throwsAsync(report('south', id), { code: 'ERR_SITE_MESSAGE' });
+      return error?.message.replace(id, 'ID');
+    }),
+  );
+  t.is(errors[0], errors[1]);
+});
+
+test('facts that are refused do not claim a minion', async (t) => {
+  const { claims, report } = await stage();
+  const large = { text: 'x'.repeat(20_000) };
+  await t.throwsAsync(report('south', 'web1', large), { message: /are too large/ });
+  t.is(claims.siteOf('web1'), undefined);
+  await report('north', 'web1');
+  t.is(claims.siteOf('web1'), 'north');
+});
+
+test('signals that are refused do not claim a minion', async (t) => {
+  const { claims } = await stage();
+  let operations: LogEntryHandler['operations'];
+  const results = [{ kind: 'refused', reason: 'the quota is full' }, { kind: 'accepted' }];
+  // The parts of the centre that the handler uses.
+  handleSignals({
+    host: { find: () => ({ intake: { acceptEvent: async () => results.shift() } }) },
+    ingest: { on: (_kind: string, handler: LogEntryHandler) => (operations = handler.operations) },
+    claims,
+  } as unknown as CentreContext);
+  const send = async (site: string): Promise<unknown> => {
+    const value = { id: '1', tag: 'a', minion: 'web1', data: {} };
+    return operations?.({ site, value, at: { ms: 1, count: 0 } } as unknown as LogEntry);
+  };
+  await t.throwsAsync(send('south'), { code: 'ERR_SITE_MESSAGE', message: /the quota is full/ });
+  t.is(claims.siteOf('web1'), undefined);
+  await send('north');
+  t.is(claims.siteOf('web1'), 'north');
 });

@@ -2583,6 +2583,9 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'edge/bundles/keys.test.ts: the centre stores only valid keys of minions that the site may own',
       'edge/bundles/keys.test.ts: many claims of one site do not hide those of another',
+      'edge/centre-facts.test.ts: a site does not learn whether the centre or another site has a minion',
+      'edge/centre-facts.test.ts: facts that are refused do not claim a minion',
+      'edge/centre-facts.test.ts: signals that are refused do not claim a minion',
       siteUp('a site cannot act for a minion of another site or of the centre'),
       siteLink('a repeated batch is acknowledged and applied once, and a gap is refused'),
       earlyAlarms(
