@@ -93,23 +93,24 @@ export interface SessionCaller extends Caller {
  */
 export async function requireSession(
   context: ApiContext,
-  request: Pick<FastifyRequest, 'headers'>,
+  { headers, ip }: Pick<FastifyRequest, 'headers' | 'ip'>,
 ): Promise<SessionCaller> {
-  const sessionToken = sessionTokenOf(request.headers);
-  return requireSessionOf(context, sessionToken);
+  return requireSessionOf(context, sessionTokenOf(headers), ip);
 }
 
 /**
  * Returns the caller of a session whose token was in an unusual place, for example in the query.
+ * @param address - address of the client
  * @throws SaltApiError ERR_HTTP_SESSION
  */
 export async function requireSessionOf(
   context: ApiContext,
   sessionToken: string | undefined,
+  address: string,
 ): Promise<SessionCaller> {
   if (sessionToken === undefined) throw new SaltApiError('ERR_HTTP_SESSION', 'no session');
   const { sessions } = context;
-  const session = sessions.find(sessionToken) ?? (await sessions.expect(sessionToken));
+  const session = sessions.find(sessionToken) ?? (await sessions.expect(sessionToken, address));
   if (session === undefined) throw new SaltApiError('ERR_HTTP_SESSION', 'no session');
   return { ...(await resolveCaller(context, session.token)), sessionToken };
 }

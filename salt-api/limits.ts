@@ -68,6 +68,16 @@ export const apiLimits = defineLimits('api', {
     effect: 'The least recently used session of the user with the most sessions is closed.',
     code: 'ERR_LIMIT',
   },
+  expectedSessions: {
+    unit: 'requests that wait for a session that another member of the cluster may have just opened',
+    owner: 'address',
+    perOwner: 128,
+    total: 1024,
+    reserved: 512,
+    effect:
+      'The request does not wait. If this member does not know the session, it rejects the request.',
+    code: 'ERR_HTTP_SESSION',
+  },
   formattedJobs: {
     unit: 'bytes of job data that one stream of formatted events (`/ws?format_events`) stores',
     owner: 'connection',

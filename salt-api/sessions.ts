@@ -49,8 +49,9 @@ export interface Sessions {
   /**
    * Returns the session with this session token, or `undefined` if there is none. If the session is
    * unknown, waits briefly, because another member of the cluster may have just opened it.
+   * @param address - address of the client
    */
-  expect(secret: string): Promise<Session | undefined>;
+  expect(secret: string, address: string): Promise<Session | undefined>;
   /**
    * Ends a session permanently.
    * @throws StoreError if the write fails, because other members may still accept the session

@@ -7,7 +7,7 @@
 import { EventEmitter, once } from 'node:events';
 import Type from 'typebox';
 import type { ExtensionHost, SharedArea, StateChange, StateOperation } from '#master';
-import { FairTable, LimitExceeded } from '#runtime';
+import { addressOwner, Budget, FairTable, LimitExceeded } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { apiLimits } from './limits.ts';
 import {
@@ -90,8 +90,6 @@ const writesAtOnce = 128;
  * have just opened it.
  */
 const expectedForMs = 250;
-/** Maximum number of requests that wait for unknown sessions at the same time. */
-const maxExpecting = 256;
 
 /** Sessions of a cluster. Each member has a copy of them in memory. */
 export class SharedSessions implements Sessions {
@@ -103,8 +101,8 @@ export class SharedSessions implements Sessions {
   readonly #unwritten = new Set<string>();
   readonly #timer: NodeJS.Timeout;
   /** Emits the digest of each session that is added. */
-  readonly #opened = new EventEmitter().setMaxListeners(maxExpecting);
-  #expecting = 0;
+  readonly #opened = new EventEmitter().setMaxListeners(0);
+  readonly #expecting = new Budget(apiLimits.expectedSessions);
 
   private constructor(options: SharedSessionsOptions) {
     this.#options = options;
@@ -148,15 +146,15 @@ export class SharedSessions implements Sessions {
     return held.session;
   }
 
-  async expect(secret: string): Promise<Session | undefined> {
-    if (!hasTokenForm(secret) || this.#expecting >= maxExpecting) return undefined;
-    this.#expecting += 1;
+  async expect(secret: string, address: string): Promise<Session | undefined> {
+    const sender = addressOwner(address);
+    if (!hasTokenForm(secret) || !this.#expecting.tryTake(sender)) return undefined;
     try {
       await once(this.#opened, digestOf(secret), { signal: AbortSignal.timeout(expectedForMs) });
     } catch {
       // The time has expired, and no member has opened the session.
     } finally {
-      this.#expecting -= 1;
+      this.#expecting.release(sender);
     }
     return this.find(secret);
   }

@@ -44,7 +44,11 @@ export async function acceptWebsocket(
     context.hostGuard(request);
     context.connections.begin(request);
     if (isOfPlugin(context, request, socket, head)) return;
-    const caller = await requireSessionOf(context, tokenOf(context, request));
+    const caller = await requireSessionOf(
+      context,
+      tokenOf(context, request),
+      request.socket.remoteAddress ?? '',
+    );
     const leave = context.streams.enter(caller.token);
     socket.once('close', leave);
     new WebsocketStream(context, caller, request, socket).open(request, head);

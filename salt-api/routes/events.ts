@@ -44,7 +44,7 @@ export function addEventRoutes(app: FastifyInstance, context: ApiContext): void 
  */
 async function readerOf(context: ApiContext, request: FastifyRequest): Promise<Caller> {
   const token = tokenIn(request, 'token');
-  if (token !== undefined) return requireSessionOf(context, token);
+  if (token !== undefined) return requireSessionOf(context, token, request.ip);
   const saltToken = tokenIn(request, 'salt_token');
   return saltToken === undefined
     ? requireSession(context, request)

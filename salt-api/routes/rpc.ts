@@ -113,11 +113,12 @@ async function parametersOf(
  * of the session that `X-Auth-Token` names.
  * @throws SaltApiError ERR_HTTP_SESSION
  */
-async function tokenOf(context: ApiContext, { headers }: FastifyRequest): Promise<string> {
+async function tokenOf(context: ApiContext, { headers, ip }: FastifyRequest): Promise<string> {
   const bearer = bearerOf(headers);
   if (bearer !== undefined) return bearer;
   const session = headers['x-auth-token'];
-  return (await requireSessionOf(context, typeof session === 'string' ? session : undefined)).token;
+  const sessionToken = typeof session === 'string' ? session : undefined;
+  return (await requireSessionOf(context, sessionToken, ip)).token;
 }
 
 /**

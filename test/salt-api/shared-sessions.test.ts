@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import type { StateOperation } from '#master';
+import { createSessionToken } from '#salt-api/sessions.ts';
 import { SharedSessions } from '#salt-api/shared-sessions.ts';
 import { StoreError } from '#store';
 import { type TestMember, twoMembers } from '../heat-bridge/cluster.ts';
@@ -115,11 +116,32 @@ test('a member waits briefly for a session that it has not received yet', async 
   const secret = await a.open(token, owner);
   await cluster.applied();
   t.is(b.find(secret), undefined);
-  t.is(await b.expect(secret), undefined);
-  const expected = b.expect(secret);
+  t.is(await b.expect(secret, '::1'), undefined);
+  const expected = b.expect(secret, '::1');
   late.pass();
   t.deepEqual(await expected, { token });
-  t.is(await b.expect('no token'), undefined);
+  t.is(await b.expect('no token', '::1'), undefined);
+});
+
+test('unknown sessions of some addresses do not stop the waiting for those of another', async (t) => {
+  const cluster = await Cluster.start(t);
+  const late = cluster.delay(1);
+  const [a, b] = await cluster.both();
+  const secret = await a.open(token, owner);
+  const other = await a.open(token, owner);
+  await cluster.applied();
+  for (let address = 0; address < 20; address += 1) {
+    for (let count = 0; count < 200; count += 1) {
+      void b.expect(createSessionToken(), `2001:db8:${address}::1`);
+    }
+  }
+  const expected = b.expect(secret, '192.0.2.1');
+  const same = b.expect(other, '2001:db8:1::2');
+  late.pass();
+  t.deepEqual(await expected, { token });
+  // This address holds all its places. Half of all places are for addresses that hold none.
+  t.is(await same, undefined);
+  t.deepEqual(b.find(other), { token });
 });
 
 test('a session that is closed at one member is closed everywhere, even if it is in use', async (t) => {

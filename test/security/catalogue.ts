@@ -2473,6 +2473,7 @@ export const catalogue: readonly Threat[] = [
       "master/eauth/token-owners.test.ts: the sessions of a user outlast another user's 50,011 log-ins",
       "master/eauth/token-owners.test.ts: the tokens of a user outlast another user's log-ins",
       "salt-api/shared-sessions.test.ts: a user's sessions do not end those of another user",
+      'salt-api/shared-sessions.test.ts: unknown sessions of some addresses do not stop the waiting for those of another',
       'master/jobs/returns.test.ts: the bytes of self-made jobs are bounded, and highstates of 5 MB fit',
       'master/audit/audit-log.test.ts: entries with one key count as one, and the last is in the summary',
     ],
