@@ -60,7 +60,7 @@ export function openCentreSecrets(context: CentreContext): CentrePartContributio
     if (content === undefined) return signed({});
     const digest = digestOfSecrets(site, content);
     if (digest === have) return signed({ digest });
-    const box = seal(content, sealKey, site);
+    const box = sealFor(site, content, sealKey);
     host.audit.append({
       who: { kind: 'service', name: `site ${site}` },
       action: 'site.secrets',
@@ -121,4 +121,18 @@ export function openCentreSecrets(context: CentreContext): CentrePartContributio
       }),
     },
   };
+}
+
+/**
+ * Encrypts secrets for the key in the request of a site.
+ * @throws EdgeError ERR_SITE_MESSAGE if no secret can be agreed on with this key, for example because
+ * it is zero
+ */
+function sealFor(site: string, content: Uint8Array, key: Uint8Array): Buffer {
+  try {
+    return seal(content, key, site);
+  } catch (cause) {
+    const problem = 'secrets refused: the key in the request is not a usable X25519 key';
+    throw new EdgeError('ERR_SITE_MESSAGE', problem, { cause });
+  }
 }

@@ -198,6 +198,18 @@ test('a site that reads its secrets again and again is refused, and the others a
   t.is((await south.ask('secrets.read', read)).kind, 'reply');
 });
 
+test('a key without a shared secret is refused as a malformed request', async (t) => {
+  const { centre } = await stage(t);
+  const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  t.true(await link.isWelcome());
+  const one = Buffer.alloc(32);
+  one.writeUInt8(1);
+  for (const sealKey of [Buffer.alloc(32), one]) {
+    const asked = await link.ask('secrets.read', { sealKey, nonce: Buffer.alloc(16) });
+    t.like(asked, { kind: 'failure', code: 'ERR_SITE_MESSAGE' });
+  }
+});
+
 test('a site refuses secrets that its centre has not signed, and keeps the former ones', async (t) => {
   const centreKey = generateKey();
   const stranger = generateKey();
