@@ -462,11 +462,6 @@ async function restorePoint(
 
 /** Interval at which an unanswered request is repeated, in milliseconds. */
 const repeatMs = 1000;
-/**
- * Time to wait for other members after one member has answered that the ticket is unknown, in
- * milliseconds.
- */
-const unknownMs = 2000;
 /** Time without an answer after which joining fails, in milliseconds. */
 const answerLimitMs = 20_000;
 
@@ -602,21 +597,17 @@ class JoinExchange {
     };
     const repeat = setInterval(send, repeatMs);
     let limit: NodeJS.Timeout | undefined;
-    let unknown: NodeJS.Timeout | undefined;
+    let isUnknown = false;
     try {
       return await new Promise<Reply>((resolve, reject) => {
         limit = setTimeout(() => {
-          reject(refusedTicket('no member of the cluster answered'));
+          const problem = 'no member of the cluster answered';
+          const why = `${problem}, and one may not have this ticket; it may have expired`;
+          reject(refusedTicket(isUnknown ? why : problem));
         }, answerLimitMs);
         this.#log.onAnnouncement((bytes) => {
-          if (decodeFrame(frameKinds.unknown, bytes)?.id === id) {
-            // If a member had the ticket, it would have answered by the end of this time.
-            unknown ??= setTimeout(() => {
-              reject(
-                refusedTicket('no member of the cluster has this ticket; it may have expired'),
-              );
-            }, unknownMs);
-          }
+          // Every client of NATS can send this frame, so it only changes the text of the error.
+          if (decodeFrame(frameKinds.unknown, bytes)?.id === id) isUnknown = true;
           const frame = decodeFrame(frameKinds.reply, bytes);
           if (frame?.id !== id) return;
           const other = frame.sealed.subarray(0, publicKeyBytes);
@@ -633,7 +624,6 @@ class JoinExchange {
       end.abort();
       clearInterval(repeat);
       clearTimeout(limit);
-      clearTimeout(unknown);
     }
   }
 }

@@ -2480,9 +2480,10 @@ export const catalogue: readonly Threat[] = [
   },
   {
     id: 'H-473',
-    threat: 'a client that only has access to NATS replays messages of a cluster',
+    threat: 'a client that only has access to NATS replays or forges messages of a cluster',
     tests: [
       'master/cluster/masters-as-one.long.test.ts: a replayed request for a chunk does not keep the backup for a new member',
+      clusterMasters('a forged frame that a ticket is unknown does not end a join'),
     ],
   },
   {
@@ -2493,6 +2494,7 @@ export const catalogue: readonly Threat[] = [
       users('a call has at most 1,000 keyword arguments'),
       'runtime/schema-errors.test.ts: mistakes beside a long list are described without a visit to each of its entries',
       'master/rpc/server.test.ts: wrong parameters are named, with the expected type, and without a stack',
+      'edge/secrets.test.ts: a key without a shared secret is refused as a malformed request',
       `minion-protocol/targeting/work-limits.test.ts: a target with too many or too long parts is refused: \${title}`,
       'minion-protocol/targeting/work-limits.test.ts: targets are refused by their size before they are published',
       'minion-protocol/targeting/work-limits.test.ts: a long list pauses often while it is compiled',
