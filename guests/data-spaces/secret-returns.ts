@@ -5,6 +5,7 @@
 
 import { isWireMap, numberOf, type ReturnLoad, type WireValue } from '#minion-protocol';
 import type { DataSpaces } from './data-spaces.ts';
+import { EndingIndex } from './ending-index.ts';
 import { guestRunners } from './guest-requests.ts';
 import { keyOf, writtenKeys } from './roles.ts';
 
@@ -90,30 +91,37 @@ const redactions: Readonly<Record<string, Redaction>> = {
 function redactPillar(load: ReturnLoad, { isSecret, reads }: SecretKeys): ReturnLoad {
   const names = Object.keys(reads).filter((name) => isSecret(reads[name] ?? ''));
   if (names.length === 0) return load;
+  const secrets: SecretAttributes = { names: new Set(names), endings: new EndingIndex(names) };
   const paths = argumentsOf(load).filter((it) => typeof it === 'string');
-  const isValue = paths.some((path) => isSecretPath(path, names));
+  const isValue = paths.some((path) => isSecretPath(path, secrets));
   const isAttributes = paths.some((path) => path.endsWith(attributesKey));
   const whole = isValue && !isWireMap(load.return);
-  const left = whole ? redacted : withoutAttributes(load.return ?? null, names, isAttributes);
+  const left = whole ? redacted : withoutAttributes(load.return ?? null, secrets, isAttributes);
   return { ...load, return: left };
 }
 
 /** Key of the pillar below `saltbridge:data` that contains the attributes. */
 const attributesKey = 'attributes';
 
-function isSecretPath(path: string, names: readonly string[]): boolean {
-  return path.includes(attributesKey) && names.some((name) => path.endsWith(name));
+/** Names of the secret attributes that a role reads. */
+interface SecretAttributes {
+  readonly names: ReadonlySet<string>;
+  readonly endings: EndingIndex;
+}
+
+function isSecretPath(path: string, { endings }: SecretAttributes): boolean {
+  return path.includes(attributesKey) && endings.matches(path);
 }
 
 function withoutAttributes(
   value: WireValue,
-  names: readonly string[],
+  secrets: SecretAttributes,
   isAttributes: boolean,
 ): WireValue {
   const change = (item: WireValue, name: string): WireValue =>
-    isSecretPath(name, names) || (isAttributes && names.includes(name))
+    isSecretPath(name, secrets) || (isAttributes && secrets.names.has(name))
       ? redacted
-      : withoutAttributes(item, names, name.endsWith(attributesKey));
+      : withoutAttributes(item, secrets, name.endsWith(attributesKey));
   // A pillar with keys other than text is a `Map`.
   if (value instanceof Map) {
     return new Map(Array.from(value, ([key, item]) => [key, change(item, String(key))]));
@@ -134,17 +142,22 @@ function redactValue(load: ReturnLoad, { isSecret }: SecretKeys): ReturnLoad {
 /** Redacts the arguments of a write, except its key. */
 function redactArguments(load: ReturnLoad, { isSecret, writesSecrets }: SecretKeys): ReturnLoad {
   const args = argumentsOf(load);
-  const keys = args.flatMap((it) => (typeof it === 'string' && isSecret(keyIn(it)) ? [it] : []));
+  const isKey = (it: WireValue): boolean => typeof it === 'string' && isSecret(keyIn(it));
   const mayHold = load.fun === 'saltbridge_data.put' || load.fun === 'sdb.set';
-  if (mayHold ? keys.length === 0 : !writesSecrets) return load;
-  const isKept = (it: WireValue): boolean =>
-    (typeof it === 'string' && keys.includes(it)) || it === guestRunners.put;
+  if (mayHold ? !args.some(isKey) : !writesSecrets) return load;
+  const isKept = (it: WireValue): boolean => isKey(it) || it === guestRunners.put;
   return { ...load, fun_args: args.map((it) => (isKept(it) ? it : redacted)) };
 }
 
+const sdbScheme = 'sdb://';
+
 /** Returns the key in an argument: `ROLE/NAME`, `key=ROLE/NAME` or `sdb://PROFILE/ROLE/NAME`. */
 function keyIn(argument: string): string {
-  return argument.replace(/^(?:key|uri)=/, '').replace(/^sdb:\/\/[^/]*\//, '');
+  const isKeyword = argument.startsWith('key=') || argument.startsWith('uri=');
+  const text = isKeyword ? argument.slice('key='.length) : argument;
+  if (!text.startsWith(sdbScheme)) return text;
+  const slash = text.indexOf('/', sdbScheme.length);
+  return slash === -1 ? text : text.slice(slash + 1);
 }
 
 /** Returns the values of all arguments of a call, without the names of keyword arguments. */

@@ -78,20 +78,20 @@ export class ReturnProcessor {
     markOf: () => string | undefined,
     bytes: number,
   ): Promise<ReturnOutcome> {
-    const { cache, isOfFormerOwner, redactions = [] } = this.#options;
-    const load = redactions.reduce((left, redact) => redact(minionId, left), given);
-    const jid = isSelfMade(load) ? 'req' : load.jid;
-    const isUnknown = isSelfMade(load) || isOfFormerOwner(minionId, jid);
+    const { cache, isOfFormerOwner } = this.#options;
+    const jid = isSelfMade(given) ? 'req' : given.jid;
+    const isUnknown = isSelfMade(given) || isOfFormerOwner(minionId, jid);
     const job = isUnknown ? undefined : await cache.find(jid);
     const decision = decide({
       subject: { kind: 'minion', id: minionId },
       action: 'return',
-      resource: { jid, fun: load.fun ?? '', job, ...this.#managed(minionId, load) },
+      resource: { jid, fun: given.fun ?? '', job, ...this.#managed(minionId, given) },
     });
     if (decision.effect === 'deny') return { refused: decision.rule };
-    if (job === undefined) return this.#takeSelfMade(minionId, load, { mark: markOf(), bytes });
+    if (job === undefined) return this.#takeSelfMade(minionId, given, { mark: markOf(), bytes });
+    if (job.hasAnswered(minionId, resourceOf(minionId, given))) return 'repeated';
+    const load = this.#redact(minionId, given);
     const result = this.#toResult(minionId, load);
-    if (job.hasAnswered(minionId, result.resource)) return 'repeated';
     if (job.isKept && !(await cache.addReturn(job.jid, result))) return 'repeated';
     this.#emit(load, job.jid, minionId);
     job.answer(result);
@@ -104,19 +104,29 @@ export class ReturnProcessor {
     meter.noteReturn((now() - publishedAt) / 1000, answered, minions.size);
   }
 
+  /**
+   * Removes secrets from a return. Only returns that are permitted and within the limits are
+   * examined, because this takes time for large ones.
+   */
+  #redact(minionId: string, given: ReturnLoad): ReturnLoad {
+    const { redactions = [] } = this.#options;
+    return redactions.reduce((load, redact) => redact(minionId, load), given);
+  }
+
   async #takeSelfMade(
     minionId: string,
-    load: ReturnLoad,
+    given: ReturnLoad,
     { mark, bytes }: { readonly mark: string | undefined; readonly bytes: number },
   ): Promise<ReturnOutcome> {
     const { cache, selfMadeLimit, selfMadeBytes, nextJid } = this.#options;
     if (await cache.hasMark(minionId, mark)) return 'repeated';
     if (!selfMadeLimit.tryTake(minionId)) return { refused: 'self-made-jobs-per-hour' };
-    const isKept = load.nocache !== true && load.jid !== 'nocache';
+    const isKept = given.nocache !== true && given.jid !== 'nocache';
     if (isKept) {
       if (!selfMadeBytes.has(minionId)) return { refused: 'self-made-bytes' };
       selfMadeBytes.take(minionId, bytes);
     }
+    const load = this.#redact(minionId, given);
     const jid = nextJid();
     const record = this.#selfMadeRecord(jid, minionId, load);
     const isFirst = isKept

@@ -71,6 +71,7 @@ const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
 const coordinatorOptions = inFile('heat-bridge/guests/coordinator-options.test.ts');
 const authenticated = inFile('heat-bridge/guests/authenticated-coordinator.test.ts');
+const secretReturns = inFile('heat-bridge/guests/secret-returns.test.ts');
 const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
 const vendordata = inFile('heat-bridge/guests/vendordata.test.ts');
 const byIdentity = inFile('heat-bridge/guests/identity.test.ts');
@@ -2508,6 +2509,9 @@ export const catalogue: readonly Threat[] = [
       'master/runners/slices.test.ts: wanted metadata is written as JSON once, and equal entries match',
       'master/runners/slices.test.ts: many returns and many running jobs are read with pauses',
       'master/runners/slices.test.ts: items of a queue are packed and unpacked with pauses',
+      secretReturns('the work for a return grows with its arguments, not with their square'),
+      secretReturns('the work for a returned pillar does not grow with the secret attributes'),
+      returns('secrets are removed only from returns that are stored or emitted'),
     ],
   },
   {

@@ -3,6 +3,7 @@ import test from 'ava';
 import type { Membership } from '#guests/data-spaces/data-spaces.ts';
 import { redactReturn } from '#guests/data-spaces/secret-returns.ts';
 import type { WireMap, WireValue } from '#minion-protocol';
+import { examinedBy } from '../../helpers/examined.ts';
 
 const roles = {
   db: { writes: { password: { secret: true }, port: {} } },
@@ -117,4 +118,46 @@ test('the runner that the modules call is filtered too', (t) => {
   });
   const put = ['saltbridge_data.put', 'arg=[{key: db/password, value: x}]'];
   t.deepEqual(redacted('db', 'publish.runner', put, {}).args, ['saltbridge_data.put', '(secret)']);
+});
+
+test('the work for a return grows with its arguments, not with their square', (t) => {
+  const args = [...Array<string>(5_000).fill('db/password'), ...Array<string>(5_000).fill('x')];
+  const examined = examinedBy(() => {
+    const { args: left } = redacted('db', 'saltbridge_data.put', args, 1);
+    t.deepEqual(new Set(Array.isArray(left) ? left : []), new Set(['db/password', '(secret)']));
+  });
+  t.true(examined <= 4 * args.length, `${examined} elements`);
+});
+
+test('the work for a returned pillar does not grow with the secret attributes', (t) => {
+  const count = 2_000;
+  const names = Array.from({ length: count }, (_, at) => `secret${at}`);
+  const many = {
+    db: { writes: { password: { secret: true } } },
+    app: { reads: Object.fromEntries(names.map((name) => [name, 'db/password'])) },
+  };
+  const membership = { role: 'app', space: { roles: many } } as unknown as Membership;
+  const keys = Array.from({ length: count }, (_, at) => [`attributes:${at}`, 'open'] as const);
+  const value = { attributes: { ...Object.fromEntries(keys), secret7: 'x', other: 'open' } };
+  const load = { id: 'app', jid: 'req', fun: 'pillar.items', fun_args: [], return: value };
+  const examined = examinedBy(() => {
+    const left = redactReturn({ membershipOf: () => membership }, 'app', load);
+    t.deepEqual(left.return, { attributes: { ...value.attributes, secret7: '(secret)' } });
+  });
+  t.true(examined <= 4 * count, `${examined} elements`);
+});
+
+test('a path that ends with the name of any secret attribute is redacted', (t) => {
+  const names = ['b', 'ab', 'x:b', 'zz', 'mysql:password', 'é'];
+  const many = {
+    db: { writes: { password: { secret: true } } },
+    app: { reads: Object.fromEntries(names.map((name) => [name, 'db/password'])) },
+  };
+  const membership = { role: 'app', space: { roles: many } } as unknown as Membership;
+  for (const name of [...names, 'z', 'bz', 'zé', 'password', '', ...names.map((it) => `a${it}`)]) {
+    const path = `saltbridge:data:attributes:${name}`;
+    const load = { id: 'app', jid: 'req', fun: 'pillar.get', fun_args: [path], return: 'x' };
+    const left = redactReturn({ membershipOf: () => membership }, 'app', load).return;
+    t.is(left, names.some((it) => path.endsWith(it)) ? '(secret)' : 'x', path);
+  }
 });

@@ -4,7 +4,7 @@
  */
 
 import test, { type ExecutionContext } from 'ava';
-import type { JobReturn } from '#master';
+import type { JobReturn, MasterExtension } from '#master';
 import {
   fromJson,
   parseArgument,
@@ -66,6 +66,7 @@ const selfMade = recorded('return', 'standalone job, jid req v3');
 async function startWithJob(
   t: ExecutionContext,
   minion: string,
+  extensions: readonly MasterExtension[] = [],
 ): Promise<VectorMaster & { readonly jid: string }> {
   const master = await startVectorMaster(t, {
     keys: [
@@ -73,6 +74,7 @@ async function startWithJob(
       { directory: 'minions', id: 'other', publicPem: pem('other_minion').publicPem },
     ],
     config: { limits: { requestsPerSecond: 0 } },
+    extensions,
   });
   const follow = master.master.jobs.run({ tgt: minion, fun: 'test.ping' });
   for await (const update of follow) {
@@ -184,6 +186,29 @@ test('a second return does not replace the first', async (t) => {
   }
   t.is(kept.length, 1);
   t.true(kept[0]?.includes('first'));
+});
+
+test('secrets are removed only from returns that are stored or emitted', async (t) => {
+  let examined = 0;
+  const open: MasterExtension['open'] = async () => ({
+    redactReturn: (_minion, load) => {
+      examined += 1;
+      return { ...load, return: 'open' };
+    },
+  });
+  const master = await startWithJob(t, keys.minionId, [{ name: 'redacting', open }]);
+  const { jid } = master;
+  await giveBack(master, { jid: '20200102030405678901' });
+  await giveBack(master, { jid, fun: 'test.echo' });
+  t.is(examined, 0);
+  await giveBack(master, { jid, return: 'secret' });
+  await giveBack(master, { jid, return: 'secret' });
+  t.is(examined, 1);
+  for (let kept = 0; kept < 700; kept += 1) await giveBack(master, { jid: 'req' });
+  t.true(examined < 700);
+  const refused = examined;
+  await giveBack(master, { jid: 'req' });
+  t.is(examined, refused);
 });
 
 test('fields of a return reach the event, but cannot replace sender and job', async (t) => {
