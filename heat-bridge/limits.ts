@@ -77,6 +77,13 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'The handle is rejected.',
     code: 'ERR_SIGNAL_QUOTA',
   },
+  destinationLength: {
+    unit: 'characters of a text that is the destination of one handle',
+    owner: 'none',
+    total: 8_192,
+    effect: 'The handle is rejected.',
+    code: 'ERR_HANDLE_FORM',
+  },
   signalsOfMinion: {
     unit: 'signals in the outbox',
     owner: 'minion',

@@ -6,6 +6,7 @@
 import Type from 'typebox';
 import { parseExactJson } from '#master';
 import { compileSchema } from '#runtime';
+import { bridgeLimits } from '../limits.ts';
 import type { Credentials } from '../openstack/log-in.ts';
 import { type DeliveryOutcome, deliveryOutcomeOf } from '../openstack/service-answer.ts';
 import { checkedToken, checkedUrl, credentialsOf, destinationError } from './destination-text.ts';
@@ -105,6 +106,7 @@ type Row<T extends Transport | ResultTransport> = {
 
 type Rows = { readonly [T in Transport | ResultTransport]: Row<T> };
 
+const { total: maxTextLength = Infinity } = bridgeLimits.destinationLength;
 const resultBytes = 900_000;
 const secretsOfLogin = {
   authUrl: 'open',
@@ -240,7 +242,7 @@ const rows: Rows = {
     handle: {
       parse: (form) => {
         const url = typeof form === 'string' ? form : alarmUrlOf(form);
-        if (url === undefined || !/^https?:[^?]*\/v1\/signal\/[^?]*\?/.test(url)) return undefined;
+        if (url === undefined || !isAlarmOfPolicy(url)) return undefined;
         return { transport: 'ALARM_URL', url: checkedUrl(url) };
       },
       address: ({ url }) => url,
@@ -370,7 +372,12 @@ export function parseDestination(given: unknown): Destination {
   const unwrapped = unwrapJson(given, 4);
   const form = typeof unwrapped === 'string' ? unwrapped.trim() : unwrapped;
   if (form === '') throw destinationError('the handle must not be empty');
-  if (typeof form === 'string' && isSignalUrl.test(form)) {
+  if (typeof form === 'string' && form.length > maxTextLength) {
+    throw destinationError(
+      `the handle has ${form.length} characters, more than ${maxTextLength}; shorten the URL or the curl command`,
+    );
+  }
+  if (typeof form === 'string' && isSignalUrl(form)) {
     throw destinationError(
       'a signal_url requires a login; use the alarm_url of the scaling policy, or a JSON object with alarm_url (this URL), auth_url, user_id, password and project_id',
     );
@@ -506,8 +513,23 @@ function alarmUrlOf(form: unknown): string | undefined {
   return isAlarmUrl.Check(form) ? checkedUrl(form.alarm_url) : undefined;
 }
 
-/** Pattern for the `signal_url` of a scaling policy: a URL of heat-api without credentials. */
-const isSignalUrl = /^https?:\/\/[^?#\s]+\/stacks\/[^?#\s]+\/resources\/[^/?#\s]+\/signal$/;
+/**
+ * Whether a text is the `signal_url` of a scaling policy: a URL of heat-api without credentials.
+ * Takes linear time, because tenants choose the text.
+ */
+function isSignalUrl(text: string): boolean {
+  if (!/^https?:\/\/[^?#\s]+$/.test(text)) return false;
+  const parts = text.split('/');
+  const [resources, name = '', action] = parts.slice(-3);
+  const hasStack = parts.slice(3, -4).includes('stacks');
+  return hasStack && resources === 'resources' && name !== '' && action === 'signal';
+}
+
+/** Whether a text is the `alarm_url` of a scaling policy: a pre-signed URL of heat-api-cfn. */
+function isAlarmOfPolicy(text: string): boolean {
+  const query = text.indexOf('?');
+  return /^https?:/.test(text) && query !== -1 && text.slice(0, query).includes('/v1/signal/');
+}
 
 /**
  * Returns the URL of the object that a `SwiftSignal` reads, or `undefined` if the form is not one

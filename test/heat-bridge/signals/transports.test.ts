@@ -82,6 +82,42 @@ test('alarm_url of a scaling policy is accepted as text, and signal_url is refus
   t.is(withLogin.transport, 'HEAT_SIGNAL');
 });
 
+test('a URL with the parts of a signal_url in another order is not one', (t) => {
+  for (const [url, isOne] of [
+    ['http://heat/v1/p/stacks/s/1/resources/a/signal', true],
+    ['https://heat/stacks/s/resources/a/signal', true],
+    ['http://heat/resources/a/stacks/s/resources/b/signal', true],
+    ['http://stacks/s/resources/a/signal', false],
+    ['http://heat/stacks/resources/a/signal', false],
+    ['http://heat/stacks/s/resources/signal', false],
+    ['http://heat/stacks/s/resources//signal', false],
+    ['http://heat/stacks/s/resources/a/b/signal', false],
+    ['http://heat/stacks/s/resources/a/signal?x', false],
+  ] as const) {
+    const message = isOne ? /a signal_url requires a login/ : /the form of the handle is unknown/;
+    t.throws(() => parseDestination(url), { code: 'ERR_HANDLE_FORM', message }, url);
+  }
+});
+
+test('an alarm_url has its path before the query', (t) => {
+  for (const url of [
+    'http://cfn/v1/signal/x',
+    'http://cfn/v1/signal?x',
+    'http://cfn/x?/v1/signal/x?',
+    'ftp://cfn/v1/signal/x?y',
+  ]) {
+    t.throws(() => parseDestination(url), { code: 'ERR_HANDLE_FORM' }, url);
+  }
+});
+
+test('a destination is a text of at most 8,192 characters, and a longer one is not examined', (t) => {
+  const longest = policy.padEnd(8_192, 'x');
+  t.is(parseDestination(longest).transport, 'ALARM_URL');
+  const refused = { code: 'ERR_HANDLE_FORM', message: /has 8193 characters, more than 8192/ };
+  t.throws(() => parseDestination(`${longest}x`), refused);
+  t.throws(() => parseDestination(JSON.stringify({ output_value: `${longest}x` })), refused);
+});
+
 const delivery = {
   ...{ signalId: 'm1', failures: 0, expiresAt: 0, now: () => 0, tokens: new Map() },
   record: { id: '1', alias: 'a', minion: 'm1', signal: { status: 'SUCCESS' } },
