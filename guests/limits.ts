@@ -129,6 +129,29 @@ export const guestLimits = defineLimits('guests', {
     effect: 'Further reads are rejected.',
     code: 'ERR_DATA_QUOTA',
   },
+  pillarValueBytes: {
+    unit: 'bytes of the values of a data space in a pillar',
+    owner: 'minion',
+    perOwner: 16_777_216,
+    effect:
+      'The pillar omits the values of further attributes, and contains `truncated: true`. Guests can read these values by their keys.',
+  },
+  spaceRoles: {
+    unit: 'roles of one data space',
+    owner: 'none',
+    total: 10_000,
+    effect: 'The registration is rejected.',
+    code: 'ERR_DATA_QUOTA',
+  },
+  roleAttributes: {
+    unit: 'attributes that one role of a data space reads',
+    owner: 'none',
+    amounts: '10,000, or `keys_per_stack` if it is larger',
+    option: 'saltbridge:bridge:guests:data:keys_per_stack',
+    total: 10_000,
+    effect: 'The registration is rejected.',
+    code: 'ERR_DATA_QUOTA',
+  },
   spaceBytes: {
     unit: 'bytes of registered data spaces',
     owner: 'project',

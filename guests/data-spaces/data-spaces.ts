@@ -125,12 +125,35 @@ export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceR
   const minions = minionsOfSpace(registration);
   if (new Set(minions).size < minions.length)
     throw formError('roles: a minion must not be in more than one role');
+  requireAmounts(roles, keysPerStack);
   const keys = writtenKeys(roles).size;
   if (keys > keysPerStack) {
     const text = `the space declares ${keys} values, more than keys_per_stack (${keysPerStack})`;
     throw new BridgeError('ERR_DATA_QUOTA', text);
   }
   return registration;
+}
+
+/**
+ * Checks the number of roles, and of the attributes that each role reads. Each attribute leads to a
+ * value in the pillar of the role's minions.
+ * @throws BridgeError ERR_DATA_QUOTA
+ */
+function requireAmounts(roles: DataSpaceRegistration['roles'], keysPerStack: number): void {
+  const { spaceRoles, roleAttributes } = guestLimits;
+  const count = Object.keys(roles).length;
+  if (count > (spaceRoles.total ?? Infinity)) {
+    const text = `the space has ${count} roles, more than ${spaceRoles.total}; use fewer roles, or several data spaces`;
+    throw new BridgeError('ERR_DATA_QUOTA', text);
+  }
+  const maxAttributes = Math.max(keysPerStack, roleAttributes.total ?? Infinity);
+  for (const [role, { reads = {} }] of Object.entries(roles)) {
+    const attributes = Object.keys(reads).length;
+    if (attributes > maxAttributes) {
+      const text = `the role ${role} reads ${attributes} attributes, more than ${maxAttributes}; read each value under fewer names`;
+      throw new BridgeError('ERR_DATA_QUOTA', text);
+    }
+  }
 }
 
 function formError(text: string): BridgeError {

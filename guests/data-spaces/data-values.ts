@@ -2,11 +2,11 @@
 
 import { BridgeError } from '#heat-bridge';
 import { findInterpretedText } from '#minion-protocol';
-import { Budget, KeyedMutex, sleepUntilAborted } from '#runtime';
+import { Budget, KeyedMutex, sleepUntilAborted, WorkBudget } from '#runtime';
 import { guestLimits } from '../limits.ts';
 import { type CoordinatedValue, type Coordinator, unavailableError } from './coordinator.ts';
 import type { DataSpace, DataSpaces, Membership } from './data-spaces.ts';
-import { readersByKey, splitKey, writtenKeys } from './roles.ts';
+import { readersByKey, readKeys, splitKey, writtenKeys } from './roles.ts';
 
 /** Maximum size of a value, in bytes of UTF-8. */
 const maxValueBytes = 65_536;
@@ -40,6 +40,21 @@ export interface ReadRequest {
   /** Version that the reader already has. The read returns a later version only. Default: 0. */
   readonly after?: number;
 }
+
+/** Written values that a role reads. */
+export interface Attributes {
+  /** Values by attribute. */
+  readonly values: ReadonlyMap<string, DataValue>;
+  /** Whether further values are omitted, because the values exceed the size of a pillar. */
+  readonly isTruncated: boolean;
+}
+
+const noAttributes: Attributes = { values: new Map(), isTruncated: false };
+const { perOwner: maxPillarBytes = Infinity } = guestLimits.pillarValueBytes;
+/** Number of values that one pillar reads at a time. */
+const readsAtOnce = 16;
+/** Steps of reading a value, besides one for each character. */
+const stepsPerRead = 1_000;
 
 export interface DataValuesOptions {
   readonly spaces: DataSpaces;
@@ -140,27 +155,60 @@ export class DataValues {
 
   /**
    * Returns the written values that the minion's role reads, by attribute. Values that another
-   * program wrote, and values that Salt would interpret, are omitted. Returns an empty map if an
-   * external server is unavailable.
+   * program wrote, and values that Salt would interpret, are omitted. Returns no values if an
+   * external server is unavailable. Reads each value once, even if several attributes name it.
+   * @param isPermitted - whether the minion may read the value with this key
    */
-  async attributesOf({ space, role }: Membership): Promise<ReadonlyMap<string, DataValue>> {
-    const found = new Map<string, DataValue>();
-    if (this.#options.coordinator.isConnected?.() === false) return found;
+  async attributesOf(
+    { space, role }: Membership,
+    isPermitted: (key: string) => boolean,
+  ): Promise<Attributes> {
+    if (this.#options.coordinator.isConnected?.() === false) return noAttributes;
+    const { reads = {} } = space.roles[role] ?? {};
     try {
-      await Promise.all(
-        Object.entries(space.roles[role]?.reads ?? {}).map(async ([attribute, key]) => {
-          const value = await this.#current(space, key, 0).catch((error: unknown) => {
-            if (isCode(error, 'ERR_DATA_ALTERED') || isCode(error, 'ERR_DATA_VALUE')) {
-              return undefined;
-            }
-            throw error;
-          });
-          if (value !== undefined) found.set(attribute, value);
-        }),
-      );
-      return found;
+      const known = await this.#firstValues(space, Object.values(reads), isPermitted);
+      return attributesIn(reads, known);
     } catch (error) {
-      if (isUnavailable(error)) return new Map();
+      if (isUnavailable(error)) return noAttributes;
+      throw error;
+    }
+  }
+
+  /**
+   * Returns the values of keys, in their order, until they exceed the size of a pillar. A value that
+   * must be omitted is `undefined`.
+   */
+  async #firstValues(
+    space: DataSpace,
+    keys: readonly string[],
+    isPermitted: (key: string) => boolean,
+  ): Promise<ReadonlyMap<string, DataValue | undefined>> {
+    const work = new WorkBudget({ steps: Infinity });
+    const known = new Map<string, DataValue | undefined>();
+    const left = [...new Set(keys)];
+    let bytes = 0;
+    for (let start = 0; start < left.length && bytes <= maxPillarBytes; start += readsAtOnce) {
+      const batch = left.slice(start, start + readsAtOnce);
+      const values = await Promise.all(
+        batch.map((key) => (isPermitted(key) ? this.#usable(space, key) : undefined)),
+      );
+      for (const [at, key] of batch.entries()) {
+        const value = values[at];
+        known.set(key, value);
+        bytes += Buffer.byteLength(value?.value ?? '');
+        work.spend('values of a data space', stepsPerRead + (value?.value.length ?? 0));
+      }
+      if (work.isSliceOver) await work.giveWay();
+    }
+    return known;
+  }
+
+  /** Returns the written value of a key, or `undefined` if a role must not get it. */
+  async #usable(space: DataSpace, key: string): Promise<DataValue | undefined> {
+    try {
+      return await this.#current(space, key, 0);
+    } catch (error) {
+      if (isCode(error, 'ERR_DATA_ALTERED') || isCode(error, 'ERR_DATA_VALUE')) return undefined;
       throw error;
     }
   }
@@ -188,7 +236,7 @@ export class DataValues {
   #readableSpace({ minion, isPrivate }: DataReader, key: string): DataSpace {
     const { space, role } = this.#membershipOf(minion);
     const declared = writtenKeys(space.roles).get(key);
-    const isGranted = Object.values(space.roles[role]?.reads ?? {}).includes(key);
+    const isGranted = readKeys(space.roles[role] ?? {}).has(key);
     if (declared === undefined || !isGranted) {
       const text = `the role ${role} of the minion does not declare that it reads ${describeKey(key)}`;
       throw new BridgeError('ERR_DATA_DENIED', text);
@@ -336,6 +384,25 @@ export class DataValues {
     const text = `the value ${key} has not been written yet by the role ${role}: ${writers}`;
     return new BridgeError('ERR_DATA_TIMEOUT', text);
   }
+}
+
+/**
+ * Returns the values of attributes, in their order, up to the size of a pillar.
+ * @param known - read values by key
+ */
+function attributesIn(
+  reads: Readonly<Record<string, string>>,
+  known: ReadonlyMap<string, DataValue | undefined>,
+): Attributes {
+  const values = new Map<string, DataValue>();
+  let bytes = 0;
+  for (const [attribute, key] of Object.entries(reads)) {
+    const value = known.get(key);
+    bytes += Buffer.byteLength(value?.value ?? '');
+    if (!known.has(key) || bytes > maxPillarBytes) return { values, isTruncated: true };
+    if (value !== undefined) values.set(attribute, value);
+  }
+  return { values, isTruncated: false };
 }
 
 /**

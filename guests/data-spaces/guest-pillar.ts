@@ -25,7 +25,8 @@ const maxPillarPeers = 100;
  * - `driver` makes `saltbridge` a profile of `sdb://`.
  * - `data` contains the role. Its maps `reads` and `writes` lead from attributes to keys. Its list
  *   `unread` contains the keys that the role writes and no role reads. Its map `attributes`
- *   contains the permitted values at the time of rendering.
+ *   contains the permitted values at the time of rendering. If they exceed the size of a pillar,
+ *   further values are omitted, and `truncated` is true.
  * - `peers` contains the result of `saltbridge_peers.list`.
  */
 export function guestPillar(deps: GuestPillarDeps): ExtPillar {
@@ -48,8 +49,7 @@ async function dataOf(
   if (membership === undefined) return undefined;
   const { space, role } = membership;
   const { reads = {}, writes = {} } = space.roles[role] ?? {};
-  const known = await values.attributesOf(membership);
-  const permitted = [...known].filter(([, { key }]) =>
+  const known = await values.attributesOf(membership, (key) =>
     requests.permits(id, guestRunners.get, { key }),
   );
   const data = {
@@ -59,7 +59,8 @@ async function dataOf(
       Object.entries(writes).map(([name, { attribute = name }]) => [attribute, keyOf(role, name)]),
     ),
     unread: unreadKeys(space.roles).filter((key) => key.startsWith(`${role}/`)),
-    attributes: Object.fromEntries(permitted.map(([name, { value }]) => [name, value])),
+    attributes: Object.fromEntries(Array.from(known.values, ([name, { value }]) => [name, value])),
+    ...(known.isTruncated ? { truncated: true } : {}),
   };
   return { driver: 'saltbridge_data', data };
 }

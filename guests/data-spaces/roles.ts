@@ -87,8 +87,8 @@ export function splitKey(key: string): { readonly role: string; readonly name: s
 }
 
 /** Returns all keys that guests write, with their declarations. */
-export const writtenKeys: (roles: Roles) => ReadonlyMap<string, RoleWrite> = oncePerRoles(
-  (roles) =>
+export const writtenKeys: (roles: Roles) => ReadonlyMap<string, RoleWrite> = oncePer(
+  (roles: Roles) =>
     new Map(
       Object.entries(roles).flatMap(([role, { writes = {} }]) =>
         Object.entries(writes).map(([name, write]) => [keyOf(role, name), write] as const),
@@ -98,27 +98,32 @@ export const writtenKeys: (roles: Roles) => ReadonlyMap<string, RoleWrite> = onc
 
 /** Returns for each key the roles that read it. */
 export const readersByKey: (roles: Roles) => ReadonlyMap<string, readonly string[]> =
-  oncePerRoles(listReaders);
+  oncePer(listReaders);
+
+/** Returns the keys that a role reads. */
+export const readKeys: (role: Role) => ReadonlySet<string> = oncePer(
+  ({ reads = {} }: Role) => new Set(Object.values(reads)),
+);
 
 /**
- * Wraps a function so that its result is cached for each map of roles. The maps are immutable, and
- * can contain 10,000 values.
+ * Wraps a function so that its result is cached for each map of roles, or each role. They are
+ * immutable, and can contain 10,000 values.
  */
-function oncePerRoles<T>(make: (roles: Roles) => T): (roles: Roles) => T {
-  const made = new WeakMap<Roles, T>();
-  return (roles) => {
-    const known = made.get(roles);
+function oncePer<K extends object, T>(make: (key: K) => T): (key: K) => T {
+  const made = new WeakMap<K, T>();
+  return (key) => {
+    const known = made.get(key);
     if (known !== undefined) return known;
-    const fresh = make(roles);
-    made.set(roles, fresh);
+    const fresh = make(key);
+    made.set(key, fresh);
     return fresh;
   };
 }
 
 function listReaders(roles: Roles): ReadonlyMap<string, readonly string[]> {
   const readers = new Map<string, string[]>();
-  for (const [role, { reads = {} }] of Object.entries(roles)) {
-    for (const key of new Set(Object.values(reads))) {
+  for (const [role, it] of Object.entries(roles)) {
+    for (const key of readKeys(it)) {
       const roles = readers.get(key);
       if (roles === undefined) readers.set(key, [role]);
       else roles.push(role);
@@ -133,8 +138,9 @@ function listReaders(roles: Roles): ReadonlyMap<string, readonly string[]> {
  */
 export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, void> {
   const written = writtenKeys(roles);
-  for (const [role, { reads = {}, writes = {} }] of Object.entries(roles)) {
-    const own = new Set(Object.values(reads));
+  for (const [role, it] of Object.entries(roles)) {
+    const { writes = {} } = it;
+    const own = readKeys(it);
     for (const key of own) {
       if (!written.has(key)) yield describeMissing(role, key, roles);
     }
@@ -150,7 +156,7 @@ export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, vo
 }
 
 /** Returns the keys of values that no role reads. Guests do not send these values. */
-export const unreadKeys: (roles: Roles) => readonly string[] = oncePerRoles((roles) => {
+export const unreadKeys: (roles: Roles) => readonly string[] = oncePer((roles: Roles) => {
   const readers = readersByKey(roles);
   return [...writtenKeys(roles).keys()].filter((key) => !readers.has(key));
 });

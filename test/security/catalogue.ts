@@ -1852,6 +1852,12 @@ export const catalogue: readonly Threat[] = [
       guestData('a stack that would exceed its quota is refused with the name of the quota'),
       guestData('a value is a text of at most 64 KiB'),
       guestData('registrations of one owner leave space for those of others, and release it'),
+      guestData('a space has a limited number of roles, and each role of attributes'),
+      guestData('a pillar reads each value once, and contains at most 16 MiB of values'),
+      guestData(
+        'a pillar with many large values is read with pauses, and no further than necessary',
+      ),
+      guestData('a read does not search all attributes of its role'),
       coordinatorOptions('an oversized frame of ZooKeeper ends the connection'),
     ],
   },

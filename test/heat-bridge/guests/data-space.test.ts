@@ -13,12 +13,14 @@ import { allow } from '#acl';
 import { createStoreCoordinator } from '#guests/data-spaces/coordinator.ts';
 import { type DataSpaceRegistration, DataSpaces } from '#guests/data-spaces/data-spaces.ts';
 import { DataValues } from '#guests/data-spaces/data-values.ts';
+import { guestPillar } from '#guests/data-spaces/guest-pillar.ts';
 import { GuestRequests } from '#guests/data-spaces/guest-requests.ts';
 import { createSilentLogger } from '#master';
 import { noAudit } from '#master/audit/audit-record.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { within } from '../../helpers/deadline.ts';
 import { testWhere } from '../../helpers/needs.ts';
+import { slicesOf } from '../../helpers/slices.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { memoryState } from '../signals/open-signals.ts';
 import { coordinatorSuite } from './coordinator-suite.ts';
@@ -301,6 +303,127 @@ test('a value that Salt would interpret is refused with the reason', async (t) =
   });
 });
 
+test('a space has a limited number of roles, and each role of attributes', async (t) => {
+  const { bridge } = await startGuests(t);
+  const named = <T>(count: number, value: T): Record<string, T> =>
+    Object.fromEntries(Array.from({ length: count }, (_, at) => [`n${at}`, value]));
+  const writer = { minions: ['w-1'], writes: { x: {} } };
+  const reader = (count: number) => ({ minions: ['r-1'], reads: named(count, 'w/x') });
+  const refused = { code: 'ERR_DATA_QUOTA' };
+  const manyRoles = { name: 'a', roles: named(10_001, { minions: [] }) };
+  await t.throwsAsync(bridge.data.add(manyRoles), { ...refused, message: /has 10001 roles/ });
+  const many = { name: 'a', roles: { w: writer, r: reader(10_001) } };
+  await t.throwsAsync(bridge.data.add(many), { ...refused, message: /reads 10001 attributes/ });
+  const roles = { w: writer, r: reader(10_000), ...named(9_998, { minions: [] }) };
+  t.is((await bridge.data.add({ name: 'a', roles })).keys, 1);
+});
+
+/** Opens data spaces whose values are in memory, and counts the reads of values. */
+async function openCountedValues(): Promise<{
+  readonly spaces: DataSpaces;
+  readonly values: DataValues;
+  readonly reads: string[];
+}> {
+  const state = memoryState();
+  const closing = new AbortController().signal;
+  const coordinator = await createStoreCoordinator(state);
+  const forget = async (): Promise<void> => {};
+  const spaces = await DataSpaces.open({ state, forget, closing, now: Date.now });
+  const reads: string[] = [];
+  const values = new DataValues({
+    ...{ spaces, closing, bytesPerStack: 67_108_864, isShared: false },
+    coordinator: {
+      ...coordinator,
+      get: (space, key) => {
+        reads.push(key);
+        return coordinator.get(space, key);
+      },
+    },
+    seal: (plain) => plain,
+    unseal: (sealed) => sealed,
+    describeMinion: async () => '',
+  });
+  return { spaces, values, reads };
+}
+
+test('a pillar reads each value once, and contains at most 16 MiB of values', async (t) => {
+  const { spaces, values, reads } = await openCountedValues();
+  const names = Array.from({ length: 3_000 }, (_, at) => `a${at}`);
+  const attributes = Object.fromEntries(names.map((name) => [name, 'w/x']));
+  const roles = {
+    w: { minions: ['w-1'], writes: { x: { versioned: true } } },
+    r: { minions: ['r-1'], reads: attributes },
+  };
+  await spaces.add({ name: 's', roles }, 'p', false);
+  const requests = { permits: (_id: string, fun: string) => fun === 'saltbridge_data.get' };
+  const pillar = guestPillar({
+    ...{ spaces, values },
+    requests: { ...requests, peers: async () => t.fail() },
+  });
+  const dataOf = async (): Promise<unknown> => {
+    const provided = await pillar.provide({ id: 'r-1', saltenv: 'base', pillarenv: 'base' });
+    return JSON.parse(JSON.stringify(provided)).saltbridge.data;
+  };
+  await values.write('w-1', 'w/x', 'x'.repeat(1_024));
+  reads.length = 0;
+  const { truncated, ...small } = Object(await dataOf());
+  t.deepEqual(Object.keys(small.attributes), names);
+  t.is(truncated, undefined);
+  t.deepEqual(reads, ['w/x']);
+  await values.write('w-1', 'w/x', 'x'.repeat(65_536));
+  const large = Object(await dataOf());
+  t.deepEqual(Object.keys(large.attributes), names.slice(0, 256));
+  t.true(large.truncated);
+});
+
+test('a pillar with many large values is read with pauses, and no further than necessary', async (t) => {
+  const { spaces, values, reads } = await openCountedValues();
+  const names = Array.from({ length: 400 }, (_, at) => `v${at}`);
+  const roles = {
+    w: { minions: ['w-1'], writes: Object.fromEntries(names.map((name) => [name, {}])) },
+    r: {
+      minions: ['r-1'],
+      reads: Object.fromEntries(names.map((name) => [name, `w/${name}`])),
+    },
+  };
+  await spaces.add({ name: 's', roles }, 'p', false);
+  for (const name of names) await values.write('w-1', `w/${name}`, 'x'.repeat(65_536));
+  reads.length = 0;
+  const membership = spaces.membershipOf('r-1');
+  if (membership === undefined) throw new Error('r-1 has no role');
+  const slices = await slicesOf(() => values.attributesOf(membership, () => true));
+  t.true(reads.length <= 256 + 2 * 16, `${reads.length} values were read`);
+  t.true(slices.length >= 16);
+  t.true(Math.max(...slices) <= 2_000_000);
+});
+
+test('a read does not search all attributes of its role', async (t) => {
+  const { spaces, values } = await openCountedValues();
+  const names = Array.from({ length: 5_000 }, (_, at) => `a${at}`);
+  const roles = {
+    w: { minions: ['w-1'], writes: { x: {} } },
+    r: { minions: ['r-1'], reads: Object.fromEntries(names.map((name) => [name, 'w/x'])) },
+  };
+  await spaces.add({ name: 's', roles }, 'p', false);
+  await values.write('w-1', 'w/x', 'x');
+  const request = { key: 'w/x', waitMs: 0 };
+  const read = (): Promise<unknown> => values.read({ minion: 'r-1', isPrivate: true }, request);
+  await read();
+  let listed = 0;
+  const { values: list } = Object;
+  Object.values = (of: object) => {
+    const items = list(of);
+    listed += items.length;
+    return items;
+  };
+  try {
+    for (let count = 0; count < 10; count += 1) await read();
+  } finally {
+    Object.values = list;
+  }
+  t.true(listed < names.length, `${listed} values`);
+});
+
 test('an existing value that Salt would interpret is not sent to readers', async (t) => {
   const state = memoryState();
   const closing = new AbortController().signal;
@@ -323,7 +446,8 @@ test('an existing value that Salt would interpret is not sent to readers', async
   await t.throwsAsync(values.read(reader, { key: 'db/state', waitMs: 0 }), {
     code: 'ERR_DATA_VALUE',
   });
-  t.deepEqual([...(await values.attributesOf(membership)).keys()], ['mysql:host']);
+  const known = await values.attributesOf(membership, () => true);
+  t.deepEqual([...known.values.keys()], ['mysql:host']);
 });
 
 test('stacks with the same name and different owners are separate, and a minion is in one of them', async (t) => {
