@@ -36,15 +36,35 @@ function flowYaml(value: unknown): string {
  */
 const ownReader = /\b(?:config\.(?:get|option)|pillar\.(?:get|item))\b/;
 
-/** Jinja expressions and statements. Text outside of them is not evaluated. */
-const jinjaCode = /\{\{[\s\S]*?\}\}|\{%[\s\S]*?%\}/g;
+/** Start of a possible call of a Salt function, or of a text in quotes. */
+const callOrQuote = /\bsalt(?=[.[])|['"]/g;
+
+/** Calls of `config.get` and `pillar.get` with one name in quotes, and at most a simple default. */
+const inputRead =
+  /salt(?:\[\s*(['"])(?:config|pillar)\.get\1\s*\]|\.(?:config|pillar)\.get)\(\s*(['"])([\w-]+)\2\s*(?:,[^(){}]*)?\)/y;
+
+/** Texts in quotes, by their quote. */
+const quotedText: Readonly<Record<string, RegExp>> = {
+  "'": /'(?:[^'\\]|\\[\s\S])*'/y,
+  '"': /"(?:[^"\\]|\\[\s\S])*"/y,
+};
 
 /**
- * Calls of `config.get` and `pillar.get` with one name in quotes, and at most a simple default.
- * Also matches other texts in quotes, which stay unchanged.
+ * Yields the positions of Jinja expressions and statements. Text outside of them is not evaluated.
+ * Takes linear time, also for text with beginnings that have no end.
  */
-const readOrText =
-  /\bsalt(?:\[\s*(['"])(?:config|pillar)\.get\1\s*\]|\.(?:config|pillar)\.get)\(\s*(['"])([\w-]+)\2\s*(?:,[^(){}]*)?\)|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"/g;
+function* jinjaCode(sls: string): Generator<readonly [start: number, end: number], void, void> {
+  const missing = new Set<string>();
+  for (let start = sls.indexOf('{'); start !== -1; ) {
+    const next = sls[start + 1];
+    const closing = next === '{' ? '}}' : next === '%' ? '%}' : undefined;
+    const isOpen = closing !== undefined && !missing.has(closing);
+    const end = isOpen ? sls.indexOf(closing, start + 2) : -1;
+    if (isOpen && end === -1) missing.add(closing);
+    if (end !== -1) yield [start, end + 2];
+    start = sls.indexOf('{', end === -1 ? start + 1 : end + 2);
+  }
+}
 
 /**
  * Replaces simple calls of `config.get` and `pillar.get` that name an input by this input. Only
@@ -53,9 +73,36 @@ const readOrText =
  */
 function withInputReads(sls: string, inputs: ReadonlySet<string>): string {
   if (/\{%[-+]?\s*raw\b/.test(sls)) return sls;
-  const replaced = (found: string, _outer: unknown, _inner: unknown, name?: string): string =>
-    name !== undefined && inputs.has(name) ? `saltbridge_inputs['${name}']` : found;
-  return sls.replaceAll(jinjaCode, (code) => code.replaceAll(readOrText, replaced));
+  const parts: string[] = [];
+  let at = 0;
+  for (const [start, end] of jinjaCode(sls)) {
+    parts.push(sls.slice(at, start), codeWithInputReads(sls.slice(start, end), inputs));
+    at = end;
+  }
+  parts.push(sls.slice(at));
+  return parts.join('');
+}
+
+/** Replaces the calls in one expression or statement. Code after an unclosed text is unchanged. */
+function codeWithInputReads(code: string, inputs: ReadonlySet<string>): string {
+  const parts: string[] = [];
+  let at = 0;
+  callOrQuote.lastIndex = 0;
+  for (let start = callOrQuote.exec(code); start !== null; start = callOrQuote.exec(code)) {
+    const [begun] = start;
+    const form = quotedText[begun] ?? inputRead;
+    form.lastIndex = start.index;
+    const found = form.exec(code);
+    const name = form === inputRead ? found?.[3] : undefined;
+    if (found === null && form !== inputRead) break;
+    if (name !== undefined && inputs.has(name)) {
+      parts.push(code.slice(at, start.index), `saltbridge_inputs['${name}']`);
+      at = form.lastIndex;
+    }
+    if (found !== null) callOrQuote.lastIndex = form.lastIndex;
+  }
+  parts.push(code.slice(at));
+  return parts.join('');
 }
 
 /**
@@ -79,7 +126,7 @@ export function slsWithInputs(
     );
   }
   const [, reader] = new RegExp(`(${ownReader.source})`).exec(sls) ?? [];
-  const misread = [...known].find((name) => new RegExp(`['"]${name}(?:['":])`).test(callsOf(sls)));
+  const misread = reader === undefined ? undefined : findMisread(known, sls);
   if (reader !== undefined && misread !== undefined) {
     const text = `${reader} cannot return the input ${misread}; write pillar['${misread}'] or opts['${misread}'] instead`;
     throw inputsError(text);
@@ -101,10 +148,18 @@ export function slsWithInputs(
   ].join('');
 }
 
-/** Returns the first arguments of all calls of functions that cannot return inputs. */
-function callsOf(sls: string): string {
-  const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*(['"][^'"]*['"])`, 'g');
-  return [...sls.matchAll(call)].map(([, argument = '']) => argument).join('\n');
+/**
+ * Returns the first name that a call of a function that cannot return inputs names, alone or before
+ * a colon.
+ */
+function findMisread(names: ReadonlySet<string>, sls: string): string | undefined {
+  const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*['"]([^'"]*)['"]`, 'g');
+  const read = new Set(Array.from(sls.matchAll(call), ([, argument = '']) => argument));
+  const first = new Set(Array.from(read, (argument) => argument.split(':', 1)[0]));
+  return [...names].find((name) => {
+    if (read.has(name) || first.has(name)) return true;
+    return name.includes(':') && [...read].some((argument) => argument.startsWith(`${name}:`));
+  });
 }
 
 function inputsError(text: string): BridgeError {

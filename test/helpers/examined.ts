@@ -6,7 +6,7 @@
  */
 export function examinedBy(work: () => unknown): number {
   const { includes, some } = Array.prototype;
-  const { indexOf } = String.prototype;
+  const { indexOf, matchAll } = String.prototype;
   let examined = 0;
   Array.prototype.includes = function (...args) {
     examined += this.length;
@@ -23,11 +23,15 @@ export function examinedBy(work: () => unknown): number {
     examined += (found === -1 ? this.length : found) - from + 1;
     return found;
   };
+  String.prototype.matchAll = function (pattern) {
+    examined += this.length;
+    return matchAll.call(this, pattern);
+  };
   try {
     work();
   } finally {
     Object.assign(Array.prototype, { includes, some });
-    Object.assign(String.prototype, { indexOf });
+    Object.assign(String.prototype, { indexOf, matchAll });
   }
   return examined;
 }
