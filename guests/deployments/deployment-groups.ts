@@ -203,6 +203,11 @@ export const configSetsInput = 'configSets';
  */
 function configSetsOf({ [configSetsInput]: given }: Parameters): readonly string[] | undefined {
   if (given === undefined) return undefined;
-  const names = Array.isArray(given) ? given.map(String) : String(given).split(',');
-  return names.map((it) => it.trim());
+  const names = Array.isArray(given) ? given : [given];
+  if (names.some((it) => typeof it === 'object')) {
+    throw states.configError(configSetsInput, 'must be a text, or a list of texts');
+  }
+  return (Array.isArray(given) ? given.map(String) : String(given).split(',')).map((it) =>
+    it.trim(),
+  );
 }

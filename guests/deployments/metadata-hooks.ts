@@ -177,7 +177,12 @@ function parseHook(name: string, given: unknown): ParsedHook {
     };
   }
   const { triggers = '', path = '', action } = given;
-  const words = String(triggers)
+  const listed = textOrListOf(triggers);
+  if (listed === undefined || typeof path !== 'string') {
+    const field = listed === undefined ? 'triggers' : 'path';
+    return { name, warning: `the hook never runs: ${field} must be text` };
+  }
+  const words = listed
     .split(',')
     .map((it) => it.trim())
     .filter((it) => it !== '');
@@ -189,9 +194,9 @@ function parseHook(name: string, given: unknown): ParsedHook {
     const which = unknown.length === 0 ? '' : ` (${unknown.map(shownName).join(', ')})`;
     return { name, warning: `the hook never runs: it names no known trigger${which}; ${hint}` };
   }
-  const keys = pathOf(String(path).trim());
+  const keys = pathOf(path.trim());
   if (keys === undefined) {
-    const text = `the hook never runs: path ${shownName(String(path))} is not Resources.NAME.Metadata.KEY`;
+    const text = `the hook never runs: path ${shownName(path)} is not Resources.NAME.Metadata.KEY`;
     return { name, warning: text };
   }
   if (typeof action !== 'string' || action.trim() === '') {
@@ -201,6 +206,13 @@ function parseHook(name: string, given: unknown): ParsedHook {
   if (unknown.length === 0) return { name, hook };
   const text = `unknown triggers are ignored: ${unknown.map(shownName).join(', ')}; ${hint}`;
   return { name, hook, warning: text };
+}
+
+/** Returns a text, or a list of texts joined by commas. Returns `undefined` for another value. */
+function textOrListOf(value: unknown): string | undefined {
+  if (typeof value === 'string') return value;
+  const isList = Array.isArray(value) && value.every((it) => typeof it === 'string');
+  return isList ? value.join(',') : undefined;
 }
 
 function shownName(text: string): string {
@@ -254,7 +266,12 @@ function deploymentOf(
       ? ({ transport: 'HANDLE', alias } as const)
       : ({ transport: 'NO_SIGNAL' } as const);
   const init = metadata[initKey];
-  const sets = Array.isArray(configSets) ? configSets.join(',') : configSets;
+  const isSelected = isOfInit && configSets !== undefined && configSets !== null;
+  const sets = textOrListOf(configSets);
+  if (isSelected && sets === undefined) {
+    const problem = `configSets in ${optionsKey} must be a text, or a list of texts`;
+    return { ...entry, signal, problem };
+  }
   const config = boundedConfig(
     isOfInit ? 'cfn-init' : 'saltbridge',
     action ?? (isPlainMap(init) ? init : ''),
@@ -263,7 +280,7 @@ function deploymentOf(
   return {
     ...entry,
     ...config,
-    inputs: isOfInit && typeof sets === 'string' ? { configSets: sets } : {},
+    inputs: isOfInit && sets !== undefined ? { configSets: sets } : {},
     outputs: [],
     signal,
   };

@@ -2518,6 +2518,8 @@ export const catalogue: readonly Threat[] = [
       secretReturns('the work for a return grows with its arguments, not with their square'),
       secretReturns('the work for a returned pillar does not grow with the secret attributes'),
       returns('secrets are removed only from returns that are stored or emitted'),
+      hooks('a field of a hook that is no text is reported with its name'),
+      hooks('config sets that are no text fail the deployment of the init metadata'),
       `heat-bridge/deployments/inline-sls.test.ts: SLS of \${opening} without an end is examined in linear time`,
       'heat-bridge/deployments/inline-sls.test.ts: code after an unclosed text is not examined',
       'heat-bridge/deployments/inline-sls.test.ts: calls that cannot return inputs are listed once, for any number of inputs',

@@ -112,6 +112,34 @@ for (const [what, hook, warning] of [
   });
 }
 
+test('a field of a hook that is no text is reported with its name', (t) => {
+  for (const value of [{ toString: 1 }, [{ toString: 1 }], [['post.add']], 5, true]) {
+    for (const field of ['triggers', 'path']) {
+      const hook = { triggers: 'post.add', path: 'Metadata.a', action: 'x', [field]: value };
+      const { warnings, deployments } = metadataUpdates({ 'saltbridge:cfn-hup': { hook } }, []);
+      t.deepEqual(deployments, []);
+      const reason = `the hook never runs: ${field} must be text`;
+      t.deepEqual(warnings, [`saltbridge:cfn-hup: "hook": ${reason}`]);
+    }
+  }
+  const listed = { triggers: ['post.add', 'post.update'], path: 'Metadata.a', action: 'x' };
+  t.deepEqual(run([{ 'saltbridge:cfn-hup': { listed }, a: 1 }]), [['listed CREATE']]);
+});
+
+test('config sets that are no text fail the deployment of the init metadata', (t) => {
+  const setsOf = (configSets: unknown): unknown => {
+    const metadata = { [initKey]: { config: {} }, 'saltbridge:cfn-init': { configSets } };
+    const [deployment] = metadataUpdates(metadata, []).deployments;
+    return deployment && ('problem' in deployment ? deployment.problem : deployment.inputs);
+  };
+  for (const value of [{ toString: 1 }, [{ toString: 1 }], 5]) {
+    t.is(setsOf(value), 'configSets in saltbridge:cfn-init must be a text, or a list of texts');
+  }
+  t.deepEqual(setsOf(['a', 'b']), { configSets: 'a,b' });
+  t.deepEqual(setsOf('a'), { configSets: 'a' });
+  t.deepEqual(setsOf(null), {});
+});
+
 test('hooks and handles beyond the limit are reported', (t) => {
   const hook = { triggers: 'post.add', path: 'Metadata.a', action: 'x' };
   const hooks = Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`h${at}`, hook]));
