@@ -75,7 +75,9 @@ export function parseSignal(said: WireValue | undefined, maxBytes: number): Pars
   if (reason !== null && typeof reason !== 'string') {
     return { ok: false, complaint: 'reason-no-text' };
   }
-  const json = tryToJson(data);
+  const conversion = new JsonConversion(maxBytes);
+  const json = conversion.convert(data);
+  if (conversion.isTooLarge) return { ok: false, complaint: 'bytes' };
   if (json === undefined) return { ok: false, complaint: 'data-no-json' };
   const signal: Signal = {
     status,
@@ -96,28 +98,66 @@ export function signalId(minion: string, member: string | undefined): string {
 
 function truncateReason(reason: string): string {
   if (reason.length <= maxReasonLength) return reason;
-  return `${[...reason].slice(0, maxReasonLength - 1).join('')}…`;
+  // A character has one or two code units.
+  const start = reason.slice(0, 2 * maxReasonLength);
+  return `${[...start].slice(0, maxReasonLength - 1).join('')}…`;
 }
 
 /**
- * Converts a value to JSON. Returns `undefined` for values that JSON cannot represent, such as
- * bytes and dates.
+ * Conversion of a value to JSON. Counts the least number of bytes that each value needs, and stops
+ * before it converts more than fit.
  */
-function tryToJson(value: WireValue): ParameterValue | undefined {
-  if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
-  if (typeof value === 'bigint') return value;
-  if (value instanceof Float) return Number.isFinite(value.value) ? value : undefined;
-  if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
-  if (Array.isArray(value)) {
-    const items = value.map(tryToJson);
-    return items.every((item) => item !== undefined) ? items : undefined;
+class JsonConversion {
+  #left: number;
+
+  /** @param maxBytes - maximum size of the JSON text, in bytes */
+  constructor(maxBytes: number) {
+    this.#left = maxBytes;
   }
-  if (!isWireMap(value)) return undefined;
-  const entries: [string, ParameterValue][] = [];
-  for (const [name, content] of Object.entries(value)) {
-    const item = tryToJson(content);
-    if (item === undefined) return undefined;
-    entries.push([name, item]);
+
+  /** Whether the JSON text is certainly too large. */
+  get isTooLarge(): boolean {
+    return this.#left < 0;
   }
-  return Object.fromEntries(entries);
+
+  /**
+   * Converts a value. Returns `undefined` for values that JSON cannot represent, such as bytes and
+   * dates, and for values that are too large.
+   */
+  convert(value: WireValue): ParameterValue | undefined {
+    this.#left -= leastBytes(value);
+    if (this.isTooLarge) return undefined;
+    if (value === null || typeof value === 'boolean' || typeof value === 'string') return value;
+    if (typeof value === 'bigint') return value;
+    if (value instanceof Float) return Number.isFinite(value.value) ? value : undefined;
+    if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
+    if (Array.isArray(value)) return this.#list(value);
+    if (!isWireMap(value)) return undefined;
+    const entries: [string, ParameterValue][] = [];
+    for (const [name, content] of Object.entries(value)) {
+      this.#left -= name.length + '"":'.length;
+      const item = this.convert(content);
+      if (item === undefined) return undefined;
+      entries.push([name, item]);
+    }
+    return Object.fromEntries(entries);
+  }
+
+  #list(values: readonly WireValue[]): ParameterValue | undefined {
+    const items: ParameterValue[] = [];
+    for (const value of values) {
+      const item = this.convert(value);
+      if (item === undefined) return undefined;
+      items.push(item);
+    }
+    return items;
+  }
+}
+
+/** Returns the least number of bytes of a value in JSON, without those of its members. */
+function leastBytes(value: WireValue): number {
+  if (typeof value === 'string') return value.length + '""'.length;
+  if (typeof value !== 'object' || value === null || value instanceof Float) return 1;
+  const members = Array.isArray(value) ? value.length : 0;
+  return '[]'.length + Math.max(0, members - 1);
 }

@@ -7,15 +7,17 @@ import { MultiMap } from '#runtime';
 import { commandText, testText } from './command-text.ts';
 import { fileCalls } from './file-calls.ts';
 import { families, packageCalls } from './package-calls.ts';
-import type {
-  Archive,
-  Command,
-  Config,
-  ConfigFile,
-  Group,
-  PackageSet,
-  Service,
-  User,
+import {
+  type Archive,
+  type Command,
+  type Config,
+  type ConfigFile,
+  configError,
+  configLimits,
+  type Group,
+  type PackageSet,
+  type Service,
+  type User,
 } from './state-config.ts';
 import { type CompiledStates, StateBuilder, type StateReference } from './state-data.ts';
 
@@ -58,6 +60,8 @@ class Compiler {
    * user's primary group.
    */
   readonly #groups: ReadonlySet<string>;
+  /** Number of states that the services watch, counted for each service. */
+  #watched = 0;
 
   constructor(configs: readonly Config[]) {
     this.#groups = new Set(configs.flatMap(({ groups }) => groups.map(({ name }) => name)));
@@ -188,6 +192,13 @@ class Compiler {
         ...this.#changes.of(`packages ${manager}`, names),
       ]),
     ];
+    this.#watched += watch.length;
+    if (this.#watched > configLimits.watched) {
+      throw configError(
+        label,
+        `the services of the configuration watch more than ${configLimits.watched} states in total`,
+      );
+    }
     if (enabled !== undefined) {
       const fun = enabled ? 'service.enabled' : 'service.disabled';
       this.#builder.add({ fun, args: { name }, label });

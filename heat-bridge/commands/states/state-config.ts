@@ -117,7 +117,12 @@ export function configError(place: string, problem: string): BridgeError {
 }
 
 /**
- * Limits of one run: number of states, bytes of file contents, and number of rendered Mustache
- * nodes (`tags`).
+ * Limits of one run: number of states, bytes of file contents, number of rendered Mustache nodes
+ * (`tags`), and number of states that all services watch.
  */
-export const configLimits = { states: 2_000, bytes: 4_194_304, tags: 100_000 } as const;
+export const configLimits = {
+  states: 2_000,
+  bytes: 4_194_304,
+  tags: 100_000,
+  watched: 10_000,
+} as const;

@@ -353,6 +353,20 @@ for (const [what, sections, reason] of odd) {
   });
 }
 
+test('services that watch too many states are refused', (t) => {
+  const paths = Array.from({ length: 100 }, (_, at) => `/f${at}`);
+  const files = Object.fromEntries(paths.map((it) => [it, { content: '' }]));
+  const names = Array.from({ length: 20 }, (_, at) => `s${at}`);
+  const service = { ensureRunning: true, files: paths };
+  const services = { systemd: Object.fromEntries(names.map((it) => [it, service])) };
+  const repeated = (count: number): object => ({
+    configSets: { default: Array.from({ length: count }, () => 'one') },
+    one: { files, services },
+  });
+  isRefused(t, repeated(3), /the services of the configuration watch more than 10000 states/);
+  t.notThrows(() => statesOf(repeated(2)));
+});
+
 test('a run with too many states or bytes is refused', (t) => {
   const many = Object.fromEntries(
     Array.from({ length: 2_001 }, (_, at) => [`c${at}`, { command: 'true' }]),
@@ -397,7 +411,7 @@ test('a config that is named often is read once', (t) => {
   t.is(reads, 1);
 });
 
-test('a service watches each state once, and its watches count as bytes of the run', (t) => {
+test('a service watches each state once, and the watches of a run are limited', (t) => {
   const names = Array.from({ length: 1_500 }, (_, at) => `/f${at}`);
   const files = Object.fromEntries(names.map((name) => [name, { content: '' }]));
   const often = { ensureRunning: true, files: [...names, ...names, ...names] };
@@ -405,7 +419,7 @@ test('a service watches each state once, and its watches count as bytes of the r
   const watched = one.at(-1)?.args.watch;
   t.is(Array.isArray(watched) ? watched.length : 0, names.length);
   const services = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`s${at}`, often]));
-  isRefused(t, config({ files, services: { systemd: services } }), /more than \d+ bytes in total/);
+  isRefused(t, config({ files, services: { systemd: services } }), /watch more than 10000 states/);
 });
 
 test('labels of states count as bytes of the run', (t) => {

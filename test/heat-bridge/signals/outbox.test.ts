@@ -1219,6 +1219,48 @@ test('a long reason is truncated, and the failure is still reported', (t) => {
   t.true(read.signal.reason?.endsWith('😀…'));
 });
 
+test('only the beginning of a long reason is examined', (t) => {
+  const reason = `${'x'.repeat(2_047)}${'y'.repeat(1_000_000)}`;
+  const { [Symbol.iterator]: iterate } = String.prototype;
+  let examined = 0;
+  String.prototype[Symbol.iterator] = function () {
+    examined += this.length;
+    return iterate.call(this);
+  };
+  try {
+    const read = parseSignal({ status: 'FAILURE', reason }, 100_000);
+    t.is(read.ok && read.signal.reason, `${'x'.repeat(2_047)}…`);
+  } finally {
+    String.prototype[Symbol.iterator] = iterate;
+  }
+  t.true(examined <= 2 * 2_048, `${examined} characters`);
+});
+
+test('data that is too large for a signal is converted only as far as it fits', (t) => {
+  let visited = 0;
+  const item = {
+    get a(): number {
+      visited += 1;
+      return 1;
+    },
+  };
+  const read = parseSignal({ data: Array.from({ length: 100_000 }, () => [item]) }, 131_072);
+  t.deepEqual(read, { ok: false, complaint: 'bytes' });
+  t.true(visited <= 20_000, `${visited} values`);
+});
+
+test('data that exactly fits a signal is accepted', (t) => {
+  fc.assert(
+    fc.property(fc.jsonValue(), (data) => {
+      const whole = parseSignal({ data } as never, 1_000_000);
+      if (!whole.ok) return t.fail();
+      const bytes = Buffer.byteLength(writeJson(whole.signal));
+      t.true(parseSignal({ data } as never, bytes).ok);
+      t.false(parseSignal({ data } as never, bytes - 1).ok);
+    }),
+  );
+});
+
 test('accepted signal data is equal after a JSON round trip', (t) => {
   fc.assert(
     fc.property(fc.jsonValue(), (data) => {
