@@ -13,7 +13,7 @@ import { keyOf, unreadKeys } from './roles.ts';
 export interface GuestPillarDeps {
   readonly spaces: DataSpaces;
   readonly values: DataValues;
-  readonly requests: Pick<GuestRequests, 'peers' | 'permits'>;
+  readonly requests: Pick<GuestRequests, 'permits' | 'pillarPeers'>;
 }
 
 /** Maximum number of peers in a pillar. Guests can request further ones. */
@@ -68,7 +68,7 @@ async function dataOf(
 async function peersOf(id: string, { requests }: GuestPillarDeps): Promise<WireMap | undefined> {
   if (!requests.permits(id, guestRunners.peers, {})) return undefined;
   try {
-    const list = await requests.peers(id);
+    const list = await requests.pillarPeers(id);
     const isCut = list.peers.length > maxPillarPeers;
     const peers = { ...list, peers: list.peers.slice(0, maxPillarPeers) };
     return { peers: peersAsWire(isCut ? { ...peers, truncated: true } : peers) };

@@ -79,6 +79,15 @@ export class GuestRequests {
   }
 
   /**
+   * Returns the peers of a minion for its pillar. These requests do not count toward the rate limit
+   * of the guest, because any process of the guest can use up that limit.
+   * @throws BridgeError ERR_ENROLL_UNKNOWN
+   */
+  async pillarPeers(minion: string): Promise<PeerList> {
+    return this.#peers.of(minion, await this.#addresses());
+  }
+
+  /**
    * Reads a value.
    * @throws BridgeError ERR_DATA_FORM, ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY,
    * ERR_DATA_TIMEOUT, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE, ERR_DATA_VALUE

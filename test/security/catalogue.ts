@@ -1886,6 +1886,9 @@ export const catalogue: readonly Threat[] = [
         "a port with a device id set by a tenant is not attributed to another project's instance",
       ),
       guestPeers('peers require a rule and a token'),
+      guestPeers(
+        'lists of peers that a process of a guest requests leave the pillar of its machine complete',
+      ),
     ],
   },
   {
