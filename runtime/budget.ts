@@ -16,6 +16,7 @@ export class Budget {
   readonly #perOwner: number;
   readonly #total: number;
   readonly #reserved: number;
+  readonly #timesFree: number;
   readonly #held = new Map<string, number>();
   #taken = 0;
 
@@ -24,6 +25,7 @@ export class Budget {
     this.#perOwner = values.perOwner ?? Infinity;
     this.#total = values.total ?? Infinity;
     this.#reserved = values.reserved ?? 0;
+    this.#timesFree = values.timesFree ?? Infinity;
   }
 
   /** Total amount that the owners hold. */
@@ -42,10 +44,15 @@ export class Budget {
    */
   tryTake(owner: string, amount = 1): boolean {
     const held = this.heldBy(owner);
-    const available = this.#total - this.#taken - (held === 0 ? 0 : this.#reserved);
-    if (held + amount > this.#perOwner || amount > available) return false;
+    const free = this.#total - this.#taken;
+    if (held + amount > Math.min(this.#perOwner, this.#shareOf(free))) return false;
+    if (amount > free - (held === 0 ? 0 : this.#reserved)) return false;
     this.take(owner, amount);
     return true;
+  }
+
+  #shareOf(free: number): number {
+    return this.#timesFree === Infinity ? Infinity : free * this.#timesFree;
   }
 
   /** Takes `amount` for an owner, even if a limit is exceeded. */

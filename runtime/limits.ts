@@ -50,6 +50,11 @@ export interface LimitValues {
   readonly total?: number | undefined;
   /** Number of uses, out of `total`, that are reserved for owners without a use. Default: 0. */
   readonly reserved?: number | undefined;
+  /**
+   * Maximum amount of one owner as a multiple of the amount that is free. With 1, a single owner may
+   * hold half of `total`, and two owners a third each. New owners therefore always find a share.
+   */
+  readonly timesFree?: number | undefined;
   /** Maximum number of uses that may wait. Default: 0, so that further uses fail at once. */
   readonly waiting?: { readonly perOwner: number; readonly total: number } | undefined;
   /** Average rate and burst of one owner. */
@@ -80,6 +85,7 @@ export class Limit implements LimitRow {
   readonly perOwner: number | undefined;
   readonly total: number | undefined;
   readonly reserved: number | undefined;
+  readonly timesFree: number | undefined;
   readonly waiting: LimitValues['waiting'];
   readonly rate: Rate | undefined;
   readonly effect: string;
@@ -96,6 +102,7 @@ export class Limit implements LimitRow {
     this.perOwner = row.perOwner;
     this.total = row.total;
     this.reserved = row.reserved;
+    this.timesFree = row.timesFree;
     this.waiting = row.waiting;
     this.rate = row.rate;
     this.effect = row.effect;

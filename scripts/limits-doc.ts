@@ -52,13 +52,16 @@ const head = ['limit', 'of', 'owner', 'amount', 'option', 'effect', 'code'];
 const counted = new Intl.NumberFormat('en');
 
 /** Returns the amounts of a limit in words. */
-function amountsOf({ row, perOwner, total, reserved, waiting, rate }: Limit): string {
+function amountsOf({ row, perOwner, total, reserved, timesFree, waiting, rate }: Limit): string {
   const parts: string[] = [];
   if (row.amounts !== undefined) parts.push(row.amounts);
   if (perOwner !== undefined) parts.push(`${counted.format(perOwner)} of one owner`);
   if (total !== undefined) parts.push(`${counted.format(total)} in all`);
   if (reserved !== undefined && row.amounts === undefined) {
     parts.push(`${counted.format(reserved)} reserved for owners without any`);
+  }
+  if (timesFree !== undefined) {
+    parts.push(`of one owner at most ${counted.format(timesFree)} times the free amount`);
   }
   if (waiting !== undefined) {
     const { perOwner: own, total: all } = waiting;

@@ -70,9 +70,10 @@ export class AgentCredentials {
   /** Time at which this verifier was created. Nonces of earlier requests are unknown. */
   readonly #openedAt: number;
   /** Used nonces, oldest first. Each has its instance, and the time until which it is stored. */
-  readonly #nonces = new Map<string, { readonly owner: string; readonly until: number }>();
+  readonly #nonces = new Map<string, { readonly owner: AgentInstance; readonly until: number }>();
   readonly #held = new Budget(guestLimits.agentNonces);
-  readonly #announce: (nonce: string, instance: string) => void;
+  readonly #heldOfProjects = new Budget(guestLimits.agentProjectNonces);
+  readonly #announce: (nonce: string, owner: AgentInstance) => void;
 
   /**
    * Creates the verifier.
@@ -83,7 +84,7 @@ export class AgentCredentials {
   constructor(
     secrets: ReadonlyMap<string, string>,
     now: () => number,
-    announce: (nonce: string, instance: string) => void = () => {},
+    announce: (nonce: string, owner: AgentInstance) => void = () => {},
   ) {
     for (const secret of secrets.values()) checkSecret(secret);
     this.#secrets = secrets;
@@ -108,32 +109,48 @@ export class AgentCredentials {
     // An earlier process may have accepted this request.
     if (Number(time) < this.#openedAt) throw refused();
     const used = `${name} ${nonce}`;
-    this.#use(used, instance, now);
-    this.#announce(used, instance);
+    this.#use(used, { instance, project }, now);
+    this.#announce(used, { instance, project });
     return { instance, project, agent: name };
   }
 
-  /** Records a nonce that another cluster member has accepted. */
-  note(nonce: string, owner: string): void {
-    if (this.#nonces.has(nonce) || !this.#held.tryTake(owner)) return;
-    this.#nonces.set(nonce, { owner, until: this.#now() + 2 * maxAgeMs });
+  /**
+   * Records a nonce that another cluster member has accepted. The nonce is stored even if a limit
+   * is exceeded, because this member would otherwise accept the request again.
+   */
+  note(nonce: string, owner: AgentInstance): void {
+    const now = this.#now();
+    this.#forgetUntil(now);
+    if (this.#nonces.has(nonce)) return;
+    this.#held.take(owner.instance);
+    this.#heldOfProjects.take(owner.project);
+    this.#nonces.set(nonce, { owner, until: now + 2 * maxAgeMs });
   }
 
-  #use(nonce: string, owner: string, now: number): void {
-    for (const [known, { owner: whose, until }] of this.#nonces) {
-      if (until > now) break;
-      this.#nonces.delete(known);
-      this.#held.release(whose);
-    }
+  #use(nonce: string, owner: AgentInstance, now: number): void {
+    this.#forgetUntil(now);
     if (this.#nonces.has(nonce)) throw refused();
-    if (!this.#held.tryTake(owner)) {
-      throw new AuthenticationError(
-        'ERR_EAUTH_LIMIT',
-        'too many requests of this instance; retry later',
-      );
+    if (!this.#held.tryTake(owner.instance)) throw tooMany('this instance');
+    if (!this.#heldOfProjects.tryTake(owner.project)) {
+      this.#held.release(owner.instance);
+      throw tooMany('the instances of this project');
     }
     this.#nonces.set(nonce, { owner, until: now + 2 * maxAgeMs });
   }
+
+  /** Removes the nonces that are no longer needed at a time. */
+  #forgetUntil(now: number): void {
+    for (const [nonce, { owner, until }] of this.#nonces) {
+      if (until > now) return;
+      this.#nonces.delete(nonce);
+      this.#held.release(owner.instance);
+      this.#heldOfProjects.release(owner.project);
+    }
+  }
+}
+
+function tooMany(owner: string): AuthenticationError {
+  return new AuthenticationError('ERR_EAUTH_LIMIT', `too many requests of ${owner}; retry later`);
 }
 
 function refused(): AuthenticationError {

@@ -19,6 +19,7 @@ import { readSecretFile } from '../secret-file.ts';
 import { guestServices } from '../services.ts';
 import {
   AgentCredentials,
+  type AgentInstance,
   agentHeader,
   type IdentifiedInstance,
   unknownInstance,
@@ -98,12 +99,12 @@ async function openCredentials(
     secrets.set(name, await readSecretFile(file, host, 'saltbridge:bridge:guests:agents'));
   }
   const { cluster } = host.shared;
-  const announce = (nonce: string, instance: string): void =>
-    cluster?.send(nonceMessage, { nonce, instance });
+  const announce = (nonce: string, { instance, project }: AgentInstance): void =>
+    cluster?.send(nonceMessage, { nonce, instance, project });
   const credentials = new AgentCredentials(secrets, host.now, announce);
-  cluster?.onMessage(nonceMessage, ({ nonce, instance }) => {
-    if (typeof nonce === 'string' && typeof instance === 'string') {
-      credentials.note(nonce, instance);
+  cluster?.onMessage(nonceMessage, ({ nonce, instance, project }) => {
+    if (typeof nonce === 'string' && typeof instance === 'string' && typeof project === 'string') {
+      credentials.note(nonce, { instance, project });
     }
   });
   return credentials;

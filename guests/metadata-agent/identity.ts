@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import Type from 'typebox';
 import { describeRoute } from '#heat-bridge';
 import { type AuditBursts, AuthenticationError } from '#master';
-import { Budget, KeyedMutex, Semaphore, TokenBuckets } from '#runtime';
+import { Budget, FairSlots, KeyedMutex, TokenBuckets } from '#runtime';
 import type { CloudReader } from '../cloud/cloud-reader.ts';
 import { guestLimits } from '../limits.ts';
 import { type IdentifiedInstance, unknownInstance } from './agent-credentials.ts';
@@ -45,7 +45,7 @@ export class IdentityEnrolment {
   readonly #rates = new TokenBuckets(guestLimits.identityRate);
   readonly #requests = new Budget(guestLimits.identityRequests);
   readonly #byInstance = new KeyedMutex();
-  readonly #lookUps = new Semaphore(guestLimits.identityLookUps);
+  readonly #lookUps = new FairSlots(guestLimits.identityLookUps);
 
   constructor(deps: IdentityEnrolmentDeps) {
     this.#deps = deps;
@@ -57,9 +57,9 @@ export class IdentityEnrolment {
    * depend on the reason; AuthenticationError ERR_EAUTH_LIMIT
    */
   async userDataFor(asking: IdentifiedInstance): Promise<string> {
-    const { instance } = asking;
-    if (!this.#rates.tryTake(instance)) throw tooMany();
-    if (!this.#requests.tryTake(instance)) throw tooMany();
+    const { instance, project } = asking;
+    if (!this.#rates.tryTake(instance)) throw tooMany('this instance');
+    if (!this.#requests.tryTake(project)) throw tooMany('the instances of this project');
     try {
       // Handle the requests of an instance one at a time, so that one instance cannot use all
       // lookups.
@@ -71,7 +71,7 @@ export class IdentityEnrolment {
       this.#note(asking, 'denied', { detail: error.message });
       throw unknownInstance();
     } finally {
-      this.#requests.release(instance);
+      this.#requests.release(project);
     }
   }
 
@@ -107,7 +107,7 @@ export class IdentityEnrolment {
   async #lookUp({ instance, project }: IdentifiedInstance): Promise<CloudFacts> {
     const { cloud, log } = this.#deps;
     try {
-      return await this.#lookUps.run(() => readFacts(cloud, { instance, project }));
+      return await this.#lookUps.run(project, () => readFacts(cloud, { instance, project }));
     } catch (error) {
       if (error instanceof IdentityRefusal) throw error;
       const reason = error instanceof Error ? error.message : 'unknown';
@@ -159,11 +159,8 @@ async function readFacts(
   };
 }
 
-function tooMany(): AuthenticationError {
-  return new AuthenticationError(
-    'ERR_EAUTH_LIMIT',
-    'too many requests for this instance; retry later',
-  );
+function tooMany(owner: string): AuthenticationError {
+  return new AuthenticationError('ERR_EAUTH_LIMIT', `too many requests for ${owner}; retry later`);
 }
 
 const operation = describeRoute({

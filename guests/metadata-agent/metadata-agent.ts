@@ -10,7 +10,7 @@ import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import { isIP, type Server, type Socket } from 'node:net';
 import type { Logger } from 'pino';
-import { FairSlots, LimitExceeded, listenPrivately, RepeatedWarnings } from '#runtime';
+import { Budget, FairSlots, LimitExceeded, listenPrivately, RepeatedWarnings } from '#runtime';
 import { guestLimits } from '../limits.ts';
 import { checkSecret } from '../secret-file.ts';
 import { type AgentInstance, agentHeader, signAgentRequest } from './agent-credentials.ts';
@@ -122,24 +122,24 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
   checkSecret(master.secret);
   const warnings = new RepeatedWarnings(log, options.now);
   const slots = new FairSlots(guestLimits.agentRequests);
+  const projects = new Budget(guestLimits.agentProjectRequests);
   /** Networks and addresses of connections that came directly from a network, without a proxy. */
   const origins = new WeakMap<Socket, ConnectionOrigin>();
   const server = http.createServer(
     { requestTimeout: 10_000, headersTimeout: 10_000, maxHeaderSize: 16_384 },
     (request, response) => {
-      answer(request, response, { ...options, slots, origin: origins.get(request.socket) }).catch(
-        (error: unknown) => {
-          const status = statusOfError(error);
-          const reason = error instanceof Error ? error.message : 'unknown';
-          warnings.warn(
-            String(status),
-            { status, reason },
-            'rejected a metadata request of an instance',
-          );
-          if (response.headersSent) response.destroy();
-          else response.writeHead(status, { 'content-length': 0, connection: 'close' }).end();
-        },
-      );
+      const origin = origins.get(request.socket);
+      answer(request, response, { ...options, slots, projects, origin }).catch((error: unknown) => {
+        const status = statusOfError(error);
+        const reason = error instanceof Error ? error.message : 'unknown';
+        warnings.warn(
+          String(status),
+          { status, reason },
+          'rejected a metadata request of an instance',
+        );
+        if (response.headersSent) response.destroy();
+        else response.writeHead(status, { 'content-length': 0, connection: 'close' }).end();
+      });
     },
   );
   server.maxConnections = maxConnections;
@@ -179,6 +179,7 @@ async function answer(
   response: ServerResponse,
   options: MetadataAgentOptions & {
     readonly slots: FairSlots;
+    readonly projects: Budget;
     readonly origin: ConnectionOrigin | undefined;
   },
 ): Promise<void> {
@@ -194,17 +195,23 @@ async function answer(
     throw new AgentRefusal(404, `no instance has the address ${address} ${where}`);
   }
   // Read the body only for a known instance, and only within its limit of concurrent requests.
-  await options.slots.run(instance.instance, async () => {
-    const body = await readBody(request);
-    await forwardFor(instance, {
-      response,
-      method: request.method ?? 'GET',
-      target,
-      body,
-      address,
-      options,
+  if (!options.projects.tryTake(instance.project))
+    throw new AgentRefusal(429, 'too many requests of the instances of this project');
+  try {
+    await options.slots.run(instance.instance, async () => {
+      const body = await readBody(request);
+      await forwardFor(instance, {
+        response,
+        method: request.method ?? 'GET',
+        target,
+        body,
+        address,
+        options,
+      });
     });
-  });
+  } finally {
+    options.projects.release(instance.project);
+  }
 }
 
 /** Path of a forwarded request, and whether the master or Nova serves it. */

@@ -1915,6 +1915,7 @@ export const catalogue: readonly Threat[] = [
       metadataAgent(
         'the master accepts a request of an agent once, while it is fresh, and for the given project',
       ),
+      'heat-bridge/guests/agent-credentials.test.ts: a nonce that another member accepted is stored beyond the limits',
       metadataAgent('a weak secret and an invalid secret file are refused at the start'),
       metadataAgent(
         'Neutron returns the port of an address in its network, or of a link-local address by its MAC',
@@ -2467,6 +2468,13 @@ export const catalogue: readonly Threat[] = [
     tests: [
       fairLimits('waiting owners take turns'),
       fairLimits('a reserved slot is for an owner that has none'),
+      'runtime/budget.test.ts: an owner may hold a multiple of the free amount, and new owners find a share',
+      'heat-bridge/guests/agent-credentials.test.ts: requests of the instances of one project leave nonces to other projects',
+      guestPeers(
+        'a list of peers reads as many machines as it shows, however many the project has',
+      ),
+      guestPeers('peers in lists are limited for each project'),
+      byIdentity('waiting requests of the instances of one project leave room for other projects'),
       fairLimits('half of the waiting places are for owners that have none'),
       fairLimits('a table of single rows refuses another owner, but not a row that it replaces'),
       fairLimits('the owner of an address is an IPv4 address or a network of 64 bits'),

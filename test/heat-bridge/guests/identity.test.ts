@@ -11,10 +11,12 @@ import {
   agentHeader,
   signAgentRequest,
 } from '#guests/metadata-agent/agent-credentials.ts';
+import { IdentityEnrolment } from '#guests/metadata-agent/identity.ts';
 import { startMetadataAgent } from '#guests/metadata-agent/metadata-agent.ts';
 import { createSilentLogger } from '#master';
 import { checkServerConfig } from '#server';
 import { auditRecords } from '../../helpers/audit-records.ts';
+import { until } from '../../helpers/deadline.ts';
 import { type ApiAnswer, json } from '../../helpers/salt-api.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { configDirectory } from '../../master/config/files.ts';
@@ -264,6 +266,40 @@ test('an instance that asks too often must wait, and other instances need not', 
   t.is((await stage.ask({ instance: 'another', project: 'p1' })).status, 200);
   const asked = (await auditRecords(stage)).filter(({ action }) => action === 'enroll.asked');
   t.is(asked.length, 2);
+});
+
+test('waiting requests of the instances of one project leave room for other projects', async (t) => {
+  const asked: string[] = [];
+  let respond = (_server: undefined): void => {};
+  const response = new Promise<undefined>((resolve) => {
+    respond = resolve;
+  });
+  const identity = new IdentityEnrolment({
+    rules: [
+      { name: 'all', id: '{uuid}', conditions: {}, ticketLifetime: undefined, masters: undefined },
+    ],
+    enrolments: { isOver: async () => false, userDataFor: async () => ({ userData: 'x' }) },
+    cloud: {
+      server: (instance) => {
+        asked.push(instance);
+        return response;
+      },
+      ports: async () => [],
+    },
+    bursts: { note: () => true },
+    log: { warn: () => {} },
+  });
+  const ask = (instance: string, project: string): Promise<unknown> =>
+    identity
+      .userDataFor({ instance, project, agent: 'net-1' })
+      .catch((error: unknown) => Object(error).code);
+  const waiting = Array.from({ length: 750 }, (_, at) => ask(`a-${at}`, 'a'));
+  t.is(await ask('a-x', 'a'), 'ERR_EAUTH_LIMIT');
+  waiting.push(ask('b-1', 'b'));
+  await until('the request of the other project', () => asked.includes('b-1'));
+  t.is(asked.length, 13);
+  respond(undefined);
+  t.deepEqual(new Set(await Promise.all(waiting)), new Set(['ERR_ENROLL_UNKNOWN']));
 });
 
 test('an instance has one enrolment, whether by Nova or by itself', async (t) => {
