@@ -119,6 +119,13 @@ export const guestLimits = defineLimits('guests', {
     effect: 'Further requests are rejected.',
     code: 'ERR_DATA_BUSY',
   },
+  listedPeers: {
+    unit: 'peers in lists that the guests of a project request; pillars do not count',
+    owner: 'project',
+    rate: { perSecond: 10_000, burst: 2_000_000 },
+    effect: 'Further requests are rejected.',
+    code: 'ERR_DATA_BUSY',
+  },
   agentNonces: {
     unit: 'requests of a metadata agent within two minutes; their nonces are stored',
     owner: 'instance',

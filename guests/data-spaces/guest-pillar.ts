@@ -68,10 +68,7 @@ async function dataOf(
 async function peersOf(id: string, { requests }: GuestPillarDeps): Promise<WireMap | undefined> {
   if (!requests.permits(id, guestRunners.peers, {})) return undefined;
   try {
-    const list = await requests.pillarPeers(id);
-    const isCut = list.peers.length > maxPillarPeers;
-    const peers = { ...list, peers: list.peers.slice(0, maxPillarPeers) };
-    return { peers: peersAsWire(isCut ? { ...peers, truncated: true } : peers) };
+    return { peers: peersAsWire(await requests.pillarPeers(id, maxPillarPeers)) };
   } catch (error) {
     // A minion that was not enrolled has no peers.
     if (error instanceof BridgeError && error.code === 'ERR_ENROLL_UNKNOWN') return undefined;

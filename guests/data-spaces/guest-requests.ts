@@ -40,7 +40,7 @@ type HostOfGuests = Pick<ExtensionHost, 'audit' | 'decide' | 'logger' | 'now'>;
 export interface GuestRequestsDeps {
   readonly host: HostOfGuests;
   readonly values: Pick<DataValues, 'read' | 'write'>;
-  readonly peers: Pick<PeerDirectory, 'of'>;
+  readonly peers: Pick<PeerDirectory, 'of' | 'projectOf'>;
   /** Resolves to a lookup of the address from which a minion is connected. */
   readonly addresses: () => Promise<AddressOf>;
 }
@@ -56,6 +56,7 @@ export class GuestRequests {
   readonly #addresses: GuestRequestsDeps['addresses'];
   readonly #writes = new TokenBuckets(guestLimits.writeRate);
   readonly #lists = new TokenBuckets(guestLimits.peerRate);
+  readonly #listedPeers = new TokenBuckets(guestLimits.listedPeers);
   /** Combines repeated audit records, so that a guest cannot cause an unlimited number of them. */
   readonly #bursts: AuditBursts;
 
@@ -75,16 +76,25 @@ export class GuestRequests {
   async peers(minion: string, given: object = {}): Promise<PeerList> {
     const { together = false } = parseForm(isPeers, given, 'ERR_DATA_FORM', 'the request');
     requireRate(this.#lists, minion);
-    return this.#peers.of(minion, await this.#addresses(), together);
+    const addressOf = await this.#addresses();
+    const project = this.#peers.projectOf(minion) ?? '';
+    if (!this.#listedPeers.has(project)) {
+      const text = 'too many peers in the lists of this project within a short time; retry later';
+      throw new BridgeError('ERR_DATA_BUSY', text);
+    }
+    const list = this.#peers.of(minion, addressOf, together);
+    this.#listedPeers.take(project, list.peers.length);
+    return list;
   }
 
   /**
    * Returns the peers of a minion for its pillar. These requests do not count toward the rate limit
    * of the guest, because any process of the guest can use up that limit.
+   * @param max - maximum number of peers
    * @throws BridgeError ERR_ENROLL_UNKNOWN
    */
-  async pillarPeers(minion: string): Promise<PeerList> {
-    return this.#peers.of(minion, await this.#addresses());
+  async pillarPeers(minion: string, max: number): Promise<PeerList> {
+    return this.#peers.of(minion, await this.#addresses(), false, max);
   }
 
   /**

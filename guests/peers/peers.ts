@@ -58,7 +58,10 @@ export const PeersSchema = Type.Object({
 /** Response that lists the peers of a guest. */
 export type PeerList = Readonly<Static<typeof PeersSchema>>;
 
-type KnownEnrolments = Pick<EnrolmentModule['enrolments'], 'liveOf' | 'liveOfProject'>;
+type KnownEnrolments = Pick<
+  EnrolmentModule['enrolments'],
+  'acceptedOfProject' | 'liveOf' | 'liveOfInstance'
+>;
 
 /** Maximum number of peers in a response. */
 const maxPeers = 1000;
@@ -89,6 +92,8 @@ export class PeerDirectory {
   #cloud: CloudState = nothing;
   /** Ids of instances by project. */
   #byProject: ReadonlyMap<string, readonly string[]> = new Map();
+  /** Ids of instances by reservation. */
+  #byReservation: ReadonlyMap<string, readonly string[]> = new Map();
 
   constructor(enrolments: KnownEnrolments) {
     this.#enrolments = enrolments;
@@ -99,23 +104,19 @@ export class PeerDirectory {
   }
 
   set cloud(state: CloudState) {
-    const byProject = new Map<string, string[]>();
-    for (const { id, project } of state.servers.values()) {
-      const ids = byProject.get(project) ?? [];
-      byProject.set(project, ids);
-      ids.push(id);
-    }
     this.#cloud = state;
-    this.#byProject = byProject;
+    this.#byProject = idsBy(state, ({ project }) => project);
+    this.#byReservation = idsBy(state, ({ reservation }) => reservation);
   }
 
   /**
    * Returns the peers of a minion in the project of its enrolment.
    * @param isTogether - whether to return only instances that were started together with the
    * minion's instance
+   * @param max - maximum number of peers. If there are more, the result is marked as truncated
    * @throws BridgeError ERR_ENROLL_UNKNOWN
    */
-  of(minion: string, addressOf: AddressOf, isTogether = false): PeerList {
+  of(minion: string, addressOf: AddressOf, isTogether = false, max = maxPeers): PeerList {
     const own = this.#enrolments.liveOf(minion);
     if (own === undefined || !hasKey(own)) {
       throw new BridgeError(
@@ -123,34 +124,56 @@ export class PeerDirectory {
         'the minion is not enrolled for a project, so it has no peers',
       );
     }
+    const peers: Peer[] = [];
+    let isTruncated = false;
+    // Stop at the maximum, because each machine of a large project requests its peers.
+    for (const create of this.#candidates(own, isTogether)) {
+      isTruncated = peers.length === max;
+      if (isTruncated) break;
+      peers.push(withAddress(create(), addressOf));
+    }
     const { project, instance: self } = own;
-    const enrolled = [...this.#enrolments.liveOfProject(project)].filter(
-      (it) => hasKey(it) && it.id !== minion,
-    );
-    const minions = new Map(
-      enrolled.flatMap(({ id, instance }) => (instance ? [[instance, id]] : [])),
-    );
-    const { servers } = this.#cloud;
-    const reservation = servers.get(self ?? '')?.reservation;
-    const isWithSelf = (id: string): boolean =>
-      reservation !== undefined && servers.get(id)?.reservation === reservation;
-    const known = (this.#byProject.get(project) ?? []).filter((id) => id !== self);
-    const instances = isTogether ? known.filter(isWithSelf) : known;
-    const listed = new Set(known);
-    // Omit instances without data from the cloud, because their reservation is unknown.
-    const others = isTogether
-      ? []
-      : enrolled.filter(({ instance }) => instance === undefined || !listed.has(instance));
-    const peers = [
-      ...instances.slice(0, maxPeers).map((id) => this.#peer(id, minions.get(id))),
-      ...others.slice(0, Math.max(0, maxPeers - instances.length)).map(peerOfEnrolment),
-    ];
     return {
       project_id: project,
       ...(self === undefined ? {} : { self }),
-      peers: peers.map((it) => withAddress(it, addressOf)),
-      ...(instances.length + others.length > maxPeers ? { truncated: true } : {}),
+      peers,
+      ...(isTruncated ? { truncated: true } : {}),
     };
+  }
+
+  /** Returns the project for which a minion is enrolled. */
+  projectOf(minion: string): string | undefined {
+    const own = this.#enrolments.liveOf(minion);
+    return own !== undefined && hasKey(own) ? own.project : undefined;
+  }
+
+  /** Yields functions that create the peers of an enrolled minion. */
+  *#candidates(own: Enrolment, isTogether: boolean): Generator<() => Peer, void, void> {
+    const { project, instance: self } = own;
+    const { servers } = this.#cloud;
+    const reservation = servers.get(self ?? '')?.reservation;
+    const known = isTogether
+      ? this.#byReservation.get(reservation ?? '')
+      : this.#byProject.get(project);
+    for (const id of known ?? []) {
+      if (id === self || servers.get(id)?.project !== project) continue;
+      yield () => this.#peer(id, this.#minionOf(id, own));
+    }
+    // Omit instances without data from the cloud, because their reservation is unknown.
+    if (isTogether) return;
+    for (const enrolment of this.#enrolments.acceptedOfProject(project)) {
+      const { id, instance = '' } = enrolment;
+      if (id === own.id || servers.get(instance)?.project === project) continue;
+      yield () => peerOfEnrolment(enrolment);
+    }
+  }
+
+  /** Returns the minion that is enrolled for an instance in the project of another minion. */
+  #minionOf(instance: string, { project, id: other }: Enrolment): string | undefined {
+    const enrolled = [...this.#enrolments.liveOfInstance(instance)].filter(
+      (it) => it.project === project && hasKey(it) && it.id !== other,
+    );
+    return enrolled.at(-1)?.id;
   }
 
   #peer(id: string, minion: string | undefined): Peer {
@@ -176,6 +199,22 @@ export class PeerDirectory {
       networks: own.map((port) => peerNetwork(port, networks)),
     };
   }
+}
+
+/** Groups the ids of instances. */
+function idsBy(
+  { servers }: CloudState,
+  groupOf: (server: CloudServer) => string | undefined,
+): ReadonlyMap<string, readonly string[]> {
+  const groups = new Map<string, string[]>();
+  for (const server of servers.values()) {
+    const group = groupOf(server);
+    if (group === undefined) continue;
+    const ids = groups.get(group);
+    if (ids === undefined) groups.set(group, [server.id]);
+    else ids.push(server.id);
+  }
+  return groups;
 }
 
 function withAddress(peer: Peer, addressOf: AddressOf): Peer {

@@ -28,7 +28,7 @@ const keepMs = 7 * 86_400_000;
 /** Read access to enrolments. */
 export type KnownEnrolments = Pick<
   EnrolmentRepository,
-  'get' | 'liveOf' | 'liveOfInstance' | 'liveOfProject'
+  'acceptedOfProject' | 'get' | 'liveOf' | 'liveOfInstance'
 >;
 
 /**
@@ -52,7 +52,8 @@ export class EnrolmentRepository {
   /** Number (identifier) of the live enrolment of each minion id. */
   readonly #byId = new Map<string, string>();
   readonly #byInstance = new MultiMap<string, Enrolment>();
-  readonly #byProject = new MultiMap<string, Enrolment>();
+  /** Live enrolments with an accepted key, by project. */
+  readonly #acceptedByProject = new MultiMap<string, Enrolment>();
   readonly #open = new Set<string>();
   /** Number of open enrolments by project. */
   readonly #openOf = new Map<string, number>();
@@ -108,9 +109,9 @@ export class EnrolmentRepository {
     return this.#byInstance.get(instance);
   }
 
-  /** Returns the live enrolments of a project: those with an unused ticket or an accepted key. */
-  liveOfProject(project: string): Iterable<Enrolment> {
-    return this.#byProject.get(project);
+  /** Returns the live enrolments of a project that have an accepted key. */
+  acceptedOfProject(project: string): Iterable<Enrolment> {
+    return this.#acceptedByProject.get(project);
   }
 
   all(): IterableIterator<Enrolment> {
@@ -278,7 +279,7 @@ export class EnrolmentRepository {
       this.#openOf.set(project, this.openOf(project) + 1);
     }
     if (isLive(enrolment)) {
-      this.#byProject.add(project, enrolment);
+      if (state !== 'open') this.#acceptedByProject.add(project, enrolment);
       if (instance !== undefined) this.#byInstance.add(instance, enrolment);
       this.#byId.set(id, number);
       this.#over.delete(number);
@@ -295,7 +296,7 @@ export class EnrolmentRepository {
       if (left > 0) this.#openOf.set(project, left);
       else this.#openOf.delete(project);
     }
-    this.#byProject.delete(project, enrolment);
+    this.#acceptedByProject.delete(project, enrolment);
     if (instance !== undefined) this.#byInstance.delete(instance, enrolment);
   }
 

@@ -125,7 +125,7 @@ test('a guest writes bounded audit records, and its rate is limited', async (t) 
       read: async () => t.fail(),
       write: async (_minion, key) => ({ key, version: 1 }),
     },
-    peers: { of: () => ({ project_id: 'p', peers: [] }) },
+    peers: { of: () => ({ project_id: 'p', peers: [] }), projectOf: () => 'p' },
     addresses: async () => () => undefined,
   });
   const put = async (minion: string): Promise<unknown> =>

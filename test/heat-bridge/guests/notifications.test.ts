@@ -135,4 +135,4 @@ test('a flood of notifications causes a limited number of requests, spread over 
   t.is(asked.length, 1000);
 });
 
-const nobody = { liveOf: () => undefined, liveOfProject: () => [] };
+const nobody = { liveOf: () => undefined, liveOfInstance: () => [], acceptedOfProject: () => [] };

@@ -3,9 +3,11 @@
  */
 
 import test, { type ExecutionContext } from 'ava';
-import { type CloudPort, CloudReader } from '#guests/cloud/cloud-reader.ts';
+import { type CloudPort, CloudReader, type CloudServer } from '#guests/cloud/cloud-reader.ts';
+import { GuestRequests } from '#guests/data-spaces/guest-requests.ts';
 import { type Peer, PeerDirectory, type PeerList } from '#guests/peers/peers.ts';
 import type { Enrolment } from '#heat-bridge';
+import { createSilentLogger } from '#master';
 import { codeOf, type GuestMachine, type GuestStage, startGuests } from './stage.ts';
 import { type StandInCloud, startCloud } from './stand-in-cloud.ts';
 
@@ -291,7 +293,8 @@ test('a response contains only peers enrolled for the same project', (t) => {
   const asked: string[] = [];
   const directory = new PeerDirectory({
     liveOf: () => own,
-    liveOfProject: (project) => {
+    liveOfInstance: () => [],
+    acceptedOfProject: (project) => {
       asked.push(project);
       return [own];
     },
@@ -304,11 +307,95 @@ test('a response contains only peers enrolled for the same project', (t) => {
   );
   directory.cloud = { servers, ports: new CountedPorts(), networks };
   const list = directory.of('web1', () => undefined);
-  t.deepEqual([list.peers.length, list.truncated, made, asked], [1_000, true, 1_000, ['p']]);
+  t.deepEqual([list.peers.length, list.truncated, made, asked], [1_000, true, 1_000, []]);
   made = 0;
   const together = directory.of('web1', () => undefined, true);
   t.deepEqual([together.truncated, together.peers.length], [undefined, made]);
   t.true(together.peers.every((it) => it.reservation_id === 'r1'));
+});
+
+test('a list of peers reads as many machines as it shows, however many the project has', (t) => {
+  let read = 0;
+  const all = Array.from(
+    { length: 15_000 },
+    (_, at): Enrolment => ({
+      ...{ number: `${at}`, id: `m${at}`, project: 'p', instance: `i${at}` },
+      ...{ protocol: 3, createdAt: 1, by: 'claim', state: 'signed-in' },
+    }),
+  );
+  const byId = new Map(all.map((it) => [it.id, it]));
+  const byInstance = new Map(all.map((it) => [it.instance, [it]]));
+  function* counted<Value>(values: Iterable<Value>): Generator<Value> {
+    for (const value of values) {
+      read += 1;
+      yield value;
+    }
+  }
+  const directory = new PeerDirectory({
+    liveOf: (id) => byId.get(id),
+    liveOfInstance: (instance) => counted(byInstance.get(instance) ?? []),
+    acceptedOfProject: () => counted(all),
+  });
+  const list = directory.of('m50', () => undefined, false, 100);
+  t.deepEqual([list.peers.length, list.truncated], [100, true]);
+  t.false(list.peers.some(({ minion }) => minion === 'm50'));
+  t.is(read, 102);
+  class CountedServers extends Map<string, CloudServer> {
+    override get(id: string): CloudServer | undefined {
+      read += 1;
+      return super.get(id);
+    }
+  }
+  const servers = new CountedServers();
+  for (const { instance: id = '' } of all) {
+    servers.set(id, { id, project: 'p', reservation: 'r', securityGroups: [], isDeleted: false });
+  }
+  const networks = { labels: new Map(), cidrs: new Map(), securityGroups: new Map() };
+  directory.cloud = { servers, ports: new Map(), networks };
+  read = 0;
+  for (const isTogether of [false, true]) {
+    const listed = directory.of('m50', () => undefined, isTogether, 100);
+    t.deepEqual(
+      [listed.peers.length, listed.truncated, listed.peers[0]?.minion],
+      [100, true, 'm0'],
+    );
+  }
+  t.true(read < 1_000, `${read} reads`);
+  servers.set('i-new', { id: 'i-new', project: 'p', securityGroups: [], isDeleted: false });
+  t.is(directory.of('m50', () => undefined, false, 14_998).truncated, true);
+  t.is(directory.of('m50', () => undefined, false, 14_999).truncated, undefined);
+});
+
+test('peers in lists are limited for each project', async (t) => {
+  const host = {
+    audit: { append: () => {}, digest: async () => '' },
+    decide: () => ({ effect: 'allow', rule: 'r', reason: 'x' }) as const,
+    logger: createSilentLogger(),
+    now: () => 0,
+  };
+  const peer: Peer = { security_groups: [], networks: [] };
+  const requests = new GuestRequests({
+    host,
+    values: {
+      read: () => Promise.reject(new Error('unused')),
+      write: () => Promise.reject(new Error('unused')),
+    },
+    peers: {
+      projectOf: (minion) => minion.slice(0, 1),
+      of: (minion) => ({
+        project_id: minion.slice(0, 1),
+        peers: Array.from({ length: 1_000 }, () => peer),
+      }),
+    },
+    addresses: async () => () => undefined,
+  });
+  const codes = new Set<unknown>();
+  for (let at = 0; at < 2_400; at += 1) {
+    await requests.peers(`a${at}`).catch((error: unknown) => codes.add(Object(error).code));
+  }
+  t.deepEqual([...codes], ['ERR_DATA_BUSY']);
+  t.is((await requests.peers('b1')).peers.length, 1_000);
+  t.is((await requests.pillarPeers('a1', 100)).project_id, 'a');
 });
 
 test('a name that Salt would interpret is not sent to peers', (t) => {
@@ -318,7 +405,11 @@ test('a name that Salt would interpret is not sent to peers', (t) => {
     by: 'claim',
     state: 'accepted',
   };
-  const directory = new PeerDirectory({ liveOf: () => own, liveOfProject: () => [own] });
+  const directory = new PeerDirectory({
+    liveOf: () => own,
+    liveOfInstance: () => [own],
+    acceptedOfProject: () => [own],
+  });
   const server = { id: 'i1', project: 'p', name: slot, securityGroups: [slot], isDeleted: false };
   const port = { device: 'i1', project: 'p', network: 'n1', mac: 'fa:16:3e:00:00:01' };
   const networks = {
