@@ -33,6 +33,18 @@ export const guestLimits = defineLimits('guests', {
     effect: 'Further requests are rejected.',
     code: 'ERR_EAUTH_LIMIT',
   },
+  vendordataRecords: {
+    unit: 'audit records of requests for vendordata; requests for the same instance within a minute count once',
+    owner: 'project',
+    rate: { perSecond: 1, burst: 2_000 },
+    effect: 'Further requests are only counted, in one summary record.',
+  },
+  allVendordataRecords: {
+    unit: 'audit records of requests for vendordata of all projects',
+    owner: 'none',
+    rate: { perSecond: 100, burst: 20_000 },
+    effect: 'Further requests are only counted, in one summary record.',
+  },
   identityRate: {
     unit: 'requests of instances for user-data by identity',
     owner: 'instance',

@@ -39,6 +39,25 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'The enrolment is rejected.',
     code: 'ERR_ENROLL_FULL',
   },
+  askedEnrolments: {
+    unit: 'audit records of requests for enrolments; requests for the same id within a minute count once',
+    owner: 'caller',
+    rate: { perSecond: 1, burst: 10_000 },
+    effect: 'Further requests are only counted, in one summary record.',
+  },
+  allAskedEnrolments: {
+    unit: 'audit records of requests for enrolments of all callers',
+    owner: 'none',
+    rate: { perSecond: 100, burst: 20_000 },
+    effect: 'Further requests are only counted, in one summary record.',
+  },
+  registrationRate: {
+    unit: 'new and replaced registrations of one kind: handles, stacks or data spaces',
+    owner: 'project',
+    rate: { perSecond: 10, burst: 2_000 },
+    effect: 'The registration is rejected.',
+    code: 'ERR_LIMIT',
+  },
   endedEnrolments: {
     unit: 'ended enrolments',
     owner: 'project',

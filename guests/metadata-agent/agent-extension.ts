@@ -14,6 +14,7 @@ import { relayedAddress } from '#minion-protocol';
 import { tryParseJson } from '#runtime';
 import { createCloudReader, parseCloudOptions } from '../cloud/cloud-options.ts';
 import { parseGuestsSection, partsOfGuests } from '../guests-section.ts';
+import { guestLimits } from '../limits.ts';
 import { bytesOf, textOf } from '../request-body.ts';
 import { readSecretFile } from '../secret-file.ts';
 import { guestServices } from '../services.ts';
@@ -48,6 +49,11 @@ const openAgents: BridgeExtensionModule['open'] = async (host, { sections, names
   const credentials = await openCredentials(files, host);
   const enrolments = new InstanceEnrolments({ state: host.shared, enroll: enrolment });
   const bursts = new AuditBursts({ audit: host.audit, now: host.now });
+  const { vendordataRecords: ofSource, allVendordataRecords: all } = guestLimits;
+  const vendordataBursts = new AuditBursts({
+    ...{ audit: host.audit, now: host.now },
+    limits: { ofSource, all },
+  });
   const identify = ({ method, url, body, headers }: FastifyRequest): IdentifiedInstance => {
     const request = { method, path: url, body: Buffer.concat(bytesOf(body)) };
     return credentials.identify(String(headers[agentHeader]), request);
@@ -69,7 +75,8 @@ const openAgents: BridgeExtensionModule['open'] = async (host, { sections, names
     addRoutes: (app, server) => {
       if (vendordataOptions !== undefined) {
         const log = host.logger.child({ component: 'vendordata' });
-        addVendordataRoute(app, server, host, new Vendordata(vendordataOptions, enrolments, log));
+        const vendordataOf = new Vendordata(vendordataOptions, enrolments, log);
+        addVendordataRoute(app, server, host, vendordataOf, vendordataBursts);
       }
       if (rules.length > 0 && cloud !== undefined) {
         const log = host.logger.child({ component: 'identity' });
@@ -79,7 +86,10 @@ const openAgents: BridgeExtensionModule['open'] = async (host, { sections, names
       }
       addAgentClaimRoutes(app, identify, enrolment);
     },
-    close: async () => bursts.flush(),
+    close: async () => {
+      bursts.flush();
+      vendordataBursts.flush();
+    },
   };
 };
 

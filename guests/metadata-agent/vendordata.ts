@@ -8,7 +8,13 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import Type, { type Static } from 'typebox';
 import { describeRoute, parseForm, requireRight } from '#heat-bridge';
-import { AuthenticationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
+import {
+  type AuditBursts,
+  AuthenticationError,
+  actorOf,
+  type ExtensionHost,
+  type HttpServerContext,
+} from '#master';
 import { compileSchema, TokenBuckets } from '#runtime';
 import { guestLimits } from '../limits.ts';
 import type { parseVendordata } from './agent-section.ts';
@@ -110,12 +116,14 @@ const operation = describeRoute({
  * must permit this service the action `command` on `bridge.vendordata`. The keyword arguments are
  * `project`, `instance`, `image` and `name` of the instance. If no rule permits the instance, the
  * response is `{}`.
+ * @param bursts - combines repeated audit records
  */
 export function addVendordataRoute(
   app: FastifyInstance,
   doors: HttpServerContext,
-  host: Pick<ExtensionHost, 'audit' | 'decide' | 'holdToken'>,
+  host: Pick<ExtensionHost, 'decide' | 'holdToken'>,
   vendordata: Vendordata,
+  bursts: Pick<AuditBursts, 'note'>,
 ): void {
   const rates = new TokenBuckets(guestLimits.vendordataRate);
   app.post(
@@ -145,14 +153,16 @@ export function addVendordataRoute(
       if (effect !== 'allow') return {};
       const userData = await vendordata.answer(asked);
       if (userData === undefined) return {};
-      host.audit.append({
+      const entry = {
         who: actorOf(subject),
         action: 'enroll.asked',
         what: vendordataRight,
         on: [instance],
         rule,
         outcome: 'permitted',
-      });
+      } as const;
+      // An instance that never uses its ticket can repeat the request without limit.
+      bursts.note(entry, asked['project-id']);
       // cloud-init treats a JSON string as user-data.
       return reply.type('application/json; charset=utf-8').send(JSON.stringify(userData));
     },

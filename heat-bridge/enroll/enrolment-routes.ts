@@ -6,7 +6,13 @@
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import Type from 'typebox';
 import type { Subject } from '#acl';
-import { AuthorizationError, actorOf, type ExtensionHost, type HttpServerContext } from '#master';
+import {
+  type AuditBursts,
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+  type HttpServerContext,
+} from '#master';
 import { compileSchema } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { requireRight, resolveProject } from '../http/http-caller.ts';
@@ -41,7 +47,10 @@ const serviceRouteSchemas: Readonly<Record<'create' | 'show' | 'retire', Fastify
 };
 
 /** Services of the master that the routes use. */
-type EnrolmentRoutesHost = Pick<ExtensionHost, 'audit' | 'decide' | 'holdToken'>;
+interface EnrolmentRoutesHost extends Pick<ExtensionHost, 'decide' | 'holdToken'> {
+  /** Combines repeated audit records, because a caller can repeat its requests without limit. */
+  readonly asked: Pick<AuditBursts, 'noteOfActor'>;
+}
 
 /** Rights that a rule of the action `command` can grant. */
 type EnrolmentRight = 'bridge.enroll.create' | 'bridge.enroll.retire';
@@ -168,7 +177,7 @@ function requireEnrolmentRight(
       `no rule permits the action ${right} for this minion id and project`,
     );
   }
-  host.audit.append({
+  host.asked.noteOfActor({
     who: actorOf(subject),
     action: 'enroll.asked',
     what: right,

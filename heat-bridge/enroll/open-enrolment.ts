@@ -7,6 +7,7 @@ import { makeDirectory } from '#runtime';
 import type { BridgeContribution } from '../bridge-extension.ts';
 import { BridgeError } from '../errors.ts';
 import { familyOf } from '../figures.ts';
+import { bridgeLimits } from '../limits.ts';
 import { SharedNames } from '../shared-names.ts';
 import type { Enrolment, EnrolRequest, NewEnrolment } from './enrolment.ts';
 import { EnrolmentDeadlines } from './enrolment-deadlines.ts';
@@ -92,6 +93,10 @@ export async function openEnrolment(
   const repository = await EnrolmentRepository.open(shared, now);
   const names = await SharedNames.open(shared, 'enrolment-names');
   const bursts = new AuditBursts({ audit: host.audit, now });
+  const asked = new AuditBursts({
+    ...{ audit: host.audit, now },
+    limits: { ofSource: bridgeLimits.askedEnrolments, all: bridgeLimits.allAskedEnrolments },
+  });
   const tell = createEnrolmentEmitter(host, bursts, log);
   const listeners = new Set<RetireListener>();
   const onRetire = async (id: string): Promise<void> => {
@@ -183,7 +188,7 @@ export async function openEnrolment(
       addRoutes: (app, doors) => {
         isServed = true;
         addMachineRoutes(app, machines);
-        addServiceRoutes(app, doors, host, api, options.protocol);
+        addServiceRoutes(app, doors, { ...host, asked }, api, options.protocol);
       },
       start: () => {
         deadlines.start();
@@ -205,6 +210,7 @@ export async function openEnrolment(
         stopHearing();
         await deadlines.close();
         bursts.flush();
+        asked.flush();
         await keyPairs.close();
         await spent.close();
       },

@@ -15,8 +15,9 @@ import {
   type ExtensionHost,
   type HttpServerContext,
 } from '#master';
-import { writeJson } from '#runtime';
+import { LimitExceeded, TokenBuckets, writeJson } from '#runtime';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
+import { bridgeLimits } from '../limits.ts';
 import { ownerNameOf } from '../owner-name.ts';
 import type { RegistrationOwner, RegistrationsApi } from '../registrations.ts';
 import { requireRight, tokenHolderOf } from './http-caller.ts';
@@ -94,6 +95,7 @@ export function addRegistrationRoutes<Registration, Info, Details>(
 ) => Promise<OwnRegistrations<RegistrationsApi<Registration, Info, Details>>> {
   const { collection, key, right, bodyLimit } = kind;
   const schemas = schemasOf(kind);
+  const rates = new TokenBuckets(bridgeLimits.registrationRate);
   const owned: ReturnType<typeof addRegistrationRoutes<Registration, Info, Details>> = async (
     request,
   ) => {
@@ -110,6 +112,10 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     const { subject, policy, stop } = await tokenHolderOf(request, server, host);
     stop();
     requireRight({ subject, policy }, right);
+    if (!rates.tryTake(ownerNameOf(subject))) {
+      const { registrationRate: limit } = bridgeLimits;
+      throw new LimitExceeded(limit, limit.rate?.burst ?? 0);
+    }
     const { registration, minions } = kind.read(given, subject);
     const resource = {
       call: { fun: right, args: [], kwargs: new Map<string, string>() },

@@ -83,8 +83,13 @@ export class AuditBursts {
     { effect, rule }: Pick<Decision, 'effect' | 'rule'>,
   ): void {
     const outcome = effect === 'allow' ? 'permitted' : 'denied';
-    const asker = `${who.kind} ${who.eauth ?? ''} ${who.name}`;
-    this.note({ who, action, ...(what === undefined ? {} : { what }), rule, outcome }, asker);
+    this.noteOfActor({ who, action, ...(what === undefined ? {} : { what }), rule, outcome });
+  }
+
+  /** Records an entry whose source is its actor. */
+  noteOfActor(entry: AuditEntry): void {
+    const { kind, eauth = '', name } = entry.who;
+    this.note(entry, `${kind} ${eauth} ${name}`);
   }
 
   /** Calls {@link flush} if the current minute is over. */

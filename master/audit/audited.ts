@@ -12,12 +12,12 @@ import {
 } from '../api/index.ts';
 import type { AuditBursts } from './audit-bursts.ts';
 import { auditOf } from './audit-files.ts';
-import type { AuditTrail } from './audit-record.ts';
+import type { AuditEntry, AuditTrail } from './audit-record.ts';
 
 /** Destination of audit records. */
 interface CallAudit extends Pick<AuditTrail, 'append'> {
-  /** Groups repeated decisions. Default: each decision becomes a record. */
-  readonly ruled?: Pick<AuditBursts, 'noteDecision'>;
+  /** Groups repeated entries. Default: each entry becomes a record. */
+  readonly ruled?: Pick<AuditBursts, 'noteDecision' | 'noteOfActor'>;
 }
 
 /** Facts about a call that are known before the call is made. */
@@ -50,7 +50,12 @@ export async function auditedCall<T>(
     return result;
   } catch (error) {
     const details = declared.failed?.(parameters);
-    if (details !== undefined) audit.append({ who, action, ...details, rule, outcome: 'failed' });
+    if (details !== undefined) {
+      const entry: AuditEntry = { who, action, ...details, rule, outcome: 'failed' };
+      // A caller can fail any number of times without a right, for example with unknown names.
+      if (by === undefined || audit.ruled === undefined) audit.append(entry);
+      else audit.ruled.noteOfActor(entry);
+    }
     throw error;
   }
 }

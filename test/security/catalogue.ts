@@ -85,6 +85,7 @@ const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
 const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.long.test.ts');
+const auditFloods = inFile('heat-bridge/audit-floods.test.ts');
 const lives = inFile('heat-bridge/enroll/life.test.ts');
 const resources = inFile('master/requests/events.test.ts');
 const clusterLog = inFile('store/log.test.ts');
@@ -1574,8 +1575,15 @@ export const catalogue: readonly Threat[] = [
   },
   {
     id: 'H-10b',
-    threat: 'alarms that fill the audit log',
-    tests: [claims('a repeated alarm causes one event and two records a minute')],
+    threat: 'alarms and repeated requests that fill the audit log',
+    tests: [
+      claims('a repeated alarm causes one event and two records a minute'),
+      auditFloods('removals of unknown registrations write a limited number of audit records'),
+      auditFloods(
+        'repeated requests for enrolments and vendordata write one audit record a minute',
+      ),
+      auditFloods('new and replaced registrations of an owner are limited'),
+    ],
   },
   {
     id: 'H-12',
