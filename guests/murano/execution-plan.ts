@@ -4,9 +4,10 @@
  * error code of murano-agent.
  */
 
-import { isPlainMap } from '#heat-bridge';
-import { writeJson } from '#runtime';
-import { isNestedDeeper, tryParseExactJson } from '../config-json.ts';
+import { BridgeError, isPlainMap } from '#heat-bridge';
+import { JsonError, type ReadingStep, readJsonInSteps, writeJson } from '#runtime';
+import { jsonNumber } from '#template/python/json.ts';
+import { isNestedDeeper } from '../config-json.ts';
 
 /** Error codes of results [murano-agent common/messaging]. */
 export const errorCodes = { failure: 1, malformed: 2, version: 9, script: 100 } as const;
@@ -73,20 +74,38 @@ export interface ExecutionPlan {
 /** Maximum nesting of lists and maps, in levels. */
 const maxDepth = 64;
 
+/**
+ * Maximum number of values. A plan with many small values takes far more memory than its text, for
+ * as long as it waits for its guest.
+ */
+const maxValues = 10_000;
+
 type JsonMap = Readonly<Record<string, unknown>>;
 
 /**
- * Parses the JSON object of an execution plan, and its id.
+ * Parses the JSON object of an execution plan, and its id, in steps.
  * @returns `undefined` if there is no id, because a result without an id cannot be sent
+ * @throws BridgeError ERR_COMMAND_PARAMETERS if it has too many values or levels
  */
-export function readExecutionPlan(
+export function* readExecutionPlan(
   text: string,
   messageId: string | undefined,
-): { readonly id: string; readonly given: JsonMap } | undefined {
-  const given = tryParseExactJson(text);
+): Generator<ReadingStep, { readonly id: string; readonly given: JsonMap } | undefined, void> {
+  const given = yield* readPlanJson(text);
   const named = isPlainMap(given) ? (given.ID ?? messageId) : messageId;
   const id = typeof named === 'string' && named !== '' && named.length <= 255 ? named : undefined;
   return id === undefined ? undefined : { id, given: isPlainMap(given) ? given : {} };
+}
+
+/** Parses the JSON of an execution plan in steps. Returns `undefined` if it is not JSON. */
+function* readPlanJson(text: string): Generator<ReadingStep, unknown, void> {
+  try {
+    return yield* readJsonInSteps(text, { maxValues, readNumber: jsonNumber });
+  } catch (cause) {
+    if (!(cause instanceof JsonError) || cause.reason !== 'limit') return undefined;
+    const problem = `the execution plan is too large: it has ${cause.message}; send a smaller one`;
+    throw new BridgeError('ERR_COMMAND_PARAMETERS', problem, { cause });
+  }
 }
 
 /**

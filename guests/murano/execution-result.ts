@@ -61,7 +61,7 @@ function timeText(now: number): string {
  * or a map of all fields.
  * @throws ExecutionPlanError if the script failed
  */
-export function bodyOfOutcome(call: ScriptCall, outcome: CommandOutcome): unknown {
+export function bodyOfOutcome(call: Omit<ScriptCall, 'source'>, outcome: CommandOutcome): unknown {
   const { exitCode, stdout, stderr } = processOf(outcome);
   const { captureStdout, captureStderr, verifyExitcode } = call.options;
   const parts = {

@@ -13,7 +13,7 @@ import {
   type Parameters,
 } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
-import { Budget, KeyedMutex } from '#runtime';
+import { Budget, KeyedMutex, StepScheduler } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { guestLimits } from '../limits.ts';
 import {
@@ -22,6 +22,7 @@ import {
   errorCodes,
   parseExecutionPlan,
   readExecutionPlan,
+  type ScriptCall,
 } from './execution-plan.ts';
 import {
   bodyOfOutcome,
@@ -53,7 +54,7 @@ interface ExecutionPlanRequest {
 export interface MuranoDeps {
   readonly section: unknown;
   readonly catalog: MuranoCatalog;
-  readonly commands: Pick<CommandsService['runner'], 'run'>;
+  readonly commands: Pick<CommandsService['runner'], 'check' | 'run'>;
 }
 
 export interface MuranoService {
@@ -86,38 +87,78 @@ export function openMurano(
   const options = readMuranoOptions(section, path.dirname(host.config.confFile));
   /** Serializes the execution plans of each guest, in the order of arrival. */
   const guests = new KeyedMutex();
-  const waiting = new Budget(guestLimits.waitingPlans);
+  const places = new PlanPlaces();
+  const scheduler = new StepScheduler();
+  const execute: MuranoService['execute'] = async (guest, request) => {
+    const read = await scheduler.run(readExecutionPlan(request.text, request.messageId));
+    if (read === undefined) {
+      throw new BridgeError('ERR_COMMAND_PARAMETERS', 'the execution plan has no ID');
+    }
+    const { id, given } = read;
+    try {
+      requireSignature(guest, request, options);
+      const { caller, mayCall, project } = request;
+      const call = callOf(guest, parseExecutionPlan(id, given), { caller, mayCall, catalog });
+      // Check the rights before the plan waits, so that callers without rights neither wait nor
+      // learn whether another plan runs.
+      if (call === undefined) return executionResult(id, null, host.now());
+      await commands.check(call.command, call.request);
+      const body = await guests.run(guest, () =>
+        executeCall(call, { guest, project, host, commands }),
+      );
+      return executionResult(id, body, host.now());
+    } catch (error) {
+      return executionError(id, planErrorOf(error), host.now());
+    }
+  };
   return {
     execute: async (guest, request) => {
-      const read = readExecutionPlan(request.text, request.messageId);
-      if (read === undefined) {
-        throw new BridgeError('ERR_COMMAND_PARAMETERS', 'the execution plan has no ID');
-      }
-      const { id, given } = read;
+      const leave = places.enter(guest, request);
       try {
-        requireSignature(guest, request, options);
-        const plan = parseExecutionPlan(id, given);
-        const { caller, mayCall, owner, project } = request;
-        // Include the caller in the key, so that callers without permissions cannot block others.
-        const place = JSON.stringify([owner, guest]);
-        if (!waiting.tryTake(place)) {
-          const problem =
-            'too many execution plans of this caller are pending for this guest; retry later';
-          throw new BridgeError('ERR_COMMAND_BUSY', problem);
-        }
-        try {
-          const body = await guests.run(guest, () =>
-            executePlan(guest, plan, { caller, mayCall, project, host, catalog, commands }),
-          );
-          return executionResult(id, body, host.now());
-        } finally {
-          waiting.release(place);
-        }
-      } catch (error) {
-        return executionError(id, planErrorOf(error), host.now());
+        return await execute(guest, request);
+      } finally {
+        leave();
       }
     },
   };
+}
+
+/** Limits the execution plans that wait for a result, by caller and by caller and guest. */
+class PlanPlaces {
+  readonly #ofGuests = new Budget(guestLimits.waitingPlans);
+  readonly #ofCallers = new Budget(guestLimits.plansOfCaller);
+  readonly #bytes = new Budget(guestLimits.planBytes);
+
+  /**
+   * Takes a place for an execution plan.
+   * @returns a function that releases the place
+   * @throws BridgeError ERR_COMMAND_BUSY
+   */
+  enter(guest: string, { owner, text }: ExecutionPlanRequest): () => void {
+    // Include the caller in the key, so that callers without permissions cannot block others.
+    const place = JSON.stringify([owner, guest]);
+    const bytes = Buffer.byteLength(text);
+    if (!this.#ofGuests.tryTake(place)) throw busy('for this guest');
+    if (!this.#ofCallers.tryTake(owner)) {
+      this.#ofGuests.release(place);
+      throw busy('');
+    }
+    if (!this.#bytes.tryTake(owner, bytes)) {
+      this.#ofGuests.release(place);
+      this.#ofCallers.release(owner);
+      throw busy('with too many bytes');
+    }
+    return () => {
+      this.#ofGuests.release(place);
+      this.#ofCallers.release(owner);
+      this.#bytes.release(owner, bytes);
+    };
+  }
+}
+
+function busy(which: string): BridgeError {
+  const plans = `too many execution plans of this caller are pending ${which}`.trimEnd();
+  return new BridgeError('ERR_COMMAND_BUSY', `${plans}; retry later`);
 }
 
 /**
@@ -155,50 +196,65 @@ function requireSignature(
     );
 }
 
-interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'caller' | 'mayCall' | 'project'> {
-  readonly host: Pick<ExtensionHost, 'closing' | 'now' | 'shared'>;
-  readonly catalog: MuranoCatalog;
-  readonly commands: Pick<CommandsService['runner'], 'run'>;
+/** Command that an execution plan runs. */
+interface PlannedCall extends Pick<ExecutionPlan, 'id' | 'stamp'> {
+  readonly command: string;
+  readonly request: CommandRequest;
+  /** Options of the script call. The content of its file is left out, because it may be large. */
+  readonly script: Omit<ScriptCall, 'source'>;
 }
 
 /**
- * Runs a parsed execution plan. Returns the value that its body returns, or `null` if the body runs
- * nothing.
- * @throws ExecutionPlanError, BridgeError
+ * Returns the command that an execution plan runs, or `undefined` if the body runs nothing.
+ * @throws ExecutionPlanError
  */
-async function executePlan(
+function callOf(
   guest: string,
   plan: ExecutionPlan,
-  { host, catalog, commands, caller, mayCall, project }: ExecutionDeps,
-): Promise<unknown> {
-  const { id, call } = plan;
-  if (call === undefined) return null;
+  {
+    caller,
+    mayCall,
+    catalog,
+  }: Pick<ExecutionPlanRequest, 'caller' | 'mayCall'> & Pick<MuranoDeps, 'catalog'>,
+): PlannedCall | undefined {
+  const { id, stamp, call } = plan;
+  if (call === undefined) return undefined;
   const entry = catalog.find(call, mayCall);
-  const { command } = entry;
-  const params = parametersOf(plan, entry);
+  const { source: _, ...script } = call;
+  const request = { target: [guest], params: parametersOf(plan, entry), caller };
+  return { id, stamp, command: entry.command, request, script };
+}
+
+interface ExecutionDeps extends Pick<ExecutionPlanRequest, 'project'> {
+  readonly guest: string;
+  readonly host: Pick<ExtensionHost, 'closing' | 'now' | 'shared'>;
+  readonly commands: MuranoDeps['commands'];
+}
+
+/**
+ * Runs the command of an execution plan. Returns the value that the body of the plan returns.
+ * @throws ExecutionPlanError, BridgeError
+ */
+async function executeCall(
+  { id, stamp, command, request: planned, script }: PlannedCall,
+  { guest, host, commands, project }: ExecutionDeps,
+): Promise<unknown> {
   const whose = { guest, project };
   const last = await lastStamp(host, whose);
   const requireLaterStamp = async (): Promise<void> => {
-    if (plan.stamp !== undefined && isTooFarAhead(plan.stamp, host.now())) {
+    if (stamp !== undefined && isTooFarAhead(stamp, host.now())) {
       const problem =
         'the Stamp of the execution plan is more than a day ahead of the clock of the master';
       throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
-    if (
-      plan.stamp !== undefined &&
-      last !== undefined &&
-      plan.stamp <= last.stamp &&
-      id !== last.id
-    ) {
+    if (stamp !== undefined && last !== undefined && stamp <= last.stamp && id !== last.id) {
       const problem =
         'the Stamp of the execution plan must be greater than that of the previous one';
       throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
   };
   const request = {
-    target: [guest],
-    params,
-    caller,
+    ...planned,
     // The idempotency key contains the id of the plan. A plan that is sent twice therefore runs
     // once, even after a crash.
     idempotencyKey: hash('sha256', JSON.stringify(['murano', guest, id])),
@@ -208,7 +264,7 @@ async function executePlan(
   const run = await commands.run(command, request, options);
   // Store the stamp only after the permissions were checked, so that callers without permissions
   // cannot change it.
-  if (plan.stamp !== undefined) await storeStamp(host, whose, { stamp: plan.stamp, id });
+  if (stamp !== undefined) await storeStamp(host, whose, { stamp, id });
   const outcome = await run.outcome;
   if (outcome.status === 'interrupted' && host.closing.aborted) {
     // The next process, or another cluster member, continues the run.
@@ -217,7 +273,7 @@ async function executePlan(
       'the master is closing; send the execution plan again',
     );
   }
-  return bodyOfOutcome(call, outcome);
+  return bodyOfOutcome(script, outcome);
 }
 
 /**

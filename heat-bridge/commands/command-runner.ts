@@ -45,7 +45,7 @@ import {
   storedRunRow,
   withoutReturns,
 } from './recover-run.ts';
-import type { Releases } from './releases.ts';
+import { Releases } from './releases.ts';
 import { RunConcurrency, type RunSlot } from './run-limits.ts';
 import type { RunQuotas } from './run-quotas.ts';
 import { createSecretReference, RunSecrets } from './run-secrets.ts';
@@ -199,6 +199,19 @@ export class CommandRunner {
   /** Runs a command for the caller in the request. `Bridge.run` documents the errors. */
   run(name: string, request: CommandRequest, options: RunOptions = {}): Promise<CommandHandle> {
     return this.#carryOut((releases) => this.#resolve(name, request, options, releases));
+  }
+
+  /**
+   * Checks that {@link run} would start a run for the request now, without starting one.
+   * @throws the errors of `run` for the command, the parameters, the target and the rights
+   */
+  async check(name: string, request: CommandRequest): Promise<void> {
+    const releases = new Releases();
+    try {
+      this.permit(await this.#resolve(name, request, {}, releases));
+    } finally {
+      releases.release();
+    }
   }
 
   /**

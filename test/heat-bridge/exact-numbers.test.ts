@@ -16,6 +16,7 @@ import { parseSignal } from '#heat-bridge/signals/signal.ts';
 import { setDeploymentStatus } from '#heat-bridge/transports/heat-api-delivery.ts';
 import { heatBody, jsonOf } from '#heat-bridge/transports/heat-requests.ts';
 import type { WireMap } from '#minion-protocol';
+import { StepScheduler } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { json, startApi } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -229,10 +230,10 @@ test('a float in the outputs of a deployment reaches Heat as a float', async (t)
   t.true(sent[1]?.includes(exactOutputs), sent[1]);
 });
 
-test('a float in the parameters of an execution plan of Murano stays a float', (t) => {
+test('a float in the parameters of an execution plan of Murano stays a float', async (t) => {
   const text =
     '{"FormatVersion": "2.0.0", "ID": "p1", "Stamp": 1, "Body": "return a(args)", "Parameters": {"load": 1.0}, "Files": {"a.sh": {"Name": "a.sh", "BodyType": "Text", "Body": "x"}}, "Scripts": {"a": {"Type": "Application", "EntryPoint": "a.sh", "Files": [], "Options": {}}}}';
-  const read = readExecutionPlan(text, undefined);
+  const read = await new StepScheduler().run(readExecutionPlan(text, undefined));
   if (read === undefined) return t.fail();
   const plan = parseExecutionPlan(read.id, read.given);
   t.deepEqual(plan.parameters, { load: new Float(1) });

@@ -2041,6 +2041,10 @@ export const catalogue: readonly Threat[] = [
         'execution plans of one caller that wait for a guest do not block other callers',
       ),
       waitingPlans('an endlessly nested execution plan is malformed'),
+      waitingPlans('execution plans of one caller for many guests leave places for other callers'),
+      waitingPlans('execution plans of one caller wait with a limited number of bytes'),
+      waitingPlans('an execution plan with many values is refused, and read in steps'),
+      waitingPlans('a caller without rights on a guest does not wait for its execution plans'),
     ],
   },
   {

@@ -3,8 +3,9 @@ import test from 'ava';
 import { resolveMasterConfig } from '#config';
 import { parseExecutionPlan } from '#guests/murano/execution-plan.ts';
 import { MuranoCatalog } from '#guests/murano/murano-catalog.ts';
-import { openMurano } from '#guests/murano/open-murano.ts';
-import { Catalog, type CommandHandle, type CommandOutcome } from '#heat-bridge';
+import { type MuranoDeps, type MuranoService, openMurano } from '#guests/murano/open-murano.ts';
+import { BridgeError, Catalog, type CommandHandle, type CommandOutcome } from '#heat-bridge';
+import { readingSteps } from '#runtime';
 import { twoMembers } from '../cluster.ts';
 import { memoryState } from '../signals/open-signals.ts';
 
@@ -31,6 +32,97 @@ function createCatalog(): MuranoCatalog {
   );
 }
 
+/** Opens the service on one member, with this runner of commands. */
+function open(commands: MuranoDeps['commands']): ReturnType<typeof openMurano> {
+  return openMurano(
+    {
+      config: resolveMasterConfig({}),
+      now: Date.now,
+      shared: memoryState(),
+      closing: new AbortController().signal,
+    },
+    { section: { unsigned: true }, catalog: createCatalog(), commands },
+  );
+}
+
+/** Returns a request for an execution plan. */
+function requestOf(owner: string, more: object = {}): Parameters<MuranoService['execute']>[1] {
+  return {
+    text: JSON.stringify({ ...plan, ...more }),
+    signature: undefined,
+    messageId: 'plan',
+    caller: { kind: 'service', name: owner },
+    mayCall: () => true,
+    owner,
+    project: 'default',
+  };
+}
+
+/** Runner whose runs never end. `started` lists the runs by guest. */
+function endless(check: MuranoDeps['commands']['check'] = async () => {}) {
+  const started: unknown[] = [];
+  const run: MuranoDeps['commands']['run'] = (_name, { target }) => {
+    started.push(target);
+    return new Promise(() => {});
+  };
+  return { started, commands: { check, run } };
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const busy = { code: 'ERR_COMMAND_BUSY' };
+
+test('execution plans of one caller for many guests leave places for other callers', async (t) => {
+  const { commands, started } = endless();
+  const murano = open(commands);
+  for (let at = 0; at < 2000; at += 1) void murano.execute(`web${at}`, requestOf('stranger'));
+  await t.throwsAsync(murano.execute('other', requestOf('stranger')), busy);
+  void murano.execute('db1', requestOf('owner'));
+  await settled();
+  t.is(started.length, 2001);
+  t.deepEqual(started.at(-1), ['db1']);
+});
+
+test('execution plans of one caller wait with a limited number of bytes', async (t) => {
+  const { commands, started } = endless();
+  const murano = open(commands);
+  const large = { Parameters: { a: 'x'.repeat(1_000_000) } };
+  for (let at = 0; at < 67; at += 1) void murano.execute(`web${at}`, requestOf('stranger', large));
+  await t.throwsAsync(murano.execute('other', requestOf('stranger', large)), busy);
+  void murano.execute('db1', requestOf('owner', large));
+  while (started.length < 68) await settled();
+  t.pass();
+});
+
+test('an execution plan with many values is refused, and read in steps', async (t) => {
+  const { commands, started } = endless();
+  const murano = open(commands);
+  const many = { Parameters: { a: Array.from({ length: 10_000 }, () => []) } };
+  const code = 'ERR_COMMAND_PARAMETERS';
+  const sizes: number[] = [];
+  const note = (step: unknown): unknown => sizes.push(Object(step).values);
+  readingSteps.subscribe(note);
+  t.teardown(() => readingSteps.unsubscribe(note));
+  await t.throwsAsync(murano.execute('web1', requestOf('owner', many)), {
+    code,
+    message: /more than 10000 values/,
+  });
+  t.true(sizes.length > 5 && sizes.every((values) => values <= 1000));
+  t.deepEqual(started, []);
+});
+
+test('a caller without rights on a guest does not wait for its execution plans', async (t) => {
+  const { commands, started } = endless(async (_name, { caller }) => {
+    if (JSON.stringify(caller).includes('owner')) return;
+    throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits it');
+  });
+  const murano = open(commands);
+  void murano.execute('web1', requestOf('owner'));
+  while (started.length === 0) await settled();
+  t.like(await murano.execute('web1', requestOf('stranger')), { ErrorCode: 2 });
+  const empty = requestOf('stranger', { Body: 'return', Scripts: {}, Files: {} });
+  t.like(await murano.execute('web1', empty), { ErrorCode: 0, Body: null });
+});
+
 test('execution plans of one caller that wait for a guest do not block other callers', async (t) => {
   let finish = (): void => {};
   const finished = new Promise<void>((resolve) => {
@@ -45,29 +137,9 @@ test('execution plans of one caller that wait for a guest do not block other cal
     updates: async function* () {},
     cancel: async () => {},
   };
-  const murano = openMurano(
-    {
-      config: resolveMasterConfig({}),
-      now: Date.now,
-      shared: memoryState(),
-      closing: new AbortController().signal,
-    },
-    {
-      section: { unsigned: true },
-      catalog: createCatalog(),
-      commands: { run: async () => handle },
-    },
-  );
+  const murano = open({ check: async () => {}, run: async () => handle });
   const send = (owner: string): ReturnType<typeof murano.execute> =>
-    murano.execute('web1', {
-      text: JSON.stringify(plan),
-      signature: undefined,
-      messageId: 'plan',
-      caller: { kind: 'service', name: owner },
-      mayCall: () => true,
-      owner,
-      project: 'default',
-    });
+    murano.execute('web1', requestOf(owner));
   const strangers = Array.from({ length: 64 }, () => send('stranger'));
   await t.throwsAsync(send('stranger'), { code: 'ERR_COMMAND_BUSY' });
   const own = send('owner');
@@ -95,6 +167,7 @@ test('a stamp accepted by one member of a cluster is refused by the others', asy
         section: { unsigned: true },
         catalog: createCatalog(),
         commands: {
+          check: async () => {},
           run: async (_name, _request, options) => {
             await options?.permitted?.();
             return {
@@ -110,15 +183,8 @@ test('a stamp accepted by one member of a cluster is refused by the others', asy
   );
   if (a === undefined || b === undefined) return t.fail();
   const send = async (to: typeof a, messageId: string, Stamp: number): Promise<number> => {
-    const { ErrorCode } = await to.execute('web1', {
-      text: JSON.stringify({ ...plan, Stamp }),
-      signature: undefined,
-      messageId,
-      caller: { kind: 'service', name: 'owner' },
-      mayCall: () => true,
-      owner: 'owner',
-      project: 'default',
-    });
+    const request = { ...requestOf('owner', { Stamp }), messageId };
+    const { ErrorCode } = await to.execute('web1', request);
     return ErrorCode;
   };
   // The later plan is kept, regardless of the order of the writes.
