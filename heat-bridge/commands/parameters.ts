@@ -8,6 +8,7 @@ import { compileSearchPattern, plainNumbers } from '#minion-protocol';
 import { nearestName } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { BridgeError, CatalogError } from '../errors.ts';
+import { isLargerThan } from '../value-size.ts';
 import { catalogError, isPlainMap, type JsonSchema, keywordForm } from './command-definition.ts';
 import { schemaOfMember, withoutAnnotations } from './text-annotations.ts';
 import type { TextProblem } from './text-checks.ts';
@@ -25,6 +26,9 @@ export type ParameterValue =
 
 /** Parameters of a command, by name. */
 export type Parameters = Readonly<Record<string, ParameterValue>>;
+
+/** Maximum number of values in the parameters of a run, because each check visits all of them. */
+const maxValues = 10_000;
 
 /** Compiled schema of parameters. */
 export interface CompiledParameters {
@@ -55,6 +59,10 @@ export function compileParameters(
     schema,
     names,
     check: (values, more) => {
+      if (isLargerThan(values, { values: maxValues })) {
+        const text = `${name}: the parameters contain more than ${maxValues} values; split the run`;
+        throw new BridgeError('ERR_COMMAND_PARAMETERS', text);
+      }
       const parameters = isPlainMap(values) ? withDefaults(values, schema) : values;
       const problem = problemOf(parameters) ?? more?.(parameters);
       if (problem !== undefined) throw parameterError(name, problem, schema);

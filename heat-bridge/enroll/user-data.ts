@@ -3,6 +3,7 @@
 import { createHash, X509Certificate } from 'node:crypto';
 import type { KeyPairText } from '#minion-protocol';
 import { BridgeError } from '../errors.ts';
+import { isLargerThan } from '../value-size.ts';
 import { renderUserData } from './enrol-script.ts';
 import type { EnrolRequest } from './enrolment.ts';
 import { requireMergeable } from './existing-user-data.ts';
@@ -35,6 +36,12 @@ export interface BridgeAddress extends MasterAddress {
 /** Interval at which a minion signs in again until its key is accepted, in seconds. */
 const acceptanceWaitSeconds = 2;
 
+/**
+ * Maximum size of the options and grains of a minion together. They are written in one step, and
+ * clouds limit user-data to 64 KiB.
+ */
+const maxConfig = { values: 1000, characters: 65_536 } as const;
+
 export class UserDataWriter {
   readonly #address: BridgeAddress;
   readonly #server: ClaimServer | undefined;
@@ -65,6 +72,12 @@ export class UserDataWriter {
     { ticket, keys }: { readonly ticket: string; readonly keys: KeyPairText | undefined },
   ): string {
     const { id, by = 'claim', format = 'cloud-init', instance, beside } = request;
+    if (isLargerThan([request.config, request.grains], maxConfig)) {
+      throw new BridgeError(
+        'ERR_ENROLL_ARGS',
+        `config and grains contain more than ${maxConfig.values} values or ${maxConfig.characters} characters; configure the minion by states instead`,
+      );
+    }
     if (beside !== undefined) requireMergeable(beside, format);
     if (format === 'none') return '';
     const { configDir = defaultConfigDir, agent = false, masters } = request;

@@ -591,3 +591,17 @@ test('a reviewed state file is not reported as unsafe', (t) => {
   });
   t.is(describeCommand(new Catalog([definition]).get('a.b')).standing, 'reviewed');
 });
+
+test('parameters with too many values are refused before they are checked', (t) => {
+  const { check } = compile({
+    ...base,
+    function: 'test.echo',
+    parameters: { type: 'object', properties: { text: {} } },
+  }).get('a.b');
+  const many = (size: number): unknown[] => Array.from({ length: size }, () => 'x');
+  const tooMany = { code: 'ERR_COMMAND_PARAMETERS', message: /more than 10000 values/ };
+  t.throws(() => check({ text: many(9_999) }), tooMany);
+  t.throws(() => check({ text: { ...many(9_999) } }), tooMany);
+  t.throws(() => check({ text: Array.from({ length: 101 }, () => many(100)) }), tooMany);
+  t.notThrows(() => check({ text: many(9_998) }));
+});

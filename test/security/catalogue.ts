@@ -2550,6 +2550,8 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/deployments/inline-sls.test.ts: code after an unclosed text is not examined',
       'heat-bridge/deployments/inline-sls.test.ts: calls that cannot return inputs are listed once, for any number of inputs',
       'heat-bridge/signals/transports.test.ts: a destination is a text of at most 8,192 characters, and a longer one is not examined',
+      'heat-bridge/catalog.test.ts: parameters with too many values are refused before they are checked',
+      'heat-bridge/enroll/user-data.test.ts: options and grains with too many values or characters are refused',
     ],
   },
   {

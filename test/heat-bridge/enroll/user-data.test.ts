@@ -116,6 +116,20 @@ test('several masters are all named, and a single master is not a list', (t) => 
   });
 });
 
+test('options and grains with too many values or characters are refused', (t) => {
+  const map = (size: number) => Object.fromEntries(Array.from({ length: size }, (_, i) => [i, 1]));
+  const tooLarge = { code: 'ERR_ENROLL_ARGS', message: /config and grains contain more than 1000/ };
+  for (const more of [
+    { config: { schedule: map(1000) } },
+    { config: { schedule: map(500) }, grains: { roles: map(500) } },
+    { grains: { role: 'x'.repeat(70_000) } },
+    { config: { beacons: { ['x'.repeat(70_000)]: [] } }, format: 'none' as const },
+  ]) {
+    t.throws(() => write(more), tooLarge);
+  }
+  t.notThrows(() => write({ config: { schedule: map(400) }, grains: { roles: map(400) } }));
+});
+
 test('the ticket is a grain only if it is configured to be one', (t) => {
   const grain = parse(contentOf(write({ by: 'grain' }), 'text/cloud-config')).salt_minion;
   t.deepEqual(grain.grains, { saltbridge_ticket: ticket });
