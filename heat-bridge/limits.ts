@@ -73,6 +73,23 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'Further runs are rejected.',
     code: 'ERR_COMMAND_BUSY',
   },
+  activeReturnBytes: {
+    unit: 'bytes of returns in active runs. Commands and plans are counted separately',
+    owner: 'caller',
+    perOwner: 536_870_912,
+    total: 1_073_741_824,
+    reserved: 268_435_456,
+    effect:
+      'Results contain no further returns, and their `reason` says so. The job cache stores the returns.',
+  },
+  endedReturnBytes: {
+    unit: 'bytes of returns in ended runs. Commands and plans are counted separately',
+    owner: 'caller',
+    perOwner: 134_217_728,
+    total: 536_870_912,
+    effect:
+      'The returns of the oldest ended run of the caller with most bytes are evicted. The run can still be read, and the job cache stores the returns.',
+  },
   commandRuns: {
     unit: 'runs of a command at a time',
     owner: 'caller',

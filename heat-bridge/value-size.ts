@@ -1,16 +1,16 @@
-/** Limits the size of values in requests, before functions process them in one step. */
+/** Measures values of requests and returns, so that their size can be limited. */
 
-import { isPlainMap } from './commands/command-definition.ts';
+import { isMap } from '#runtime';
 
-/** Size of a JSON value. */
+/** Size of a value. */
 export interface ValueSize {
   /** Number of values. Lists and maps count as values, keys do not. */
   readonly values: number;
-  /** Number of characters of texts and keys. Default: unlimited. */
+  /** Number of characters of texts and keys, and of bytes. Default: unlimited. */
   readonly characters?: number;
 }
 
-/** Whether a JSON value exceeds a size. Stops counting when it does. */
+/** Whether a value exceeds a size. Stops counting when it does. */
 export function isLargerThan(value: unknown, maximum: ValueSize): boolean {
   const { characters = Infinity } = maximum;
   const open: unknown[] = [value];
@@ -18,6 +18,7 @@ export function isLargerThan(value: unknown, maximum: ValueSize): boolean {
   let length = 0;
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     if (typeof next === 'string') length += next.length;
+    if (next instanceof Uint8Array) length += next.byteLength;
     const members = membersOf(next);
     values += members.length;
     for (const [key, member] of members) {
@@ -31,5 +32,31 @@ export function isLargerThan(value: unknown, maximum: ValueSize): boolean {
 
 function membersOf(value: unknown): readonly (readonly [key: string, value: unknown])[] {
   if (Array.isArray(value)) return value.map((item) => ['', item] as const);
-  return isPlainMap(value) ? Object.entries(value) : [];
+  if (value instanceof Map) return [...value].map((entry) => ['', entry] as const);
+  return isMap(value) ? Object.entries(value) : [];
+}
+
+/** Approximate memory of a value besides its texts and bytes, in bytes. */
+const memoryOfParts = { list: 64, other: 16 } as const;
+
+/** Returns the approximate memory that a value from a minion takes, in bytes. */
+export function memoryOf(value: unknown): number {
+  const open: unknown[] = [value];
+  let bytes = 0;
+  while (open.length > 0) {
+    const next = open.pop();
+    if (typeof next === 'string') bytes += next.length;
+    if (next instanceof Uint8Array) bytes += next.byteLength;
+    const isList = Array.isArray(next) || next instanceof Map || isMap(next);
+    bytes += isList ? memoryOfParts.list : memoryOfParts.other;
+    if (Array.isArray(next)) for (const item of next) open.push(item);
+    else if (next instanceof Map) for (const [key, item] of next) open.push(key, item);
+    else if (isMap(next)) {
+      for (const [key, item] of Object.entries(next)) {
+        bytes += key.length;
+        open.push(item);
+      }
+    }
+  }
+  return bytes;
 }

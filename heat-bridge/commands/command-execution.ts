@@ -179,8 +179,9 @@ function recordResult(
   run: CommandRun,
   jid: string,
   results: Map<string, CommandResult>,
-  result: CommandResult,
+  given: CommandResult,
 ): void {
+  const result = run.admit(given);
   results.set(result.minion, result);
   run.tell({ type: 'result', jid, result });
 }

@@ -7,7 +7,7 @@ import type {
   CommandResult,
   CommandUpdate,
 } from './command-request.ts';
-import { TrackedRun } from './tracked-run.ts';
+import { TrackedRun, withoutReturn } from './tracked-run.ts';
 
 /**
  * Names in a target that do not receive a command, and whether the caller's rights excluded
@@ -26,6 +26,11 @@ export function unaddressedResults({ missing, isNarrowed }: LeftOut): readonly C
     ? 'no minion with this id has an accepted key, or no rule permits the caller to address it'
     : 'no minion with this id has an accepted key';
   return missing.map((minion) => ({ minion, state: 'unaddressed', reason }));
+}
+
+/** Returns an outcome without the returns of minions. */
+export function outcomeWithoutReturns(outcome: CommandOutcome): CommandOutcome {
+  return { ...outcome, results: outcome.results.map(withoutReturn) };
 }
 
 /** Options of a new run. */
@@ -64,6 +69,21 @@ export class CommandRun extends TrackedRun<CommandUpdate, CommandOutcome> {
     const all = [...results, ...unaddressedResults(leftOut)];
     const narrowed = leftOut.isNarrowed ? ({ isNarrowed: true } as const) : {};
     return { id, command, status, results: all, jids, ...narrowed };
+  }
+
+  protected override shortenUpdate(update: CommandUpdate): CommandUpdate {
+    switch (update.type) {
+      case 'result':
+        return { ...update, result: withoutReturn(update.result) };
+      case 'outcome':
+        return { ...update, outcome: outcomeWithoutReturns(update.outcome) };
+      default:
+        return update;
+    }
+  }
+
+  protected override shortenOutcome(outcome: CommandOutcome): CommandOutcome {
+    return outcomeWithoutReturns(outcome);
   }
 
   handle(isRepeated: boolean): CommandHandle {

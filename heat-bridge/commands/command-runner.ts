@@ -386,6 +386,7 @@ export class CommandRunner {
     const { leftOut } = stored;
     const options = { id, command: name, minions: stored.minions, leftOut, owner: caller };
     const ended = new CommandRun(options);
+    for (const result of recovered.results) ended.admit(result);
     return found(run, this.#runs.addEnded(ended, recovered));
   }
 

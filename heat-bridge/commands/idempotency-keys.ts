@@ -10,6 +10,7 @@ import { LimitExceeded, TokenBuckets, writeJson } from '#runtime';
 import type { RowCodec } from '#store';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
+import { isLargerThan } from '../value-size.ts';
 
 /** Idempotency key, with the caller, the project and the command or plan for which it is valid. */
 export const IdempotencyKeyOwner = Type.Object({
@@ -37,6 +38,11 @@ interface StoredRequest {
 const keyRetentionMs = 86_400_000;
 const maxBytes = 1_048_576;
 const maxKey = 255;
+/**
+ * Maximum size of a row that is encoded before its length is known. Encoding is one step. A row with
+ * more characters exceeds `maxBytes` in any case.
+ */
+const maxEncoded = { values: 100_000, characters: maxBytes } as const;
 
 /** Store of idempotency keys. Their rows are encrypted. */
 export class IdempotencyKeys<T extends StoredRequest> {
@@ -47,8 +53,8 @@ export class IdempotencyKeys<T extends StoredRequest> {
 
   /**
    * Creates the store of keys.
-   * @param shorten - returns a smaller form of a row. Called if the row exceeds 1 MiB, or if its
-   * caller has exhausted `bytes`
+   * @param shorten - returns a smaller form of a row. Called if the row exceeds 1 MiB or 100,000
+   * values, or if its caller has exhausted `bytes`
    * @param bytes - rate at which each caller may store rows, in bytes. Default:
    * `bridgeLimits.keyBytes`
    */
@@ -121,8 +127,9 @@ export class IdempotencyKeys<T extends StoredRequest> {
     kept: T,
     deadline: number,
   ): StateOperation & { readonly op: 'put' } {
-    const bytes = this.#row.encode(kept);
-    const isShort = bytes.length <= maxBytes && this.#bytes.has(owner.caller);
+    const mayFit = this.#bytes.has(owner.caller) && !isLargerThan(kept, maxEncoded);
+    const bytes = mayFit ? this.#row.encode(kept) : undefined;
+    const isShort = bytes !== undefined && bytes.length <= maxBytes;
     const value = this.#state.seal(isShort ? bytes : this.#row.encode(this.#shorten(kept)));
     this.#bytes.take(owner.caller, value.length);
     const expiresAt = deadline + keyRetentionMs;

@@ -9,7 +9,7 @@ import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import type { CompiledCommand } from './command-catalog.ts';
 import { commandResultOf, completedStatus } from './command-execution.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
-import { type LeftOut, unaddressedResults } from './command-run.ts';
+import { type LeftOut, outcomeWithoutReturns, unaddressedResults } from './command-run.ts';
 
 /** Encrypted rows `keys/<digest>` of commands: one row for each idempotency key. */
 const row = defineRow({
@@ -43,8 +43,7 @@ export const storedRunRow: RowCodec<StoredRun> = row;
 /** Removes the minions' returns from a stored run, so that its row becomes smaller. */
 export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
   if (outcome === undefined) return run;
-  const results = outcome.results.map(({ return: _, ...rest }) => rest);
-  return { ...run, outcome: { ...outcome, results } };
+  return { ...run, outcome: outcomeWithoutReturns(outcome) };
 }
 
 /**

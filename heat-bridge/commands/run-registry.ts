@@ -1,7 +1,8 @@
 /** Registry of the active runs, and of the latest ended runs of each caller. */
 
-import type { BudgetLimits } from '#runtime';
+import type { BudgetLimits, LimitValues } from '#runtime';
 import { BridgeError } from '../errors.ts';
+import { bridgeLimits } from '../limits.ts';
 import type { ResolvedCaller } from './callers.ts';
 
 /** Fields of a run of a command or plan that the registry reads. */
@@ -10,22 +11,30 @@ interface RegisteredRun {
   /** Name of the caller. */
   readonly owner: string;
   readonly outcome: Promise<unknown>;
+  /** Size of the minions' returns in the run, in bytes. */
+  readonly returnBytes: number;
+  /** Omits the returns from the run. Called only after the run has ended. */
+  dropReturns(): void;
 }
 
 /** Runs by id: the active ones, and the latest ended ones of each caller. */
 export class RunRegistry<R extends RegisteredRun> {
   readonly #limits: BudgetLimits;
+  readonly #maxBytes: LimitValues;
   readonly #runs = new Map<string, R>();
   /** Ended runs by owner, the oldest first. */
   readonly #ended = new Map<string, R[]>();
   #endedTotal = 0;
+  #endedBytes = 0;
 
   /**
    * Creates the registry.
    * @param limits - limits on ended runs
+   * @param maxBytes - limits on the returns in ended runs, in bytes
    */
-  constructor(limits: BudgetLimits) {
+  constructor(limits: BudgetLimits, maxBytes: LimitValues = bridgeLimits.endedReturnBytes) {
     this.#limits = limits;
+    this.#maxBytes = maxBytes;
   }
 
   add(run: R): R {
@@ -60,23 +69,45 @@ export class RunRegistry<R extends RegisteredRun> {
     const own = this.#ended.get(run.owner) ?? [];
     this.#ended.set(run.owner, [...own, run]);
     this.#endedTotal += 1;
+    this.#endedBytes += run.returnBytes;
     if (own.length >= this.#limits.perOwner) this.#forgetOldest(run.owner);
-    if (this.#endedTotal > this.#limits.total) this.#forgetOldest(this.#ownerOfMost());
+    if (this.#endedTotal > this.#limits.total) {
+      this.#forgetOldest(this.#ownerOfMost(({ length }) => length));
+    }
+    this.#dropReturns(run.owner);
   }
 
-  /** Returns the owner with the most ended runs, whose oldest run is removed first. */
-  #ownerOfMost(): string {
-    const counts = [...this.#ended].map(([owner, { length }]) => ({ owner, length }));
-    counts.sort((a, b) => b.length - a.length);
-    return counts[0]?.owner ?? '';
+  /** Omits the returns of ended runs, the oldest first, until the limits of bytes are kept. */
+  #dropReturns(owner: string): void {
+    const { perOwner = Infinity, total = Infinity } = this.#maxBytes;
+    while (bytesOf(this.#ended.get(owner)) > perOwner) this.#dropOldest(owner);
+    while (this.#endedBytes > total) this.#dropOldest(this.#ownerOfMost(bytesOf));
+  }
+
+  #dropOldest(owner: string): void {
+    const oldest = this.#ended.get(owner)?.find(({ returnBytes }) => returnBytes > 0);
+    this.#endedBytes -= oldest?.returnBytes ?? 0;
+    oldest?.dropReturns();
+  }
+
+  /** Returns the owner whose ended runs have the highest value of `amountOf`. */
+  #ownerOfMost(amountOf: (runs: readonly R[]) => number): string {
+    const amounts = [...this.#ended].map(([owner, runs]) => ({ owner, amount: amountOf(runs) }));
+    amounts.sort((a, b) => b.amount - a.amount);
+    return amounts[0]?.owner ?? '';
   }
 
   #forgetOldest(owner: string): void {
     const [oldest, ...rest] = this.#ended.get(owner) ?? [];
     if (oldest === undefined) return;
     this.#endedTotal -= 1;
+    this.#endedBytes -= oldest.returnBytes;
     if (this.#runs.get(oldest.id) === oldest) this.#runs.delete(oldest.id);
     if (rest.length > 0) this.#ended.set(owner, rest);
     else this.#ended.delete(owner);
   }
+}
+
+function bytesOf(runs: readonly RegisteredRun[] = []): number {
+  return runs.reduce((sum, { returnBytes }) => sum + returnBytes, 0);
 }

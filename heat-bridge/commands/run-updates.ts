@@ -4,6 +4,7 @@ import { hash } from 'node:crypto';
 import { readMarkedJson, type SharedArea, writeMarkedJson } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { inMilliseconds } from '#runtime';
+import type { CommandResult } from './command-request.ts';
 import type { TrackedRun } from './tracked-run.ts';
 
 /**
@@ -24,7 +25,7 @@ const maxText = 262_144;
 /** Update of a command or plan, with the fields that this module reads. */
 interface Update {
   readonly type: string;
-  readonly result?: { readonly return?: unknown; readonly state: string };
+  readonly result?: CommandResult;
 }
 
 type Run = TrackedRun<Update, { readonly status: string }>;
@@ -212,6 +213,7 @@ export class RunUpdates {
       const digest = hash('sha1', writeMarkedJson(update), 'base64');
       if (isTakenOver && digests.has(digest)) continue;
       digests.add(digest);
+      if (update.result !== undefined) run.admit(update.result);
       run.tell(update);
     }
   }

@@ -70,6 +70,8 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   readonly keys: IdempotencyKeys<S>;
   /** Counts the active runs of each caller toward the limits. */
   readonly places: Budget;
+  /** Counts the returns in the active runs of each caller, in bytes. */
+  readonly #returnBytes = new Budget(bridgeLimits.activeReturnBytes);
   readonly #options: StoredRunsOptions<S, C, R>;
   readonly #registry: RunRegistry<R>;
   readonly #underWay = new Set<Promise<void>>();
@@ -167,6 +169,7 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
       this.#underWay.delete(promise);
       resolve();
     });
+    releases.add(run.limitReturns(this.#returnBytes));
     return this.#registry.add(run);
   }
 

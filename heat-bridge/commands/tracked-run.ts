@@ -1,6 +1,9 @@
 /** Run of a command or plan that keeps all its updates for readers. */
 
 import { once } from 'node:events';
+import type { Budget } from '#runtime';
+import { memoryOf } from '../value-size.ts';
+import type { CommandResult } from './command-request.ts';
 
 /** Log of a run's updates, which any number of readers can read. Its last update is the outcome. */
 class UpdateLog<U, O> {
@@ -63,6 +66,19 @@ class UpdateLog<U, O> {
     }
   }
 
+  /**
+   * Returns a log with converted updates and a converted outcome. This log must be over. Its readers
+   * continue to read it.
+   */
+  converted(update: (update: U) => U, outcome: (outcome: O) => O): UpdateLog<U, O> {
+    const log = new UpdateLog<U, O>();
+    log.#updates.push(...this.#updates.map(update));
+    log.#isOver = true;
+    const { resolve, reject } = log.#settle;
+    this.outcome.then((it) => resolve(outcome(it)), reject);
+    return log;
+  }
+
   #wake(): void {
     const change = this.#change;
     this.#change = new AbortController();
@@ -76,14 +92,26 @@ interface OutcomeUpdate<O> {
   readonly outcome: O;
 }
 
+/** Reason in a result whose return was omitted. */
+const omittedReason =
+  'the return was omitted, because the active runs of the caller hold too many bytes; read it from the job';
+
+/** Returns a result without the return of the minion. */
+export function withoutReturn({ return: _, ...result }: CommandResult): CommandResult {
+  return result;
+}
+
 /** Run of a command or plan, with its updates. */
-export class TrackedRun<U, O extends { readonly status: string }> {
+export abstract class TrackedRun<U, O extends { readonly status: string }> {
   readonly id: string;
   /** Name of the caller. */
   readonly owner: string;
   readonly #cancel = new AbortController();
-  readonly #updates = new UpdateLog<U | OutcomeUpdate<O>, O>();
+  #updates = new UpdateLog<U | OutcomeUpdate<O>, O>();
   #isInterrupted = false;
+  /** Budget of the bytes of returns. `undefined` if this process does not execute the run. */
+  #budget: Budget | undefined;
+  #returnBytes = 0;
 
   constructor(id: string, owner: string) {
     this.id = id;
@@ -117,6 +145,56 @@ export class TrackedRun<U, O extends { readonly status: string }> {
   batches(from: number): AsyncGenerator<readonly (U | OutcomeUpdate<O>)[], void, void> {
     return this.#updates.batches(from);
   }
+
+  /** Approximate size of the returns in the run, in bytes. */
+  get returnBytes(): number {
+    return this.#returnBytes;
+  }
+
+  /**
+   * Counts the returns of this run toward a budget of its caller.
+   * @returns function that releases their bytes
+   */
+  limitReturns(budget: Budget): () => void {
+    this.#budget = budget;
+    return () => {
+      this.#budget = undefined;
+      budget.release(this.owner, this.#returnBytes);
+    };
+  }
+
+  /**
+   * Counts the return in a result. Must be called before the result is stored or told.
+   * @returns the result, without its return if the limit is exceeded
+   */
+  admit(result: CommandResult): CommandResult {
+    if (result.return === undefined) return result;
+    const bytes = memoryOf(result.return);
+    if (this.#budget?.tryTake(this.owner, bytes) === false) {
+      const reason = [result.reason, omittedReason].filter((it) => it !== undefined).join('; ');
+      return { ...withoutReturn(result), reason };
+    }
+    this.#returnBytes += bytes;
+    return result;
+  }
+
+  /**
+   * Omits the returns from the updates and the outcome of the run, which must have ended. Handles
+   * and readers that exist already are not affected.
+   */
+  dropReturns(): void {
+    this.#returnBytes = 0;
+    this.#updates = this.#updates.converted(
+      (update) => this.shortenUpdate(update),
+      (outcome) => this.shortenOutcome(outcome),
+    );
+  }
+
+  /** Returns an update without the returns of minions. */
+  protected abstract shortenUpdate(update: U | OutcomeUpdate<O>): U | OutcomeUpdate<O>;
+
+  /** Returns an outcome without the returns of minions. */
+  protected abstract shortenOutcome(outcome: O): O;
 
   tell(update: U): void {
     this.#updates.append(update);

@@ -1,9 +1,10 @@
 /** HTTP routes of runs of commands and plans. The caller's token authorises each request. */
 
-import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchema } from 'fastify';
 import Type, { type TSchema } from 'typebox';
-import { type ExtensionHost, type HttpServerContext, toJson } from '#master';
+import type { ExtensionHost, HttpServerContext } from '#master';
 import { createCallerResolver, type HttpCaller } from './http-caller.ts';
+import { MarkedLines } from './marked-lines.ts';
 import { describeRoute } from './route-schema.ts';
 import { UpdateStreams } from './update-stream.ts';
 
@@ -81,7 +82,8 @@ export function addRunRoutes<Run extends FollowedRun>(
 ): void {
   const { collection, runs } = kind;
   const schemas = schemasOf(kind);
-  const streams = new UpdateStreams(server);
+  const lines = new MarkedLines();
+  const streams = new UpdateStreams(server, lines);
   const known = createCallerResolver(server, host);
   const found = async (request: FastifyRequest<RunRequest>): Promise<Run> =>
     kind.find(request.params.id, await known(request));
@@ -109,14 +111,25 @@ export function addRunRoutes<Run extends FollowedRun>(
     const find = (): Promise<Run> => kind.find(request.params.id, caller);
     return streams.send(reply, caller.token, find, kind.first);
   });
-  app.get<RunRequest>(`/${runs}/:id/outcome`, { schema: schemas.outcome }, async (request) =>
-    currentRunState((await found(request)).outcome),
+  const sendState = async (reply: FastifyReply, outcome: object | undefined) => {
+    if (outcome === undefined) return reply.send({ state: 'running' });
+    const line = await lines.lineOf(outcome);
+    return sendJson(reply, ['{"state":"ended","outcome":', line, '}']);
+  };
+  app.get<RunRequest>(`/${runs}/:id/outcome`, { schema: schemas.outcome }, async (request, reply) =>
+    sendState(reply, await currentOutcome((await found(request)).outcome)),
   );
-  app.delete<RunRequest>(`/${runs}/:id`, { schema: schemas.cancel }, async (request) => {
+  app.delete<RunRequest>(`/${runs}/:id`, { schema: schemas.cancel }, async (request, reply) => {
     const run = await found(request);
     await kind.cancel(run, request.query);
-    return toJson(await run.outcome);
+    return sendJson(reply, [await lines.lineOf(await run.outcome)]);
   });
+}
+
+/** Sends JSON that is already written. */
+function sendJson(reply: FastifyReply, pieces: readonly (string | Buffer)[]): FastifyReply {
+  const body = Buffer.concat(pieces.map((piece) => Buffer.from(piece)));
+  return reply.type('application/json; charset=utf-8').send(body);
 }
 
 function schemasOf({
@@ -181,12 +194,11 @@ function runStateSchema(outcome: TSchema): TSchema {
 }
 
 /**
- * Returns the current state of a run, without waiting for its end.
+ * Returns the outcome of a run that has ended, or `undefined`, without waiting for its end.
  * @param outcome - promise of the run's outcome. If it rejects, which means an internal error of
  * the master, the returned promise rejects too.
  */
-async function currentRunState(outcome: Promise<object>): Promise<object> {
+async function currentOutcome(outcome: Promise<object>): Promise<object | undefined> {
   // If both promises are settled, `race` takes the first one.
-  const ended = await Promise.race([outcome, Promise.resolve(undefined)]);
-  return ended === undefined ? { state: 'running' } : { state: 'ended', outcome: toJson(ended) };
+  return Promise.race([outcome, Promise.resolve(undefined)]);
 }

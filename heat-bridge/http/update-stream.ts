@@ -1,10 +1,11 @@
 /** Streams the updates of a run as lines of JSON. The run continues if the reader disconnects. */
 import type { FastifyReply } from 'fastify';
-import { type HttpServerContext, writeMarkedJson } from '#master';
+import type { HttpServerContext } from '#master';
 import type { SendQueue } from '#runtime';
 import { linkSignals } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { httpProblemOf } from '../http-problems.ts';
+import type { MarkedLines } from './marked-lines.ts';
 
 /** Run of a command or plan, as the source of updates. */
 interface UpdateSource {
@@ -17,14 +18,12 @@ const maxUnreadBytes = 65_536;
 /** Update streams of the HTTP routes of one server. */
 export class UpdateStreams {
   readonly #doors: HttpServerContext;
-  /**
-   * Encoded lines by update. All readers of a run share them. The references are weak, so that the
-   * cache does not keep lines in memory after their readers have ended.
-   */
-  readonly #lines = new WeakMap<object, WeakRef<Buffer>>();
+  readonly #lines: MarkedLines;
 
-  constructor(doors: HttpServerContext) {
+  /** @param lines - writes the updates */
+  constructor(doors: HttpServerContext, lines: MarkedLines) {
     this.#doors = doors;
+    this.#lines = lines;
   }
 
   /**
@@ -73,27 +72,19 @@ export class UpdateStreams {
     const end = linkSignals(gone.signal, closing).signal;
     const queue = sendPool.open(raw);
     try {
-      queue.push(this.#lineOf(first));
+      queue.push(await this.#lines.lineOf(first));
       await this.#follow(followed.updates(), queue, end);
     } catch (error) {
       const { code, message } = httpProblemOf(error);
-      queue.push(this.#lineOf({ type: 'error', code, message }));
+      queue.push(await this.#lines.lineOf({ type: 'error', code, message }));
     }
     queue.end();
   }
 
   async #follow(updates: AsyncIterable<object>, queue: SendQueue, end: AbortSignal): Promise<void> {
     for await (const update of updates) {
-      if (end.aborted || !queue.push(this.#lineOf(update))) return;
+      if (end.aborted || !queue.push(await this.#lines.lineOf(update))) return;
       if (queue.waitingBytes > maxUnreadBytes) await queue.flushed();
     }
-  }
-
-  #lineOf(item: object): Buffer {
-    const known = this.#lines.get(item)?.deref();
-    if (known !== undefined) return known;
-    const line = Buffer.from(`${writeMarkedJson(item)}\n`);
-    this.#lines.set(item, new WeakRef(line));
-    return line;
   }
 }

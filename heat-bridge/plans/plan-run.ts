@@ -1,8 +1,17 @@
 /** A run of a plan, with its updates. */
 
-import { TrackedRun } from '../commands/tracked-run.ts';
+import { TrackedRun, withoutReturn } from '../commands/tracked-run.ts';
 import type { Groups } from './plan-groups.ts';
 import type { PlanHandle, PlanOutcome, PlanUpdate } from './plan-request.ts';
+
+/** Returns an outcome without the returns of minions. */
+export function planOutcomeWithoutReturns(outcome: PlanOutcome): PlanOutcome {
+  const short = (step: PlanOutcome['steps'][number]) => ({
+    ...step,
+    results: step.results.map(withoutReturn),
+  });
+  return { ...outcome, steps: outcome.steps.map(short), undone: outcome.undone.map(short) };
+}
 
 /** Options of a new run. */
 export interface PlanRunOptions {
@@ -42,6 +51,21 @@ export class PlanRun extends TrackedRun<PlanUpdate, PlanOutcome> {
     if (this.cancelled.aborted) return;
     this.#undoesOnCancel = undo;
     super.cancel();
+  }
+
+  protected override shortenUpdate(update: PlanUpdate): PlanUpdate {
+    switch (update.type) {
+      case 'result':
+        return { ...update, result: withoutReturn(update.result) };
+      case 'outcome':
+        return { ...update, outcome: planOutcomeWithoutReturns(update.outcome) };
+      default:
+        return update;
+    }
+  }
+
+  protected override shortenOutcome(outcome: PlanOutcome): PlanOutcome {
+    return planOutcomeWithoutReturns(outcome);
   }
 
   handle(isRepeated: boolean): PlanHandle {

@@ -12,7 +12,7 @@ export interface StepReporter {
 
 /** Emits updates about all steps of one run. */
 export class StepProgressEmitter {
-  readonly #live: Pick<PlanRun, 'tell'>;
+  readonly #live: Pick<PlanRun, 'admit' | 'tell'>;
   readonly #all: number;
   #ended = 0;
 
@@ -20,7 +20,7 @@ export class StepProgressEmitter {
    * Creates the emitter.
    * @param all - number of steps of the plan
    */
-  constructor(live: Pick<PlanRun, 'tell'>, all: number) {
+  constructor(live: Pick<PlanRun, 'admit' | 'tell'>, all: number) {
     this.#live = live;
     this.#all = all;
   }
@@ -47,7 +47,7 @@ export class StepProgressEmitter {
     return {
       note: (result) => {
         states.set(result.minion, result.state);
-        this.#live.tell({ type: 'result', ...about, result });
+        this.#live.tell({ type: 'result', ...about, result: this.#live.admit(result) });
       },
       end: ({ status, reason }) => {
         if (about.kind === 'do') this.#ended += 1;

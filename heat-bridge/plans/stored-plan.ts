@@ -7,6 +7,7 @@ import { defineRow, type RowCodec, type RowOf, Texts } from '#store';
 import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import type { Groups } from './plan-groups.ts';
 import type { PlanOutcome } from './plan-request.ts';
+import { planOutcomeWithoutReturns } from './plan-run.ts';
 
 /** Encrypted rows `keys/<digest>` of plans: one row for each idempotency key. */
 const row = defineRow({
@@ -47,10 +48,5 @@ export const storedPlanRow: RowCodec<StoredPlan> = row;
 /** Removes the minions' returns from a stored run, so that its row becomes smaller. */
 export function withoutPlanReturns({ outcome, ...plan }: StoredPlan): StoredPlan {
   if (outcome === undefined) return plan;
-  const short = ({ results, ...step }: PlanOutcome['steps'][number]) => ({
-    ...step,
-    results: results.map(({ return: _, ...rest }) => rest),
-  });
-  const { steps, undone } = outcome;
-  return { ...plan, outcome: { ...outcome, steps: steps.map(short), undone: undone.map(short) } };
+  return { ...plan, outcome: planOutcomeWithoutReturns(outcome) };
 }

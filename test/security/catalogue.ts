@@ -2506,6 +2506,9 @@ export const catalogue: readonly Threat[] = [
       'salt-api/shared-sessions.test.ts: unknown sessions of some addresses do not stop the waiting for those of another',
       'master/jobs/returns.test.ts: the bytes of self-made jobs are bounded, and highstates of 5 MB fit',
       'master/audit/audit-log.test.ts: entries with one key count as one, and the last is in the summary',
+      'heat-bridge/run-returns.test.ts: ended runs hold a limited number of bytes of returns for each caller and in total',
+      'heat-bridge/run-returns.test.ts: returns beyond the bytes of a caller are omitted from active runs, with a reason',
+      'heat-bridge/run-returns.test.ts: the returns of many small values count with their memory',
     ],
   },
   {
@@ -2552,6 +2555,8 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/signals/transports.test.ts: a destination is a text of at most 8,192 characters, and a longer one is not examined',
       'heat-bridge/catalog.test.ts: parameters with too many values are refused before they are checked',
       'heat-bridge/enroll/user-data.test.ts: options and grains with too many values or characters are refused',
+      'heat-bridge/run-returns.test.ts: a large return is written in steps, with the same text',
+      'heat-bridge/run-returns.test.ts: an outcome with a large return is stored without returns, and never encoded with them',
     ],
   },
   {

@@ -1,0 +1,41 @@
+/** Writes updates and outcomes of runs as lines of marked JSON. Long lines are written in steps. */
+
+import { markedForm } from '#master';
+import { StepScheduler, writeJsonInSteps } from '#runtime';
+
+/** Lines of the updates and outcomes of runs. */
+export class MarkedLines {
+  readonly #scheduler = new StepScheduler();
+  /**
+   * Written lines by item. All readers of a run share them. The references are weak, so that the
+   * cache does not keep lines in memory after their readers have ended.
+   */
+  readonly #written = new WeakMap<object, WeakRef<Buffer>>();
+  /** Lines that are being written. */
+  readonly #writing = new WeakMap<object, Promise<Buffer>>();
+
+  /** Returns the line of an item, with its line feed. */
+  async lineOf(item: object): Promise<Buffer> {
+    const known = this.#written.get(item)?.deref();
+    if (known !== undefined) return known;
+    const writing = this.#writing.get(item) ?? this.#write(item);
+    this.#writing.set(item, writing);
+    try {
+      const line = await writing;
+      this.#written.set(item, new WeakRef(line));
+      return line;
+    } finally {
+      this.#writing.delete(item);
+    }
+  }
+
+  async #write(item: object): Promise<Buffer> {
+    const pieces: Buffer[] = [];
+    await this.#scheduler.run(
+      writeJsonInSteps(item, markedForm, (piece) => {
+        pieces.push(Buffer.from(piece));
+      }),
+    );
+    return Buffer.concat([...pieces, Buffer.from('\n')]);
+  }
+}
