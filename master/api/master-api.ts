@@ -103,8 +103,8 @@ interface LocalKeyInfo {
 
 /** Selection of keys for an operation. */
 export interface KeySelection {
-  /** Glob pattern for ids. */
-  readonly match: string;
+  /** Glob pattern for ids, or a list of at most 10,000 of them. One of them must match. */
+  readonly match: string | readonly string[];
   /** Fingerprint that the key must have. Default: any. */
   readonly fingerprint?: string;
   /**

@@ -2,7 +2,7 @@ import { createPublicKey } from 'node:crypto';
 import type { HashType, LiveConfig } from '#config';
 import { cleanKeyText, isNewMinionId, isValidMinionId, keyFingerprint } from '#minion-protocol';
 import { KeyedMutex, userWork, WorkBudget } from '#runtime';
-import { compileGlob } from '#template/python/fnmatch.ts';
+import { compileGlobs, isLiteralGlob } from '#template/python/fnmatch.ts';
 import type { KeyState } from '../api/index.ts';
 import { type KeyChange, KeyChanger, type KeySource } from './key-changer.ts';
 import { KeyError } from './key-errors.ts';
@@ -77,6 +77,8 @@ export interface KeyChoice {
 }
 
 const pendingOnly: readonly KeyState[] = ['pending'];
+/** Steps of changing a key, without its write to the disk. */
+const stepsOfChange = 2000;
 
 type Listener = (change: KeyChange) => void;
 
@@ -288,23 +290,27 @@ export class KeyStore {
   }
 
   /**
-   * Accepts, rejects or deletes the keys of all ids that match a glob pattern.
+   * Accepts, rejects or deletes the keys of all ids that match at least one glob pattern.
    * @returns the ids with their previous states
    * @throws KeyError ERR_PKI_DIR. If at least one key was changed, other keys with an unsuitable id
    * or text are skipped. If none was changed, the error is ERR_KEY_ID or ERR_KEY_INVALID
+   * @throws WorkLimitExceeded if the patterns take too much work; no key was then changed
    */
   async eachMatching(
-    glob: string,
+    globs: readonly string[],
     act: 'accept' | 'reject' | 'delete',
     choice: KeyChoice = {},
   ): Promise<{ readonly id: string; readonly from: KeyState }[]> {
     const places = choice.from ?? (act === 'delete' ? keyPlaces : pendingOnly);
     const done: { id: string; from: KeyState }[] = [];
     let refused: KeyError | undefined;
-    const matches = compileGlob(glob, new WorkBudget(userWork));
-    for (const id of this.#table.ids().filter(matches)) {
+    const budget = new WorkBudget(userWork);
+    for (const id of await this.#idsMatching(globs, budget)) {
       const from = this.#placeAmong(id, places);
       if (from === undefined) continue;
+      // Writing may take no turn of the event loop, for example in a store in memory.
+      budget.addToSlice(stepsOfChange);
+      if (budget.isSliceOver) await budget.giveWay();
       try {
         await this.exclusive(id, () => this[act](id, choice));
         done.push({ id, from });
@@ -317,6 +323,17 @@ export class KeyStore {
     }
     if (refused !== undefined && done.length === 0) throw refused;
     return done;
+  }
+
+  async #idsMatching(globs: readonly string[], budget: WorkBudget): Promise<string[]> {
+    const matches = await compileGlobs(globs, budget);
+    // Ids are looked up if possible, so that the time does not depend on the number of keys.
+    const ids = globs.every(isLiteralGlob)
+      ? [...new Set(globs)].filter((id) => this.#placeAmong(id, keyPlaces) !== undefined).sort()
+      : this.#table.ids();
+    const found: string[] = [];
+    for (const id of ids) if (await matches(id)) found.push(id);
+    return found;
   }
 
   /** Compares all keys with the directory, to detect changes that the watcher has missed. */

@@ -1,5 +1,6 @@
 import type { HashType } from '#config';
 import { cleanKeyText, keyFingerprint } from '#minion-protocol';
+import { userWork, WorkBudget } from '#runtime';
 import type { KeyInfo, KeySelection, KeyState, KeysApi, WithRequester } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
 import { type KeyGenerator, keyOwner } from './key-generator.ts';
@@ -22,6 +23,9 @@ export interface KeysApiDeps {
   readonly ownKeys: () => Promise<readonly OwnKey[]>;
   readonly generator: Pick<KeyGenerator, 'generateFor'>;
 }
+
+/** Steps of describing a key. */
+const stepsOfKey = 2000;
 
 const states: readonly KeyState[] = ['accepted', 'denied', 'pending', 'rejected'];
 
@@ -59,7 +63,7 @@ export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
   ): Promise<Awaited<ReturnType<KeyStore['eachMatching']>>> => {
     const from = state === undefined ? [...own, ...include] : [state];
     const choice = fingerprint === undefined ? { from } : { from, fingerprint };
-    const changed = await keys.eachMatching(match, act, choice);
+    const changed = await keys.eachMatching([match].flat(), act, choice);
     if (changed.length > 0 || fingerprint === undefined || act === 'delete') return changed;
     throw new KeyError('ERR_KEY_FINGERPRINT', 'no matching key has this fingerprint');
   };
@@ -67,7 +71,16 @@ export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
     list: async ({ state } = {}) => {
       const all = keys.list();
       const wanted = state === undefined ? states : [state];
-      return wanted.flatMap((one) => all[one].map((record) => inspect(record, one)));
+      const budget = new WorkBudget(userWork);
+      const found: KeyInfo[] = [];
+      for (const one of wanted) {
+        for (const record of all[one]) {
+          found.push(inspect(record, one));
+          budget.addToSlice(stepsOfKey);
+          if (budget.isSliceOver) await budget.giveWay();
+        }
+      }
+      return found;
     },
     local: async () => {
       const own = await parts.ownKeys();

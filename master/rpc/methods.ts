@@ -50,8 +50,9 @@ const oneOf = <const V extends readonly string[]>(...values: V): TUnsafe<V[numbe
 const State = oneOf('accepted', 'denied', 'pending', 'rejected');
 
 const Nothing = record({});
+const KeyGlob = Type.String({ minLength: 1, maxLength: 1024 });
 const Selection = record({
-  match: Type.String({ minLength: 1, maxLength: 1024 }),
+  match: Type.Union([KeyGlob, listOf(KeyGlob, { minItems: 1, maxItems: 10_000 })]),
   fingerprint: Type.Optional(Text),
   include: Type.Optional(listOf(State)),
   state: Type.Optional(State),
@@ -200,15 +201,15 @@ export type CallableApi = Omit<MasterApi, 'asUser'> & {
 };
 
 /**
- * Definition of the audit record of methods that change keys. The record contains the pattern that
- * selects keys, and the ids of the changed keys.
+ * Definition of the audit record of methods that change keys. The record contains the patterns that
+ * select keys, and the ids of the changed keys.
  */
 const keyRecord = {
   done: ({ match }: KeySelection, changes: readonly KeyChange[]): AuditDetails => ({
-    what: match,
+    what: [match].flat().join(','),
     ...named(changes.map(({ id }) => id)),
   }),
-  failed: ({ match }: KeySelection): AuditDetails => ({ what: match, on: [] }),
+  failed: ({ match }: KeySelection): AuditDetails => ({ what: [match].flat().join(','), on: [] }),
 };
 
 /**

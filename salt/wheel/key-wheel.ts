@@ -10,13 +10,13 @@ import {
   type KeyInfo,
   type KeySelection,
   type KeyState,
-  MasterError,
 } from '#master';
 import { keyFingerprint, type WireMap, type WireValue } from '#minion-protocol';
 import { userWork, WorkBudget } from '#runtime';
-import { compileGlob } from '#template/python/fnmatch.ts';
-import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { compileGlobs } from '#template/python/fnmatch.ts';
+import { type FunctionTable, masterFunction, refused } from '../functions/define-function.ts';
 import { flag, map, optional, required, text } from '../functions/parameters.ts';
+import { giveWayAfter } from '../runners/give-way.ts';
 
 interface KeyWheelDeps {
   readonly keys: InProcessApi['keys'];
@@ -31,6 +31,13 @@ const folders: readonly (readonly [string, KeyState])[] = [
   ['minions', 'accepted'],
   ['minions_denied', 'denied'],
 ];
+
+/** Maximum number of globs in one argument. */
+const maxGlobs = 10_000;
+/** Steps of comparing or copying the id of a key. */
+const stepsOfId = 10;
+/** Steps of computing the fingerprint of a key. */
+const stepsOfFingerprint = 2000;
 
 const matching = { match: required(text) } as const;
 const alsoRejected = {
@@ -82,9 +89,9 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       summary: 'Accepts the pending keys that match a glob.',
       parameters: { ...matching, ...alsoRejected, ...exactly },
       call: async ({ match, ...including }, { by }) => {
-        for (const one of globsOf(match)) {
-          await keys.accept(selection(one, including), by).catch(unlessInvalid);
-        }
+        const globs = globsOf(match);
+        if (globs.length === 0) return {};
+        await keys.accept(selection(globs, including), by).catch(unlessInvalid);
         return nameMatch(parts, match);
       },
     }),
@@ -92,7 +99,9 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       summary: 'Rejects the pending keys that match a glob.',
       parameters: { ...matching, ...alsoAccepted, ...exactly },
       call: async ({ match, ...including }, { by }) => {
-        for (const one of globsOf(match)) await keys.reject(selection(one, including), by);
+        const globs = globsOf(match);
+        if (globs.length === 0) return {};
+        await keys.reject(selection(globs, including), by);
         return nameMatch(parts, match);
       },
     }),
@@ -100,7 +109,9 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       summary: 'Deletes the keys that match a glob.',
       parameters: matching,
       call: async ({ match }, { by }) => {
-        for (const one of globsOf(match)) await keys.delete(selection(one, {}), by);
+        const globs = globsOf(match);
+        if (globs.length === 0) return {};
+        await keys.delete(selection(globs, {}), by);
         return nameMatch(parts, match);
       },
     }),
@@ -109,8 +120,8 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       parameters: { match: required(map), ...alsoRejected },
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
-        return forEachKey(parts, match, states, (id, state) =>
-          keys.accept({ ...selection(id, {}), state }, by).catch(unlessInvalid),
+        return changeListed(parts, match, states, (ids, state) =>
+          keys.accept({ match: ids, state }, by).catch(unlessInvalid),
         );
       },
     }),
@@ -119,8 +130,8 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       parameters: { match: required(map), ...alsoAccepted },
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
-        return forEachKey(parts, match, states, (id, state) =>
-          keys.reject({ ...selection(id, {}), state }, by),
+        return changeListed(parts, match, states, (ids, state) =>
+          keys.reject({ match: ids, state }, by),
         );
       },
     }),
@@ -129,23 +140,28 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       parameters: { match: required(map) },
       call: ({ match }, { by }) => {
         const states = folders.map(([name]) => name);
-        return forEachKey(parts, match, states, (id, state) =>
-          keys.delete({ ...selection(id, {}), state }, by),
+        return changeListed(parts, match, states, (ids, state) =>
+          keys.delete({ match: ids, state }, by),
         );
       },
     }),
     'key.print': masterFunction({
       summary: 'Returns the public keys that match a glob.',
       parameters: matching,
-      call: ({ match }) => byFolder(parts, match, ({ publicKey }) => publicKey),
+      call: ({ match }) => byFolder(parts, match, stepsOfId, ({ publicKey }) => publicKey),
     }),
     'key.finger': masterFunction({
       summary: 'Returns the fingerprints of the keys that match a glob.',
       parameters: { ...matching, hash_type: optional(text) },
       call: async ({ match, hash_type: hashType }) => {
-        const minions = await byFolder(parts, match, (key) => fingerprintOf(key, hashType));
-        const isMatched = matcherOf(match);
-        const own = (await masterFingerprints(parts, hashType)).filter(([name]) => isMatched(name));
+        const steps = hashType === undefined ? stepsOfId : stepsOfFingerprint;
+        const toText = (key: KeyInfo): string => fingerprintOf(key, hashType);
+        const minions = await byFolder(parts, match, steps, toText);
+        const isMatched = await compileGlobs(globsOf(match), new WorkBudget(userWork));
+        const own: [string, string][] = [];
+        for (const entry of await masterFingerprints(parts, hashType)) {
+          if (await isMatched(entry[0])) own.push(entry);
+        }
         return own.length === 0 ? minions : { ...minions, local: Object.fromEntries(own) };
       },
     }),
@@ -174,7 +190,7 @@ function unlessInvalid(error: unknown): void {
   if (!(error instanceof KeyError) || error.code !== 'ERR_KEY_INVALID') throw error;
 }
 
-function selection(match: string, including: Including): KeySelection {
+function selection(match: readonly string[], including: Including): KeySelection {
   const states: KeyState[] = [];
   if (including.include_rejected) states.push('rejected');
   if (including.include_accepted) states.push('accepted');
@@ -188,7 +204,7 @@ function selection(match: string, including: Including): KeySelection {
 }
 
 function foldersOf(including: Including): string[] {
-  const { include = [] } = selection('*', including);
+  const { include = [] } = selection([], including);
   return folders.filter(([, state]) => include.includes(state)).map(([name]) => name);
 }
 
@@ -203,22 +219,14 @@ function folderOf(match: string): string | undefined {
   return match.startsWith('den') ? 'minions_denied' : undefined;
 }
 
-/** Splits a comma-separated list of globs. */
-function globsOf(match: string): string[] {
-  return match.split(',').filter((glob) => glob !== '');
-}
-
 /**
- * Compiles a comma-separated list of globs to a predicate.
- * @throws WorkLimitExceeded if the globs take too much work; the predicate throws it too
+ * Splits a comma-separated list of globs.
+ * @throws MasterError ERR_ARGS if there are too many
  */
-function matcherOf(match: string): (name: string) => boolean {
-  const budget = new WorkBudget(userWork);
-  const tests = [...new Set(globsOf(match))].map((glob) => compileGlob(glob, budget));
-  return (name) => {
-    budget.spend('a list of globs', tests.length);
-    return tests.some((test) => test(name));
-  };
+function globsOf(match: string): string[] {
+  const globs = match.split(',', maxGlobs + 1);
+  if (globs.length > maxGlobs) throw refused(`match must have at most ${maxGlobs} names or globs`);
+  return globs.filter((glob) => glob !== '');
 }
 
 async function listKeys({ keys }: KeyWheelDeps): Promise<Record<string, string[]>> {
@@ -237,24 +245,37 @@ async function listAll(parts: KeyWheelDeps): Promise<WireMap> {
 }
 
 async function nameMatch(parts: KeyWheelDeps, match: string): Promise<WireMap> {
+  const isMatched = await compileGlobs(globsOf(match), new WorkBudget(userWork));
   const found: WireMap = Object.create(null);
   for (const [folder, ids] of Object.entries(await listKeys(parts))) {
-    const matched = ids.filter(matcherOf(match));
+    const matched: string[] = [];
+    for (const id of ids) if (await isMatched(id)) matched.push(id);
     if (matched.length > 0) found[folder] = matched;
   }
   return found;
 }
 
+/**
+ * Returns a value of each key that matches a glob, by state and id.
+ * @param steps - steps of computing one value
+ */
 async function byFolder(
   { keys }: KeyWheelDeps,
   match: string,
+  steps: number,
   toValue: (key: KeyInfo) => WireValue,
 ): Promise<WireMap> {
   const found: WireMap = Object.create(null);
-  const isMatched = matcherOf(match);
-  const all = (await keys.list()).filter(({ id }) => isMatched(id));
+  const budget = new WorkBudget(userWork);
+  const isMatched = await compileGlobs(globsOf(match), budget);
+  const all = await keys.list();
   for (const [folder, state] of folders) {
-    const entries = all.filter((key) => key.state === state).map((key) => [key.id, toValue(key)]);
+    const entries: [string, WireValue][] = [];
+    for (const key of all) {
+      if (key.state !== state || !(await isMatched(key.id))) continue;
+      await giveWayAfter(budget, steps);
+      entries.push([key.id, toValue(key)]);
+    }
     if (entries.length > 0) found[folder] = Object.fromEntries(entries);
   }
   return found;
@@ -264,27 +285,32 @@ async function byFolder(
  * Changes the keys of the given ids that are in the given state. Other keys with the same ids are
  * not changed. Returns the resulting states of the ids.
  */
-async function forEachKey(
+async function changeListed(
   parts: KeyWheelDeps,
   match: WireMap,
   states: readonly string[],
-  change: (glob: string, state: KeyState) => Promise<unknown>,
+  change: (globs: readonly string[], state: KeyState) => Promise<unknown>,
 ): Promise<WireMap> {
-  const before = await listKeys(parts);
-  const named: string[] = [];
+  const budget = new WorkBudget(userWork);
+  const before = new Map(
+    Object.entries(await listKeys(parts)).map(([folder, ids]) => [folder, new Set(ids)]),
+  );
+  const named = new Set<string>();
   for (const [folder, ids] of Object.entries(match)) {
-    if (!Array.isArray(ids))
-      throw new MasterError('ERR_ARGS', `match: the value of ${folder} must be a list of ids`);
+    if (!Array.isArray(ids)) throw refused(`match: the value of ${folder} must be a list of ids`);
+    const present: string[] = [];
     for (const id of ids) {
-      if (typeof id !== 'string' || before[folder]?.includes(id) !== true) continue;
-      named.push(id);
-      const state = states.includes(folder) ? stateOf(folder) : undefined;
-      if (state !== undefined) await change(literalGlob(id), state);
+      await giveWayAfter(budget, stepsOfId);
+      if (typeof id !== 'string' || before.get(folder)?.has(id) !== true) continue;
+      named.add(id);
+      present.push(literalGlob(id));
     }
+    const state = states.includes(folder) ? stateOf(folder) : undefined;
+    if (state !== undefined && present.length > 0) await change(present, state);
   }
   const after: WireMap = Object.create(null);
   for (const [folder, ids] of Object.entries(await listKeys(parts))) {
-    const matched = ids.filter((id) => named.includes(id));
+    const matched = ids.filter((id) => named.has(id));
     if (matched.length > 0) after[folder] = matched;
   }
   return after;
@@ -308,5 +334,5 @@ const hashTypes = ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'] as con
 function hashed(pem: string, hashType: string): string {
   const known = hashTypes.find((name) => name === hashType);
   if (known !== undefined) return keyFingerprint(pem, known);
-  throw new MasterError('ERR_ARGS', `hash_type must be one of ${hashTypes.join(', ')}`);
+  throw refused(`hash_type must be one of ${hashTypes.join(', ')}`);
 }

@@ -4,7 +4,7 @@
  * and `.` are ordinary characters.
  */
 
-import type { WorkMeter } from '#runtime';
+import type { WorkBudget, WorkMeter } from '#runtime';
 
 /**
  * A set of characters: code points as sorted ranges that do not touch. If `isNegated` is true, the
@@ -49,7 +49,7 @@ const bytesOfMember = 128;
 export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) => boolean {
   if (pattern.length > maxLiteralLength) meter?.refuse('a glob', maxLiteralLength, 'characters');
   meter?.spend('a glob', 1 + pattern.length / charactersPerStep);
-  if (!/[*?[]/.test(pattern)) return (text) => text === pattern;
+  if (isLiteralGlob(pattern)) return (text) => text === pattern;
   if (pattern.length > maxGlobLength) meter?.refuse('a glob', maxGlobLength, 'characters');
   meter?.spend('a glob', pattern.length * stepsOfCharacter);
   meter?.hold('globs', pattern.length * bytesOfCharacter);
@@ -58,6 +58,41 @@ export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) 
   return (text) => {
     meter?.spend('matching of a glob', 2 + text.length / charactersPerStep);
     return least <= text.length && matches(segments, text, meter);
+  };
+}
+
+/** Whether a glob has no wildcards, so that it matches only the same text. */
+export function isLiteralGlob(pattern: string): boolean {
+  return !/[*?[]/.test(pattern);
+}
+
+/**
+ * Compiles globs to a function that tests whether at least one of them matches a text. All globs
+ * without wildcards together take the time of one. The compilation and the function let other work
+ * run after each slice of the budget.
+ * @throws WorkLimitExceeded if the globs take too much work; the function throws it too
+ */
+export async function compileGlobs(
+  patterns: Iterable<string>,
+  budget: WorkBudget,
+): Promise<(text: string) => Promise<boolean>> {
+  const texts = new Set<string>();
+  const tests: ((text: string) => boolean)[] = [];
+  for (const pattern of new Set(patterns)) {
+    const test = compileGlob(pattern, budget);
+    if (isLiteralGlob(pattern)) texts.add(pattern);
+    else tests.push(test);
+    if (budget.isSliceOver) await budget.giveWay();
+  }
+  return async (text) => {
+    budget.spend('a list of globs', 1);
+    if (budget.isSliceOver) await budget.giveWay();
+    if (texts.has(text)) return true;
+    for (const test of tests) {
+      if (test(text)) return true;
+      if (budget.isSliceOver) await budget.giveWay();
+    }
+    return false;
   };
 }
 

@@ -34,9 +34,8 @@ async function keyCommand(argv: string[], options: CliOptions = {}): Promise<Key
         local: async () => [{ name: 'master.pub', fingerprint: 'fp:master' }],
         accept: async (selection) => {
           accepted.push(selection);
-          return selection.match === 'none'
-            ? []
-            : [{ id: selection.match, from: 'pending', to: 'accepted' }];
+          const ids = [selection.match].flat().filter((id) => id !== 'none');
+          return ids.map((id) => ({ id, from: 'pending', to: 'accepted' }));
         },
       },
     },

@@ -59,6 +59,7 @@ const projects = inFile('heat-bridge/keystone/keystone.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
 const groups = inFile('heat-bridge/deployments/groups.test.ts');
+const manyKeys = inFile('master/keys/many-keys.test.ts');
 const sdb = inFile('master/runners/sdb.test.ts');
 const httpQuery = inFile('master/runners/http.test.ts');
 const executionPlans = inFile('heat-bridge/murano/execution-plans.test.ts');
@@ -2557,6 +2558,11 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/enroll/user-data.test.ts: options and grains with too many values or characters are refused',
       'heat-bridge/run-returns.test.ts: a large return is written in steps, with the same text',
       'heat-bridge/run-returns.test.ts: an outcome with a large return is stored without returns, and never encoded with them',
+      manyKeys('a list of names deletes keys in one call, and has a maximum length'),
+      manyKeys('names without wildcards are looked up, whatever the number of keys'),
+      manyKeys('many globs are compared with many keys in several slices'),
+      manyKeys('keys are listed, hashed and deleted with pauses'),
+      manyKeys('a map with many ids deletes the keys of a state in one call'),
     ],
   },
   {

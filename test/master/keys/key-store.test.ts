@@ -206,10 +206,10 @@ test('globs select only among the given states', async (t) => {
   await store.rejectNew('web3', one);
   const changed = async (...args: Parameters<KeyStore['eachMatching']>): Promise<string[]> =>
     (await store.eachMatching(...args)).map(({ id }) => id);
-  t.deepEqual(await changed('web*', 'accept'), ['web1', 'web2']);
-  t.deepEqual(await changed('web*', 'accept', { from: ['pending', 'rejected'] }), ['web3']);
-  t.deepEqual(await changed('*1', 'reject', { from: ['pending', 'accepted'] }), ['db1', 'web1']);
-  t.deepEqual(await changed('*[12]', 'delete'), ['db1', 'web1', 'web2']);
+  t.deepEqual(await changed(['web*'], 'accept'), ['web1', 'web2']);
+  t.deepEqual(await changed(['web*'], 'accept', { from: ['pending', 'rejected'] }), ['web3']);
+  t.deepEqual(await changed(['*1'], 'reject', { from: ['pending', 'accepted'] }), ['db1', 'web1']);
+  t.deepEqual(await changed(['*[12]'], 'delete'), ['db1', 'web1', 'web2']);
   t.deepEqual(
     store.list().accepted.map(({ id }) => id),
     ['web3'],
