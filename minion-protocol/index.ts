@@ -59,7 +59,7 @@ export {
 } from './payload.ts';
 export { encodeProxyHeader, isRelayedAddress, relayedAddress } from './proxy-header.ts';
 export { publicationEnvelope } from './publication.ts';
-export { pythonStr, toPythonValue, unboundedStr } from './python-values.ts';
+export { pythonStr, pythonStrInSlices, toPythonValue, unboundedStr } from './python-values.ts';
 export { encodePackedReply, encodeSendReply } from './reply.ts';
 export {
   type CheckedRequest,

@@ -1,5 +1,6 @@
 /** Converts wire values to Python values, and to the text that Python prints for them. */
 
+import type { WorkBudget } from '#runtime';
 import { RecursionGuard } from '#template/python/limits.ts';
 import { repr, str, textRepr } from '#template/python/repr.ts';
 import { Bytes, Dict, Float, type PyObject, Tuple, type Value } from '#template/python/values.ts';
@@ -86,11 +87,83 @@ function wireRepr(value: WireValue): string {
   return scalarStr(value);
 }
 
+/** Steps of formatting a scalar, besides those for its characters. */
+const stepsOfScalar = 100;
+/** Number of characters that are formatted in the time of one step. */
+const charactersPerStep = 4;
+
+/**
+ * Returns the text that Python's `str(value)` returns. Lets other work run after each slice of the
+ * budget, because values from minions may be large. The steps do not count towards the total of the
+ * budget.
+ */
+export async function pythonStrInSlices(value: WireValue, budget: WorkBudget): Promise<string> {
+  if (typeof value === 'string') return value;
+  const isContainer = Array.isArray(value) || value instanceof Map || isWireMap(value);
+  if (!isContainer) return scalarStr(value);
+  const pieces: string[] = [];
+  await writeRepr(value, pieces, budget);
+  return pieces.join('');
+}
+
+/** Appends the text that Python's `repr(value)` returns. */
+async function writeRepr(value: WireValue, pieces: string[], budget: WorkBudget): Promise<void> {
+  if (Array.isArray(value)) {
+    let separator = '[';
+    for (const item of value) {
+      pieces.push(separator);
+      await writeRepr(item, pieces, budget);
+      separator = ', ';
+    }
+    pieces.push(value.length === 0 ? '[]' : ']');
+    return;
+  }
+  if (value instanceof Map || isWireMap(value)) {
+    const items = value instanceof Map ? await equalKeysMerged(value, budget) : value;
+    let separator = '{';
+    for (const [key, item] of items instanceof Map ? items : Object.entries(items)) {
+      pieces.push(separator, unboundedRepr(key), ': ');
+      await writeRepr(item, pieces, budget);
+      separator = ', ';
+    }
+    pieces.push(separator === '{' ? '{}' : '}');
+    return;
+  }
+  const text = unboundedRepr(toPythonValue(value));
+  budget.addToSlice(stepsOfScalar + text.length / charactersPerStep);
+  if (budget.isSliceOver) await budget.giveWay();
+  pieces.push(text);
+}
+
+/**
+ * Converts the keys of a map to dictionary keys. Of keys that are equal in Python, such as `1` and
+ * `True`, the first one remains, with the last value.
+ */
+async function equalKeysMerged(
+  map: ReadonlyMap<WireValue, WireValue>,
+  budget: WorkBudget,
+): Promise<Map<Value, WireValue>> {
+  const keys = new Dict();
+  const items: WireValue[] = [];
+  for (const [key, item] of map) {
+    keys.set(toKey(toPythonValue(key)), items.push(item) - 1);
+    budget.addToSlice(stepsOfScalar);
+    if (budget.isSliceOver) await budget.giveWay();
+  }
+  const merged = new Map<Value, WireValue>();
+  for (const [key, at] of keys.entries()) merged.set(key, items[Number(at)] ?? null);
+  return merged;
+}
+
 /**
  * Returns the text that Python's `str(value)` returns, without a limit for the depth of lists and
  * maps. Use it only for values of limited depth, such as values from the wire.
  */
 export function unboundedStr(value: Value): string {
   const isContainer = Array.isArray(value) || value instanceof Dict;
-  return isContainer ? repr(value, new RecursionGuard(Number.POSITIVE_INFINITY)) : str(value);
+  return isContainer ? unboundedRepr(value) : str(value);
+}
+
+function unboundedRepr(value: Value): string {
+  return repr(value, new RecursionGuard(Number.POSITIVE_INFINITY));
 }

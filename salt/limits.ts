@@ -99,6 +99,12 @@ export const saltLimits = defineLimits('salt', {
     total: 8,
     effect: 'Further requests wait.',
   },
+  reportedJobs: {
+    unit: 'running jobs that `jobs.active` lists, for each minion',
+    owner: 'minion',
+    perOwner: 1_000,
+    effect: 'Further jobs that the minion reports are not listed.',
+  },
   reactionRate: {
     unit: 'runs of a reaction that has a `rate`',
     owner: 'rule',

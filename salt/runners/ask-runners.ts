@@ -11,7 +11,8 @@ import {
   type MasterFunction,
   type RunRequest,
 } from '#master';
-import { toPythonValue, unboundedStr, type WireMap, type WireValue } from '#minion-protocol';
+import { pythonStrInSlices, type WireMap } from '#minion-protocol';
+import { userWork, WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import {
   anything,
@@ -23,7 +24,13 @@ import {
   text,
 } from '../functions/parameters.ts';
 import { askMinions } from '../minion-calls.ts';
+import { giveWayAfter } from './give-way.ts';
 import { lineDiffFrom } from './line-diff.ts';
+
+/** Steps of finding the pool of a result, besides those for its characters. */
+const stepsOfPooling = 20;
+/** Number of characters of a result that are compared in the time of one step. */
+const charactersPerStep = 16;
 
 /** Functions of the job interface that these runners use. */
 export interface AskJobs {
@@ -127,7 +134,7 @@ function survey(
       const { survey_sort: sort, tgt_type: type, ...kwarg } = more;
       const tgtType = type === 'pcre' ? type : 'compound';
       const request = { tgt, tgtType, fun, arg: [...rest], kwarg };
-      const pools = poolsOf(await returnsOf(jobs, request, context));
+      const pools = await poolsOf(await returnsOf(jobs, request, context));
       const sign = sort === 'up' ? 1 : -1;
       pools.sort((left, right) => sign * (left.pool.length - right.pool.length));
       return (await show(pools)).map((pool) => ({ ...pool, pool: [...pool.pool] }));
@@ -135,19 +142,17 @@ function survey(
   });
 }
 
-function poolsOf(returns: WireMap): Pool[] {
+async function poolsOf(returns: WireMap): Promise<Pool[]> {
+  const budget = new WorkBudget(userWork);
   const pools = new Map<string, string[]>();
   for (const id of Object.keys(returns).sort()) {
-    const result = textOf(returns[id] ?? null);
+    const result = await pythonStrInSlices(returns[id] ?? null, budget);
+    await giveWayAfter(budget, stepsOfPooling + result.length / charactersPerStep);
     const pool = pools.get(result);
     if (pool === undefined) pools.set(result, [id]);
     else pool.push(id);
   }
   return [...pools].map(([result, pool]) => ({ pool, result }));
-}
-
-function textOf(value: WireValue): string {
-  return typeof value === 'string' ? value : unboundedStr(toPythonValue(value));
 }
 
 async function withDifferences(pools: readonly Pool[]): Promise<readonly Pool[]> {

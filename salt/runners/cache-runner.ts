@@ -2,13 +2,15 @@
 
 import { type Jobs, MasterError, type MasterFunction } from '#master';
 import type { FactSource, WireMap, WireValue } from '#minion-protocol';
+import { userWork, WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { anything, ignored, optional, required, target, text } from '../functions/parameters.ts';
 import type { MineStore } from '../mine/mine-store.ts';
 import type { CacheBanks } from './cache-banks.ts';
+import { giveWayAfter } from './give-way.ts';
 
 export interface CacheRunnerDeps {
-  readonly facts: Jobs['facts'];
+  readonly facts: Pick<Jobs['facts'], 'forgetPart' | 'of'>;
   /** Mine of the minions. If it is `undefined`, the functions about the mine do not exist. */
   readonly mine: MineStore | undefined;
   readonly targets: Pick<Jobs['targets'], 'resolve'>;
@@ -18,6 +20,11 @@ export interface CacheRunnerDeps {
 }
 
 type Part = 'grains' | 'pillar' | 'mine';
+
+/** Steps of reading one part of the data of a minion. Stored data is unpacked. */
+const stepsOfPart = 20_000;
+/** Steps of deleting one part, without its write to the disk. */
+const stepsOfDeletion = 2000;
 
 export function cacheRunner(parts: CacheRunnerDeps): FunctionTable {
   return { ...factFunctions(parts), ...bankFunctions(parts), ...mineFunctions(parts) };
@@ -156,7 +163,9 @@ function show(parts: CacheRunnerDeps, part: Part, summary: string): MasterFuncti
     call: async ({ tgt, tgt_type: tgtType }) => {
       const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false });
       const found: WireMap = Object.create(null);
+      const budget = new WorkBudget(userWork);
       for (const id of minions) {
+        await giveWayAfter(budget, stepsOfPart);
         const value = await read(parts, part, id);
         if (value !== undefined) found[id] = value;
       }
@@ -185,8 +194,10 @@ function clear(parts: CacheRunnerDeps, what: readonly Part[], summary: string): 
     call: async ({ tgt, tgt_type: tgtType }) => {
       if (tgt === undefined) return false;
       const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false });
+      const budget = new WorkBudget(userWork);
       for (const id of minions) {
         for (const part of what) {
+          await giveWayAfter(budget, stepsOfDeletion);
           await (part === 'mine' ? parts.mine?.flush(id) : parts.facts.forgetPart(id, part));
         }
       }

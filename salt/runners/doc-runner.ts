@@ -1,9 +1,14 @@
 /** The `doc` runner [salt/runners/doc.py]. */
 
 import { isWireMap, type WireMap } from '#minion-protocol';
+import { userWork, WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { optional, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
+import { giveWayAfter } from './give-way.ts';
+
+/** Steps of copying the documentation of a function. */
+const stepsOfFunction = 40;
 
 /**
  * Function that returns the documentation of functions by name. `prefix` selects a module or a
@@ -36,7 +41,14 @@ export function docRunner(parts: DocRunnerDeps): FunctionTable {
       call: async (_values, context) => {
         const { returns } = await askMinions(parts, { tgt: '*', fun: 'sys.doc' }, context);
         const texts: WireMap = Object.create(null);
-        for (const { return: said } of returns) if (isWireMap(said)) Object.assign(texts, said);
+        const budget = new WorkBudget(userWork);
+        for (const { return: said } of returns) {
+          if (!isWireMap(said)) continue;
+          for (const [name, doc] of Object.entries(said)) {
+            texts[name] = doc;
+            await giveWayAfter(budget, stepsOfFunction);
+          }
+        }
         return texts;
       },
     }),

@@ -14,6 +14,7 @@ import {
   required,
   text,
 } from '../functions/parameters.ts';
+import { saltLimits } from '../limits.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 import { describeJob, describeJobInFull, startTime } from './describe-job.ts';
 import { giveWayAfter } from './give-way.ts';
@@ -27,6 +28,8 @@ export interface JobsRunnerDeps extends MinionCalls {
   readonly cache: Pick<Jobs['cache'], 'record' | 'records' | 'returns'>;
 }
 
+/** Maximum number of jobs that `jobs.active` reads from the answer of one minion. */
+const maxRunning = saltLimits.reportedJobs.perOwner ?? 0;
 /** Maximum number of jobs to search. */
 const maxJobs = 1_000_000;
 /** Steps of reading the record of a job, besides the steps of its lists of minions. */
@@ -239,7 +242,8 @@ async function activeJobs(parts: JobsRunnerDeps, context: CallContext): Promise<
   const request = { tgt: '*', fun: 'saltutil.running' };
   const { returns } = await askMinions(parts, request, context);
   for (const { minion, return: running } of returns) {
-    for (const job of Array.isArray(running) ? running.filter(isWireMap) : []) {
+    const reported = Array.isArray(running) ? running.slice(0, maxRunning) : [];
+    for (const job of reported.filter(isWireMap)) {
       const jid = typeof job.jid === 'string' ? job.jid : '';
       await giveWayAfter(budget, stepsOfRecord);
       const known = jobs.get(jid) ?? (await activeJob(parts, jid, job, budget));
@@ -247,7 +251,7 @@ async function activeJobs(parts: JobsRunnerDeps, context: CallContext): Promise<
       jobs.set(jid, known);
     }
   }
-  return new Map<WireValue, WireValue>([...jobs].sort());
+  return new Map<WireValue, WireValue>([...jobs].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 async function activeJob(

@@ -11,7 +11,7 @@ const unknown = -1;
  * order, with `-` for lines of the first text and `+` for lines of the second.
  */
 export function lineDiffFrom(first: string): (second: string) => string {
-  const left = splitLines(first).slice(0, maxLines);
+  const left = splitLines(first, false, maxLines);
   // Equal lines get the same number, so that the algorithm compares numbers instead of texts.
   const numbers = new Map<string, number>();
   for (const line of left) if (!numbers.has(line)) numbers.set(line, numbers.size);
@@ -19,7 +19,7 @@ export function lineDiffFrom(first: string): (second: string) => string {
     Int32Array.from(lines, (line) => numbers.get(line) ?? unknown);
   const leftNumbers = numbersOf(left);
   return (second) => {
-    const right = splitLines(second).slice(0, maxLines);
+    const right = splitLines(second, false, maxLines);
     const rightNumbers = numbersOf(right);
     const common = commonLengths(leftNumbers, rightNumbers);
     const width = right.length + 1;

@@ -94,7 +94,8 @@ function presenceFunctions({ acceptedIds, present: listPresent }: ManageRunnerDe
     summary: 'Lists the connected minions, without contacting them.',
     parameters,
     call: ({ subset, show_ip: showIp }) => {
-      const found = listPresent().filter(({ id }) => subset?.includes(id) ?? true);
+      const wanted = subset && new Set(subset);
+      const found = listPresent().filter(({ id }) => wanted?.has(id) ?? true);
       if (!showIp) return found.map(({ id }) => id).sort();
       return Object.fromEntries(found.map(({ id, address }) => [id, address]));
     },
@@ -104,7 +105,8 @@ function presenceFunctions({ acceptedIds, present: listPresent }: ManageRunnerDe
     parameters,
     call: ({ subset }) => {
       const found = new Set(listPresent().map(({ id }) => id));
-      return acceptedIds().filter((id) => !found.has(id) && (subset?.includes(id) ?? true));
+      const wanted = subset && new Set(subset);
+      return acceptedIds().filter((id) => !found.has(id) && (wanted?.has(id) ?? true));
     },
   });
   for (const state of states) {
@@ -123,7 +125,9 @@ async function versions(parts: ManageRunnerDeps, context: CallContext): Promise<
   const groups = new Map<string, WireMap>();
   for (const [minion, version] of [...reported].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const label = versionLabel(version);
-    groups.set(label, { ...groups.get(label), [minion]: version });
+    const group: WireMap = groups.get(label) ?? Object.create(null);
+    group[minion] = version;
+    groups.set(label, group);
   }
   return { ...Object.fromEntries(groups), Master: parts.version };
 }

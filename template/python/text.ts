@@ -51,13 +51,17 @@ export function stripEnd(text: string): string {
   return text.slice(0, end);
 }
 
-/** Implements `str.splitlines()`. */
-export function splitLines(text: string, keepEnds = false): string[] {
+/**
+ * Implements `str.splitlines()`.
+ * @param limit - maximum number of lines to return. The text after them is not read. Default: all
+ */
+export function splitLines(text: string, keepEnds = false, limit = Infinity): string[] {
   const lines: string[] = [];
   let start = 0;
   for (const match of text.matchAll(lineBreak)) {
     const end = match.index + match[0].length;
     lines.push(text.slice(start, keepEnds ? end : match.index));
+    if (lines.length >= limit) return lines;
     start = end;
   }
   if (start < text.length) lines.push(text.slice(start));

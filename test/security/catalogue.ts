@@ -59,6 +59,7 @@ const projects = inFile('heat-bridge/keystone/keystone.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
 const groups = inFile('heat-bridge/deployments/groups.test.ts');
+const largeResults = inFile('master/runners/large-results.test.ts');
 const manyKeys = inFile('master/keys/many-keys.test.ts');
 const sdb = inFile('master/runners/sdb.test.ts');
 const httpQuery = inFile('master/runners/http.test.ts');
@@ -2563,6 +2564,15 @@ export const catalogue: readonly Threat[] = [
       manyKeys('many globs are compared with many keys in several slices'),
       manyKeys('keys are listed, hashed and deleted with pauses'),
       manyKeys('a map with many ids deletes the keys of a state in one call'),
+      largeResults('manage.versions groups the minions of a large fleet'),
+      largeResults('manage.present looks the names of a subset up, and does not search them'),
+      largeResults('survey writes a large result as text in several slices'),
+      largeResults('text that is written in slices equals the text of Python'),
+      largeResults('survey.diff compares a limited number of lines, and reads no further ones'),
+      largeResults('data of many minions is unpacked with pauses'),
+      largeResults('the documentation of many minions is merged with pauses'),
+      largeResults('jobs.active lists a limited number of jobs of each minion, by jid'),
+      largeResults('values of events are measured only until they are too large'),
     ],
   },
   {

@@ -4,7 +4,7 @@ import test, { type ExecutionContext } from 'ava';
 import { KeyStore } from '#master/auth/key-store.ts';
 import { createKeysApi } from '#master/auth/keys-api.ts';
 import type { KeyFiles } from '#master/auth/pki-directory.ts';
-import { isWireMap, type WireMap } from '#minion-protocol';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { maxSliceSteps } from '#runtime';
 import { keyWheel } from '#salt/wheel/key-wheel.ts';
 import { slicesOf } from '../../helpers/slices.ts';
@@ -29,7 +29,7 @@ interface Wheel {
   readonly keys: KeyStore;
   /** Lists of patterns of the calls that delete or accept keys. */
   readonly calls: (string | readonly string[])[];
-  readonly run: (fun: string, kwarg: WireMap) => Promise<unknown>;
+  readonly run: (fun: string, kwarg: WireMap) => Promise<WireValue | undefined>;
 }
 
 async function openWheel(t: ExecutionContext, count: number): Promise<Wheel> {
@@ -55,7 +55,7 @@ async function openWheel(t: ExecutionContext, count: number): Promise<Wheel> {
     },
     ownKeys: () => [],
   });
-  const run = async (fun: string, kwarg: WireMap): Promise<unknown> =>
+  const run = async (fun: string, kwarg: WireMap): Promise<WireValue | undefined> =>
     functions[fun]?.bind(
       [],
       kwarg,
