@@ -8,6 +8,7 @@ export {
   type AuditRequester,
   type BatchRequest,
   type BatchUpdate,
+  type CallOrigin,
   createLogger,
   createRootLog,
   createSilentLogger,

@@ -1,4 +1,10 @@
-import type { CallContext, JobReturn, MasterApi, RunRequest } from '#master';
+import {
+  type CallContext,
+  type JobReturn,
+  type MasterApi,
+  MasterError,
+  type RunRequest,
+} from '#master';
 
 /** Properties of a call that also apply to the jobs that the call runs. */
 export type AskContext = Pick<CallContext, 'closing' | 'timeoutSeconds'>;
@@ -16,6 +22,23 @@ export interface MinionAnswers {
   /** Minions that did not return, sorted. */
   readonly silent: readonly string[];
 }
+
+/**
+ * Returns the interface for jobs whose function the requester of a call chooses. Users and minions
+ * need the same rights as for a job that they start without a runner.
+ * @throws MasterError ERR_ARGS if a user or minion calls in a way that has no such interface
+ */
+export function jobsOfRequester(
+  { jobs }: MinionCalls,
+  { by, requesterJobs }: Pick<CallContext, 'by' | 'requesterJobs'>,
+): MinionCalls {
+  if (requesterJobs !== undefined) return { jobs: requesterJobs };
+  // The other requesters are the operator, and services that run the calls of the operator.
+  if (by === undefined || operators.has(by.who.kind)) return { jobs };
+  throw new MasterError('ERR_ARGS', 'only available on the local socket of the master');
+}
+
+const operators: ReadonlySet<string> = new Set(['local', 'master', 'service']);
 
 /** Runs a job on minions and waits until it has ended. */
 export async function askMinions(

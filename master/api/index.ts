@@ -61,6 +61,7 @@ export { createLogger, createRootLog, createSilentLogger, logLevels } from './lo
 export type {
   AclApi,
   AuditApi,
+  CallOrigin,
   EventsApi,
   EventsRequest,
   InProcessApi,
@@ -82,6 +83,7 @@ export type {
   ReactionInfo,
   ReactionRun,
   ReactionsApi,
+  RequesterJobs,
   StoreApi,
   TransportStatus,
   UserApi,

@@ -677,6 +677,18 @@ export interface InProcessJobsApi extends JobsApi {
  * Function methods for code in the master's process. A call can state on whose behalf it is made.
  */
 export interface InProcessFunctionsApi extends FunctionsApi {
-  run(call: FunctionCall & Requested): Promise<FunctionResult>;
-  start(call: FunctionCall & Requested): Promise<StartedCall>;
+  run(call: FunctionCall & CallOrigin): Promise<FunctionResult>;
+  start(call: FunctionCall & CallOrigin): Promise<StartedCall>;
+}
+
+/** Jobs interface that checks the rights of the requester of a call. */
+export type RequesterJobs = Pick<InProcessJobsApi, 'run'>;
+
+/** Origin of a call of a runner or wheel function. */
+export interface CallOrigin extends Requested {
+  /**
+   * Interface for jobs whose function the requester chooses. Users and minions without this
+   * interface cannot start such jobs through runners.
+   */
+  readonly requesterJobs?: RequesterJobs | undefined;
 }

@@ -3,10 +3,11 @@ import { isJid, type WireMap, type WireValue } from '#minion-protocol';
 import { codeOf, errorMessage } from '#runtime';
 import {
   type AuditRequester,
+  type CallOrigin,
   type FunctionCall,
   type FunctionResult,
   MasterError,
-  type Requested,
+  type RequesterJobs,
   type StartedCall,
 } from '../api/index.ts';
 import { type AuditTrail, auditOf } from '../audit/index.ts';
@@ -56,6 +57,7 @@ interface Ready {
   readonly timeoutSeconds: number | undefined;
   readonly isConfidential: boolean;
   readonly by: AuditRequester | undefined;
+  readonly requesterJobs: RequesterJobs | undefined;
   readonly end: CallEnd;
 }
 
@@ -95,7 +97,7 @@ export class FunctionCaller {
    * Runs a function and returns its result, which may be a failure.
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS. The function was not run
    */
-  async run(call: FunctionCall & Requested, options: RunOptions = {}): Promise<FunctionResult> {
+  async run(call: FunctionCall & CallOrigin, options: RunOptions = {}): Promise<FunctionResult> {
     return this.#finish(await this.#prepare(call, options), options);
   }
 
@@ -103,7 +105,7 @@ export class FunctionCaller {
    * Starts a function without waiting for its result.
    * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS
    */
-  async start(call: FunctionCall & Requested, options: RunOptions = {}): Promise<StartedCall> {
+  async start(call: FunctionCall & CallOrigin, options: RunOptions = {}): Promise<StartedCall> {
     const ready = await this.#prepare(call, options);
     this.#finish(ready, options).catch((error: unknown) => {
       this.#options.log.error(
@@ -144,7 +146,7 @@ export class FunctionCaller {
   }
 
   async #prepare(
-    { fun, arg: values = [], kwarg, ...call }: FunctionCall & Requested,
+    { fun, arg: values = [], kwarg, ...call }: FunctionCall & CallOrigin,
     { isResumed = false }: RunOptions,
   ): Promise<Ready> {
     const { table, kind, nextJid, cache } = this.#options;
@@ -167,12 +169,12 @@ export class FunctionCaller {
     if (!isResumed) {
       this.#options.bus.fire(`${tag}/new`, kind === 'wheel' ? { ...data, tag } : data);
     }
-    const { timeoutSeconds, by } = call;
+    const { timeoutSeconds, by, requesterJobs } = call;
     const end = { isElsewhere: false, work: [] };
     const asked = { fun, arg, kwarg: taken };
     return {
       ...{ call: bound, asked, succeeds, jid, tag, data, user },
-      ...{ timeoutSeconds, isConfidential, by, end },
+      ...{ timeoutSeconds, isConfidential, by, requesterJobs, end },
     };
   }
 
@@ -229,9 +231,9 @@ export class FunctionCaller {
         end.isElsewhere = true;
       };
       const atEnd = (work: () => Promise<void>): void => void end.work.push(work);
-      const { asked } = ready;
+      const { asked, requesterJobs } = ready;
       const value = await call({
-        ...{ jid, user, by, asked, timeoutSeconds, emit, closing },
+        ...{ jid, user, by, requesterJobs, asked, timeoutSeconds, emit, closing },
         continueElsewhere,
         atEnd,
       });

@@ -1,5 +1,5 @@
 import type { WireMap, WireValue } from '#minion-protocol';
-import type { AuditRequester } from '../api/index.ts';
+import type { AuditRequester, RequesterJobs } from '../api/index.ts';
 
 /** Call of a function, with the arguments as the caller sent them. */
 export interface AskedCall {
@@ -19,6 +19,8 @@ export interface CallContext {
    * the local interface.
    */
   readonly by: AuditRequester | undefined;
+  /** Interface for jobs whose function the requester chooses. It checks the requester's rights. */
+  readonly requesterJobs?: RequesterJobs | undefined;
   /**
    * Time that minions have to respond, in seconds. With `undefined`, the master's default applies.
    */

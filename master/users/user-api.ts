@@ -76,16 +76,20 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
       session.stop();
     }
   }
+  const run: UserApi['jobs']['run'] = (request, signal) =>
+    judged(parts.jobs.run, (session, it) => gate.judgeOneJob(session, it), request, signal);
+  const requesterJobs = { run };
   const functions = (kind: 'runner' | 'wheel', api: InProcessFunctionsApi): UserApi['runners'] => ({
-    run: (call) => once((session) => api.run(gate.judgeCall(session, kind, call))),
-    start: (call) => once((session) => api.start(gate.judgeCall(session, kind, call))),
+    run: (call) =>
+      once((session) => api.run({ ...gate.judgeCall(session, kind, call), requesterJobs })),
+    start: (call) =>
+      once((session) => api.start({ ...gate.judgeCall(session, kind, call), requesterJobs })),
   });
   return {
     jobs: {
       publish: (request) =>
         once(async (session) => parts.jobs.publish(await gate.judgeOneJob(session, request))),
-      run: (request, signal) =>
-        judged(parts.jobs.run, (session, it) => gate.judgeOneJob(session, it), request, signal),
+      run,
       batch: (request, signal) =>
         judged(parts.jobs.batch, (session, it) => gate.judgeOneJob(session, it), request, signal),
       follow: (jid, signal) =>

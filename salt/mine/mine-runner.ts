@@ -3,7 +3,7 @@
 import { MasterError } from '#master';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { anything, flag, optional, required, target, text } from '../functions/parameters.ts';
-import { askMinions, type MinionCalls } from '../minion-calls.ts';
+import { askMinions, jobsOfRequester, type MinionCalls } from '../minion-calls.ts';
 import type { MineReader } from './mine-reader.ts';
 
 interface MineRunnerDeps extends MinionCalls {
@@ -34,7 +34,10 @@ export function mineRunner(parts: MineRunnerDeps): FunctionTable {
       call: async ({ tgt, tgt_type: tgtType, clear, mine_functions: functions }, context) => {
         const kwarg = { clear, mine_functions: functions ?? null };
         const request = { tgt, tgtType, fun: 'mine.update', kwarg };
-        const { returns } = await askMinions(parts, request, context);
+        // The minion calls each of `mine_functions`, so these are functions that the requester
+        // chooses.
+        const calls = functions === undefined ? parts : jobsOfRequester(parts, context);
+        const { returns } = await askMinions(calls, request, context);
         return Object.fromEntries(returns.map((one) => [one.minion, one.return]));
       },
     }),

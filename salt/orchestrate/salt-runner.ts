@@ -96,7 +96,9 @@ export async function runRunner(
   // If a nested orchestration was interrupted, it continues after its last finished step.
   const begun = orchestrations.has(fun) ? await step?.begin() : await beginOnce(step, fun);
   fireArguments(context, { type: 'runner', name: fun, args: [...arg], kwargs: given });
-  const call = { fun, arg, kwarg: given, ...jidOf(begun), ...requester(context) };
+  // The operator wrote the files of the orchestration, so its runners have all rights.
+  const origin = { ...requester(context), requesterJobs: context.jobs };
+  const call = { fun, arg, kwarg: given, ...jidOf(begun), ...origin };
   return ended(context, runners.run(call, { isResumed: begun?.wasBegun === true }));
 }
 

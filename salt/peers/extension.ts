@@ -14,7 +14,7 @@ export async function openPeers(host: ExtensionHost): Promise<OpenExtension> {
   const config = host.use(masterServices.config);
   const context = host.use(masterServices.context);
   const { gate } = host.use(masterServices.users);
-  const { cache, dispatcher, targets, minions: facts } = host.use(masterServices.jobs);
+  const { api, cache, dispatcher, targets, minions: facts } = host.use(masterServices.jobs);
   const { runners } = host.use(masterServices.functions);
   const { minionRunners } = host.use(masterServices.contributions);
   const { counters, closers } = context;
@@ -27,6 +27,6 @@ export async function openPeers(host: ExtensionHost): Promise<OpenExtension> {
     log: context.log.child({ component: 'requests' }),
   };
   const publisher = new PeerPublisher({ ...common, dispatcher, targets, facts, config });
-  const runner = new PeerRunner({ ...common, runners, minionRunners });
+  const runner = new PeerRunner({ ...common, jobs: api, targets, runners, minionRunners });
   return { requests: peerRequests({ publisher, runner, counters }) };
 }

@@ -36,6 +36,7 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { LimitExceeded, minionWork, WorkBudget, WorkLimitExceeded } from '#runtime';
+import { requesterJobs } from '../requester-jobs.ts';
 
 type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
 
@@ -373,6 +374,8 @@ export interface PeerRunnerOptions {
   readonly runners: Functions['runners'];
   /** Runners that extensions offer to minions. */
   readonly minionRunners: Contributions['minionRunners'];
+  readonly jobs: Pick<Jobs['api'], 'run'>;
+  readonly targets: Pick<Jobs['targets'], 'resolveWithin'>;
   readonly cache: Jobs['cache'];
   readonly gate: Users['gate'];
   readonly counters: MasterContext['counters'];
@@ -433,11 +436,23 @@ export class PeerRunner {
     );
     try {
       const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
-      return (await runners.run({ ...call, user: minionId, by })).return;
+      const origin = { user: minionId, by, requesterJobs: this.#jobsOf(subject) };
+      return (await runners.run({ ...call, ...origin })).return;
     } catch (error) {
       if (error instanceof MasterError) return error.message;
       throw error;
     }
+  }
+
+  /** Returns the jobs interface with the rights that `peer` gives the minion. */
+  #jobsOf(subject: MinionSubject): ReturnType<typeof requesterJobs> {
+    const { gate, jobs, targets } = this.#options;
+    const action = 'publish';
+    return requesterJobs(actorOf(subject), {
+      ...{ jobs, targets, work: minionWork },
+      reach: (calls) => gate.reach({ subject, action, calls }),
+      decide: (calls, minions) => gate.decide({ subject, action, resource: { calls, minions } }),
+    });
   }
 
   #refuse(reason: string): WireMap {

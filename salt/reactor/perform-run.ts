@@ -1,9 +1,18 @@
 /** Performs one run of a reaction: checks the rights of the reaction and makes the call. */
 
-import { type Decision, decide, isUnlimited, type Policy, type Reach, reachOf } from '#acl';
+import {
+  type Call,
+  type Decision,
+  decide,
+  isUnlimited,
+  type Policy,
+  type Reach,
+  reachOf,
+} from '#acl';
 import { serviceOf } from '#config';
 import {
   type AddressedMinions,
+  type CallOrigin,
   callOf,
   type Functions,
   type InProcessApi,
@@ -13,7 +22,8 @@ import {
   type OpenExtension,
   type ReactionResult,
 } from '#master';
-import { inTime, WorkLimitExceeded } from '#runtime';
+import { inTime, userWork, WorkLimitExceeded } from '#runtime';
+import { requesterJobs } from '../requester-jobs.ts';
 import type { MastersCall, PlannedCall, TargetedCall } from './reaction-planner.ts';
 import type { OpenRun } from './reaction-queue.ts';
 
@@ -169,11 +179,29 @@ async function performHere(
   const who = serviceOf(reaction);
   const by = { who, rule: decision.rule };
   const caller = kind === 'runner' ? parts.runners : parts.wheel;
-  const work = caller.run({ fun, arg, kwarg, user: who.name, jid, by });
+  const origin = { user: who.name, by, ...jobsOfReaction(parts, reaction) };
+  const work = caller.run({ fun, arg, kwarg, jid, ...origin });
   const result = await inTime(work, deadline);
   if (result === undefined) return { outcome: 'timeout' };
   const isFailure = !result.success || isFailureCode(result.retcode ?? 0);
   return { outcome: isFailure ? 'failed' : 'succeeded' };
+}
+
+/** Returns the jobs interface of a reaction that does not have all rights. */
+function jobsOfReaction(
+  { policy, jobs, targets }: PerformDeps,
+  reaction: string,
+): Partial<Pick<CallOrigin, 'requesterJobs'>> {
+  const subject = serviceOf(reaction);
+  if (isUnlimited(subject, policy.current)) return {};
+  const action = 'publish';
+  const rights = {
+    ...{ jobs, targets, work: userWork },
+    reach: (calls: readonly Call[]) => reachOf({ subject, action, calls }, policy.current),
+    decide: (calls: readonly Call[], minions: readonly string[]) =>
+      decide({ subject, action, resource: { calls, minions } }, policy.current),
+  };
+  return { requesterJobs: requesterJobs(subject, rights) };
 }
 
 function judge(

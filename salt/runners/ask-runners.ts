@@ -23,7 +23,7 @@ import {
   target,
   text,
 } from '../functions/parameters.ts';
-import { askMinions } from '../minion-calls.ts';
+import { askMinions, jobsOfRequester } from '../minion-calls.ts';
 import { giveWayAfter } from './give-way.ts';
 import { lineDiffFrom } from './line-diff.ts';
 
@@ -100,7 +100,8 @@ async function returnsOf(
   context: CallContext,
 ): Promise<WireMap> {
   const asked = { user: context.user, ...request };
-  const { returns, silent } = await askMinions({ jobs: api }, asked, context);
+  const calls = jobsOfRequester({ jobs: api }, context);
+  const { returns, silent } = await askMinions(calls, asked, context);
   const byId: WireMap = Object.create(null);
   for (const { minion, return: value } of returns) byId[minion] = value;
   for (const id of silent) byId[id] = false;

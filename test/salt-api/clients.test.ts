@@ -521,3 +521,30 @@ test('a plugin adds paths, parsers and errors, and reads the token of a session'
   t.deepEqual([broken.status, broken.json], [418, { own: true }]);
   t.is((await ask({ path: '/salt/more/v1/nothing' })).status, 404);
 });
+
+test('a right to a runner that runs jobs gives no right to the functions of these jobs', async (t) => {
+  const called: string[] = [];
+  const functions = { 'cmd.run': () => called.push('cmd.run'), 'mine.update': () => 'updated' };
+  const right = [{ web1: ['test.*'] }, '@runner'];
+  const { run, login } = await startApi(t, {
+    functions,
+    config: { externalAuth: { sharedsecret: { eve: right } } },
+  });
+  const token = await login('eve');
+  const runner = async (fun: string, ...arg: unknown[]): Promise<unknown> =>
+    returned(await run(token, { client: 'runner', fun, arg }))[0];
+  const denial = /Authorization error occurred/;
+  for (const fun of ['salt.execute', 'survey.hash', 'survey.diff']) {
+    t.regex(
+      String(await runner(fun, '*', 'cmd.run', ...(fun === 'salt.execute' ? [['id']] : ['id']))),
+      denial,
+      fun,
+    );
+    t.regex(String(await runner(fun, 'db1', 'test.ping')), denial, fun);
+  }
+  t.regex(String(await runner('mine.update', '*', 'glob', false, { 'cmd.run': ['id'] })), denial);
+  t.deepEqual(called, []);
+  t.deepEqual(await runner('salt.execute', '*', 'test.ping'), { web1: true });
+  t.deepEqual(await runner('survey.hash', '*', 'test.ping'), [{ pool: ['web1'], result: 'True' }]);
+  t.deepEqual(await runner('mine.update', '*'), { web1: 'updated', db1: 'updated' });
+});

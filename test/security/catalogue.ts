@@ -1144,7 +1144,11 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'A-20',
     threat: 'paths and configuration in privileged functions',
-    tests: [`master/runners/runners.test.ts: \${what} finds and reads nothing`],
+    tests: [
+      'salt-api/clients.test.ts: a right to a runner that runs jobs gives no right to the functions of these jobs',
+      peers('a right to salt.execute gives a minion no right to publish jobs'),
+      `master/runners/runners.test.ts: \${what} finds and reads nothing`,
+    ],
     sentence: 'No function can write the configuration, the pillar or file roots',
   },
   {

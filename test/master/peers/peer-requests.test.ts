@@ -286,6 +286,18 @@ test('a minion runs only runners that peer_run names, and none by default', asyn
   t.deepEqual({ ...asMap(await run(master, 'event.send', ['salt/auth'])) }, {});
 });
 
+test('a right to salt.execute gives a minion no right to publish jobs', async (t) => {
+  const ask1 = { cmd: 'minion_runner', fun: 'salt.execute', tgt: undefined };
+  const call = { ...ask1, arg: ['vecminion', 'test.ping', 'timeout=1'] };
+  const peerRun = { vecminion: ['salt.execute'] };
+  const jobsOf = async (peer: MasterOptions['peer']): Promise<number> => {
+    const master = await start(t, { peerRun, peer: peer ?? {} });
+    return (await published(master, () => ask(master, call))).length;
+  };
+  t.is(await jobsOf({ vecminion: ['test.echo'] }), 0);
+  t.is(await jobsOf({ vecminion: ['test.ping'] }), 1);
+});
+
 test('a repeated request to wait is one request, and is not repeated afterwards', async (t) => {
   const master = await start(t, { peer: everybody });
   const nonce = freshNonce();
