@@ -54,6 +54,9 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
 }
 
+/** Session token in the path of WebSocket. */
+const tokenInPath = /(\/ws\/).*/;
+
 /** Maximum size of the head of a request, in bytes [THREATS A-16]. */
 const maxHeaderSize = 16_384;
 
@@ -218,10 +221,19 @@ async function addCommonHeaders(
     return undefined;
   });
   app.addHook('onResponse', async (request, reply) => {
-    // The query is left out, because it may contain tokens.
-    const [path] = request.url.split('?');
+    // The query and the end of the path of WebSocket are left out, because they may contain tokens.
+    const [path = ''] = request.url.split('?');
     const { method, ip: remote } = request;
     const durationMs = Math.round(reply.elapsedTime);
-    log.debug({ method, path, remote, status: reply.statusCode, durationMs }, 'http request');
+    log.debug(
+      {
+        method,
+        path: path.replace(tokenInPath, '$1…'),
+        remote,
+        status: reply.statusCode,
+        durationMs,
+      },
+      'http request',
+    );
   });
 }

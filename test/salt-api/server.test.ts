@@ -149,6 +149,7 @@ test('passwords and tokens do not appear in the log', async (t) => {
   const { ask, login, run } = await startApi(t, { minions: [], options: { logger } });
   const token = await login();
   await ask({ path: `/events?token=${token.slice(1)}` });
+  for (const path of [`/ws/${token}`, `/ws/${token}/x`]) t.is((await ask({ path })).status, 404);
   await ask({ path: `/nosuch?token=${token}`, headers: { cookie: `session_id=${token}` } });
   await run(token, { client: 'local', fun: 'test.ping', arg: ['planted'] });
   await run(token, { ...credentials, client: 'runner', fun: 'nope.nope' });
