@@ -48,7 +48,7 @@ export function formatEventId(places: readonly EventPosition[]): string {
 
 /**
  * Parses an event id. The first result is the position of the event itself. Returns an empty list
- * if the id is invalid.
+ * if the id is invalid, for example because it has two positions of one cluster member.
  */
 export function parseEventId(id: string): readonly EventPosition[] {
   const places = id.split('.', maxPlaces + 1).map((text) => {
@@ -56,5 +56,6 @@ export function parseEventId(id: string): readonly EventPosition[] {
     return run === undefined ? undefined : { run, number: Number(digits) };
   });
   const known = places.filter((it) => it !== undefined);
-  return known.length === places.length && known.length <= maxPlaces ? known : [];
+  const isValid = known.length === places.length && known.length <= maxPlaces;
+  return isValid && new Set(known.map(memberMark)).size === known.length ? known : [];
 }

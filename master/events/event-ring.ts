@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import Type from 'typebox';
 import type { EventRingOptions } from '#config';
 import { formatEventStamp, localField, unpackLocal, type WireMap } from '#minion-protocol';
+import { WorkBudget } from '#runtime';
 import { defineRow, type Key, type Store } from '#store';
 import type { MasterEvent } from '../api/index.ts';
 import {
@@ -70,6 +71,38 @@ interface ReadUpTo {
   readonly others: number;
   /** Whether all events after the reader's position are available. */
   readonly isWhole: boolean;
+}
+
+/** Search for the position of a reader among the stored events of one member. */
+interface Search {
+  readonly place: EventPosition;
+  /** Position of the latest event of the member. */
+  readonly latest: EventPosition | undefined;
+  /** Oldest event of the member. */
+  oldest?: Held;
+  /** Oldest event of the run of the position. */
+  first?: Held;
+  /** Last event of this run that the reader has read. */
+  last?: Held;
+  /** Oldest event of the member after `last`. */
+  afterLast?: Held | undefined;
+}
+
+/** Number of steps that count for each record in a search. */
+const recordSteps = 20;
+
+/** Applies the next event of a member to the search for a position of this member. */
+function note(it: Held, search: Search): void {
+  search.oldest ??= it;
+  if (it.run === search.place.run) {
+    search.first ??= it;
+    if (it.number <= search.place.number) {
+      search.last = it;
+      search.afterLast = undefined;
+      return;
+    }
+  }
+  search.afterLast ??= it;
 }
 
 /** Tag of the notice to a reader that events may be missing. */
@@ -276,13 +309,14 @@ export class EventRing {
   async *#after(id: string, order: number): AsyncGenerator<readonly MasterEvent[], void, void> {
     const { now } = this.#parts;
     await this.flush();
-    const last = this.#held.findLast((it) => it.order <= order)?.sequence ?? 0;
+    const held = [...this.#held];
+    const last = held.findLast((it) => it.order <= order)?.sequence ?? 0;
     const missed = new MissedEvents(id, now());
-    const { sequences, others, isWhole } = this.#readUpTo(parseEventId(id));
+    const { sequences, others, isWhole } = await this.#readUpTo(parseEventId(id), held);
     if (!isWhole) yield [missed];
     let isMarked = !isWhole;
     const from = Math.min(others, ...sequences.values());
-    let expected = this.#held.find(({ sequence }) => sequence > from)?.sequence;
+    let expected = held.find(({ sequence }) => sequence > from)?.sequence;
     while (expected !== undefined && expected <= last) {
       const events: MasterEvent[] = [];
       const page = await this.#page(expected);
@@ -323,11 +357,27 @@ export class EventRing {
     }
   }
 
-  /** Converts the positions in a reader's event id to the progress of this reader. */
-  #readUpTo(places: readonly EventPosition[]): ReadUpTo {
-    const end = this.#held.at(-1)?.sequence ?? 0;
+  /**
+   * Converts the positions in a reader's event id to the progress of this reader.
+   * @param held - records of the stored events, which must not change during the call
+   */
+  async #readUpTo(places: readonly EventPosition[], held: readonly Held[]): Promise<ReadUpTo> {
+    const end = held.at(-1)?.sequence ?? 0;
     if (places.length === 0) return { sequences: new Map(), others: end, isWhole: false };
-    const found = places.map((place) => ({ mark: memberMark(place), ...this.#upTo(place) }));
+    const searches = new Map(
+      places.map((place): [string, Search] => {
+        const mark = memberMark(place);
+        return [mark, { place, latest: this.#latest.get(mark) }];
+      }),
+    );
+    const budget = new WorkBudget({ steps: Infinity });
+    for (const it of held) {
+      budget.spend('the search for the position of a reader', recordSteps);
+      if (budget.isSliceOver) await budget.giveWay();
+      const search = searches.get(memberMark(it));
+      if (search !== undefined) note(it, search);
+    }
+    const found = Array.from(searches, ([mark, search]) => ({ mark, ...this.#upTo(search) }));
     return {
       sequences: new Map(found.map(({ mark, sequence }) => [mark, sequence])),
       // For a member that is not in the id, reading starts at the earliest position of the other
@@ -340,27 +390,24 @@ export class EventRing {
   /**
    * Returns the progress of a reader that has read the events of one member up to this position.
    */
-  #upTo(place: EventPosition): { readonly sequence: number; readonly isWhole: boolean } {
+  #upTo({ place, latest, oldest, first, last, afterLast }: Search): {
+    readonly sequence: number;
+    readonly isWhole: boolean;
+  } {
     const { run, number } = place;
-    const mark = memberMark(place);
-    const held = this.#held;
-    const isOfRun = (it: EventPosition): boolean => it.run === run;
-    const last = held.findLast((it) => isOfRun(it) && it.number <= number);
-    const latest = this.#latest.get(mark);
-    const isLatest = latest !== undefined && isOfRun(latest) && latest.number === number;
+    const isLatest = latest?.run === run && latest.number === number;
     // This is the position of the member's latest event. The record of this event was deleted, and
     // no newer event exists.
     if (last === undefined && isLatest)
       return { sequence: Number.POSITIVE_INFINITY, isWhole: true };
     // The reader has read all events of the member's earlier runs.
-    const first = last === undefined ? held.find(isOfRun) : undefined;
     const sequence = last?.sequence ?? (first?.sequence ?? 1) - 1;
     if (last?.number === number) return { sequence, isWhole: true };
-    const next = held.find((it) => it.sequence > sequence && memberMark(it) === mark);
+    const next = last === undefined ? (first ?? oldest) : afterLast;
     if (next !== undefined)
-      return { sequence, isWhole: isOfRun(next) && next.number === number + 1 };
+      return { sequence, isWhole: next.run === run && next.number === number + 1 };
     // The event of another member may not have been received here yet.
-    return { sequence, isWhole: latest !== undefined && isOfRun(latest) && run !== this.#run };
+    return { sequence, isWhole: latest?.run === run && run !== this.#run };
   }
 
   /** Returns a page of stored events, starting with the record that has this sequence number. */

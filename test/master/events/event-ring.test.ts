@@ -4,7 +4,9 @@ import { createSilentLogger, type MasterEvent } from '#master';
 import { EventBus } from '#master/events/event-bus.ts';
 import { EventRing } from '#master/events/event-ring.ts';
 import { createBusApi } from '#master/events/events-api.ts';
+import { maxSliceSteps } from '#runtime/work-budget.ts';
 import { createMemoryStore, type Store } from '#store';
+import { slicesOf } from '../../helpers/slices.ts';
 
 /** A member whose events are delivered to the others when the test says so. */
 class Member {
@@ -129,4 +131,30 @@ test('ids of a single master have one part', async (t) => {
     log: createSilentLogger(),
   });
   t.regex(ring.keep('x', {}), /^[0-9a-f]{12}-1$/);
+});
+
+test('the work to find a position does not grow with the number of positions', async (t) => {
+  const size = { entries: 100_000, bytes: 1e9 };
+  const log = createSilentLogger();
+  const ring = await EventRing.open({ store: createMemoryStore(), size, now: Date.now, log });
+  for (let count = 0; count < 12_000; count += 1) ring.keep('x', {});
+  await ring.flush();
+  const slicesFor = async (places: readonly string[]): Promise<readonly number[]> => {
+    const pages = ring.after(places.join('.'));
+    const slices = await slicesOf(() => pages.next());
+    await pages.return();
+    return slices;
+  };
+  const many = Array.from({ length: 64 }, (_, i) => `${(0x1000_0000 + i).toString(16)}00000000-7`);
+  t.is((await slicesFor(many)).length, 2);
+  t.deepEqual(await slicesFor(many), await slicesFor(many.slice(0, 1)));
+  t.true(Math.max(...(await slicesFor(many))) <= maxSliceSteps);
+});
+
+test('an id with two positions of one member is invalid', async (t) => {
+  const a = await Member.open('a');
+  const id = a.fire('a1');
+  a.fire('a2');
+  t.deepEqual(await a.tagsAfter(id), ['a2']);
+  t.deepEqual(await a.tagsAfter(`${id}.${id}`), ['saltbridge/events/missed']);
 });
