@@ -17,7 +17,7 @@ import type { AnswerWriter } from './answer-writer.ts';
 import type { Body, BodyBytes, BodyReader } from './body.ts';
 import type { HttpConnections } from './connections.ts';
 import { SaltApiError } from './errors.ts';
-import type { EventEncoder, FlushTimer, StreamLimiter } from './event-stream.ts';
+import type { EventEncoder, FlushTimer, StreamLimiter, StreamOwner } from './event-stream.ts';
 import { type Format, formatFor } from './formats.ts';
 import type { HostGuard } from './host-guard.ts';
 import type { CompleteOptions } from './options.ts';
@@ -149,6 +149,11 @@ function ownerOf({ ip }: FastifyRequest, caller: Caller | undefined): string {
 /** Returns the name under which limits count the work of a user. It never equals an address. */
 export function userOwner({ name }: Pick<Caller, 'name'>): string {
   return `user ${name}`;
+}
+
+/** Returns the reader for whom limits count a stream. */
+export function streamOwnerOf(caller: Pick<Caller, 'name' | 'token'>): StreamOwner {
+  return { token: caller.token, user: userOwner(caller) };
 }
 
 /**

@@ -218,34 +218,57 @@ export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders
   reply.raw.writeHead(200, headers);
 }
 
-/** Limits the number of open event streams, in total and per session [THREATS A-18]. */
+/** Reader for whom limits count a stream. */
+export interface StreamOwner {
+  /** Token of the log-in. */
+  readonly token: string;
+  /** Name of the user. It is the same for all log-ins of the user. */
+  readonly user: string;
+}
+
+/**
+ * Limits the number of open event streams, in total, per user and per log-in [THREATS A-18]. The
+ * log-ins of one user cannot take the last streams, which are reserved for users without one.
+ */
 export class StreamLimiter {
-  readonly #places: Budget;
+  readonly #ofTokens: Budget;
+  readonly #ofUsers: Budget;
 
   constructor(total: number, perToken: number) {
-    this.#places = new Budget(apiLimits.streams, { total, perOwner: perToken });
+    const reserved = Math.floor(total / 4);
+    this.#ofTokens = new Budget(apiLimits.streams, { perOwner: perToken });
+    const perOwner = Math.ceil(total / 2);
+    this.#ofUsers = new Budget(apiLimits.userStreams, { total, perOwner, reserved });
   }
 
   /** Number of open streams. */
   get open(): number {
-    return this.#places.total;
+    return this.#ofUsers.total;
   }
 
   /**
    * Registers a stream.
-   * @returns a function to call once when the stream ends, or `undefined` if the limit is reached
+   * @returns a function to call once when the stream ends, or `undefined` if a limit is reached
    */
-  tryEnter(token: string): (() => void) | undefined {
+  tryEnter({ token, user }: StreamOwner): (() => void) | undefined {
     const owner = createHash('sha256').update(token).digest('hex');
-    return this.#places.tryTake(owner) ? () => this.#places.release(owner) : undefined;
+    if (!this.#ofTokens.tryTake(owner)) return undefined;
+    if (!this.#ofUsers.tryTake(user)) {
+      this.#ofTokens.release(owner);
+      return undefined;
+    }
+    return () => {
+      this.#ofTokens.release(owner);
+      this.#ofUsers.release(user);
+    };
   }
 
   /**
    * Registers a stream like {@link tryEnter}.
    * @throws SaltApiError ERR_HTTP_STREAMS
    */
-  enter(token: string): () => void {
-    const leave = this.tryEnter(token);
+  enter(owner: StreamOwner): () => void {
+    const leave = this.tryEnter(owner);
     if (leave !== undefined) return leave;
     throw new SaltApiError(
       'ERR_HTTP_STREAMS',

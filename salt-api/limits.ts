@@ -18,6 +18,15 @@ export const apiLimits = defineLimits('api', {
     effect: 'The stream is rejected.',
     code: 'ERR_HTTP_STREAMS',
   },
+  userStreams: {
+    unit: 'open event streams of all log-ins of a user',
+    owner: 'user',
+    amounts:
+      'half of `streams`; a quarter of `streams` is reserved for users without an open stream',
+    option: 'saltbridge:api:streams',
+    effect: 'The stream is rejected.',
+    code: 'ERR_HTTP_STREAMS',
+  },
   streamBytes: {
     unit: 'bytes that wait for the readers of event streams',
     owner: 'none',

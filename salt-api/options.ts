@@ -47,7 +47,7 @@ export interface SaltApiPluginContext {
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
   /** Signal that is aborted when the server closes. It ends streams. */
   readonly closing: AbortSignal;
-  /** Limiter for the number of event streams, in total and per token. */
+  /** Limiter for the number of event streams, in total, per user and per token. */
   readonly streams: Pick<StreamLimiter, 'tryEnter'>;
   /** Memory budget for the responses that wait for slow readers, shared by all streams. */
   readonly sendPool: Pick<SendPool, 'open'>;

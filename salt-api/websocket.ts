@@ -1,7 +1,7 @@
 /** `/ws` and `/ws/<session token>`, which send events over WebSocket. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { missedBySlowReader } from '#master';
+import { AuthenticationError, missedBySlowReader } from '#master';
 import {
   encodeWebsocketClose,
   encodeWebsocketFrame,
@@ -12,7 +12,13 @@ import {
 } from '#minion-protocol';
 import type { SendQueue } from '#runtime';
 import { linkSignals, TokenBuckets } from '#runtime';
-import { type ApiContext, type Caller, requireSessionOf, tokenExpirySignal } from './context.ts';
+import {
+  type ApiContext,
+  type Caller,
+  requireSessionOf,
+  streamOwnerOf,
+  tokenExpirySignal,
+} from './context.ts';
 import { SaltApiError } from './errors.ts';
 import { eventsRequest, queryOf } from './event-request.ts';
 import { type EventFormat, writeEvents } from './event-stream.ts';
@@ -28,6 +34,9 @@ const maxUnreadBytes = 65_536;
 
 /** Status code of a close frame for a policy violation [RFC 6455]. */
 const closePolicy = 1008;
+
+/** Maximum time in which a client must report that it is ready, in milliseconds. */
+const maxReadyMs = 10_000;
 
 const ready = 'websocket client ready';
 const received = 'server received message';
@@ -49,7 +58,7 @@ export async function acceptWebsocket(
       tokenOf(context, request),
       request.socket.remoteAddress ?? '',
     );
-    const leave = context.streams.enter(caller.token);
+    const leave = context.streams.enter(streamOwnerOf(caller));
     socket.once('close', leave);
     new WebsocketStream(context, caller, request, socket).open(request, head);
   } catch (error) {
@@ -105,6 +114,8 @@ class WebsocketStream {
   readonly #decoder = new WebsocketDecoder(maxMessageBytes);
   readonly #messages = new TokenBuckets(apiLimits.websocketMessages);
   readonly #queue: SendQueue;
+  /** Aborted when the client is ready or has disconnected. */
+  readonly #readyOrGone = new AbortController();
   #isReady = false;
   #isOver = false;
 
@@ -121,6 +132,25 @@ class WebsocketStream {
     this.#take(head);
     this.#socket.on('data', (chunk: Uint8Array) => this.#take(chunk));
     this.#socket.on('end', () => this.#queue.end());
+    this.#socket.once('close', () => this.#readyOrGone.abort());
+    this.#awaitReady().catch(() => this.#queue.destroy());
+  }
+
+  /** Closes the connection if its client is not ready in time, or if the log-in ends before. */
+  async #awaitReady(): Promise<void> {
+    const { master, closing, options } = this.#context;
+    const late = AbortSignal.timeout(Math.min(options.requestTimeoutMs, maxReadyMs));
+    const expiry = tokenExpirySignal(this.#caller);
+    const end = linkSignals(this.#readyOrGone.signal, closing, late, expiry);
+    try {
+      // The iteration ends when the token of the log-in ends.
+      for await (const _ of master.logins.follow(this.#caller.token, end.signal));
+    } catch (error) {
+      if (!(error instanceof AuthenticationError)) throw error;
+    } finally {
+      end.unlink();
+    }
+    if (!this.#isReady) this.#finish(encodeWebsocketClose(closePolicy));
   }
 
   #take(chunk: Uint8Array): void {
@@ -163,6 +193,7 @@ class WebsocketStream {
       return;
     }
     this.#isReady = true;
+    this.#readyOrGone.abort();
     this.#sendEvents().catch(() => this.#queue.destroy());
   }
 

@@ -50,7 +50,7 @@ export async function openApiBench(): Promise<ApiBench> {
   const transport = dialZeromq({ host, requestPort });
   const minion = createMinion({ id: 'bench', keys: await createMinionKeys(), transport });
   await minion.start();
-  const api = await createSaltApi(master, { host, streamsPerToken: 10_000, streams: 10_000 });
+  const api = await createSaltApi(master, { host, streamsPerToken: 10_000, streams: 20_000 });
   const { port } = await api.listen();
   const token = await logIn(`http://${host}:${port}`, 'bench', password, 'sharedsecret');
   const clients = fork(fileURLToPath(new URL('./program.ts', import.meta.url)));

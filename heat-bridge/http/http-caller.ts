@@ -11,6 +11,8 @@ type Rights = Pick<Awaited<ReturnType<ExtensionHost['holdToken']>>, 'subject' | 
 /** Caller that the token of an HTTP request authenticates. */
 export interface HttpCaller {
   readonly token: string;
+  /** Name under which limits count the streams of all tokens of the caller. */
+  readonly owner: string;
   /** Whether rules could permit the caller a command with this name. The command need not exist. */
   mayCall(command: string): boolean;
 }
@@ -30,10 +32,16 @@ export function createCallerResolver(
     const { subject, policy, stop } = await host.holdToken(token);
     stop();
     if (subject.kind !== 'project' || hasRules(subject, 'command', policy)) {
-      return { token, mayCall: (command) => mayCallCommand(subject, command, policy) };
+      const owner = ownerOf(subject);
+      return { token, owner, mayCall: (command) => mayCallCommand(subject, command, policy) };
     }
     throw new BridgeError('ERR_COMMAND_DENIED', 'no rule permits any command for this project');
   };
+}
+
+function ownerOf(subject: Subject): string {
+  if (subject.kind === 'project') return `project ${subject.project.id}`;
+  return `${subject.kind} ${subject.kind === 'minion' ? subject.id : subject.name}`;
 }
 
 /**

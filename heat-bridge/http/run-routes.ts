@@ -103,13 +103,13 @@ export function addRunRoutes<Run extends FollowedRun>(
       const begin = kind.read(caller, params.name, body);
       if (headers.prefer === 'respond-async')
         return reply.code(202).send(kind.first(await begin()));
-      return streams.send(reply, caller.token, begin, kind.first);
+      return streams.send(reply, caller, begin, kind.first);
     },
   );
   app.get<RunRequest>(`/${runs}/:id`, { schema: schemas.follow }, async (request, reply) => {
     const caller = await known(request);
     const find = (): Promise<Run> => kind.find(request.params.id, caller);
-    return streams.send(reply, caller.token, find, kind.first);
+    return streams.send(reply, caller, find, kind.first);
   });
   const sendState = async (reply: FastifyReply, outcome: object | undefined) => {
     if (outcome === undefined) return reply.send({ state: 'running' });

@@ -5,6 +5,7 @@ import type { SendQueue } from '#runtime';
 import { linkSignals } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { httpProblemOf } from '../http-problems.ts';
+import type { HttpCaller } from './http-caller.ts';
 import type { MarkedLines } from './marked-lines.ts';
 
 /** Run of a command or plan, as the source of updates. */
@@ -29,18 +30,18 @@ export class UpdateStreams {
   /**
    * Starts or finds a run, and sends its updates. The limit of streams is checked before the run
    * starts.
-   * @param token - token of the caller. Each token has a maximum number of open streams
+   * @param caller - the caller. Each token and each user has a maximum number of open streams
    * @param begin - starts or finds the run
    * @param first - returns the first line of the stream
    * @throws BridgeError ERR_COMMAND_BUSY, and errors of `begin`
    */
   async send<Handle extends UpdateSource>(
     reply: FastifyReply,
-    token: string,
+    caller: Pick<HttpCaller, 'owner' | 'token'>,
     begin: () => Promise<Handle>,
     first: (handle: Handle) => object,
   ): Promise<FastifyReply> {
-    const leave = this.#enter(token);
+    const leave = this.#enter(caller);
     try {
       const handle = await begin();
       await this.#write(reply, first(handle), handle);
@@ -50,8 +51,8 @@ export class UpdateStreams {
     return reply;
   }
 
-  #enter(token: string): () => void {
-    const leave = this.#doors.streams.tryEnter(token);
+  #enter({ token, owner: user }: Pick<HttpCaller, 'owner' | 'token'>): () => void {
+    const leave = this.#doors.streams.tryEnter({ token, user });
     if (leave !== undefined) return leave;
     throw new BridgeError(
       'ERR_COMMAND_BUSY',

@@ -10,13 +10,13 @@ export interface HttpServerContext {
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
   /** Aborted when the server closes and streams must end. */
   readonly closing: AbortSignal;
-  /** Limits the number of event streams, in total and per token. */
+  /** Limits the number of event streams, in total, per user and per token. */
   readonly streams: {
     /**
      * Counts a new stream.
      * @returns a function to call once when the stream ends, or `undefined` if a limit is reached
      */
-    tryEnter(token: string): (() => void) | undefined;
+    tryEnter(owner: { readonly token: string; readonly user: string }): (() => void) | undefined;
   };
   /** Pool that limits the outgoing data of all streams. */
   readonly sendPool: Pick<SendPool, 'open'>;

@@ -14,6 +14,7 @@ import {
   requireSession,
   resolveCaller,
   type SessionCaller,
+  streamOwnerOf,
   tokenExpirySignal,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
@@ -121,7 +122,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
       schema: sectionsSchema,
       handle: async (request, reply) => {
         const caller = await requireSession(context, request);
-        const leave = context.streams.enter(caller.token);
+        const leave = context.streams.enter(streamOwnerOf(caller));
         const end = linkSignals(requestEndSignal(context, reply), tokenExpirySignal(caller)).signal;
         const places = { base, formToken: formTokenOf(caller) };
         const look = async () =>

@@ -9,6 +9,7 @@ import {
   requireSession,
   requireSessionOf,
   resolveCaller,
+  streamOwnerOf,
   tokenExpirySignal,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
@@ -57,7 +58,7 @@ async function streamEvents(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const leave = context.streams.enter(caller.token);
+  const leave = context.streams.enter(streamOwnerOf(caller));
   try {
     const end = linkSignals(requestEndSignal(context, reply), tokenExpirySignal(caller)).signal;
     const asked = eventsRequest(queryOf(request.url), request.headers);

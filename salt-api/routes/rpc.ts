@@ -2,8 +2,16 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { type AuditRequester, CallServer, coreMethods, type RpcMethod } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
-import { type ApiContext, bytesOf, requestEndSignal, requireSessionOf } from '../context.ts';
+import {
+  type ApiContext,
+  bytesOf,
+  requestEndSignal,
+  requireSessionOf,
+  resolveCaller,
+  streamOwnerOf,
+} from '../context.ts';
 import { SaltApiError } from '../errors.ts';
+import type { StreamOwner } from '../event-stream.ts';
 import { bearerOf } from '../session-token.ts';
 import { addRoute } from './route.ts';
 import { rpcSchemas } from './schemas.ts';
@@ -35,9 +43,8 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
     const name = nameOf(request);
     await server.serve({ name, response: reply.raw, signal }, async ({ access }) => {
       const input = await permitted({ context, server, name, access }, request);
-      const { token } = input.parameters;
       if (!longStreams.has(name)) return input;
-      return { ...input, leave: context.streams.enter(typeof token === 'string' ? token : '') };
+      return { ...input, leave: context.streams.enter(await readerOf(context, input)) };
     });
     return reply;
   };
@@ -89,6 +96,18 @@ async function permitted(
   if (access === 'user') return { parameters: { ...parameters, token } };
   const by = await context.master.asUser(token).requireFullRights(name);
   return { parameters, by };
+}
+
+/**
+ * Returns the reader for whom limits count the stream of a call.
+ * @throws AuthenticationError
+ */
+async function readerOf(
+  context: ApiContext,
+  { parameters: { token }, by }: { readonly parameters: WireMap; readonly by?: AuditRequester },
+): Promise<StreamOwner> {
+  if (by !== undefined) return streamOwnerOf({ name: by.who.name, token: `user ${by.who.name}` });
+  return streamOwnerOf(await resolveCaller(context, typeof token === 'string' ? token : ''));
 }
 
 async function parametersOf(

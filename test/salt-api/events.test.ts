@@ -3,6 +3,7 @@ import { IncomingMessage } from 'node:http';
 import { connect, Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import test from 'ava';
+import { StreamLimiter } from '#salt-api/event-stream.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { openEvents as open } from '../helpers/event-reader.ts';
 import { json, mayRead, password, startApi } from '../helpers/salt-api.ts';
@@ -124,14 +125,29 @@ test('a stream ends when its token expires', async (t) => {
   t.true(reader.response.complete);
 });
 
+test('the log-ins of one user share a limit of streams, and leave streams for other users', (t) => {
+  const streams = new StreamLimiter(100, 10);
+  const openAll = (user: string): (() => void)[] =>
+    Array.from({ length: 200 }, (_, index) => ({ token: `${user} ${index % 20}`, user })).flatMap(
+      (owner) => streams.tryEnter(owner) ?? [],
+    );
+  const first = openAll('a');
+  t.is(first.length, 50);
+  t.is(openAll('b').length, 25);
+  for (const user of ['c', 'd']) t.is(openAll(user).length, 1);
+  for (const leave of first) leave();
+  t.is(streams.open, 27);
+  t.is(openAll('e').length, 48);
+});
+
 test('a log-in has at most 64 streams, and a closed one can be replaced', async (t) => {
-  const { port, login } = await startApi(t, { minions: [], options: { streams: 65 } });
+  const { port, login } = await startApi(t, { minions: [], options: { streams: 128 } });
   const token = await login();
   const readers = await Promise.all(Array.from({ length: 64 }, () => open(t, port, json(token))));
   t.is((await open(t, port, json(token))).response.statusCode, 429);
+  t.is((await open(t, port, json(await login()))).response.statusCode, 429);
   const other = json(await login('limited'));
   t.is((await open(t, port, other)).response.statusCode, 200);
-  t.is((await open(t, port, other)).response.statusCode, 429);
   readers[0]?.response.destroy();
   for (;;) {
     const again = await open(t, port, json(token));
@@ -160,6 +176,22 @@ test('WebSocket sends nothing until its client is ready, then every event', asyn
   t.regex(String(frames[1]), /^data: \{"tag": "after\/ready", "data": \{.*\}\}\n\n$/);
   await master.logins.revoke({ user: 'admin' });
   await within('the end of a WebSocket', client.closed);
+});
+
+test('a WebSocket whose client is not ready ends with its log-in, or after a time', async (t) => {
+  const { port, ask, login } = await startApi(t, { minions: [], options: { streams: 4 } });
+  const token = await login('noperms');
+  const clients = await Promise.all([1, 2].map(() => upgrade(t, port, `/ws/${token}`)));
+  for (const client of clients) await client.until('\r\n\r\n');
+  const busy = await upgrade(t, port, `/ws/${token}`);
+  await busy.until('429');
+  await ask({ method: 'POST', path: '/logout', headers: json(token), body: {} });
+  for (const { closed } of clients) await within('the end of a WebSocket', closed);
+  const api = await startApi(t, { minions: [], options: { requestTimeoutMs: 300 } });
+  const late = await upgrade(t, api.port, `/ws/${await api.login('noperms')}`);
+  await late.until('\r\n\r\n');
+  await within('the end of a WebSocket', late.closed);
+  t.pass();
 });
 
 test('a WebSocket client that floods the server with messages is disconnected', async (t) => {

@@ -234,6 +234,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       redaction,
       users('passwords and tokens do not appear in the log'),
+      apiServer('passwords and tokens do not appear in the log'),
       'master/fileserver/gitfs.test.ts: no error or reply shows the password in an address',
     ],
   },
@@ -1121,6 +1122,12 @@ export const catalogue: readonly Threat[] = [
     threat: 'streams and requests without end',
     tests: [
       streams('a log-in has at most 64 streams, and a closed one can be replaced'),
+      streams(
+        'the log-ins of one user share a limit of streams, and leave streams for other users',
+      ),
+      streams('a WebSocket whose client is not ready ends with its log-in, or after a time'),
+      eventRing('the work to find a position does not grow with the number of positions'),
+      eventRing('an id with two positions of one member is invalid'),
       sendQueue(
         'the queue of a reader is limited to the largest message and a margin, and a slower reader is ended',
       ),
