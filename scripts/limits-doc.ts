@@ -12,6 +12,7 @@ import { auditLimits } from '#master/audit/limits.ts';
 import { authLimits } from '#master/auth/limits.ts';
 import { rsaLimits } from '#master/auth/rsa-limits.ts';
 import { eventLimits } from '#master/events/limits.ts';
+import { functionLimits } from '#master/functions/limits.ts';
 import { jobLimits } from '#master/jobs/limits.ts';
 import { requestLimits } from '#master/requests/limits.ts';
 import { rpcLimits } from '#master/rpc/limits.ts';
@@ -37,6 +38,7 @@ export const limitTables: Readonly<Record<string, LimitTable>> = {
   'master/auth/limits.ts': authLimits,
   'master/auth/rsa-limits.ts': rsaLimits,
   'master/events/limits.ts': eventLimits,
+  'master/functions/limits.ts': functionLimits,
   'master/jobs/limits.ts': jobLimits,
   'master/requests/limits.ts': requestLimits,
   'master/rpc/limits.ts': rpcLimits,

@@ -15,6 +15,7 @@ import type { MasterContext } from '../context/index.ts';
 import { type EventBus, trimValues } from '../events/index.ts';
 import { type JobCache, separateKeywords } from '../jobs/index.ts';
 import type { AskedCall, BoundCall, MasterFunction } from './master-function.ts';
+import { RunningCalls } from './running-calls.ts';
 
 export interface FunctionCallerOptions extends Pick<MasterContext, 'closing' | 'nextJid' | 'now'> {
   /** Functions by name. Extensions add functions until the master serves minions. */
@@ -59,6 +60,8 @@ interface Ready {
   readonly by: AuditRequester | undefined;
   readonly requesterJobs: RequesterJobs | undefined;
   readonly end: CallEnd;
+  /** Uncounts the call from the limit of running calls. */
+  readonly leave: () => void;
 }
 
 /**
@@ -88,6 +91,7 @@ export class FunctionCaller {
   readonly #options: FunctionCallerOptions;
   /** Data of the `new` event of each running call, by jid. */
   readonly #running = new Map<string, WireMap>();
+  readonly #calls = new RunningCalls();
 
   constructor(options: FunctionCallerOptions) {
     this.#options = options;
@@ -95,7 +99,8 @@ export class FunctionCaller {
 
   /**
    * Runs a function and returns its result, which may be a failure.
-   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS. The function was not run
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; LimitExceeded. The function was
+   * not run
    */
   async run(call: FunctionCall & CallOrigin, options: RunOptions = {}): Promise<FunctionResult> {
     return this.#finish(await this.#prepare(call, options), options);
@@ -159,6 +164,7 @@ export class FunctionCaller {
     const { arg, kwarg: given } = separateKeywords(values, kwarg);
     const taken = call.dropUnknown ? pick(given, found.takes) : given;
     const bound = found.bind(arg, taken);
+    const leave = isResumed ? () => {} : this.#calls.enter(call.by, [...arg, { ...taken }]);
     const jid = call.jid ?? nextJid();
     const tag = `salt/${kind === 'runner' ? 'run' : 'wheel'}/${jid}`;
     const user = call.user ?? 'saltbridge';
@@ -174,7 +180,7 @@ export class FunctionCaller {
     const asked = { fun, arg, kwarg: taken };
     return {
       ...{ call: bound, asked, succeeds, jid, tag, data, user },
-      ...{ timeoutSeconds, isConfidential, by, requesterJobs, end },
+      ...{ timeoutSeconds, isConfidential, by, requesterJobs, end, leave },
     };
   }
 
@@ -188,7 +194,15 @@ export class FunctionCaller {
     return new MasterError('ERR_NOT_SERVED', `${reason}: ${instead}`);
   }
 
-  async #finish(ready: Ready, { isKept = true }: RunOptions): Promise<FunctionResult> {
+  async #finish(ready: Ready, options: RunOptions): Promise<FunctionResult> {
+    try {
+      return await this.#complete(ready, options);
+    } finally {
+      ready.leave();
+    }
+  }
+
+  async #complete(ready: Ready, { isKept = true }: RunOptions): Promise<FunctionResult> {
     const { jid, data, end } = ready;
     this.#running.set(jid, data);
     const outcome = await this.#call(ready).finally(() => this.#running.delete(jid));

@@ -6,12 +6,14 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';
 import {
+  type AuditRequester,
   createMemoryFiles,
   type FileServerBackend,
   type FunctionCall,
   type Master,
   MasterError,
 } from '#master';
+import { RunningCalls } from '#master/functions/running-calls.ts';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { openFileRoots } from '#salt';
 import { saltRunners, saltWheels } from '#salt/not-served.ts';
@@ -624,4 +626,29 @@ test('with a fingerprint, only the matching key is accepted or rejected', async 
   t.deepEqual(await runKeyWheel(master, 'key.name_match', { match: 'db1' }), {
     minions_rejected: ['db1'],
   });
+});
+
+test('the running calls of one user are limited, and leave room for others', async (t) => {
+  const { master } = await startVectorMaster(t);
+  const byUser = (name: string): { by: AuditRequester } => ({
+    by: { who: { kind: 'user', name }, rule: 'test' },
+  });
+  const sleep = { fun: 'test.sleep', kwarg: { s_time: 3600 } };
+  for (let i = 0; i < 1000; i++) await master.runners.start({ ...sleep, ...byUser('a') });
+  const limited = { code: 'ERR_LIMIT', message: /^functions.runningCalls: / };
+  await t.throwsAsync(master.runners.start({ ...sleep, ...byUser('a') }), limited);
+  await master.runners.start({ ...sleep, ...byUser('b') });
+  await master.runners.start(sleep);
+});
+
+test('the memory for the arguments of running calls is limited for each user', (t) => {
+  const calls = new RunningCalls();
+  const by = { who: { kind: 'user', name: 'a' }, rule: 'test' } as const;
+  const large = ['x'.repeat(50_000_000), { key: new Uint8Array(10_000_000) }];
+  const leave = calls.enter(by, large);
+  calls.enter(by, large);
+  t.throws(() => calls.enter(by, large), { code: 'ERR_LIMIT', message: /argumentBytes/ });
+  calls.enter({ ...by, who: { kind: 'user', name: 'b' } }, large);
+  leave();
+  calls.enter(by, large);
 });
