@@ -83,6 +83,7 @@ const completeRow: Key = ['cluster', 'initialised'];
 const ownTables: readonly Key[] = [
   ['audit'],
   ['cache-banks'],
+  ['cache-bank-owners'],
   ['decisions'],
   ['event-ring'],
   ['pillar-cache'],

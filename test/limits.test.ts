@@ -37,7 +37,6 @@ const exempt: Readonly<Record<string, string>> = {
   'salt/pillar/compile-pillar.ts': 'size of one input',
   'salt/pillar/own-pillar.ts': 'log lines',
   'salt/reactor/reactor-runner.ts': 'size of the configuration',
-  'salt/runners/sdb-drivers.ts': 'variables of the own process',
   'template/python/regex-size.ts': 'size of one input',
   'template/yaml.ts': 'size of one input',
 };

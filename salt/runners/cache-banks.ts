@@ -4,35 +4,51 @@
  */
 
 import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
-import type { Store } from '#store';
+import type { LimitValues } from '#runtime';
+import type { Operation, Store } from '#store';
 import { refused } from '../functions/define-function.ts';
+import { saltLimits } from '../limits.ts';
 import { IndexedEntries, listInTurns } from './indexed-entries.ts';
+import { operatorOwner, StoredAmounts } from './stored-amounts.ts';
 
 const root = 'cache-banks';
 
-/** Maximum number of values in all banks. */
-const maxValues = 10_000;
+/** Owners of the values of users and minions. Values of the operator have no entry. */
+const ownersRoot = 'cache-bank-owners';
+const ownersPerTurn = 256;
+
 /** Maximum size of a value, in bytes. */
 const maxValueBytes = 1_048_576;
 
+/** Size of a value, and the owner for whom limits count it. */
+interface StoredValue {
+  readonly bytes: number;
+  readonly owner: string;
+}
+
 /** Keys of each bank. They are in memory, so that listing a bank does not read its values. */
 class BankNames {
-  readonly #banks = new Map<string, Set<string>>();
-  #count = 0;
+  readonly #banks = new Map<string, Map<string, StoredValue>>();
+  readonly #values: StoredAmounts;
+  readonly #bytes = new StoredAmounts(saltLimits.bankBytes);
 
-  static async read(store: Store): Promise<BankNames> {
-    const names = new BankNames();
-    // Each page has only one value, because values may be large.
-    for await (const { key } of listInTurns(store, [root], 1)) {
-      const [, bank = '', name = ''] = key;
-      names.add(bank, name);
-    }
-    return names;
+  constructor(values: LimitValues) {
+    this.#values = new StoredAmounts(saltLimits.bankValues, values);
   }
 
-  /** Number of values in all banks. */
-  get count(): number {
-    return this.#count;
+  static async read(store: Store, values: LimitValues): Promise<BankNames> {
+    const names = new BankNames(values);
+    const owners = new Map<string, string>();
+    for await (const { key, value } of listInTurns(store, [ownersRoot], ownersPerTurn)) {
+      owners.set(JSON.stringify(key.slice(1)), Buffer.from(value).toString());
+    }
+    // Each page has only one value, because values may be large.
+    for await (const { key, value } of listInTurns(store, [root], 1)) {
+      const [, bank = '', name = ''] = key;
+      const owner = owners.get(JSON.stringify([bank, name])) ?? operatorOwner;
+      names.add(bank, name, { bytes: value.byteLength, owner });
+    }
+    return names;
   }
 
   banks(): string[] {
@@ -40,24 +56,61 @@ class BankNames {
   }
 
   keys(bank: string): string[] {
-    return [...(this.#banks.get(bank) ?? [])].sort();
+    return [...(this.#banks.get(bank)?.keys() ?? [])].sort();
   }
 
-  has(bank: string, key: string): boolean {
-    return this.#banks.get(bank)?.has(key) ?? false;
+  find(bank: string, key: string): StoredValue | undefined {
+    return this.#banks.get(bank)?.get(key);
   }
 
-  add(bank: string, key: string): void {
-    if (this.has(bank, key)) return;
-    this.#banks.set(bank, (this.#banks.get(bank) ?? new Set()).add(key));
-    this.#count += 1;
+  /**
+   * Checks that a value may be stored.
+   * @throws MasterError ERR_ARGS if a limit is reached
+   */
+  requireRoom(bank: string, key: string, value: StoredValue): void {
+    const before = this.find(bank, key);
+    if (before !== undefined) this.#release(before);
+    try {
+      const { owner, bytes } = value;
+      requireAmount(this.#values, owner, 1, 'values');
+      this.#values.release(owner, 1);
+      requireAmount(this.#bytes, owner, bytes, 'bytes');
+      this.#bytes.release(owner, bytes);
+    } finally {
+      if (before !== undefined) this.#take(before);
+    }
+  }
+
+  add(bank: string, key: string, value: StoredValue): void {
+    this.remove(bank, key);
+    this.#banks.set(bank, (this.#banks.get(bank) ?? new Map()).set(key, value));
+    this.#take(value);
   }
 
   remove(bank: string, key: string): void {
-    const keys = this.#banks.get(bank);
-    if (keys?.delete(key)) this.#count -= 1;
-    if (keys?.size === 0) this.#banks.delete(bank);
+    const values = this.#banks.get(bank);
+    const value = values?.get(key);
+    if (values === undefined || value === undefined) return;
+    values.delete(key);
+    if (values.size === 0) this.#banks.delete(bank);
+    this.#release(value);
   }
+
+  #take({ owner, bytes }: StoredValue): void {
+    this.#values.take(owner, 1);
+    this.#bytes.take(owner, bytes);
+  }
+
+  #release({ owner, bytes }: StoredValue): void {
+    this.#values.release(owner, 1);
+    this.#bytes.release(owner, bytes);
+  }
+}
+
+function requireAmount(amounts: StoredAmounts, owner: string, amount: number, unit: string): void {
+  if (amounts.tryTake(owner, amount)) return;
+  const maximum = `${amounts.maximumOf(owner)} ${unit}`;
+  throw refused(`the banks are full (${maximum}); remove some with cache.flush`);
 }
 
 /** All banks in the store, except the bank `minions`. */
@@ -65,25 +118,31 @@ export class CacheBanks {
   readonly #store: Store;
   readonly #entries: IndexedEntries<BankNames>;
 
-  constructor(store: Store) {
+  /** @param values - limits of the number of values */
+  constructor(store: Store, values: LimitValues = saltLimits.bankValues) {
     this.#store = store;
-    this.#entries = new IndexedEntries(store, BankNames.read);
+    this.#entries = new IndexedEntries(store, (it) => BankNames.read(it, values));
   }
 
   /**
    * Stores a value.
+   * @param owner - result of {@link ownerOfValues}
    * @throws MasterError ERR_ARGS if a name is invalid or the limits are reached
    */
-  put(bank: string, key: string, data: WireValue): Promise<void> {
+  put(bank: string, key: string, data: WireValue, owner: string = operatorOwner): Promise<void> {
     return this.#entries.run(async (names) => {
       const path = [root, nameOf('bank', bank), nameOf('key', key)];
       const value = packLocal(data);
       if (value.length > maxValueBytes) throw refused(`data exceeds ${maxValueBytes} bytes`);
-      if (!names.has(bank, key) && names.count >= maxValues) {
-        throw refused(`the banks are full (${maxValues} values); remove some with cache.flush`);
-      }
-      await this.#entries.write([{ op: 'put', key: path, value }]);
-      names.add(bank, key);
+      const stored = { bytes: value.length, owner };
+      names.requireRoom(bank, key, stored);
+      const ownerKey = [ownersRoot, bank, key];
+      const ownerRow: Operation =
+        owner === operatorOwner
+          ? { op: 'delete', key: ownerKey }
+          : { op: 'put', key: ownerKey, value: Buffer.from(owner) };
+      await this.#entries.write([{ op: 'put', key: path, value }, ownerRow]);
+      names.add(bank, key, stored);
     });
   }
 
@@ -112,13 +171,20 @@ export class CacheBanks {
     return this.#entries.run(async (names) => {
       nameOf('bank', bank);
       if (key !== undefined) {
-        await this.#entries.write([{ op: 'delete', key: [root, bank, nameOf('key', key)] }]);
+        const path = [bank, nameOf('key', key)];
+        await this.#entries.write([
+          { op: 'delete', key: [root, ...path] },
+          { op: 'delete', key: [ownersRoot, ...path] },
+        ]);
         names.remove(bank, key);
         return;
       }
       const below = names.banks().filter((name) => name === bank || name.startsWith(`${bank}/`));
       await this.#entries.write(
-        below.map((name) => ({ op: 'delete-prefix', prefix: [root, name] })),
+        below.flatMap((name) => [
+          { op: 'delete-prefix', prefix: [root, name] } as const,
+          { op: 'delete-prefix', prefix: [ownersRoot, name] } as const,
+        ]),
       );
       for (const name of below) for (const each of names.keys(name)) names.remove(name, each);
     });

@@ -8,6 +8,7 @@ import { anything, ignored, optional, required, target, text } from '../function
 import type { MineStore } from '../mine/mine-store.ts';
 import type { CacheBanks } from './cache-banks.ts';
 import { giveWayAfter } from './give-way.ts';
+import { ownerOfValues } from './stored-amounts.ts';
 
 export interface CacheRunnerDeps {
   readonly facts: Pick<Jobs['facts'], 'forgetPart' | 'of'>;
@@ -101,14 +102,14 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
         data: required(anything),
         cachedir: ignored,
       },
-      call: async ({ bank, key, data }) => {
+      call: async ({ bank, key, data }, context) => {
         if (isOfMinions(bank)) {
           throw new MasterError(
             'ERR_ARGS',
             `${bank}: this bank is read-only, because it holds data of minions`,
           );
         }
-        await parts.banks.put(bank, key, data);
+        await parts.banks.put(bank, key, data, ownerOfValues(context));
         return null;
       },
     }),

@@ -10,12 +10,12 @@ import {
   createDnsResolver,
   createHttpClient,
   describeSystemError,
+  FairSlots,
   type HttpClient,
   type HttpResult,
   type OutgoingRequest,
   parseAllowedEndpoints,
   readEndpoint,
-  Semaphore,
 } from '#runtime';
 import { TemplateError } from '#template';
 import { type FunctionTable, masterFunction, refused } from '../functions/define-function.ts';
@@ -23,6 +23,7 @@ import { anything, flag, ignored, map, optional, required, text } from '../funct
 import { saltLimits } from '../limits.ts';
 import { toWire } from '../render/pillar-wire.ts';
 import type { Renderer } from '../render/renderer.ts';
+import { ownerOfValues } from './stored-amounts.ts';
 
 export interface HttpRunnerDeps {
   readonly config: LiveConfig;
@@ -48,7 +49,7 @@ interface Wanted {
 export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): FunctionTable {
   const { hosts, timeout, maxBytes } = fixed.httpQuery;
   const ask = openClient(fixed);
-  const limit = new Semaphore(saltLimits.httpQueries);
+  const limit = new FairSlots(saltLimits.httpQueries);
   return {
     'http.query': masterFunction({
       summary: `Sends a request to a host listed in ${hostsOption}.`,
@@ -75,7 +76,7 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
       },
       // The call is confidential, because addresses, headers and responses may contain tokens.
       isConfidential: true,
-      call: async ({ url, ...given }, { closing }) => {
+      call: async ({ url, ...given }, { by, closing }) => {
         if (hosts.length === 0) {
           throw new MasterError(
             'ERR_NOT_SERVED',
@@ -89,7 +90,7 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
           // Read one byte more than the limit, to detect a response that is too large.
           maxAnswerBytes: maxBytes + 1,
         };
-        const result = await limit.run(() => ask(request, closing));
+        const result = await limit.run(ownerOfValues({ by }), () => ask(request, closing));
         if (result.kind === 'forbidden') throw refused(result.reason);
         if (result.kind === 'answer') return answerOf(result, given, { reader, maxBytes });
         return { ...(given.status ? { status: 0 } : {}), error: result.reason };

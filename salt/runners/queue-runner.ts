@@ -14,6 +14,7 @@ import {
 } from '../functions/define-function.ts';
 import { anything, flag, ignored, map, optional, required, text } from '../functions/parameters.ts';
 import { Queues } from './queues.ts';
+import { ownerOfValues } from './stored-amounts.ts';
 
 /** Dependencies of the queues. */
 export interface QueueRunnerDeps {
@@ -66,8 +67,8 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
     'queue.insert': masterFunction({
       summary: 'Adds an item to a queue, or each item of a list.',
       parameters: { queue: required(text), items: required(anything), backend },
-      call: async ({ queue, items }) => {
-        await queues.insert(nameOf(queue), listOf(items));
+      call: async ({ queue, items }, context) => {
+        await queues.insert(nameOf(queue), listOf(items), ownerOfValues(context));
         return true;
       },
     }),
@@ -124,9 +125,10 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
         queue: optional(text, runnerQueue),
         backend,
       },
-      call: async ({ fun, args, kwargs = {}, queue }) => {
+      call: async ({ fun, args, kwargs = {}, queue }, context) => {
         const list = typeof args === 'string' ? args.split(',') : listOf(args ?? []);
-        await queues.insert(nameOf(queue), [{ fun, args: [...list], kwargs }]);
+        const item = { fun, args: [...list], kwargs };
+        await queues.insert(nameOf(queue), [item], ownerOfValues(context));
         return true;
       },
     }),

@@ -2,21 +2,23 @@
 
 import { createHash } from 'node:crypto';
 import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
-import { userWork, WorkBudget } from '#runtime';
+import { type LimitValues, userWork, WorkBudget } from '#runtime';
 import type { Operation, Store } from '#store';
 import { refused } from '../functions/define-function.ts';
+import { saltLimits } from '../limits.ts';
 import { giveWayAfter } from './give-way.ts';
 import { IndexedEntries, listInTurns } from './indexed-entries.ts';
+import { operatorOwner, StoredAmounts } from './stored-amounts.ts';
 
 const root = 'runner-queues';
 
-/** Limits that apply to all queues together. */
+/** Limits of all queues together. */
 export interface QueueLimits {
-  readonly items: number;
-  readonly bytes: number;
+  readonly items: LimitValues;
+  readonly bytes: LimitValues;
 }
 
-const usualLimits: QueueLimits = { items: 100_000, bytes: 64 * 1_048_576 };
+const usualLimits: QueueLimits = { items: saltLimits.queueItems, bytes: saltLimits.queueBytes };
 /** Maximum size of an item in a queue, in bytes. */
 const maxItemBytes = 65_536;
 const itemsPerTurn = 64;
@@ -28,32 +30,52 @@ interface ItemPlace {
   /** Sequence number. Older items have lower numbers. */
   readonly sequence: number;
   readonly bytes: number;
+  /** Owner for whom limits count the item. */
+  readonly owner: string;
 }
 
 /** Index of the queues, without the items. A change reads only the items that it removes. */
 class QueueIndex {
   /** Positions of the items, by queue and by the digest of the item. */
   readonly #queues = new Map<string, Map<string, ItemPlace>>();
-  #items = 0;
-  #bytes = 0;
+  readonly #items: StoredAmounts;
+  readonly #bytes: StoredAmounts;
   #last = 0;
 
-  static async read(store: Store): Promise<QueueIndex> {
-    const index = new QueueIndex();
+  constructor({ items, bytes }: QueueLimits) {
+    this.#items = new StoredAmounts(saltLimits.queueItems, items);
+    this.#bytes = new StoredAmounts(saltLimits.queueBytes, bytes);
+  }
+
+  static async read(store: Store, limits: QueueLimits): Promise<QueueIndex> {
+    const index = new QueueIndex(limits);
     for await (const { key, value } of listInTurns(store, [root], itemsPerTurn)) {
-      const [, queue = '', sequence = '0'] = key;
-      const place = { sequence: Number(sequence), bytes: value.byteLength };
+      const [, queue = '', sequence = '0', owner = operatorOwner] = key;
+      const place = { sequence: Number(sequence), bytes: value.byteLength, owner };
+      index.#items.take(owner, 1);
+      index.#bytes.take(owner, place.bytes);
       index.add(queue, digestOf(value), place);
     }
     return index;
   }
 
-  get items(): number {
-    return this.#items;
+  /**
+   * Counts an item that will be added.
+   * @throws MasterError ERR_ARGS if a limit is reached
+   */
+  reserve({ owner, bytes }: ItemPlace): void {
+    if (!this.#items.tryTake(owner, 1)) {
+      throw refused(`the queues are full (${this.#items.maximumOf(owner)} items)`);
+    }
+    if (this.#bytes.tryTake(owner, bytes)) return;
+    this.#items.release(owner, 1);
+    throw refused(`the queues are full (${this.#bytes.maximumOf(owner)} bytes)`);
   }
 
-  get bytes(): number {
-    return this.#bytes;
+  /** Uncounts an item that is not in a queue any more, or was not added. */
+  release({ owner, bytes }: ItemPlace): void {
+    this.#items.release(owner, 1);
+    this.#bytes.release(owner, bytes);
   }
 
   /** Sequence number of the item that was added last, in any queue. */
@@ -73,11 +95,10 @@ class QueueIndex {
     return this.#queues.get(queue)?.get(digest);
   }
 
+  /** Adds an item that {@link reserve} has counted. */
   add(queue: string, digest: string, place: ItemPlace): void {
     const places = this.#queues.get(queue) ?? new Map<string, ItemPlace>();
     this.#queues.set(queue, places.set(digest, place));
-    this.#items += 1;
-    this.#bytes += place.bytes;
     this.#last = Math.max(this.#last, place.sequence);
   }
 
@@ -87,48 +108,57 @@ class QueueIndex {
     if (places === undefined || place === undefined) return;
     places.delete(digest);
     if (places.size === 0) this.#queues.delete(queue);
-    this.#items -= 1;
-    this.#bytes -= place.bytes;
+    this.release(place);
   }
 }
 
 /** Queues of values by name, oldest first. A queue contains each value at most once. */
 export class Queues {
   readonly #store: Store;
-  readonly #limits: QueueLimits;
   readonly #entries: IndexedEntries<QueueIndex>;
 
   constructor(store: Store, limits: QueueLimits = usualLimits) {
     this.#store = store;
-    this.#entries = new IndexedEntries(store, QueueIndex.read);
-    this.#limits = limits;
+    this.#entries = new IndexedEntries(store, (it) => QueueIndex.read(it, limits));
   }
 
   /**
    * Adds items to a queue, except those that it already contains.
+   * @param owner - result of {@link ownerOfValues}
    * @throws MasterError ERR_ARGS if a limit is reached
    */
-  insert(queue: string, items: readonly WireValue[]): Promise<void> {
+  insert(queue: string, items: readonly WireValue[], owner: string = operatorOwner): Promise<void> {
     return this.#entries.run(async (index) => {
       const added = new Map<string, ItemPlace>();
-      const steps: Operation[] = [];
-      const budget = new WorkBudget(userWork);
-      let bytes = index.bytes;
-      for (const item of items) {
-        const value = packLocal(item);
-        await giveWayAfter(budget, stepsOfItem + value.length);
-        if (value.length > maxItemBytes) throw refused(`an item exceeds ${maxItemBytes} bytes`);
-        const digest = digestOf(value);
-        if (added.has(digest) || index.find(queue, digest) !== undefined) continue;
-        const sequence = index.last + added.size + 1;
-        bytes += value.length;
-        added.set(digest, { sequence, bytes: value.length });
-        this.#checkRoom(index.items + added.size, bytes);
-        steps.push({ op: 'put', key: keyOf(queue, sequence), value });
+      try {
+        await this.#insert({ queue, owner, index, added }, items);
+      } catch (error) {
+        for (const place of added.values()) index.release(place);
+        throw error;
       }
-      await this.#entries.write(steps);
       for (const [digest, place] of added) index.add(queue, digest, place);
     });
+  }
+
+  async #insert(
+    { queue, owner, index, added }: Insertion,
+    items: readonly WireValue[],
+  ): Promise<void> {
+    const steps: Operation[] = [];
+    const budget = new WorkBudget(userWork);
+    for (const item of items) {
+      const value = packLocal(item);
+      await giveWayAfter(budget, stepsOfItem + value.length);
+      if (value.length > maxItemBytes) throw refused(`an item exceeds ${maxItemBytes} bytes`);
+      const digest = digestOf(value);
+      if (added.has(digest) || index.find(queue, digest) !== undefined) continue;
+      const sequence = index.last + added.size + 1;
+      const place = { sequence, bytes: value.length, owner };
+      index.reserve(place);
+      added.set(digest, place);
+      steps.push({ op: 'put', key: keyOf(queue, place), value });
+    }
+    await this.#entries.write(steps);
   }
 
   /** Removes these items from a queue, regardless of their position. */
@@ -176,31 +206,34 @@ export class Queues {
     return this.#entries.run(async (index) => index.names());
   }
 
-  #checkRoom(items: number, bytes: number): void {
-    const limits = this.#limits;
-    if (items > limits.items) throw refused(`the queues are full (${limits.items} items)`);
-    if (bytes > limits.bytes) throw refused(`the queues are full (${limits.bytes} bytes)`);
-  }
-
-  #remove(queue: string, items: readonly { readonly sequence: number }[]): Promise<void> {
-    return this.#entries.write(
-      items.map(({ sequence }) => ({ op: 'delete', key: keyOf(queue, sequence) })),
-    );
+  #remove(queue: string, items: readonly KeyParts[]): Promise<void> {
+    return this.#entries.write(items.map((it) => ({ op: 'delete', key: keyOf(queue, it) })));
   }
 
   async #read(queue: string, quantity: number | undefined): Promise<StoredItem[]> {
     const items: StoredItem[] = [];
     const page = Math.min(quantity ?? itemsPerTurn, itemsPerTurn);
     for await (const { key, value } of listInTurns(this.#store, [root, queue], page)) {
-      items.push({ sequence: Number(key[2]), value });
+      items.push({ sequence: Number(key[2]), owner: key[3] ?? operatorOwner, value });
       if (items.length === quantity) break;
     }
     return items;
   }
 }
 
-interface StoredItem {
-  readonly sequence: number;
+/** Parts of the key of an item. */
+type KeyParts = Pick<ItemPlace, 'owner' | 'sequence'>;
+
+/** Items that are being added to a queue. */
+interface Insertion {
+  readonly queue: string;
+  readonly owner: string;
+  readonly index: QueueIndex;
+  /** Places of the new items, by digest. */
+  readonly added: Map<string, ItemPlace>;
+}
+
+interface StoredItem extends KeyParts {
   readonly value: Uint8Array;
 }
 
@@ -219,6 +252,8 @@ function digestOf(value: Uint8Array): string {
   return createHash('sha256').update(value).digest('base64');
 }
 
-function keyOf(queue: string, sequence: number): readonly string[] {
-  return [root, queue, String(sequence).padStart(16, '0')];
+function keyOf(queue: string, { sequence, owner }: KeyParts): readonly string[] {
+  const key = [root, queue, String(sequence).padStart(16, '0')];
+  // Older versions have stored keys without an owner.
+  return owner === operatorOwner ? key : [...key, owner];
 }

@@ -7,10 +7,12 @@ import { MasterError } from '#master';
 import { traverseFacts, type WireValue } from '#minion-protocol';
 import { TemplateError } from '#template';
 import type { DiskFiles } from '../file-trees/disk-files.ts';
+import { saltLimits } from '../limits.ts';
 import { mergePillar } from '../render/merge-pillar.ts';
 import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import { toWire } from '../render/pillar-wire.ts';
 import type { Renderer } from '../render/renderer.ts';
+import { operatorOwner, StoredAmounts } from './stored-amounts.ts';
 
 /** Driver of an sdb profile: reads and writes its values. */
 export interface SdbDriver {
@@ -21,9 +23,10 @@ export interface SdbDriver {
   get(key: string): Promise<WireValue>;
   /**
    * Sets a value.
+   * @param owner - result of {@link ownerOfValues}
    * @throws MasterError ERR_ARGS if the driver is read-only
    */
-  set(key: string, value: WireValue): WireValue;
+  set(key: string, value: WireValue, owner: string): WireValue;
   /**
    * Deletes a value.
    * @throws MasterError ERR_ARGS if the driver is read-only
@@ -31,8 +34,6 @@ export interface SdbDriver {
   delete(key: string): WireValue;
 }
 
-/** Maximum number of values that callers set. */
-const maxVariables = 1000;
 const maxVariableBytes = 65_536;
 
 /**
@@ -41,7 +42,8 @@ const maxVariableBytes = 65_536;
  */
 export class EnvironmentDriver implements SdbDriver {
   readonly #environment: Readonly<Record<string, string | undefined>>;
-  readonly #own = new Map<string, string>();
+  readonly #own = new Map<string, { readonly value: string; readonly owner: string }>();
+  readonly #variables = new StoredAmounts(saltLimits.sdbVariables);
 
   constructor(environment: Readonly<Record<string, string | undefined>>) {
     this.#environment = environment;
@@ -55,28 +57,32 @@ export class EnvironmentDriver implements SdbDriver {
    * Sets a value. As in Salt, a variable that exists is not changed.
    * @returns the value after the call
    */
-  set(key: string, value: WireValue): WireValue {
+  set(key: string, value: WireValue, owner: string = operatorOwner): WireValue {
     const found = this.#find(key);
     if (found !== undefined) return found;
     if (typeof value !== 'string') {
       throw new MasterError('ERR_ARGS', `${key}: the value of a variable must be text`);
     }
-    if (this.#own.size >= maxVariables || Buffer.byteLength(key + value) > maxVariableBytes) {
-      const bounds = `${maxVariables} variables of ${maxVariableBytes} bytes`;
+    const isSmall = Buffer.byteLength(key + value) <= maxVariableBytes;
+    if (!isSmall || !this.#variables.tryTake(owner, 1)) {
+      const maximum = this.#variables.maximumOf(owner);
+      const bounds = `${maximum} variables of ${maxVariableBytes} bytes`;
       throw new MasterError('ERR_ARGS', `${key}: sdb.set stores at most ${bounds}`);
     }
-    this.#own.set(key, value);
+    this.#own.set(key, { value, owner });
     return value;
   }
 
   /** Deletes a value that a caller set. Variables of the process itself are never deleted. */
   delete(key: string): WireValue {
+    const found = this.#own.get(key);
+    if (found !== undefined) this.#variables.release(found.owner, 1);
     return this.#own.delete(key);
   }
 
   #find(key: string): string | undefined {
     const isThere = Object.hasOwn(this.#environment, key);
-    return isThere ? this.#environment[key] : this.#own.get(key);
+    return isThere ? this.#environment[key] : this.#own.get(key)?.value;
   }
 }
 

@@ -10,6 +10,7 @@ import { type FunctionTable, masterFunction } from '../functions/define-function
 import { anything, count, optional, required, text } from '../functions/parameters.ts';
 import type { Renderer } from '../render/renderer.ts';
 import { EnvironmentDriver, FilesDriver, type SdbDriver } from './sdb-drivers.ts';
+import { ownerOfValues } from './stored-amounts.ts';
 
 export interface SdbRunnerDeps {
   readonly config: LiveConfig;
@@ -56,9 +57,11 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
       summary: 'Sets the value of sdb://profile/key; returns False if the profile does not exist.',
       parameters: { uri, value: required(anything) },
       isConfidential,
-      call: async ({ uri: address, value }) => {
+      call: async ({ uri: address, value }, context) => {
         const found = await find(address);
-        return found === undefined ? false : found.driver.set(found.key, value);
+        return found === undefined
+          ? false
+          : found.driver.set(found.key, value, ownerOfValues(context));
       },
     }),
     'sdb.delete': masterFunction({
@@ -75,12 +78,14 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
         'Returns the value of sdb://profile/key; if there is none, stores and returns a random text.',
       parameters: { uri, length: optional(count, 8), chars: optional(text, saltCharacters) },
       isConfidential,
-      call: async ({ uri: address, length, chars }) => {
+      call: async ({ uri: address, length, chars }, context) => {
         if (!address.startsWith('sdb://')) return false;
         const found = await find(address);
         if (found === undefined) return address;
         const value = await found.driver.get(found.key);
-        return value ?? found.driver.set(found.key, randomText(length, [...chars]));
+        if (value !== null && value !== undefined) return value;
+        const owner = ownerOfValues(context);
+        return found.driver.set(found.key, randomText(length, [...chars]), owner);
       },
     }),
   };

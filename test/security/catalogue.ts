@@ -1126,6 +1126,12 @@ export const catalogue: readonly Threat[] = [
         'the log-ins of one user share a limit of streams, and leave streams for other users',
       ),
       streams('a WebSocket whose client is not ready ends with its log-in, or after a time'),
+      'master/runners/runners.test.ts: the running calls of one user are limited, and leave room for others',
+      'master/runners/runners.test.ts: the memory for the arguments of running calls is limited for each user',
+      'master/runners/served.test.ts: the items of one user leave room in the queues for others, also after a restart',
+      'master/runners/served.test.ts: the values of one user leave room in the banks for others',
+      sdb('the variables of one user leave room for others'),
+      httpQuery('queries of one user leave places for others'),
       eventRing('the work to find a position does not grow with the number of positions'),
       eventRing('an id with two positions of one member is invalid'),
       sendQueue(

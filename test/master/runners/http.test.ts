@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import test, { type ExecutionContext } from 'ava';
 import { ConfigError, resolveMasterConfig } from '#config';
 import type { WireMap } from '#minion-protocol';
+import { until } from '../../helpers/deadline.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -132,6 +133,30 @@ test('only listed hosts get requests, like in Salt, within limits', async (t) =>
 
   const events = await eventsDuring(() => query(`${origin}/?token=secret-1`));
   t.notRegex(JSON.stringify(events), /secret-1|"b"/);
+});
+
+test('queries of one user leave places for others', async (t) => {
+  const open: ServerResponse[] = [];
+  const { port, heard } = await serve(t, (_request, response) => void open.push(response));
+  const origin = `http://127.0.0.1:${port}`;
+  const { master } = await startVectorMaster(t, {
+    config: { httpQuery: { hosts: [{ url: origin }], timeout: 60, maxBytes: 1000 } },
+  });
+  const query = (name: string): Promise<unknown> => {
+    const by = { who: { kind: 'user', name }, rule: 'test' } as const;
+    return master.runners.run({ fun: 'http.query', arg: [`${origin}/${name}`], by });
+  };
+  const queries = Array.from({ length: 8 }, () => query('a'));
+  await until('the queries of the first user', () => heard.length === 6);
+  queries.push(query('b'), query('c'));
+  await until('the queries of the others', () => heard.length === 8);
+  t.deepEqual(heard.slice(6).sort(), ['GET /b', 'GET /c']);
+  const answer = setInterval(() => {
+    for (const response of open.splice(0)) response.end('{}');
+  }, 10);
+  await Promise.all(queries);
+  clearInterval(answer);
+  t.is(heard.length, 10);
 });
 
 test('a host that does not answer within the time limit is an error', async (t) => {

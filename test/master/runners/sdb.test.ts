@@ -124,6 +124,20 @@ test('stored variables are limited', async (t) => {
   t.is(await driver.get('toString'), null);
 });
 
+test('the variables of one user leave room for others', (t) => {
+  const driver = new EnvironmentDriver({});
+  const set = (user: string, count: number): void => {
+    for (let i = 0; i < count; i++) driver.set(`${user}${i}`, 'x', user);
+  };
+  set('a', 250);
+  t.throws(() => driver.set('more', 'x', 'a'), { code: 'ERR_ARGS', message: /at most 250/ });
+  set('b', 250);
+  set('d', 1);
+  driver.delete('a1');
+  set('a', 250);
+  t.is(driver.set('of the operator', 'x'), 'x');
+});
+
 for (const [profile, problem] of [
   ['{driver: yaml}', /site: files must be set/],
   ['{driver: yaml, files: [relative.yaml]}', /site:files\[0\]: .*an absolute path/],

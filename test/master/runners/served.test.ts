@@ -178,7 +178,7 @@ test('a change of a queue reads only the items that it removes', async (t) => {
 
 test('the bytes of queues are limited, and a failed write changes nothing', async (t) => {
   const store = createMemoryStore();
-  const queues = new Queues(store, { items: 3, bytes: 100 });
+  const queues = new Queues(store, { items: { total: 3 }, bytes: { total: 100 } });
   const full = { code: 'ERR_ARGS', message: /queues are full \(100 bytes\)/ };
   await t.throwsAsync(queues.insert('q', ['x'.repeat(50), 'y'.repeat(50)]), full);
   await queues.insert('q', ['x'.repeat(50)]);
@@ -191,6 +191,43 @@ test('the bytes of queues are limited, and a failed write changes nothing', asyn
   t.is((await queues.pop('q', 1)).length, 1);
   await queues.insert('other', [1, 2, 3]);
   await t.throwsAsync(queues.insert('q', [1]), { message: /queues are full \(3 items\)/ });
+});
+
+test('the items of one user leave room in the queues for others, also after a restart', async (t) => {
+  const store = createMemoryStore();
+  const limits = { items: { perOwner: 2, total: 6, reserved: 2 }, bytes: {} };
+  const queues = new Queues(store, limits);
+  const full = { code: 'ERR_ARGS', message: /queues are full \(2 items\)/ };
+  await t.throwsAsync(queues.insert('q', [1, 2, 3], 'a'), full);
+  await queues.insert('q', [1, 2], 'a');
+  const again = new Queues(store, limits);
+  await t.throwsAsync(again.insert('other', [3], 'a'), full);
+  await again.insert('q', [3, 4], 'b');
+  await again.insert('q', [5, 6]);
+  await t.throwsAsync(again.insert('q', [7]), { message: /queues are full \(6 items\)/ });
+  t.deepEqual(await again.pop('q', 3), [1, 2, 3]);
+  await again.delete('q', [4]);
+  await again.insert('q', ['x', 'y'], 'a');
+  t.deepEqual(await new Queues(store, limits).items('q'), [5, 6, 'x', 'y']);
+});
+
+test('the values of one user leave room in the banks for others', async (t) => {
+  const store = createMemoryStore();
+  const limits = { perOwner: 2, total: 6, reserved: 2 };
+  const banks = new CacheBanks(store, limits);
+  for (const key of ['1', '2']) await banks.put('a', key, 1, 'a');
+  const full = { code: 'ERR_ARGS', message: /banks are full \(2 values\)/ };
+  await t.throwsAsync(banks.put('a', '3', 1, 'a'), full);
+  await banks.put('a', '1', 'changed', 'a');
+  await banks.put('b', '3', 1, 'b');
+  const again = new CacheBanks(store, limits);
+  await t.throwsAsync(again.put('a', '3', 1, 'a'), full);
+  await again.put('a', '1', 'of the operator');
+  await again.put('a', '3', 1, 'a');
+  await again.remove('a', undefined);
+  const last = new CacheBanks(store, limits);
+  for (const key of ['1', '2']) await last.put('a', key, 1, 'a');
+  t.is(await last.get('b', '3'), 1);
 });
 
 test('a value is stored in a bank without reading the others', async (t) => {
