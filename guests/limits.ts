@@ -214,6 +214,15 @@ export const guestLimits = defineLimits('guests', {
     total: 64,
     effect: 'Further requests wait.',
   },
+  deploymentRecordBytes: {
+    unit: 'bytes of deployment records in memory',
+    owner: 'project',
+    perOwner: 268_435_456,
+    total: 1_073_741_824,
+    reserved: 268_435_456,
+    effect:
+      'Further deployments wait. From half of the limit of one owner, records of deployments that Heat no longer lists are deleted at once, and not after 7 days.',
+  },
   stackReads: {
     unit: 'requests for the metadata of stacks at a time, spaced by `polls_per_second`',
     owner: 'project',

@@ -5,7 +5,9 @@
 
 import Type from 'typebox';
 import type { SharedArea, StateChange, StateOperation } from '#master';
+import { Budget, type LimitValues, writeJson } from '#runtime';
 import { defineRow, type Entry, fromJson, jsonField } from '#store';
+import { guestLimits } from '../limits.ts';
 import type { DeploymentEnd } from '../run-result.ts';
 import type { Deployment, DeploymentAction } from './metadata.ts';
 import type { DeploymentCall } from './resolved-call.ts';
@@ -82,6 +84,23 @@ const recordRow = defineRow({
 const goneRetentionMs = 7 * 86_400_000;
 /** Maximum number of finished records of one server. */
 const maxPerServer = 1_000;
+/** Approximate size of a record in memory without its texts, in bytes. */
+const bytesPerRecord = 512;
+
+export interface DeploymentRecordsOptions {
+  readonly state: SharedArea;
+  /** Returns the owner whose limit counts the records of a stack. */
+  readonly ownerOf: (stack: string) => string;
+  /** Limits on the size of the records in memory, in bytes. Default: those of the table. */
+  readonly bytes?: LimitValues;
+  readonly now: () => number;
+}
+
+/** Size of a record in memory, in bytes, and the owner that it counts for. */
+interface RecordSize {
+  readonly owner: string;
+  readonly bytes: number;
+}
 
 /**
  * Deployment records of all stacks, encrypted in the store. In a cluster, only the member with the
@@ -89,20 +108,30 @@ const maxPerServer = 1_000;
  */
 export class DeploymentRecords {
   readonly #state: SharedArea;
+  readonly #ownerOf: (stack: string) => string;
   readonly #now: () => number;
   /**
    * Records of each server by deployment id. The outer key is that of {@link serverKey}. The call
    * and the result of a record are not kept in memory.
    */
   readonly #servers = new Map<string, Map<string, DeploymentRecord>>();
+  readonly #bytes: Budget;
+  /** Size of an owner's records from which records are deleted early, in bytes. */
+  readonly #crowdedBytes: number;
+  readonly #sizes = new WeakMap<DeploymentRecord, RecordSize>();
 
-  private constructor(state: SharedArea, now: () => number) {
+  private constructor({ state, ownerOf, bytes, now }: DeploymentRecordsOptions) {
     this.#state = state;
+    this.#ownerOf = ownerOf;
+    const limit = guestLimits.deploymentRecordBytes;
+    this.#bytes = new Budget(limit, bytes);
+    this.#crowdedBytes = ((bytes ?? limit).perOwner ?? Infinity) / 2;
     this.#now = now;
   }
 
-  static async open(state: SharedArea, now: () => number): Promise<DeploymentRecords> {
-    const records = new DeploymentRecords(state, now);
+  static async open(options: DeploymentRecordsOptions): Promise<DeploymentRecords> {
+    const { state } = options;
+    const records = new DeploymentRecords(options);
     await state.follow(['deployments', 'records'], (change) => records.#note(change));
     return records;
   }
@@ -142,19 +171,40 @@ export class DeploymentRecords {
    */
   async put(record: DeploymentRecord): Promise<void> {
     const value = this.#state.seal(recordRow.encode(record));
-    await this.#write([{ op: 'put', key: rowKey(record), value }]);
+    const { owner, bytes } = this.#sizeOf(record);
+    // Count the record before it is stored, so that records that are stored meanwhile see its size.
+    this.#bytes.take(owner, bytes);
+    try {
+      await this.#write([{ op: 'put', key: rowKey(record), value }]);
+    } finally {
+      this.#bytes.release(owner, bytes);
+    }
     if (this.#state.cluster === undefined) this.#remember(record);
     await this.#forgetOldest(record);
   }
 
   /**
-   * Deletes finished records of a server after the retention time, if Heat no longer lists their
-   * deployments.
+   * Whether the limits on the size of records permit a new record. If the caller calls `put` in the
+   * same turn of the event loop, the limits still permit the record.
+   */
+  hasRoomFor(record: DeploymentRecord): boolean {
+    const { owner, bytes } = this.#sizeOf(record);
+    const hasRoom = this.#bytes.tryTake(owner, bytes);
+    if (hasRoom) this.#bytes.release(owner, bytes);
+    return hasRoom;
+  }
+
+  /**
+   * Deletes finished records of a server, if Heat no longer lists their deployments. They are
+   * deleted after the retention time. If the records of the owner use half of their limit, they are
+   * deleted at once.
    */
   async keepOnly(stack: string, server: string, ids: ReadonlySet<string>): Promise<void> {
+    const isCrowded = this.#bytes.heldBy(this.#ownerOf(stack)) >= this.#crowdedBytes;
+    const retentionMs = isCrowded ? 0 : goneRetentionMs;
     const gone = this.of(stack, server).filter(
       ({ id, state, endedAt = 0 }) =>
-        state === 'done' && !ids.has(id) && endedAt + goneRetentionMs < this.#now(),
+        state === 'done' && !ids.has(id) && endedAt + retentionMs < this.#now(),
     );
     if (gone.length > 0) await this.#delete(gone);
   }
@@ -163,9 +213,7 @@ export class DeploymentRecords {
   async forgetStack(stack: string): Promise<void> {
     await this.#state.write([{ op: 'delete-prefix', prefix: ['deployments', 'records', stack] }]);
     if (this.#state.cluster !== undefined) return;
-    for (const key of this.#servers.keys()) {
-      if (key.startsWith(serverKey(stack, ''))) this.#servers.delete(key);
-    }
+    for (const { server, id } of this.ofStack(stack)) this.#drop(stack, server, id);
   }
 
   async #forgetOldest({ stack, server }: DeploymentRecord): Promise<void> {
@@ -205,15 +253,30 @@ export class DeploymentRecords {
   #drop(stack: string, server: string, id: string): void {
     const key = serverKey(stack, server);
     const records = this.#servers.get(key);
+    const record = records?.get(id);
+    if (record === undefined) return;
+    const { owner, bytes } = this.#sizes.get(record) ?? this.#sizeOf(record);
+    this.#bytes.release(owner, bytes);
     records?.delete(id);
     if (records?.size === 0) this.#servers.delete(key);
   }
 
   #remember({ body: _body, call: _call, ...record }: DeploymentRecord): void {
+    this.#drop(record.stack, record.server, record.id);
     const key = serverKey(record.stack, record.server);
     const records = this.#servers.get(key) ?? new Map<string, DeploymentRecord>();
     records.set(record.id, record);
     this.#servers.set(key, records);
+    const size = this.#sizeOf(record);
+    this.#sizes.set(record, size);
+    this.#bytes.take(size.owner, size.bytes);
+  }
+
+  #sizeOf({ body: _body, call: _call, target, ...record }: DeploymentRecord): RecordSize {
+    const texts = Object.values(record).filter((it) => typeof it === 'string');
+    const characters = texts.reduce((sum, it) => sum + it.length, 0);
+    const more = target === undefined ? 0 : writeJson(target).length;
+    return { owner: this.#ownerOf(record.stack), bytes: bytesPerRecord + characters + more };
   }
 }
 

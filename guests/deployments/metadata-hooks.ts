@@ -45,6 +45,11 @@ export interface MetadataUpdates {
    * each hook whose value is unchanged, so that its record is retained.
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
+  /**
+   * Ids of the last runs of hooks whose values have changed. Their records are retained until the
+   * new runs are recorded, because they contain the digests of the previous values.
+   */
+  readonly before: readonly string[];
   /** Reasons why hooks never run, or do not run for some triggers. */
   readonly warnings: readonly string[];
 }
@@ -52,6 +57,10 @@ export interface MetadataUpdates {
 const hooksKey = 'saltbridge:cfn-hup';
 const optionsKey = 'saltbridge:cfn-init';
 const maxHooks = 16;
+/** Maximum length of a hook's name, in characters. Each deployment record contains the name. */
+const maxNameLength = 128;
+/** Maximum length of each value of a hook, in characters. */
+const maxValueLength = 1_024;
 /** Form of the ids of hook runs. They differ from ids of Heat, which are UUIDs. */
 const idForm = /^hook-([0-9a-f]{12})-(add|update|remove)-([0-9a-f]{24})-(\d+)$/;
 const aliasForm = /^[A-Za-z0-9_.-]{1,128}$/;
@@ -66,6 +75,7 @@ export function metadataUpdates(
 ): MetadataUpdates {
   const deployments: (Deployment | UnreadableDeployment)[] = [];
   const noted: Pick<Deployment, 'action' | 'id' | 'name'>[] = [];
+  const previous: string[] = [];
   const digestAt = digestsOf(metadata);
   const { hooks, warnings } = hooksOf(metadata);
   for (const hook of hooks) {
@@ -79,12 +89,13 @@ export function metadataUpdates(
       if (last !== undefined) noted.push({ id: last.id, name: hook.name, action: 'UPDATE' });
       continue;
     }
+    if (last !== undefined) previous.push(last.id);
     const id = `hook-${key}-${event}-${digest ?? before ?? ''}-${(last?.count ?? 0) + 1}`;
     const entry = { id, name: hook.name, action: actionOf[event] };
     if (!hook.triggers.has(event)) noted.push(entry);
     else deployments.push(deploymentOf(entry, hook, metadata));
   }
-  return { deployments, noted, warnings };
+  return { deployments, noted, before: previous, warnings };
 }
 
 function eventOf(before: string | undefined, now: string | undefined): HookEvent | undefined {
@@ -176,11 +187,20 @@ function parseHook(name: string, given: unknown): ParsedHook {
       warning: `the hook never runs: the name ${initKey} is reserved; rename the hook`,
     };
   }
+  if (name.length > maxNameLength) {
+    const text = `the hook never runs: its name has more than ${maxNameLength} characters`;
+    return { name, warning: `${text}; rename the hook` };
+  }
   const { triggers = '', path = '', action } = given;
   const listed = textOrListOf(triggers);
   if (listed === undefined || typeof path !== 'string') {
     const field = listed === undefined ? 'triggers' : 'path';
     return { name, warning: `the hook never runs: ${field} must be text` };
+  }
+  for (const [key, value] of Object.entries({ triggers: listed, path, action })) {
+    if (typeof value !== 'string' || value.length <= maxValueLength) continue;
+    const text = `the hook never runs: ${key} has more than ${maxValueLength} characters`;
+    return { name, warning: text };
   }
   const words = listed
     .split(',')

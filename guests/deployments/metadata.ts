@@ -71,6 +71,8 @@ const maxDeployments = 256;
 const maxIo = 256;
 const maxHandles = 64;
 const maxConfigLength = 262_144;
+/** Maximum length of a deployment's name, in characters. Heat's database has the same limit. */
+const maxNameLength = 255;
 /**
  * Maximum nesting of the metadata, in levels. Deeper values become `null`. A config that is one
  * level too deep still fits, even inside a component, so that it is rejected and not silently cut.
@@ -151,7 +153,8 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
 function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | undefined {
   if (!isEntry.Check(entry)) return undefined;
   const { id, outputs, options } = entry;
-  const name = entry.name ?? '';
+  const whole = entry.name ?? '';
+  const name = whole.slice(0, maxNameLength);
   const all = new Map((entry.inputs ?? []).map((input) => [input.name, input]));
   const heat = (key: string): string | undefined => {
     const value = all.get(`deploy_${key}`)?.value;
@@ -169,6 +172,9 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
     return { id, name, ...resource, signal: { transport: 'NO_SIGNAL' }, problem };
   }
   const common = { id, name, ...resource, signal };
+  if (name !== whole) {
+    return { ...common, problem: `its name has more than ${maxNameLength} characters` };
+  }
   const serverId = heat('server_id');
   const action = deploymentActions.find((it) => it === (heat('action') ?? 'CREATE'));
   if (action === undefined)

@@ -90,7 +90,11 @@ export async function openDeployments(
   const codeRunner = commands.createRunner(codeCatalog.commands);
   await codeRunner.share('deployments');
   const registry = await StackRegistry.open({ state, isListed: signals.isListed, now });
-  const records = await DeploymentRecords.open(state, now);
+  const records = await DeploymentRecords.open({
+    state,
+    ownerOf: (stack) => recordOwnerOf(registry, stack),
+    now,
+  });
   const logins = new StackLogins();
   const runs = new DeploymentRuns({
     host,
@@ -205,6 +209,14 @@ export async function openDeployments(
       await followers.done;
     },
   };
+}
+
+/**
+ * Returns the owner whose limit counts the deployment records of a stack. Each stack without an
+ * owner is counted on its own.
+ */
+function recordOwnerOf(registry: Pick<StackRegistry, 'get'>, stack: string): string {
+  return registry.get(stack)?.owner ?? stack;
 }
 
 interface StacksApiParts {

@@ -2,6 +2,7 @@
  * Worker for one server: reads its metadata, runs new deployments, and sends the results to Heat.
  */
 
+import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Subject } from '#acl';
 import type { DeliveryOutcome } from '#heat-bridge';
@@ -70,6 +71,8 @@ const nextDeploymentMs = 1_000;
  */
 const maxSignallingMs = 86_400_000;
 const maxReason = 500;
+const fullProblem =
+  'deployments wait: the deployment records of the owner reach their size limit; remove stacks that are no longer used';
 
 /** Status of a server. */
 export interface ServerStatus {
@@ -98,6 +101,7 @@ export class ServerWorker {
   #settled: string | undefined;
   /** Digest of the last metadata with a deployment that waits for a disconnected minion. */
   #waiting: string | undefined;
+  /** Digest of the minion and of its registered handles. */
   #handles: string | undefined;
   #refusedHandles: readonly string[] = [];
   #warnings: readonly string[] = [];
@@ -230,8 +234,10 @@ export class ServerWorker {
     this.#warn([...this.#refusedHandles, ...metadata.warnings, ...updates.warnings]);
     const entries = [...updates.deployments, ...deployments];
     const listed = [...entries, ...updates.noted].map(({ id }) => id);
-    await records.keepOnly(source.stack, server, new Set(listed));
-    for (const change of updates.noted) await this.#note(change, minion);
+    await records.keepOnly(source.stack, server, new Set([...listed, ...updates.before]));
+    for (const change of updates.noted) {
+      if (!(await this.#note(change, minion))) return this.#wait(fullProblem);
+    }
     const fresh = entries.find(({ id }) => !records.has(source.stack, server, id));
     if (fresh === undefined) {
       // Retry handles that could not be registered.
@@ -254,21 +260,32 @@ export class ServerWorker {
   }
 
   async #registerHandles(minion: string, named: ServerMetadata['handles']): Promise<void> {
-    const handles = JSON.stringify([minion, named]);
+    const handles = createHash('sha256')
+      .update(JSON.stringify([minion, named]))
+      .digest('hex');
     if (handles === this.#handles && this.#refusedHandles.length === 0) return;
     this.#refusedHandles = await this.#deps.registerHandles(minion, named);
     this.#handles = handles;
   }
 
-  /** Records a change for which no hook must run. */
-  async #note(change: Pick<Deployment, 'action' | 'id' | 'name'>, minion: string): Promise<void> {
+  /**
+   * Records a change for which no hook must run.
+   * @returns whether the change is recorded; `false` if a limit permits no further record
+   */
+  async #note(
+    change: Pick<Deployment, 'action' | 'id' | 'name'>,
+    minion: string,
+  ): Promise<boolean> {
     const { records, now } = this.#deps;
     const { server, source } = this.server;
     const { stack } = source;
-    if (records.has(stack, server, change.id)) return;
+    if (records.has(stack, server, change.id)) return true;
     const at = now();
     const ended = { state: 'done', begunAt: at, endedAt: at, end: 'succeeded' } as const;
-    await records.put({ stack, server, minion, ...change, ...ended });
+    const record = { stack, server, minion, ...change, ...ended };
+    if (!records.hasRoomFor(record)) return false;
+    await records.put(record);
+    return true;
   }
 
   /**
@@ -301,8 +318,9 @@ export class ServerWorker {
         ...(resource === undefined ? {} : { resource }),
       },
     };
+    if (resolved.ok && !(await isPresent(minion))) return this.#waitFor(minion, digest);
+    if (!records.hasRoomFor(record)) return this.#wait(fullProblem);
     if (!resolved.ok) return this.#report(record, failedResult('refused', resolved.reason));
-    if (!(await isPresent(minion))) return this.#waitFor(minion, digest);
     this.#begun.add(id);
     // Store the record before the job can be published.
     const running = { ...record, command: resolved.call.command };

@@ -1831,6 +1831,10 @@ export const catalogue: readonly Threat[] = [
       deployments('metadata over the size limit is not read'),
       deployments('200 servers are read at the rate of the interval, from the start'),
       deployments('requests stay within polls_per_second, for any number of servers'),
+      hooks('a hook with an endless name or value never runs, and is not recorded'),
+      hooks('a deployment with an endless name fails with the reason'),
+      clusterDeployments('records of the stacks of one owner share a limit on their size'),
+      clusterDeployments(`a \${what} waits while the records of the owner reach their limit`),
     ],
   },
   {

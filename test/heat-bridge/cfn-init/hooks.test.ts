@@ -138,6 +138,38 @@ test('config sets that are no text fail the deployment of the init metadata', (t
   t.deepEqual(setsOf(['a', 'b']), { configSets: 'a,b' });
   t.deepEqual(setsOf('a'), { configSets: 'a' });
   t.deepEqual(setsOf(null), {});
+test('a hook with an endless name or value never runs, and is not recorded', (t) => {
+  const whole = { triggers: 'post.remove', path: 'Metadata.a', action: 'x' };
+  for (const [name, hook, warning] of [
+    ['n'.repeat(129), whole, /never runs: its name has more than 128 characters/],
+    ['h', { ...whole, triggers: 'a,'.repeat(600) }, /never runs: triggers has more than 1024 char/],
+    ['h', { ...whole, path: 'Metadata.a'.repeat(200) }, /never runs: path has more than 1024 char/],
+  ] as const) {
+    const { noted, warnings } = metadataUpdates(
+      { 'saltbridge:cfn-hup': { [name]: hook }, a: 1 },
+      [],
+    );
+    t.deepEqual(noted, []);
+    t.is(warnings.length, 1);
+    t.regex(warnings[0] ?? '', warning);
+    t.true((warnings[0] ?? '').length < 256);
+  }
+});
+
+test('the last run of a hook is retained until the next one is recorded', (t) => {
+  const hook = { triggers: 'post.update', path: 'Metadata.a', action: 'x' };
+  const of = (a: number): object => ({ 'saltbridge:cfn-hup': { hook }, a });
+  const [first] = metadataUpdates({ ...of(1) }, []).noted;
+  const { deployments, before } = metadataUpdates({ ...of(2) }, first === undefined ? [] : [first]);
+  t.like(deployments, [{ name: 'hook', action: 'UPDATE' }]);
+  t.deepEqual(before, [first?.id]);
+});
+
+test('a deployment with an endless name fails with the reason', (t) => {
+  const parsed = parseServerMetadata({ deployments: [{ id: 'one', name: 'n'.repeat(256) }] });
+  if (!parsed.ok) return t.fail(parsed.problem);
+  const problem = 'its name has more than 255 characters';
+  t.like(parsed.metadata.deployments, [{ name: 'n'.repeat(255), problem }]);
 });
 
 test('hooks and handles beyond the limit are reported', (t) => {
