@@ -223,6 +223,13 @@ export const guestLimits = defineLimits('guests', {
     effect:
       'Further deployments wait. From half of the limit of one owner, records of deployments that Heat no longer lists are deleted at once, and not after 7 days.',
   },
+  metadataReadings: {
+    unit: 'answers with metadata of servers that are read at a time; a large answer counts for some seconds more',
+    owner: 'project',
+    perOwner: 8,
+    waiting: { perOwner: 64, total: 512 },
+    effect: 'Further answers wait, then are dropped, and their servers are polled again later.',
+  },
   stackReads: {
     unit: 'requests for the metadata of stacks at a time, spaced by `polls_per_second`',
     owner: 'project',

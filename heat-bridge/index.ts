@@ -119,6 +119,7 @@ export {
   getRequest,
   jsonOf,
   limitOf,
+  textOfAnswer,
 } from './transports/heat-requests.ts';
 export type { Ask, ResultDelivery } from './transports/transport.ts';
 export {

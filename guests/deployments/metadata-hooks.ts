@@ -6,6 +6,7 @@
  */
 
 import { isPlainMap, jsonDigest } from '#heat-bridge';
+import type { ReadingStep } from '#runtime';
 import { initKey } from '../cfn-init/config-sets.ts';
 import type { DeploymentRecord } from './deployment-records.ts';
 import {
@@ -57,6 +58,8 @@ export interface MetadataUpdates {
 const hooksKey = 'saltbridge:cfn-hup';
 const optionsKey = 'saltbridge:cfn-init';
 const maxHooks = 16;
+/** Maximum number of values whose digests are computed for all hooks of a server together. */
+const maxWatchedValues = 100_000;
 /** Maximum length of a hook's name, in characters. Each deployment record contains the name. */
 const maxNameLength = 128;
 /** Maximum length of each value of a hook, in characters. */
@@ -66,22 +69,37 @@ const idForm = /^hook-([0-9a-f]{12})-(add|update|remove)-([0-9a-f]{24})-(\d+)$/;
 const aliasForm = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /**
+ * Digests of the values that hooks watch, by path in JSON. A path without a value has the digest
+ * `undefined`. Paths whose digests would exceed {@link maxWatchedValues} are missing.
+ */
+export type WatchedValues = ReadonlyMap<string, string | undefined>;
+
+/**
  * Compares the metadata with the last run of each hook, and returns the hooks that must run now.
  * @param records - deployment records of the server, the oldest first
+ * @param watched - digests of the watched values. Default: computed in one step
  */
 export function metadataUpdates(
   metadata: Readonly<Record<string, unknown>>,
   records: readonly Pick<DeploymentRecord, 'id'>[],
+  watched: WatchedValues = watchedValuesOf(metadata),
 ): MetadataUpdates {
   const deployments: (Deployment | UnreadableDeployment)[] = [];
   const noted: Pick<Deployment, 'action' | 'id' | 'name'>[] = [];
   const previous: string[] = [];
-  const digestAt = digestsOf(metadata);
-  const { hooks, warnings } = hooksOf(metadata);
+  const { hooks, warnings: problems } = hooksOf(metadata);
+  const warnings = [...problems];
   for (const hook of hooks) {
     const key = digestOf(hook.name, 12);
     const last = lastOf(key, records);
-    const digest = digestAt(hook.path);
+    const path = JSON.stringify(hook.path);
+    if (!watched.has(path)) {
+      const text = `the hook never runs: the values of all hooks have together more than ${maxWatchedValues} values`;
+      warnings.push(`${hooksKey}: ${shownName(hook.name)}: ${text}`);
+      if (last !== undefined) previous.push(last.id);
+      continue;
+    }
+    const digest = watched.get(path);
     const before = last?.event === 'remove' ? undefined : last?.digest;
     const event = eventOf(before, digest);
     if (event === undefined) {
@@ -105,22 +123,49 @@ function eventOf(before: string | undefined, now: string | undefined): HookEvent
 }
 
 /**
- * Returns a function that returns the digest of the value at a path, or `undefined` if there is no
- * value. The digest also covers the options of the init metadata. The digests are cached.
+ * Computes the digests of the values that hooks watch. A digest also covers the options of the init
+ * metadata. Each path is one step.
  */
-function digestsOf(
+export function* watchedValuesInSteps(
   metadata: Readonly<Record<string, unknown>>,
-): (path: readonly string[]) => string | undefined {
+): Generator<ReadingStep, WatchedValues, void> {
   const options = optionsOf(metadata);
   const digests = new Map<string, string | undefined>();
-  return (path) => {
+  let values = 0;
+  for (const { path } of hooksOf(metadata).hooks) {
     const key = JSON.stringify(path);
-    if (!digests.has(key)) {
-      const value = valueAt(metadata, path);
-      digests.set(key, value === undefined ? undefined : digestOf([value, options], 24));
+    if (digests.has(key)) continue;
+    const value = valueAt(metadata, path);
+    if (value === undefined) {
+      digests.set(key, undefined);
+      continue;
     }
-    return digests.get(key);
-  };
+    const more = countValues([value, options], maxWatchedValues - values);
+    values += more;
+    if (values < maxWatchedValues) digests.set(key, digestOf([value, options], 24));
+    yield { characters: 0, values: more };
+  }
+  return digests;
+}
+
+/** Computes the digests of the values that hooks watch in one step. */
+export function watchedValuesOf(metadata: Readonly<Record<string, unknown>>): WatchedValues {
+  const steps = watchedValuesInSteps(metadata);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+}
+
+/** Counts lists, maps and the values in them, at most up to a number. */
+function countValues(value: unknown, most: number): number {
+  if (typeof value !== 'object' || value === null) return Math.min(1, most);
+  let count = 1;
+  for (const inner of Object.values(value)) {
+    if (count >= most) return most;
+    count += countValues(inner, most - count);
+  }
+  return Math.min(count, most);
 }
 
 /**

@@ -8,7 +8,7 @@ import {
   parseResultDestination,
   type ResultDestination,
 } from '#heat-bridge';
-import { compileSchema } from '#runtime';
+import { compileSchema, type ReadingStep, writeJson } from '#runtime';
 import { jsonNumber } from '#template/python/json.ts';
 import { Float } from '#template/python/values.ts';
 import { cutNesting, isNestedDeeper, maxConfigDepth, tryParseExactJson } from '../config-json.ts';
@@ -108,8 +108,19 @@ export type ParsedMetadata =
   | { readonly ok: true; readonly metadata: ServerMetadata }
   | { readonly ok: false; readonly problem: string };
 
-/** Parses the metadata of a server resource: a map with `deployments`. */
+/** Parses the metadata of a server resource in one step. */
 export function parseServerMetadata(given: unknown): ParsedMetadata {
+  const steps = serverMetadataInSteps(given);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
+}
+
+/** Parses the metadata of a server resource: a map with `deployments`. */
+export function* serverMetadataInSteps(
+  given: unknown,
+): Generator<ReadingStep, ParsedMetadata, void> {
   const value = cutNesting(given, maxMetadataDepth);
   if (!isPlainMap(value)) return { ok: false, problem: 'the metadata of the server is not a map' };
   const { deployments = [], 'saltbridge:minion': minion, 'saltbridge:handles': handles } = value;
@@ -133,6 +144,14 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
         ]
       : []),
   ];
+  const json = writeJson(value);
+  const digest = createHash('sha256').update(json).digest('hex');
+  yield { characters: json.length, values: 0 };
+  const parsed: (Deployment | UnreadableDeployment)[] = [];
+  for (const entry of deployments) {
+    const deployment = yield* deploymentInSteps(entry);
+    if (deployment !== undefined) parsed.push(deployment);
+  }
   return {
     ok: true,
     metadata: {
@@ -140,8 +159,8 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
       handles: Object.fromEntries(entries),
       warnings,
       values: value,
-      deployments: deployments.flatMap((entry) => parseDeployment(entry) ?? []),
-      digest: createHash('sha256').update(JSON.stringify(value)).digest('hex'),
+      deployments: parsed,
+      digest,
     },
   };
 }
@@ -150,7 +169,9 @@ export function parseServerMetadata(given: unknown): ParsedMetadata {
  * Parses a deployment. Returns `undefined` for a deployment without a valid id, which can neither
  * be recorded nor get a result.
  */
-function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | undefined {
+function* deploymentInSteps(
+  entry: unknown,
+): Generator<ReadingStep, Deployment | UnreadableDeployment | undefined, void> {
   if (!isEntry.Check(entry)) return undefined;
   const { id, outputs, options } = entry;
   const whole = entry.name ?? '';
@@ -185,6 +206,7 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
   for (const input of all.values()) {
     if (isHeatInput(input.name) || input.value === undefined || input.value === null) continue;
     const value = typedInput(input.type ?? 'String', input.value);
+    if (typeof input.value === 'string') yield { characters: input.value.length, values: 0 };
     if (value === undefined) {
       return { ...common, problem: `the input ${input.name} is not a ${input.type}` };
     }
@@ -196,6 +218,7 @@ function parseDeployment(entry: unknown): Deployment | UnreadableDeployment | un
     }
     inputs[input.name] = value;
   }
+  yield { characters: 0, values: all.size };
   return {
     ...common,
     ...tool,

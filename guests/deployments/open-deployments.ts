@@ -11,6 +11,7 @@ import {
   secretsOf,
 } from '#heat-bridge';
 import { type AuditRequester, audited, type ExtensionHost, type OpenExtension } from '#master';
+import { AnswerReadings } from './answer-readings.ts';
 import { CodeCatalog, type CodeDefinition } from './code-catalog.ts';
 import { resolveCall } from './deployment-call.ts';
 import { DeploymentMeter } from './deployment-meter.ts';
@@ -21,7 +22,7 @@ import { StackLogins } from './logins.ts';
 import { Pacer } from './request-pacer.ts';
 import type { ServerWorkerDeps } from './server-worker.ts';
 import { deliverStackResult } from './signal-result.ts';
-import { type ReadResult, readServer, type ServerSource } from './sources.ts';
+import { type ReadResult, readServer, type ServerSource, type SourceDeps } from './sources.ts';
 import { StackFollower, StackFollowers } from './stack-followers.ts';
 import { createHandleSignaller, handlesOf, registerHandles } from './stack-handles.ts';
 import { findServers, minionOfServer } from './stack-servers.ts';
@@ -108,11 +109,18 @@ export async function openDeployments(
     (ended: AbortSignal): Ask =>
     (request) =>
       signals.ask(request, ended);
+  const readings = new AnswerReadings();
+  const inStepsUntil =
+    (stack: RegisteredStack, ended: AbortSignal): SourceDeps['inSteps'] =>
+    (work) =>
+      readings.run(ownerNameOf(stack.subject), ended, work);
   const workerDeps = (stack: RegisteredStack, ended: AbortSignal): ServerWorkerDeps => ({
     records,
-    read: async (source) => {
+    read: async (source, known) => {
       const ask = askUntil(ended);
-      const result = await readServer(source, { ask, logins, maxBytes: options.maxBytes, now });
+      const { maxBytes } = options;
+      const inSteps = inStepsUntil(stack, ended);
+      const result = await readServer(source, { ask, logins, maxBytes, known, inSteps, now });
       meter.countRead(result.kind);
       return redactSecrets(result, secretsOfSource(source));
     },
@@ -156,7 +164,11 @@ export async function openDeployments(
   const followers = new StackFollowers(registry, (stack, ended) => {
     const find = async (): ReturnType<typeof findServers> => {
       await pacer.turn(ownerNameOf(stack.subject), ended);
-      return findServers(stack, { ask: askUntil(ended), logins });
+      return findServers(stack, {
+        ask: askUntil(ended),
+        logins,
+        inSteps: inStepsUntil(stack, ended),
+      });
     };
     const { intervalMs } = options;
     return new StackFollower(stack, { worker: workerDeps(stack, ended), find, intervalMs });

@@ -24,9 +24,12 @@ export interface FollowedServer {
   readonly subject: Subject;
 }
 
+type MetadataRead = Extract<ReadResult, { readonly kind: 'metadata' }>;
+
 export interface ServerWorkerDeps {
   readonly records: DeploymentRecords;
-  readonly read: (source: ServerSource) => Promise<ReadResult>;
+  /** Reads the metadata of a server. `known`: digest of the answer that needs no further work. */
+  readonly read: (source: ServerSource, known: string | undefined) => Promise<ReadResult>;
   /** Returns the minion of the server, or `undefined` if none is known yet. */
   readonly minionOf: (
     server: FollowedServer,
@@ -99,6 +102,8 @@ export class ServerWorker {
    * done.
    */
   #settled: string | undefined;
+  /** Digest of the answer that contained this metadata. */
+  #settledAnswer: string | undefined;
   /** Digest of the last metadata with a deployment that waits for a disconnected minion. */
   #waiting: string | undefined;
   /** Digest of the minion and of its registered handles. */
@@ -178,7 +183,7 @@ export class ServerWorker {
     const { read, turn, now } = this.#deps;
     await turn();
     if (this.#isOver) return 0;
-    const result = await read(this.server.source);
+    const result = await read(this.server.source, this.#settledAnswer);
     if (result.kind === 'failed') return this.#fail(result.reason);
     this.#failures = 0;
     this.#readAt = now();
@@ -186,7 +191,7 @@ export class ServerWorker {
       return this.#interval();
     }
     this.#problem = undefined;
-    return this.#take(result.metadata);
+    return this.#take(result);
   }
 
   /**
@@ -218,7 +223,7 @@ export class ServerWorker {
   /**
    * Starts the first new deployment. The other deployments wait until the metadata is read again.
    */
-  async #take(metadata: ServerMetadata): Promise<number> {
+  async #take({ metadata, watched, answer }: MetadataRead): Promise<number> {
     const { records, minionOf, isPresent } = this.#deps;
     const { server, source } = this.server;
     const { deployments, digest } = metadata;
@@ -230,7 +235,7 @@ export class ServerWorker {
       return this.#wait('deployments wait: no minion is assigned to this server');
     if (isWaiting && !(await isPresent(minion))) return this.#waitFor(minion, digest);
     await this.#registerHandles(minion, metadata.handles);
-    const updates = metadataUpdates(metadata.values, records.of(source.stack, server));
+    const updates = metadataUpdates(metadata.values, records.of(source.stack, server), watched);
     this.#warn([...this.#refusedHandles, ...metadata.warnings, ...updates.warnings]);
     const entries = [...updates.deployments, ...deployments];
     const listed = [...entries, ...updates.noted].map(({ id }) => id);
@@ -241,7 +246,10 @@ export class ServerWorker {
     const fresh = entries.find(({ id }) => !records.has(source.stack, server, id));
     if (fresh === undefined) {
       // Retry handles that could not be registered.
-      if (this.#refusedHandles.length === 0) this.#settled = digest;
+      if (this.#refusedHandles.length === 0) {
+        this.#settled = digest;
+        this.#settledAnswer = answer;
+      }
       return this.#interval();
     }
     return this.#begin(fresh, minion, digest);

@@ -1,25 +1,38 @@
 /** Reads the metadata of a server from heat-api, heat-api-cfn, Zaqar or a TempURL. */
 
-import { createHmac } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
 import {
   type Ask,
   encodePath,
   getRequest,
   isPlainMap,
-  jsonOf,
   limitOf,
   messagesOf,
+  textOfAnswer,
   zaqarClientId,
 } from '#heat-bridge';
-import { type HttpResult, tryParseJson } from '#runtime';
+import { type HttpResult, type ReadingStep, readJsonInSteps } from '#runtime';
+import { jsonNumber } from '#template/python/json.ts';
+import type { Float } from '#template/python/values.ts';
+import { answerOptions, type Reading } from './answer-readings.ts';
 import type { StackLogins } from './logins.ts';
-import { parseServerMetadata, type ServerMetadata } from './metadata.ts';
+import { type ServerMetadata, serverMetadataInSteps } from './metadata.ts';
+import { type WatchedValues, watchedValuesInSteps } from './metadata-hooks.ts';
 import type { CollectConfig, OwnerLogin } from './stacks.ts';
 
 /** Result of reading a server's metadata. */
 export type ReadResult =
-  | { readonly kind: 'metadata'; readonly metadata: ServerMetadata }
-  /** The Zaqar queue has no messages, so the metadata has not changed. */
+  | {
+      readonly kind: 'metadata';
+      readonly metadata: ServerMetadata;
+      readonly watched: WatchedValues;
+      /** Digest of the whole answer. */
+      readonly answer?: string;
+    }
+  /**
+   * The metadata has not changed: the answer has the known digest, or the Zaqar queue has no
+   * messages.
+   */
   | { readonly kind: 'unchanged' }
   | { readonly kind: 'failed'; readonly reason: string };
 
@@ -40,6 +53,10 @@ export interface SourceDeps {
   readonly logins: StackLogins;
   /** Maximum size of a response, in bytes. Larger ones are rejected. */
   readonly maxBytes: number;
+  /** Digest of an answer after which there is nothing to do. */
+  readonly known?: string | undefined;
+  /** Runs the work of reading an answer in steps. */
+  readonly inSteps: <T>(work: Generator<ReadingStep, T, void>) => Promise<Reading<T>>;
   readonly now: () => number;
 }
 
@@ -110,8 +127,7 @@ async function readCfn(
       memberOf,
       body,
     );
-    const metadata = memberOf(memberOf(detail, 'StackResourceDetail'), 'Metadata');
-    return typeof metadata === 'string' ? tryParseJson(metadata) : metadata;
+    return memberOf(memberOf(detail, 'StackResourceDetail'), 'Metadata');
   });
 }
 
@@ -150,6 +166,7 @@ function encodeRfc3986(text: string): string {
 const messagesPerRequest = 20;
 
 const maxQueueReads = 50;
+const none = { ok: true, value: undefined } as const;
 
 /**
  * Reads the newest message of a Zaqar queue. Heat posts the whole metadata to the queue after each
@@ -172,9 +189,12 @@ async function readQueue(
       );
       return page && { ...page, headers };
     });
-    const read = jsonOf(result, deps);
+    const answer = textOfAnswer(result, deps);
+    if (!answer.ok) return { kind: 'failed', reason: answer.reason };
+    const { text } = answer;
+    const read = text === undefined ? none : await deps.inSteps(exactValueInSteps(text, deps));
     if (!read.ok) return { kind: 'failed', reason: read.reason };
-    const page = messagesOf(read.body);
+    const page = messagesOf(read.value);
     const newest = page.at(-1);
     if (newest === undefined) return { kind: 'unchanged' };
     old.push(...page.slice(0, -1).map(({ id }) => id));
@@ -188,7 +208,9 @@ async function readQueue(
           : { method: 'DELETE', url: `${zaqar}/${messages}?ids=${ids}`, headers },
       );
     }
-    if (isLast) return parsed(newest.body);
+    if (!isLast) continue;
+    const reading = await deps.inSteps(parsedInSteps(newest.body));
+    return reading.ok ? reading.value : { kind: 'failed', reason: reading.reason };
   }
   return {
     kind: 'failed',
@@ -196,17 +218,51 @@ async function readQueue(
   };
 }
 
-function metadataOf(
+/**
+ * Reads the metadata in an answer.
+ * @param pick - returns the metadata in the value of the answer
+ */
+async function metadataOf(
   result: HttpResult,
   deps: SourceDeps,
   pick: (body: unknown) => unknown,
-): ReadResult {
-  const read = jsonOf(result, deps);
-  return read.ok ? parsed(pick(read.body)) : { kind: 'failed', reason: read.reason };
+): Promise<ReadResult> {
+  const answer = textOfAnswer(result, deps);
+  if (!answer.ok) return { kind: 'failed', reason: answer.reason };
+  const { text } = answer;
+  const digest = text === undefined ? undefined : hash('sha256', text);
+  if (digest !== undefined && digest === deps.known) return { kind: 'unchanged' };
+  const reading = await deps.inSteps(
+    (function* () {
+      const body = text === undefined ? undefined : yield* exactValueInSteps(text, deps);
+      const picked = pick(body);
+      // heat-api-cfn returns the metadata as JSON in a string.
+      const isText = typeof picked === 'string';
+      return yield* parsedInSteps(
+        isText ? yield* readJsonInSteps(picked, answerOptions(deps.maxBytes)) : picked,
+      );
+    })(),
+  );
+  if (!reading.ok) return { kind: 'failed', reason: reading.reason };
+  const { value } = reading;
+  return value.kind === 'metadata' && digest !== undefined ? { ...value, answer: digest } : value;
 }
 
-function parsed(value: unknown): ReadResult {
-  const result = parseServerMetadata(value);
-  if (result.ok) return { kind: 'metadata', metadata: result.metadata };
-  return { kind: 'failed', reason: result.problem };
+/** Reads JSON like `parseExactJson`, within limits. */
+function exactValueInSteps(
+  text: string,
+  { maxBytes }: Pick<SourceDeps, 'maxBytes'>,
+): Generator<ReadingStep, unknown, void> {
+  return readJsonInSteps<Float>(text, {
+    ...answerOptions<Float>(maxBytes),
+    readNumber: jsonNumber,
+  });
+}
+
+function* parsedInSteps(value: unknown): Generator<ReadingStep, ReadResult, void> {
+  const result = yield* serverMetadataInSteps(value);
+  if (!result.ok) return { kind: 'failed', reason: result.problem };
+  const { metadata } = result;
+  const watched = yield* watchedValuesInSteps(metadata.values);
+  return { kind: 'metadata', metadata, watched };
 }

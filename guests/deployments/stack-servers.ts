@@ -1,12 +1,20 @@
 /** Determines the servers of a registered stack, and their minions. */
 
 import Type from 'typebox';
-import { type Ask, type Enrolment, encodePath, getRequest, isLive, jsonOf } from '#heat-bridge';
-import { compileSchema } from '#runtime';
+import {
+  type Ask,
+  type Enrolment,
+  encodePath,
+  getRequest,
+  isLive,
+  textOfAnswer,
+} from '#heat-bridge';
+import { compileSchema, readJsonInSteps } from '#runtime';
+import { answerOptions } from './answer-readings.ts';
 import type { StackLogins } from './logins.ts';
 import type { ServerMetadata } from './metadata.ts';
 import type { FollowedServer } from './server-worker.ts';
-
+import type { SourceDeps } from './sources.ts';
 import type { RegisteredStack } from './stacks.ts';
 
 /**
@@ -45,6 +53,7 @@ const maxListBytes = 8_388_608;
 export interface FindServersDeps {
   readonly ask: Ask;
   readonly logins: StackLogins;
+  readonly inSteps: SourceDeps['inSteps'];
 }
 
 /**
@@ -53,7 +62,7 @@ export interface FindServersDeps {
  */
 export async function findServers(
   { id, subject, registration }: RegisteredStack,
-  { ask, logins }: FindServersDeps,
+  { ask, logins, inSteps }: FindServersDeps,
 ): Promise<
   | { readonly ok: true; readonly servers: readonly FollowedServer[] }
   | { readonly ok: false; readonly reason: string }
@@ -65,14 +74,17 @@ export async function findServers(
       maxBytes: maxListBytes,
     }),
   );
-  const read = jsonOf(result, { maxBytes: maxListBytes });
+  const answer = textOfAnswer(result, { maxBytes: maxListBytes });
+  if (!answer.ok) return answer;
+  const read = await inSteps(readJsonInSteps(answer.text ?? 'null', answerOptions(maxListBytes)));
   if (!read.ok) return read;
-  if (!isResources.Check(read.body))
+  const { value } = read;
+  if (!isResources.Check(value))
     return { ok: false, reason: 'the response of Heat contains no list of resources' };
   const collected = new Set(
     servers.filter(({ collect }) => collect !== undefined).map(({ server }) => server),
   );
-  const found = read.body.resources.flatMap((resource): readonly FollowedServer[] => {
+  const found = value.resources.flatMap((resource): readonly FollowedServer[] => {
     const { resource_name: name, physical_resource_id: serverId, resource_type: type } = resource;
     if (serverId === null || serverId === '' || !serverTypes.has(type)) return [];
     if (collected.has(name) || collected.has(serverId)) return [];

@@ -37,19 +37,35 @@ export function limitOf({ maxBytes }: AnswerLimit): { readonly maxAnswerBytes: n
  */
 export function jsonOf(
   result: HttpResult,
-  { maxBytes }: AnswerLimit,
+  limit: AnswerLimit,
 ): { readonly ok: true; readonly body: unknown } | { readonly ok: false; readonly reason: string } {
+  const answer = textOfAnswer(result, limit);
+  if (!answer.ok) return answer;
+  if (answer.text === undefined) return { ok: true, body: undefined };
+  try {
+    return { ok: true, body: parseExactJson(answer.text) };
+  } catch {
+    return { ok: false, reason: 'the response is not JSON' };
+  }
+}
+
+/**
+ * Returns the text of a response with the status 200, or `undefined` for the status 204. Otherwise
+ * returns the reason why there is no text.
+ */
+export function textOfAnswer(
+  result: HttpResult,
+  { maxBytes }: AnswerLimit,
+):
+  | { readonly ok: true; readonly text: string | undefined }
+  | { readonly ok: false; readonly reason: string } {
   if (result.kind !== 'answer') return { ok: false, reason: result.reason };
-  if (result.status === 204) return { ok: true, body: undefined };
+  if (result.status === 204) return { ok: true, text: undefined };
   if (result.status !== 200) return { ok: false, reason: errorTextOf(result) };
   if (Buffer.byteLength(result.body) > maxBytes) {
     return { ok: false, reason: `the response exceeds ${maxBytes} bytes` };
   }
-  try {
-    return { ok: true, body: parseExactJson(result.body) };
-  } catch {
-    return { ok: false, reason: 'the response is not JSON' };
-  }
+  return { ok: true, text: result.body };
 }
 
 /** URL-encodes each segment of a path. */

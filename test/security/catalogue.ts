@@ -69,6 +69,7 @@ const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
 const installs = inFile('heat-bridge/cfn-init/install.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
+const metadataSources = inFile('heat-bridge/deployments/sources.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
 const coordinatorOptions = inFile('heat-bridge/guests/coordinator-options.test.ts');
@@ -1834,6 +1835,10 @@ export const catalogue: readonly Threat[] = [
       hooks('a hook with an endless name or value never runs, and is not recorded'),
       hooks('a deployment with an endless name fails with the reason'),
       clusterDeployments('records of the stacks of one owner share a limit on their size'),
+      metadataSources('metadata of a server are read in steps'),
+      metadataSources('an answer that is already known is not read again'),
+      metadataSources('one owner has a limited number of answers that are read or wait'),
+      metadataSources('hooks that watch too many values together never run'),
       clusterDeployments(`a \${what} waits while the records of the owner reach their limit`),
     ],
   },

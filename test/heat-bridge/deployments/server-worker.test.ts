@@ -5,6 +5,7 @@ import {
   DeploymentRecords,
 } from '#guests/deployments/deployment-records.ts';
 import { parseServerMetadata } from '#guests/deployments/metadata.ts';
+import { watchedValuesOf } from '#guests/deployments/metadata-hooks.ts';
 import { ServerWorker, type ServerWorkerDeps } from '#guests/deployments/server-worker.ts';
 import { createSilentLogger, type SharedArea } from '#master';
 import { until } from '../../helpers/deadline.ts';
@@ -102,7 +103,7 @@ test('while a minion is away, the same metadata is not processed again', async (
     records: await openRecords(memoryState()),
     read: async () => {
       reads += 1;
-      return { kind: 'metadata', metadata: parsed.metadata };
+      return { kind: 'metadata', metadata: parsed.metadata, watched: new Map() };
     },
     isPresent: async () => {
       looks += 1;
@@ -168,7 +169,8 @@ for (const [what, metadata] of [
       records,
       read: async () => {
         reads += 1;
-        return { kind: 'metadata', metadata: parsed.metadata };
+        const { metadata: read } = parsed;
+        return { kind: 'metadata', metadata: read, watched: watchedValuesOf(read.values) };
       },
       closing: closing.signal,
     });
