@@ -100,6 +100,8 @@ export type { PlanStarted } from './plans/plan-rpc.ts';
 export { createPresence } from './presence.ts';
 export {
   findRegistration,
+  PendingRegistrations,
+  type RegistrationChecks,
   type RegistrationsApi,
   registrationMethods,
   registrationOf,

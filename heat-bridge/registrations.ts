@@ -12,6 +12,40 @@ export interface RegistrationOwner {
   readonly owner?: string;
 }
 
+/** Further checks of a new registration. */
+export interface RegistrationChecks {
+  /**
+   * Called immediately before the registration is stored, and throws if its owner may no longer
+   * register it. Registrations can wait for others of the same name, and rights can end meanwhile.
+   */
+  readonly requirePermission?: (() => void) | undefined;
+}
+
+/** Registrations that were permitted and are being stored. */
+export class PendingRegistrations {
+  readonly #pending = new Set<Promise<unknown>>();
+
+  /**
+   * Checks the permission, and stores a registration.
+   * @throws the error of the check
+   */
+  async store<T>({ requirePermission }: RegistrationChecks, work: () => Promise<T>): Promise<T> {
+    requirePermission?.();
+    const stored = work();
+    this.#pending.add(stored);
+    try {
+      return await stored;
+    } finally {
+      this.#pending.delete(stored);
+    }
+  }
+
+  /** Resolves when the registrations that were permitted until now are stored or have failed. */
+  async settled(): Promise<void> {
+    await Promise.allSettled(this.#pending);
+  }
+}
+
 /** API for one kind of registrations. */
 export interface RegistrationsApi<
   Registration,
@@ -28,7 +62,7 @@ export interface RegistrationsApi<
    */
   add(
     registration: Registration,
-    options?: RegistrationOwner & { readonly replaces?: boolean },
+    options?: RegistrationOwner & RegistrationChecks & { readonly replaces?: boolean },
   ): Promise<Info>;
   list(selection?: RegistrationOwner): Promise<readonly Info[]>;
   /**

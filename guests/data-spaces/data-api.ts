@@ -39,8 +39,8 @@ export interface DataApiDeps {
 
 export function createDataApi({ spaces, values, keysPerStack }: DataApiDeps): DataApi {
   return {
-    add: async (given, { owner, replaces = false } = {}) =>
-      infoOfSpace(await spaces.add(parseDataSpace(given, keysPerStack), owner, replaces)),
+    add: async (given, { owner, replaces = false, ...checks } = {}) =>
+      infoOfSpace(await spaces.add(parseDataSpace(given, keysPerStack), owner, replaces, checks)),
     list: async ({ owner } = {}) =>
       spaces.all.filter((it) => owner === undefined || it.owner === owner).map(infoOfSpace),
     show: async (name, { owner } = {}) => {

@@ -8,6 +8,7 @@ import {
   BridgeError,
   findRegistration,
   parseForm,
+  type RegistrationChecks,
   registrationOf,
   requireRegistrationRoom,
   SharedNames,
@@ -243,8 +244,10 @@ export class DataSpaces {
     registration: DataSpaceRegistration,
     owner: string | undefined,
     replaces: boolean,
+    { requirePermission }: RegistrationChecks = {},
   ): Promise<DataSpace> {
     return this.#decide(async (steps) => {
+      requirePermission?.();
       const before = registrationOf(this.all, { name: registration.name, owner });
       if (before !== undefined && !replaces) {
         throw new BridgeError(

@@ -131,7 +131,15 @@ export async function openDeployments(
     },
     isPresent: (minion) => host.isReachable(minion),
     registerHandles: (minion, handles) =>
-      registerHandles({ stack, minion, handles, signals, stacks: registry.all, log }),
+      registerHandles({
+        stack,
+        minion,
+        handles,
+        signals,
+        stacks: registry.all,
+        mayRefer: () => registry.get(stack.id) === stack && mayReferTo(host, stack, minion),
+        log,
+      }),
     resolve: (deployment) =>
       resolveCall(deployment, {
         commands: commands.catalog,
@@ -209,7 +217,12 @@ export async function openDeployments(
         // is counted twice.
         open: followers.isActive ? records.open : [],
       }),
-    dismiss: (minion, owner) => registry.dismiss(minion, owner),
+    dismiss: async (minion, owner) => {
+      // The servers of these stacks may have registered handles after signals dismissed the minion.
+      for (const stack of await registry.dismiss(minion, owner)) {
+        await signals.ofStacks.withdraw(handlesOf(stack), minion);
+      }
+    },
     start: () => {
       codeRunner.goOn();
       if (state.cluster === undefined) followers.begin(closing);
@@ -252,10 +265,10 @@ function createStacksApi(
   subjectOf: (given: StackRegistration) => Subject,
 ): StacksApi {
   return {
-    add: async (given, { owner, replaces = false } = {}) => {
+    add: async (given, { owner, replaces = false, ...checks } = {}) => {
       const registration = parseStackRegistration(given);
       const subject = subjectOf(registration);
-      const stack = await registry.add(registration, { owner, subject }, replaces);
+      const stack = await registry.add(registration, { owner, subject }, replaces, checks);
       return registry.infoOf(stack);
     },
     list: async ({ owner } = {}) =>

@@ -57,6 +57,8 @@ interface HandlesOfServer {
   readonly signals: Pick<SignalsModule, 'ofStacks'>;
   /** All registered stacks. */
   readonly stacks: readonly RegisteredStack[];
+  /** Whether the stack is still registered and may address the minion. */
+  readonly mayRefer: () => boolean;
   readonly log: Logger;
 }
 
@@ -68,7 +70,7 @@ interface HandlesOfServer {
  * @returns the reasons why handles could not be registered
  */
 export async function registerHandles(given: HandlesOfServer): Promise<readonly string[]> {
-  const { stack, minion, handles, signals, stacks, log } = given;
+  const { stack, minion, handles, signals, stacks, mayRefer, log } = given;
   const { owner, registeredAt } = stack;
   const whose = handlesOf(stack);
   const takesFrom = (other: HandleInfo): boolean => {
@@ -78,12 +80,18 @@ export async function registerHandles(given: HandlesOfServer): Promise<readonly 
     );
     return its === undefined || its.id === stack.id || its.registeredAt < registeredAt;
   };
+  const requirePermission = (): void => {
+    if (mayRefer()) return;
+    const text = `the stack may no longer address the minion ${minion}; register the stack again`;
+    throw new BridgeError('ERR_HANDLE_FORM', text);
+  };
+  const claim = { minion, takesFrom, requirePermission, ...whose };
   await signals.ofStacks.withdraw(whose, minion, Object.keys(handles));
   const problems: string[] = [];
   for (const [alias, named] of Object.entries(handles)) {
     const { signal, emptyIsSuccess } = readHandle(named);
     try {
-      await signals.ofStacks.claim({ alias, minion, signal, emptyIsSuccess, takesFrom, ...whose });
+      await signals.ofStacks.claim({ alias, signal, emptyIsSuccess, ...claim });
     } catch (error) {
       // Log an internal error with its call stack. The caller logs rejections when they occur for
       // the first time.

@@ -7,7 +7,9 @@ import {
   BridgeError,
   findRegistration,
   listOf,
+  PendingRegistrations,
   parseForm,
+  type RegistrationChecks,
   registrationOf,
   requireRegistrationRoom,
   SharedNames,
@@ -275,6 +277,7 @@ export class StackRegistry {
   readonly #options: StackRegistryOptions;
   readonly #stacks = new Map<string, RegisteredStack>();
   readonly #changes = new KeyedMutex();
+  readonly #pending = new PendingRegistrations();
   readonly #names: SharedNames;
   #onChanged: (id: string) => void = () => {};
 
@@ -318,8 +321,9 @@ export class StackRegistry {
     registration: StackRegistration,
     whose: Pick<RegisteredStack, 'owner' | 'subject'>,
     replaces: boolean,
+    checks: RegistrationChecks = {},
   ): Promise<RegisteredStack> {
-    return this.#decide(registration.name, async (steps) => {
+    return this.#decide(registration.name, checks, async (steps) => {
       const { now } = this.#options;
       const { owner, subject } = whose;
       const before = registrationOf(this.#named, { name: registration.name, owner })?.stack;
@@ -336,8 +340,14 @@ export class StackRegistry {
   }
 
   /** Serializes changes of registrations with one name across the members of a cluster. */
-  #decide<T>(name: string, work: (steps: readonly StateOperation[]) => Promise<T>): Promise<T> {
-    return this.#changes.run(name, () => this.#names.decide([name], work));
+  #decide<T>(
+    name: string,
+    checks: RegistrationChecks,
+    work: (steps: readonly StateOperation[]) => Promise<T>,
+  ): Promise<T> {
+    return this.#changes.run(name, () =>
+      this.#names.decide([name], (steps) => this.#pending.store(checks, () => work(steps))),
+    );
   }
 
   async #write(stack: RegisteredStack, steps: readonly StateOperation[]): Promise<void> {
@@ -376,7 +386,7 @@ export class StackRegistry {
    * @throws BridgeError ERR_STACK_UNKNOWN
    */
   remove(name: string, owner: string | undefined): Promise<RegisteredStack> {
-    return this.#decide(name, async (steps) => {
+    return this.#decide(name, {}, async (steps) => {
       const { state } = this.#options;
       const stack = this.find(name, owner);
       await state.write([{ op: 'delete', key: rowKey(stack.id) }, ...steps]);
@@ -388,20 +398,25 @@ export class StackRegistry {
   /**
    * Removes a retired minion from registrations.
    * @param whose - owner of the registrations; default: all owners
+   * @returns the stacks that named the minion
    */
-  async dismiss(minion: string, whose?: string): Promise<void> {
+  async dismiss(minion: string, whose?: string): Promise<readonly RegisteredStack[]> {
+    await this.#pending.settled();
+    const dismissed: RegisteredStack[] = [];
     for (const { id, owner, registration } of this.all) {
       if (whose !== undefined && owner !== whose) continue;
       const { minions = [], servers = [], name } = registration;
       const isNamed = minions.includes(minion) || servers.some((it) => it.minion === minion);
       if (!isNamed) continue;
-      await this.#decide(name, async (steps) => {
+      await this.#decide(name, {}, async (steps) => {
         const stack = this.#stacks.get(id);
         if (stack === undefined) return;
         const fresh = { ...stack, registration: withoutMinion(stack.registration, minion) };
         await this.#write(fresh, steps);
+        dismissed.push(fresh);
       });
     }
+    return dismissed;
   }
 
   /**

@@ -90,7 +90,7 @@ type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
  */
 export function tokenHolderOf(
   request: FastifyRequest,
-  doors: HttpServerContext,
+  doors: Pick<HttpServerContext, 'tokenOf'>,
   host: Pick<ExtensionHost, 'holdToken'>,
 ): Promise<TokenHolder> {
   // A missing token causes the same error as an invalid one.

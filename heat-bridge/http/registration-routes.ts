@@ -87,7 +87,7 @@ interface OwnRegistrations<Api> {
  */
 export function addRegistrationRoutes<Registration, Info, Details>(
   app: FastifyInstance,
-  server: HttpServerContext,
+  server: Pick<HttpServerContext, 'tokenOf'>,
   host: Pick<ExtensionHost, 'decide' | 'holdToken'>,
   kind: RegistrationRoutes<Registration, Info, Details>,
 ): (
@@ -109,9 +109,10 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     return { api: kind.as(by, subject), by, of };
   };
   const add = async (request: FastifyRequest, given: object, replaces: boolean): Promise<Info> => {
-    const { subject, policy, stop } = await tokenHolderOf(request, server, host);
-    stop();
-    requireRight({ subject, policy }, right);
+    const holder = await tokenHolderOf(request, server, host);
+    const { subject } = holder;
+    holder.stop();
+    requireRight(holder, right);
     if (!rates.tryTake(ownerNameOf(subject))) {
       const { registrationRate: limit } = bridgeLimits;
       throw new LimitExceeded(limit, limit.rate?.burst ?? 0);
@@ -121,14 +122,18 @@ export function addRegistrationRoutes<Registration, Info, Details>(
       call: { fun: right, args: [], kwargs: new Map<string, string>() },
       ...(minions === undefined ? {} : { minions }),
     };
-    const { effect, rule } = host.decide({ subject, action: 'command', resource }, policy);
-    if (effect !== 'allow') {
+    const permit = (): string => {
+      const question = { subject, action: 'command', resource } as const;
+      const { effect, rule } = host.decide(question, holder.policy);
+      if (effect === 'allow') return rule;
       throw new AuthorizationError(
         `no rule permits this caller the action ${right} for all of these minions`,
       );
-    }
+    };
+    const rule = permit();
     const api = kind.as({ who: actorOf(subject), rule }, subject);
-    return api.add(registration, { owner: ownerNameOf(subject), replaces });
+    const owner = ownerNameOf(subject);
+    return api.add(registration, { owner, replaces, requirePermission: () => permit() });
   };
   const mapIn = ({ body }: FastifyRequest): object => {
     if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body;

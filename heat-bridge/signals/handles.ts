@@ -9,6 +9,7 @@ import { defineRow, fromJson, type RowOf, Texts } from '#store';
 import { BridgeError } from '../errors.ts';
 import { parseForm } from '../http/route-schema.ts';
 import { bridgeLimits } from '../limits.ts';
+import { PendingRegistrations, type RegistrationChecks } from '../registrations.ts';
 import { SharedNames } from '../shared-names.ts';
 import {
   addressOf,
@@ -235,7 +236,8 @@ interface HandleRow extends StoredHandle {
  */
 export interface HandleClaim
   extends Required<Pick<HandleRegistration, 'alias' | 'emptyIsSuccess' | 'signal' | 'stack'>>,
-    Pick<HandleRegistration, 'owner'> {
+    Pick<HandleRegistration, 'owner'>,
+    RegistrationChecks {
   readonly minion: string;
   /**
    * Returns whether the minion moves from the given handle, which has the same alias, to the new
@@ -274,6 +276,7 @@ export class HandleRegistry {
   readonly #bytes: Budget;
   /** Serializes changes of handles with the same alias. */
   readonly #changes = new KeyedMutex();
+  readonly #pending = new PendingRegistrations();
   /** Serializes decisions about aliases across the cluster. */
   readonly #names: SharedNames;
   #onFollowed: (id: string) => void = () => {};
@@ -307,17 +310,23 @@ export class HandleRegistry {
    * stack or a common minion
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
-  async add(registration: HandleRegistration, replaces = false): Promise<HandleInfo> {
+  async add(
+    registration: HandleRegistration,
+    replaces = false,
+    checks: RegistrationChecks = {},
+  ): Promise<HandleInfo> {
     const { signal, ...rest } = parseHandleRegistration(registration);
     const destination = parseDestination(signal);
     const { alias } = rest;
     return this.#changes.run(alias, () =>
-      this.#names.decide([alias], (steps) => {
-        this.#forgetEnded();
-        const before = this.#rowInPlaceOf(rest, replaces);
-        if (before !== undefined && !replaces) throw aliasTakenError(alias);
-        return this.#add(rest, { destination, before, steps });
-      }),
+      this.#names.decide([alias], (steps) =>
+        this.#pending.store(checks, async () => {
+          this.#forgetEnded();
+          const before = this.#rowInPlaceOf(rest, replaces);
+          if (before !== undefined && !replaces) throw aliasTakenError(alias);
+          return this.#add(rest, { destination, before, steps });
+        }),
+      ),
     );
   }
 
@@ -327,7 +336,12 @@ export class HandleRegistry {
    * order.
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
-  async claim({ minion, takesFrom, ...claim }: HandleClaim): Promise<HandleInfo> {
+  async claim({
+    minion,
+    takesFrom,
+    requirePermission,
+    ...claim
+  }: HandleClaim): Promise<HandleInfo> {
     const registration = parseHandleRegistration({ ...claim, minions: [minion] });
     const { signal, ...rest } = registration;
     const destination = parseDestination(signal);
@@ -341,12 +355,14 @@ export class HandleRegistry {
       await this.#change(listing, (row) => withoutMinion(row, minion));
     }
     return this.#changes.run(alias, () =>
-      this.#names.decide([alias], (steps) => {
-        this.#forgetEnded();
-        const before = [...this.#byAlias.get(alias)].find(isSame);
-        const minions = [...new Set([...(before?.plain.minions ?? []), minion])];
-        return this.#add({ ...rest, minions }, { destination, before, steps });
-      }),
+      this.#names.decide([alias], (steps) =>
+        this.#pending.store({ requirePermission }, async () => {
+          this.#forgetEnded();
+          const before = [...this.#byAlias.get(alias)].find(isSame);
+          const minions = [...new Set([...(before?.plain.minions ?? []), minion])];
+          return this.#add({ ...rest, minions }, { destination, before, steps });
+        }),
+      ),
     );
   }
 
@@ -362,6 +378,7 @@ export class HandleRegistry {
     minion?: string,
     keeps: readonly string[] = [],
   ): Promise<readonly HandleInfo[]> {
+    await this.#pending.settled();
     const rows = [...this.#rows.values()].filter(
       ({ plain }) =>
         plain.owner === owner &&
@@ -482,6 +499,7 @@ export class HandleRegistry {
    * @param owner - owner of the handles; default: all handles
    */
   async dismiss(minion: string, owner?: string): Promise<void> {
+    await this.#pending.settled();
     const naming = [...this.#rows.values()].filter(
       ({ plain }) =>
         plain.minions.includes(minion) && (owner === undefined || plain.owner === owner),

@@ -285,9 +285,9 @@ function createHandlesApi(
   release: (handle: HandleInfo) => Promise<void>,
 ): HandlesApi {
   return {
-    add: async (given, { owner, replaces = false } = {}) => {
+    add: async (given, { owner, replaces = false, ...checks } = {}) => {
       const registration = owner === undefined ? given : { ...given, owner };
-      const info = await handles.add(registration, replaces);
+      const info = await handles.add(registration, replaces, checks);
       courier.wake(info.id);
       await release(info);
       return info;

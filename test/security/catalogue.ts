@@ -69,6 +69,8 @@ const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
 const installs = inFile('heat-bridge/cfn-init/install.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
+const stackHandles = inFile('heat-bridge/deployments/stack-handles.test.ts');
+const lateRegistrations = inFile('heat-bridge/late-registrations.test.ts');
 const metadataSources = inFile('heat-bridge/deployments/sources.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
 const guestData = inFile('heat-bridge/guests/data-space.test.ts');
@@ -1476,6 +1478,12 @@ export const catalogue: readonly Threat[] = [
       ),
       owners('an owner cannot take or replace an alias of a minion that another owner has'),
       owners('signals of an earlier owner of an alias are not sent to the next one'),
+      stackHandles('a stack that may no longer address a minion registers no handle for it'),
+      lateRegistrations(`a \${kind} that waits is refused if its owner may no longer register it`),
+      lateRegistrations(`a \${kind} that is being stored does not outlast the end of the right`),
+      lateRegistrations(
+        'an HTTP request to register asks for the right again before the registration is stored',
+      ),
       owners('handles of one owner leave space for those of others'),
       owners('signals for the handles of one owner leave space for those of others'),
       owners('a handle for groups accepts only signals of members of these groups'),

@@ -99,7 +99,7 @@ async function place(t: ExecutionContext): Promise<Place> {
     stack,
     name: (of, minion, handles) =>
       registerHandles({
-        ...{ stack: of, minion, handles, signals, stacks },
+        ...{ stack: of, minion, handles, signals, stacks, mayRefer: () => stacks.includes(of) },
         log: createSilentLogger(),
       }),
     attribute: (path) => ({ endpoint: `${service.origin}/v1/${path}/signal`, token: 'tOken' }),
@@ -129,6 +129,15 @@ test('a later stack takes the minion from the handle of an earlier one, but not 
     (await handles.list()).map((it) => it.stack),
     ['stack two'],
   );
+});
+
+test('a stack that may no longer address a minion registers no handle for it', async (t) => {
+  const { stack, stacks, name, attribute, handles } = await place(t);
+  const one = stack('one');
+  stacks.pop();
+  const [problem] = await name(one, 'web1', { ready: attribute('one') });
+  t.regex(problem ?? '', /the stack may no longer address the minion web1/);
+  t.deepEqual(await handles.list(), []);
 });
 
 test('the handle of a removed stack releases its minion', async (t) => {
