@@ -138,6 +138,8 @@ test('config sets that are no text fail the deployment of the init metadata', (t
   t.deepEqual(setsOf(['a', 'b']), { configSets: 'a,b' });
   t.deepEqual(setsOf('a'), { configSets: 'a' });
   t.deepEqual(setsOf(null), {});
+});
+
 test('a hook with an endless name or value never runs, and is not recorded', (t) => {
   const whole = { triggers: 'post.remove', path: 'Metadata.a', action: 'x' };
   for (const [name, hook, warning] of [

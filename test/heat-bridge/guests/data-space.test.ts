@@ -358,7 +358,7 @@ test('a pillar reads each value once, and contains at most 16 MiB of values', as
   const requests = { permits: (_id: string, fun: string) => fun === 'saltbridge_data.get' };
   const pillar = guestPillar({
     ...{ spaces, values },
-    requests: { ...requests, peers: async () => t.fail() },
+    requests: { ...requests, pillarPeers: async () => t.fail() },
   });
   const dataOf = async (): Promise<unknown> => {
     const provided = await pillar.provide({ id: 'r-1', saltenv: 'base', pillarenv: 'base' });
