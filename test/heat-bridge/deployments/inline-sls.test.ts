@@ -49,8 +49,8 @@ test('code after an unclosed text is not examined', (t) => {
 
 for (const [opening, closing] of [
   ['{', ''],
-  ['{{', '%}'],
-  ['{%', '}}'],
+  ['{{', ' %}'],
+  ['{%', ' }}'],
   ['{{{%', ''],
 ] as const) {
   test(`SLS of ${opening} without an end is examined in linear time`, (t) => {
