@@ -205,6 +205,7 @@ export const guestLimits = defineLimits('guests', {
     unit: 'bytes of registered data spaces',
     owner: 'project',
     amounts: 'see deployments.md',
+    timesFree: 1,
     effect: 'The registration is rejected.',
     code: 'ERR_DATA_QUOTA',
   },

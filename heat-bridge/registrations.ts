@@ -201,7 +201,8 @@ export function requireRegistrationRoom(
   { code, kind }: { readonly code: BridgeErrorCode; readonly kind: string },
 ): void {
   const own = all.filter((it) => it.owner === owner).length;
-  if (all.length < maxRegistrations && own < maxOfOwner) return;
+  // An owner may have at most as many as are free, so that new owners always find room.
+  if (own < Math.min(maxOfOwner, maxRegistrations - all.length)) return;
   const text = `too many ${kind}s: at most ${maxOfOwner} per owner and ${maxRegistrations} in total`;
   throw new BridgeError(code, text);
 }

@@ -1,4 +1,4 @@
-import { assertMayWait, type Limit, type LimitValues } from './limits.ts';
+import { assertMayWait, type Limit, type LimitValues, unlimitedWaiting } from './limits.ts';
 import { LinkedList, type ListNode } from './linked-list.ts';
 
 /** Request of a task for a slot. The request holds a slot, or waits for one. */
@@ -174,6 +174,33 @@ export class FairSlots {
   #ringOf({ waiting, held }: Owner): LinkedList<Owner> | undefined {
     if (waiting === 0 || held >= this.#perOwner) return undefined;
     return held === 0 ? this.#withoutSlot : this.#withSlots;
+  }
+}
+
+/**
+ * Slots for each key, for example for each service. Owners that wait for the slots of a key take
+ * turns. Any number of requests may wait.
+ */
+export class KeyedFairSlots {
+  readonly #limit: Limit;
+  readonly #values: LimitValues;
+  readonly #slots = new Map<string, FairSlots>();
+
+  /** @param total - number of slots of a key. Default: `perOwner` of `limit` */
+  constructor(limit: Limit, total: number = limit.perOwner ?? Infinity) {
+    this.#limit = limit;
+    this.#values = { total, waiting: unlimitedWaiting };
+  }
+
+  /** Runs `work` with a slot of a key. */
+  async run<T>(key: string, owner: string, work: () => Promise<T>): Promise<T> {
+    const slots = this.#slots.get(key) ?? new FairSlots(this.#limit, this.#values);
+    this.#slots.set(key, slots);
+    try {
+      return await slots.run(owner, work);
+    } finally {
+      if (slots.owners === 0) this.#slots.delete(key);
+    }
   }
 }
 

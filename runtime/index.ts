@@ -17,7 +17,7 @@ export { createDnsResolver } from './dns-resolver.ts';
 export { type ErrorEntry, errorMessage, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
 export { FairQueue } from './fair-queue.ts';
-export { type FairSlot, FairSlots } from './fair-slots.ts';
+export { type FairSlot, FairSlots, KeyedFairSlots } from './fair-slots.ts';
 export { FairTable, type FairTableOptions } from './fair-table.ts';
 export { FileReloader } from './file-reloader.ts';
 export {
@@ -85,7 +85,7 @@ export {
   unknownName,
   type ValuePath,
 } from './schema-mistakes.ts';
-export { KeyedMutex, KeyedSemaphore, Mutex, Semaphore } from './semaphores.ts';
+export { KeyedMutex, Mutex, Semaphore } from './semaphores.ts';
 export { SendPool, SendQueue } from './send-pool.ts';
 export { SharedValues } from './shared-values.ts';
 export { type ReadingStep, readingSteps, StepScheduler } from './step-scheduler.ts';

@@ -8,17 +8,10 @@ interface Turn extends ListNode<Turn> {
 /** Limits the number of concurrent tasks. Further tasks wait in the order of their calls. */
 class Permits {
   readonly #waiting = new LinkedList<Turn>();
-  readonly #permits: number;
   #free: number;
 
   constructor(permits: number) {
-    this.#permits = permits;
     this.#free = permits;
-  }
-
-  /** Whether no task runs or waits. */
-  get isIdle(): boolean {
-    return this.#free === this.#permits;
   }
 
   /** Runs `work` when a permit is free. */
@@ -59,31 +52,6 @@ export class Semaphore extends Permits {
   /** @param permits - number of concurrent tasks. Default: `total` of `limit` */
   constructor(limit: Limit, permits: number = limit.total ?? Infinity) {
     super(permits);
-  }
-}
-
-/**
- * Limits the number of concurrent tasks for each key. A slow task delays only tasks with the same
- * key.
- */
-export class KeyedSemaphore {
-  readonly #permits: number;
-  readonly #semaphores = new Map<string, Permits>();
-
-  /** @param permits - number of concurrent tasks of a key. Default: `perOwner` of `limit` */
-  constructor(limit: Limit, permits: number = limit.perOwner ?? Infinity) {
-    this.#permits = permits;
-  }
-
-  /** Runs `work` when a permit is free for this key. */
-  async run<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const semaphore = this.#semaphores.get(key) ?? new Permits(this.#permits);
-    this.#semaphores.set(key, semaphore);
-    try {
-      return await semaphore.run(work);
-    } finally {
-      if (semaphore.isIdle) this.#semaphores.delete(key);
-    }
   }
 }
 

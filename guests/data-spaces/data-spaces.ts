@@ -200,7 +200,8 @@ export class DataSpaces {
     this.#options = options;
     this.#names = names;
     this.#ended = new EndedSpaces(options);
-    this.#bytes = new Budget(guestLimits.spaceBytes, options.bytes ?? registrationBytes);
+    const bytes = options.bytes ?? registrationBytes;
+    this.#bytes = new Budget(guestLimits.spaceBytes, { ...guestLimits.spaceBytes, ...bytes });
   }
 
   /** Opens the registry with the stored spaces. */

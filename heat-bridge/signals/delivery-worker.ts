@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import {
   type HttpClient,
-  KeyedSemaphore,
+  KeyedFairSlots,
   originOf,
   type RetryDelays,
   retryDelayMs,
@@ -86,7 +86,8 @@ export class DeliveryWorker implements PendingSignals {
   readonly #options: DeliveryWorkerOptions;
   /** Queues by the id of the handle. */
   readonly #lanes = new Map<string, HandleQueue>();
-  readonly #endpoints: KeyedSemaphore;
+  /** Requests to each service. Owners of handles take turns. */
+  readonly #endpoints: KeyedFairSlots;
   readonly #work = new Set<Promise<void>>();
   /** Keystone tokens of handles, by a digest of the credentials. */
   readonly #tokens = new Map<string, string>();
@@ -95,7 +96,7 @@ export class DeliveryWorker implements PendingSignals {
 
   constructor(options: DeliveryWorkerOptions) {
     this.#options = options;
-    this.#endpoints = new KeyedSemaphore(bridgeLimits.deliveries, options.pace.perEndpoint);
+    this.#endpoints = new KeyedFairSlots(bridgeLimits.deliveries, options.pace.perEndpoint);
   }
 
   /**
@@ -313,7 +314,7 @@ export class DeliveryWorker implements PendingSignals {
 
   async #try(
     record: OutboxRecord,
-    { expiresAt }: HandleInfo,
+    { owner = '', expiresAt }: HandleInfo,
     destination: Destination,
     lane: HandleQueue,
   ): Promise<DeliveryOutcome> {
@@ -328,7 +329,8 @@ export class DeliveryWorker implements PendingSignals {
         failures: lane.failures,
         expiresAt,
         now,
-        ask: (request) => this.#endpoints.run(originOf(request.url), () => ask(request, closing)),
+        ask: (request) =>
+          this.#endpoints.run(originOf(request.url), owner, () => ask(request, closing)),
         tokens: this.#tokens,
       });
       return redactSecrets(outcome, destination);

@@ -284,7 +284,10 @@ export class HandleRegistry {
   private constructor(options: HandleRegistryOptions, names: SharedNames) {
     this.#options = options;
     this.#names = names;
-    this.#bytes = new Budget(bridgeLimits.handleBytes, options.bytes);
+    this.#bytes = new Budget(bridgeLimits.handleBytes, {
+      ...bridgeLimits.handleBytes,
+      ...options.bytes,
+    });
   }
 
   /** Opens the registry with the stored handles. */

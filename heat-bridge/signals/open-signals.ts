@@ -145,7 +145,7 @@ export async function openSignals(
     // A client may repeat a request. A signal that arrives again has the same id.
     mayRepeat: true,
   });
-  const outbox = await Outbox.open({ state, quotas, keepMarksMs, deadLetterTtlMs, now });
+  const outbox = await Outbox.open({ state, quotas, projectOf, keepMarksMs, deadLetterTtlMs, now });
   const held = new HeldSignals({
     handles,
     outbox,

@@ -42,6 +42,9 @@ export type FullQuota = 'entries' | 'held' | 'perMinion' | 'perOwner' | 'perStac
 /** Maximum fraction of the quota `bytes` that held signals may use. */
 const heldShare = 0.25;
 
+/** Returns the project of a minion. */
+type ProjectOf = (minion: string) => string | undefined;
+
 /** Amount of one quota that a record uses. */
 interface Part {
   readonly quota: FullQuota;
@@ -49,9 +52,6 @@ interface Part {
   readonly owner: string;
   readonly amount: number;
 }
-
-/** Key of budgets that count all records together. */
-const all = '';
 
 /** Current use of each quota. */
 export class OutboxQuotas {
@@ -64,16 +64,28 @@ export class OutboxQuotas {
   readonly #entries: Budget;
   readonly #bytes: Budget;
 
-  constructor(options: OutboxQuotaOptions) {
+  /** Owners of the held bytes of minions with held signals. */
+  readonly #heldOwners = new Map<string, string>();
+  readonly #projectOf: ProjectOf;
+
+  /** @param projectOf - default: no minion belongs to a project */
+  constructor(options: OutboxQuotaOptions, projectOf: ProjectOf = () => undefined) {
     const { perMinion, perStack, perOwner, ownerBytes, heldPerMinion, entries, bytes } = options;
+    this.#projectOf = projectOf;
     this.#minions = new Budget(bridgeLimits.signalsOfMinion, { perOwner: perMinion });
     this.#held = new Budget(bridgeLimits.heldSignals, { perOwner: heldPerMinion });
-    this.#heldBytes = new Budget(bridgeLimits.heldSignalBytes, { total: bytes * heldShare });
+    this.#heldBytes = new Budget(bridgeLimits.heldSignalBytes, {
+      ...bridgeLimits.heldSignalBytes,
+      total: bytes * heldShare,
+    });
     this.#stacks = new Budget(bridgeLimits.signalsOfStack, { perOwner: perStack });
     this.#owners = new Budget(bridgeLimits.signalsOfOwner, { perOwner });
     this.#ownerBytes = new Budget(bridgeLimits.signalBytesOfOwner, { perOwner: ownerBytes });
-    this.#entries = new Budget(bridgeLimits.signals, { total: entries });
-    this.#bytes = new Budget(bridgeLimits.signalBytes, { total: bytes });
+    this.#entries = new Budget(bridgeLimits.signals, { ...bridgeLimits.signals, total: entries });
+    this.#bytes = new Budget(bridgeLimits.signalBytes, {
+      ...bridgeLimits.signalBytes,
+      total: bytes,
+    });
   }
 
   /** Counts a record. If a quota is exhausted, counts nothing and returns the quota. */
@@ -84,16 +96,19 @@ export class OutboxQuotas {
       for (const taken of parts.slice(0, index)) taken.budget.release(taken.owner, taken.amount);
       return quota;
     }
+    this.#noteHeldOwner(record.minion);
     return undefined;
   }
 
   /** Counts a record that was accepted earlier, even if a limit is exceeded. */
   take(record: QuotaUse): void {
     for (const { budget, owner, amount } of this.#partsOf(record)) budget.take(owner, amount);
+    this.#noteHeldOwner(record.minion);
   }
 
   release(record: QuotaUse): void {
     for (const { budget, owner, amount } of this.#partsOf(record)) budget.release(owner, amount);
+    this.#noteHeldOwner(record.minion);
   }
 
   /**
@@ -102,6 +117,7 @@ export class OutboxQuotas {
    */
   #partsOf(record: QuotaUse): readonly Part[] {
     const { minion, stack, owner, bytes } = record;
+    const sharer = sharerOf(record);
     return [
       { quota: 'perMinion', budget: this.#minions, owner: minion, amount: 1 },
       ...(stack === undefined ? this.#heldParts(record) : []),
@@ -116,16 +132,32 @@ export class OutboxQuotas {
             } as const,
           ]),
       ...(owner === undefined ? [] : this.#ownerParts(owner, bytes)),
-      { quota: 'entries', budget: this.#entries, owner: all, amount: 1 },
-      { quota: 'room', budget: this.#bytes, owner: all, amount: bytes },
+      { quota: 'entries', budget: this.#entries, owner: sharer, amount: 1 },
+      { quota: 'room', budget: this.#bytes, owner: sharer, amount: bytes },
     ];
   }
 
   #heldParts({ minion, bytes }: QuotaUse): readonly Part[] {
     return [
       { quota: 'held', budget: this.#held, owner: minion, amount: 1 },
-      { quota: 'room', budget: this.#heldBytes, owner: all, amount: bytes },
+      { quota: 'room', budget: this.#heldBytes, owner: this.#heldOwnerOf(minion), amount: bytes },
     ];
+  }
+
+  #heldOwnerOf(minion: string): string {
+    const known = this.#heldOwners.get(minion);
+    if (known !== undefined) return known;
+    const project = this.#projectOf(minion);
+    return project === undefined ? `minion ${minion}` : `project ${project}`;
+  }
+
+  /**
+   * Stores the owner of a minion's held bytes while the minion has held signals, because the project
+   * of the minion can change meanwhile.
+   */
+  #noteHeldOwner(minion: string): void {
+    if (this.#held.heldBy(minion) === 0) this.#heldOwners.delete(minion);
+    else this.#heldOwners.set(minion, this.#heldOwnerOf(minion));
   }
 
   #ownerParts(owner: string, bytes: number): readonly Part[] {
@@ -134,6 +166,16 @@ export class OutboxQuotas {
       { quota: 'perOwner', budget: this.#ownerBytes, owner, amount: bytes },
     ];
   }
+}
+
+/**
+ * Returns a key for the owner that shares the outbox with others: the owner of the handle, the stack
+ * of a handle without an owner, or the minion of a held signal.
+ */
+function sharerOf(record: QuotaUse): string {
+  const { owner, stack, minion } = record;
+  if (owner !== undefined) return `owner ${owner}`;
+  return stack === undefined ? `minion ${minion}` : `stack ${stackKey(record)}`;
 }
 
 /** Returns a key for a stack. It is unique even if several owners use the same name for a stack. */

@@ -66,6 +66,8 @@ export type AcceptResult =
 export interface OutboxOptions {
   readonly state: SharedArea;
   readonly quotas: OutboxQuotaOptions;
+  /** Returns the project of a minion. Default: no minion belongs to a project. */
+  readonly projectOf?: (minion: string) => string | undefined;
   /** Time for which repeated requests are recognized, in milliseconds. */
   readonly keepMarksMs: number;
   /** Time for which dead letters are stored, in milliseconds. */
@@ -121,7 +123,7 @@ export class Outbox {
     this.#options = options;
     this.dead = dead;
     this.delivered = delivered;
-    this.#quotas = new OutboxQuotas(options.quotas);
+    this.#quotas = new OutboxQuotas(options.quotas, options.projectOf);
   }
 
   /** Opens the outbox with the stored signals. */

@@ -16,7 +16,7 @@ import {
 import { WriteScheduler } from '#minion-protocol/transport/write-queue.ts';
 import {
   inTime,
-  KeyedSemaphore,
+  KeyedFairSlots,
   linkSignals,
   MultiMap,
   Semaphore,
@@ -448,11 +448,11 @@ test('a limited number run at a time, and the others start in order of arrival',
 });
 
 test('a limited number run at a time for each key, and other keys do not wait', async (t) => {
-  const semaphore = new KeyedSemaphore(testLimit({ perOwner: 1 }));
+  const slots = new KeyedFairSlots(testLimit({ perOwner: 1 }));
   const started: string[] = [];
   const finish: (() => void)[] = [];
   const works = ['a', 'a', 'b'].map((key, index) =>
-    semaphore.run(key, async () => {
+    slots.run(key, 'owner', async () => {
       started.push(`${key}${index}`);
       await new Promise<void>((resolve) => finish.push(resolve));
     }),

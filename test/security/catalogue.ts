@@ -49,6 +49,7 @@ const users = inFile('master/eauth/user-api.test.ts');
 const outgoing = inFile('security/secrets.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
 const held = inFile('heat-bridge/signals/outbox.test.ts');
+const fairOwners = inFile('heat-bridge/signals/fair-owners.test.ts');
 const owners = inFile('heat-bridge/signals/outbox.test.ts');
 const commands = inFile('heat-bridge/run.test.ts');
 const bodyLimits = inFile('salt-api/body-limits.long.test.ts');
@@ -1503,6 +1504,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       held('held signals of a minion are limited by held_per_minion, for each minion separately'),
       held('signals without a handle leave most bytes of the outbox to those with one'),
+      fairOwners('held signals of the minions of one project leave bytes to other minions'),
     ],
   },
   {
@@ -2516,6 +2518,8 @@ export const catalogue: readonly Threat[] = [
     tests: [
       fairLimits('waiting owners take turns'),
       fairLimits('a reserved slot is for an owner that has none'),
+      fairOwners('owners of handles at one service take turns'),
+      fairOwners('pending signals of several owners leave entries and bytes to a new owner'),
       'runtime/budget.test.ts: an owner may hold a multiple of the free amount, and new owners find a share',
       'heat-bridge/guests/agent-credentials.test.ts: requests of the instances of one project leave nonces to other projects',
       guestPeers(

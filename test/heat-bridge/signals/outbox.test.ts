@@ -598,13 +598,14 @@ test('held signals of a minion are limited by held_per_minion, for each minion s
 });
 
 test('signals without a handle leave most bytes of the outbox to those with one', async (t) => {
-  const section = { bytes: 8_000 };
+  const section = { bytes: 16_000 };
   const { handles, signal, told } = await openTestSignals(t, [], { section, isStarted: false });
   const data = 'x'.repeat(1_500);
   await signal('m1', 'heat/other', { data });
   await signal('m2', 'heat/other', { data });
+  await signal('m3', 'heat/other', { data });
   const [refused] = await told('signal/refused');
-  t.like(refused?.data, { id: 'm2', reason: 'the outbox is full' });
+  t.like(refused?.data, { id: 'm3', reason: 'the outbox is full' });
   await handles.add(disabledHandle('http://127.0.0.1:1'));
   await signal('m2', 'heat/ready', { data });
   await told('signal/accepted');
