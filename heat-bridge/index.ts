@@ -100,6 +100,7 @@ export type { PlanStarted } from './plans/plan-rpc.ts';
 export { createPresence } from './presence.ts';
 export {
   findRegistration,
+  listInSlices,
   PendingRegistrations,
   type RegistrationChecks,
   type RegistrationsApi,

@@ -5,6 +5,7 @@
 
 import Type, { type TSchema } from 'typebox';
 import { type AuditDetails, extensionMethod, type RpcTable } from '#master';
+import { WorkBudget } from '#runtime';
 import { BridgeError, type BridgeErrorCode } from './errors.ts';
 
 /** Owner of a registration. Without an owner, the name alone must identify one registration. */
@@ -75,6 +76,28 @@ export interface RegistrationsApi<
    * @throws BridgeError, for example ERR_HANDLE_UNKNOWN for a handle
    */
   remove(name: string, of?: Of): Promise<Info>;
+}
+
+/** Number of steps that one part of a registration counts, for example a server or a value. */
+const stepsPerPart = 200;
+
+/**
+ * Returns the infos of registrations. Other work can run after each slice.
+ * @param partsOf - returns the number of parts of a registration
+ */
+export async function listInSlices<Item, Info>(
+  items: readonly Item[],
+  partsOf: (item: Item) => number,
+  infoOf: (item: Item) => Info,
+): Promise<readonly Info[]> {
+  const work = new WorkBudget({ steps: Number.POSITIVE_INFINITY });
+  const infos: Info[] = [];
+  for (const item of items) {
+    work.spend('list', stepsPerPart * (1 + partsOf(item)));
+    infos.push(infoOf(item));
+    if (work.isSliceOver) await work.giveWay();
+  }
+  return infos;
 }
 
 const strict = { additionalProperties: false };

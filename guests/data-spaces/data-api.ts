@@ -1,6 +1,6 @@
 /** APIs of data spaces, for programs and the local socket, with audit records. */
 
-import { type RegistrationsApi, registrationMethods } from '#heat-bridge';
+import { listInSlices, type RegistrationsApi, registrationMethods } from '#heat-bridge';
 import type { RpcTable } from '#master';
 import {
   type DataSpaceInfo,
@@ -41,8 +41,16 @@ export function createDataApi({ spaces, values, keysPerStack }: DataApiDeps): Da
   return {
     add: async (given, { owner, replaces = false, ...checks } = {}) =>
       infoOfSpace(await spaces.add(parseDataSpace(given, keysPerStack), owner, replaces, checks)),
-    list: async ({ owner } = {}) =>
-      spaces.all.filter((it) => owner === undefined || it.owner === owner).map(infoOfSpace),
+    list: ({ owner } = {}) =>
+      listInSlices(
+        spaces.all.filter((it) => owner === undefined || it.owner === owner),
+        ({ roles }) =>
+          Object.values(roles).reduce(
+            (sum, { minions, writes = {} }) => sum + minions.length + Object.keys(writes).length,
+            0,
+          ),
+        infoOfSpace,
+      ),
     show: async (name, { owner } = {}) => {
       const space = spaces.find(name, owner);
       const sizes = await values.list(space);

@@ -6,6 +6,7 @@ import {
   type CommandsService,
   type DeliveryOutcome,
   type EnrolmentModule,
+  listInSlices,
   ownerNameOf,
   type SignalsModule,
   secretsOf,
@@ -271,10 +272,12 @@ function createStacksApi(
       const stack = await registry.add(registration, { owner, subject }, replaces, checks);
       return registry.infoOf(stack);
     },
-    list: async ({ owner } = {}) =>
-      registry.all
-        .filter((it) => owner === undefined || it.owner === owner)
-        .map((it) => registry.infoOf(it)),
+    list: ({ owner } = {}) =>
+      listInSlices(
+        registry.all.filter((it) => owner === undefined || it.owner === owner),
+        ({ registration: { servers = [], minions = [] } }) => servers.length + minions.length,
+        (it) => registry.infoOf(it),
+      ),
     show: async (name, { owner } = {}) => {
       const stack = registry.find(name, owner);
       const followed = followers.statusOf(stack.id);

@@ -15,8 +15,9 @@ import {
   SharedNames,
 } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
-import { compileSchema, KeyedMutex, originOf } from '#runtime';
+import { Budget, compileSchema, KeyedMutex, type LimitValues, originOf } from '#runtime';
 import { defineRow, fromJson, jsonField, Texts } from '#store';
+import { guestLimits } from '../limits.ts';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });
@@ -173,6 +174,11 @@ export function parseStackRegistration(given: unknown): StackRegistration {
   return registration;
 }
 
+/** Maximum number of services that a registration may name. */
+const maxServices = 100;
+/** Matches the part of a URL that determines its origin, if it needs no conversion. */
+const plainOrigin = /^https?:\/\/[a-z0-9.-]+(?::\d+)?(?=[/?#]|$)/;
+
 /**
  * Returns the origins of all services that the registration names.
  * @throws BridgeError ERR_STACK_FORM
@@ -180,8 +186,13 @@ export function parseStackRegistration(given: unknown): StackRegistration {
 function originsOf({ login, servers = [] }: StackRegistration): readonly string[] {
   const urls = servers.flatMap(({ collect }) => (collect === undefined ? [] : urlsOf(collect)));
   const all = login === undefined ? urls : [login.auth_url, ...urls];
+  // Parse each service once, because a registration can have 10,000 URLs of one service.
+  const services = new Set(all.map((url) => plainOrigin.exec(url)?.[0] ?? url));
+  if (services.size > maxServices) {
+    throw formError('servers', `name more than ${maxServices} services; register several stacks`);
+  }
   try {
-    return [...new Set(all.map(originOf))];
+    return [...new Set([...services].map(originOf))];
   } catch {
     throw formError('auth_url, metadata_url', 'must be http or https URLs');
   }
@@ -264,7 +275,18 @@ const stackRow = defineRow({
 export interface StackRegistryOptions {
   readonly state: SharedArea;
   readonly isListed: (origin: string) => boolean;
+  /** Limits on the size of registrations, in bytes. Default: those of the table. */
+  readonly bytes?: LimitValues;
+  /** Limits on the number of servers in registrations. Default: those of the table. */
+  readonly servers?: LimitValues;
   readonly now: () => number;
+}
+
+/** Amounts of a registration that limits count, and the owner for whom they count. */
+interface StackSize {
+  readonly owner: string;
+  readonly bytes: number;
+  readonly servers: number;
 }
 
 const limits = { code: 'ERR_STACK_LIMIT', kind: 'stack' } as const;
@@ -279,11 +301,16 @@ export class StackRegistry {
   readonly #changes = new KeyedMutex();
   readonly #pending = new PendingRegistrations();
   readonly #names: SharedNames;
+  readonly #bytes: Budget;
+  readonly #servers: Budget;
+  readonly #sizes = new Map<string, StackSize>();
   #onChanged: (id: string) => void = () => {};
 
   private constructor(options: StackRegistryOptions, names: SharedNames) {
     this.#options = options;
     this.#names = names;
+    this.#bytes = new Budget(guestLimits.stackBytes, options.bytes);
+    this.#servers = new Budget(guestLimits.stackServers, options.servers);
   }
 
   /** Opens the registry with the stored stacks. */
@@ -357,8 +384,40 @@ export class StackRegistry {
       const text = `the registration of the stack exceeds ${maxRegistrationBytes} bytes`;
       throw new BridgeError('ERR_STACK_LIMIT', text);
     }
-    await state.write([{ op: 'put', key: rowKey(stack.id), value: state.seal(bytes) }, ...steps]);
-    if (state.cluster === undefined) this.#set(stack.id, stack);
+    const size = sizeOf(stack, bytes.length);
+    const release = this.#reserve(stack.id, size);
+    try {
+      await state.write([{ op: 'put', key: rowKey(stack.id), value: state.seal(bytes) }, ...steps]);
+    } finally {
+      release();
+    }
+    if (state.cluster === undefined) this.#set(stack.id, stack, size);
+  }
+
+  /**
+   * Reserves the amounts by which a registration is larger than the one that it replaces.
+   * @returns a function that releases them
+   * @throws BridgeError ERR_STACK_LIMIT
+   */
+  #reserve(id: string, { owner, bytes, servers }: StackSize): () => void {
+    const before = this.#sizes.get(id);
+    const more = {
+      bytes: Math.max(0, bytes - (before?.bytes ?? 0)),
+      servers: Math.max(0, servers - (before?.servers ?? 0)),
+    };
+    const hasBytes = more.bytes === 0 || this.#bytes.tryTake(owner, more.bytes);
+    const hasServers =
+      hasBytes && (more.servers === 0 || this.#servers.tryTake(owner, more.servers));
+    if (hasServers) {
+      return () => {
+        this.#bytes.release(owner, more.bytes);
+        this.#servers.release(owner, more.servers);
+      };
+    }
+    if (hasBytes) this.#bytes.release(owner, more.bytes);
+    const what = hasBytes ? 'number of servers' : 'size';
+    const text = `the registrations of all stacks, or of those of this owner, reach the limit on their ${what}; remove stacks`;
+    throw new BridgeError('ERR_STACK_LIMIT', text);
   }
 
   /**
@@ -368,17 +427,32 @@ export class StackRegistry {
   #note(change: StateChange): void {
     const id = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
     if (change.type === 'delete') {
-      this.#set(id, undefined);
+      this.#forget(id);
+      this.#onChanged(id);
       return;
     }
-    const { key, value } = change.entry;
-    this.#set(id, stackRow.decode({ key, value: this.#options.state.unseal(value) }));
+    const { key, value: sealed } = change.entry;
+    const value = this.#options.state.unseal(sealed);
+    const stack = stackRow.decode({ key, value });
+    this.#set(id, stack, sizeOf(stack, value.length));
   }
 
-  #set(id: string, stack: RegisteredStack | undefined): void {
-    if (stack === undefined) this.#stacks.delete(id);
-    else this.#stacks.set(id, stack);
+  /** Adds or replaces a stack, even if it exceeds limits that were lowered later. */
+  #set(id: string, stack: RegisteredStack, size: StackSize): void {
+    this.#forget(id);
+    this.#stacks.set(id, stack);
+    this.#sizes.set(id, size);
+    this.#bytes.take(size.owner, size.bytes);
+    this.#servers.take(size.owner, size.servers);
     this.#onChanged(id);
+  }
+
+  #forget(id: string): void {
+    const { owner, bytes, servers } = this.#sizes.get(id) ?? { owner: id, bytes: 0, servers: 0 };
+    this.#bytes.release(owner, bytes);
+    this.#servers.release(owner, servers);
+    this.#sizes.delete(id);
+    this.#stacks.delete(id);
   }
 
   /**
@@ -390,7 +464,10 @@ export class StackRegistry {
       const { state } = this.#options;
       const stack = this.find(name, owner);
       await state.write([{ op: 'delete', key: rowKey(stack.id) }, ...steps]);
-      if (state.cluster === undefined) this.#set(stack.id, undefined);
+      if (state.cluster === undefined) {
+        this.#forget(stack.id);
+        this.#onChanged(stack.id);
+      }
       return stack;
     });
   }
@@ -474,6 +551,14 @@ function withoutMinion(registration: StackRegistration, minion: string): StackRe
     minions: minions.filter((it) => it !== minion),
     servers: servers.filter((it) => it.minion !== minion),
   };
+}
+
+/**
+ * Returns the amounts that limits count. Each stack without an owner is counted on its own.
+ * @param bytes - size of the registration
+ */
+function sizeOf({ id, owner, registration }: RegisteredStack, bytes: number): StackSize {
+  return { owner: owner ?? id, bytes, servers: registration.servers?.length ?? 0 };
 }
 
 function rowKey(id: string): readonly string[] {
