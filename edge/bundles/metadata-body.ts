@@ -4,7 +4,8 @@
  * protection.
  */
 
-import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { promisify } from 'node:util';
+import { constants, zstdCompress, zstdDecompressSync } from 'node:zlib';
 import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
 import { EdgeError } from '../errors.ts';
 import { maxMetadataBytes, metadataName } from './bundle-messages.ts';
@@ -17,10 +18,9 @@ const maxBodyBytes = 4 * maxMetadataBytes;
 
 const maxElements = 1024;
 
-/**
- * Maximum size of a body that is compressed at the highest level, in bytes. The compression takes
- * less than a millisecond.
- */
+const compress = promisify(zstdCompress);
+
+/** Maximum size of a body that is compressed at the highest level, in bytes. */
 const smallBodyBytes = 16_384;
 
 /** Roles of the files that form the dictionary, in order. */
@@ -44,9 +44,13 @@ export function knownNames(known: readonly number[]): readonly string[] {
 
 /**
  * Encodes metadata files as a compressed body. Stops before the first file with which the body
- * would exceed its maximum size.
+ * would exceed its maximum size. Compresses in another thread, because a large dictionary takes
+ * tens of milliseconds.
  */
-export function encodeMetadata({ root, files }: MetadataFiles, dictionary: Uint8Array): Buffer {
+export async function encodeMetadata(
+  { root, files }: MetadataFiles,
+  dictionary: Uint8Array,
+): Promise<Buffer> {
   const rows: WireValue[] = [];
   let bytes = 0;
   for (const [name, content] of files) {
@@ -55,7 +59,7 @@ export function encodeMetadata({ root, files }: MetadataFiles, dictionary: Uint8
     rows.push([name, content]);
   }
   const body = packLocal([root, ...rows]);
-  return zstdCompressSync(body, {
+  return compress(body, {
     params: {
       [constants.ZSTD_c_compressionLevel]: body.length <= smallBodyBytes ? 19 : 3,
       [constants.ZSTD_c_checksumFlag]: 1,

@@ -77,6 +77,8 @@ export class TufRepository {
    * Encoded updates, by the version of the timestamp metadata and the versions that the site has.
    */
   readonly #bodies = createBoundedMap<string, Buffer>(edgeLimits.metadataBodies);
+  /** Updates that are being encoded, so that sites that need the same update share it. */
+  readonly #encoding = new Map<string, Promise<Buffer>>();
 
   constructor({ rows, now }: { readonly rows: SharedArea; readonly now: () => number }) {
     this.#rows = rows;
@@ -107,13 +109,17 @@ export class TufRepository {
     const used = known.slice(0, dictionary.length);
     const { timestamp } = await this.#versions();
     const key = [timestamp, ...used].join(' ');
-    let body = this.#bodies.get(key);
-    if (body === undefined) {
+    const stored = this.#bodies.get(key);
+    if (stored !== undefined) return { body: stored, known: used.length };
+    const encode = async (): Promise<Buffer> => {
       const files = await this.#filesSince(used);
-      body = encodeMetadata(files, Buffer.concat(dictionary));
+      const body = await encodeMetadata(files, Buffer.concat(dictionary));
       if (files.timestamp === timestamp) this.#bodies.set(key, body);
-    }
-    return { body, known: used.length };
+      return body;
+    };
+    const encoding = this.#encoding.get(key) ?? encode().finally(() => this.#encoding.delete(key));
+    this.#encoding.set(key, encoding);
+    return { body: await encoding, known: used.length };
   }
 
   /**

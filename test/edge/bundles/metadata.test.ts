@@ -271,7 +271,8 @@ test('verifies the metadata of a body', async (t) => {
   const forged = decodeMetadata(body, Buffer.alloc(0));
   const files = new Map(forged.files);
   files.delete('1.root.json');
-  const altered = (): Uint8Array => encodeMetadata({ root: 1, files }, Buffer.alloc(0));
+  const changed = await encodeMetadata({ root: 1, files }, Buffer.alloc(0));
+  const altered = (): Uint8Array => changed;
   const error = await t.throwsAsync(site.updateAtOnce(1, altered), { instanceOf: EdgeError });
   t.is(error.code, 'ERR_BUNDLE_CENTRE');
 });
@@ -290,6 +291,25 @@ test('equal updates are compressed once, until the next publication', async (t) 
   await publish(2);
   t.not((await repository.update([1, 7, 7])).body, first.body);
 });
+
+test('metadata are compressed in another thread, and once for sites that ask at the same time', async (t) => {
+  const files = new Map([['timestamp.json', Buffer.alloc(10_000, 1)]]);
+  const encoded = encodeMetadata({ root: 1, files }, Buffer.alloc(180_000, 2));
+  // Reactions of promises run before results of other threads.
+  const isEncoded = await Promise.race([encoded.then(() => true), endOfReactions()]);
+  t.false(isEncoded);
+  t.is(decodeMetadata(await encoded, Buffer.alloc(180_000, 2)).files.size, 1);
+  const { repository, publish } = await createRepository('one');
+  await publish(1);
+  const [one, other] = await Promise.all([repository.update([]), repository.update([])]);
+  t.is(one.body, other.body);
+});
+
+/** Resolves after all reactions of promises that can run without waiting. */
+async function endOfReactions(): Promise<false> {
+  for (let count = 0; count < 100; count += 1) await Promise.resolve();
+  return false;
+}
 
 test('metadata that are written at the same time never replace each other', async (t) => {
   const { repository, publish, rows, targets, clock } = await createRepository('one');
