@@ -46,6 +46,7 @@ export {
   numberOf,
   type PayloadLimits,
   packLocal,
+  packLocalWithin,
   packWire,
   plainNumber,
   plainNumbers,

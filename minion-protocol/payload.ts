@@ -462,14 +462,20 @@ const dateTimeCode = 78;
 /**
  * Writes one MessagePack value, with every integer and length in its smallest form, as Salt does.
  */
+/** Thrown when a packed value exceeds the limit of its writer. Only this module catches it. */
+class PackedSizeExceeded extends Error {}
+
 class PayloadWriter {
   readonly #dialect: WritingDialect;
   #bytes: Buffer = Buffer.allocUnsafe(initialBufferBytes);
   #length = 0;
   #depth = 0;
+  readonly #maxBytes: number;
 
-  constructor(dialect: WritingDialect) {
+  /** @param maxBytes - maximum size of the packed form. Default: no limit */
+  constructor(dialect: WritingDialect, maxBytes = Infinity) {
     this.#dialect = dialect;
+    this.#maxBytes = maxBytes;
   }
 
   /** Returns the bytes written so far. */
@@ -664,6 +670,7 @@ class PayloadWriter {
   #reserve(size: number): void {
     const needed = this.#length + size;
     if (needed <= this.#bytes.length) return;
+    if (needed > this.#maxBytes) throw new PackedSizeExceeded();
     const grown = Buffer.allocUnsafe(Math.max(needed, 2 * this.#bytes.length));
     this.#bytes.copy(grown, 0, 0, this.#length);
     this.#bytes = grown;
@@ -745,6 +752,22 @@ export function packLocal(value: WireValue): Buffer {
   const writer = new PayloadWriter('local');
   writer.write(value);
   return writer.finish();
+}
+
+/**
+ * Packs a value like {@link packLocal}. Returns `undefined` if the packed form exceeds `maxBytes`;
+ * the rest of the value is then not read.
+ */
+export function packLocalWithin(value: WireValue, maxBytes: number): Buffer | undefined {
+  const writer = new PayloadWriter('local', maxBytes);
+  try {
+    writer.write(value);
+  } catch (error) {
+    if (error instanceof PackedSizeExceeded) return undefined;
+    throw error;
+  }
+  const packed = writer.finish();
+  return packed.length > maxBytes ? undefined : packed;
 }
 
 /**

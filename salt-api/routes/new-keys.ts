@@ -2,6 +2,7 @@
 
 import type { FastifyRequest } from 'fastify';
 import type { MasterApi } from '#master';
+import { numberOf } from '#minion-protocol';
 import { type ApiContext, bodyOf } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import type { Lowstate } from '../lowstate.ts';
@@ -72,8 +73,8 @@ function textIn(form: Lowstate, name: string): string {
 function numberIn(form: Lowstate, name: string): number | undefined {
   const value = form[name];
   if (value === undefined || value === null || value === '') return undefined;
-  const number = Number(value);
-  if (Number.isSafeInteger(number)) return number;
+  const number = numberOf(value);
+  if (number !== undefined && Number.isSafeInteger(number)) return number;
   throw new SaltApiError('ERR_HTTP_FIELDS', `${name}: must be a number`);
 }
 

@@ -3,7 +3,7 @@
  * [salt/states/saltmod.py].
  */
 
-import { isWireMap, plainNumber, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, plainNumber, pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import { linkSignals, timeLimit } from '#runtime';
 import { isList } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
@@ -41,8 +41,8 @@ async function wait(
   const end = linkSignals(signal, late.signal);
   try {
     for await (const { data } of await events.subscribe(request, end.signal)) {
-      const found = identifiersIn(data, key);
-      for (const id of [...missing].filter((one) => found.includes(one))) {
+      const found = new Set(identifiersIn(data, key));
+      for (const id of [...missing].filter((one) => found.has(one))) {
         missing.delete(id);
         seen.push(id);
       }
@@ -74,5 +74,8 @@ function identifiersIn(data: WireMap, key: string): string[] {
   const inner = isWireMap(data.data) ? data.data[key] : undefined;
   const found: WireValue | undefined = data[key] ?? inner;
   if (found === undefined || found === null) return [];
-  return (Array.isArray(found) ? found : [found]).map(String);
+  // `String` would throw for maps from the wire.
+  return (Array.isArray(found) ? found : [found]).map((it) =>
+    typeof it === 'object' ? pythonStr(it) : String(it),
+  );
 }

@@ -3,7 +3,7 @@
  * [salt/cache/localfs.py].
  */
 
-import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
+import { packLocalWithin, unpackLocal, type WireValue } from '#minion-protocol';
 import type { LimitValues } from '#runtime';
 import type { Operation, Store } from '#store';
 import { refused } from '../functions/define-function.ts';
@@ -132,8 +132,8 @@ export class CacheBanks {
   put(bank: string, key: string, data: WireValue, owner: string = operatorOwner): Promise<void> {
     return this.#entries.run(async (names) => {
       const path = [root, nameOf('bank', bank), nameOf('key', key)];
-      const value = packLocal(data);
-      if (value.length > maxValueBytes) throw refused(`data exceeds ${maxValueBytes} bytes`);
+      const value = packLocalWithin(data, maxValueBytes);
+      if (value === undefined) throw refused(`data exceeds ${maxValueBytes} bytes`);
       const stored = { bytes: value.length, owner };
       names.requireRoom(bank, key, stored);
       const ownerKey = [ownersRoot, bank, key];

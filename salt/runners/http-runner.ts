@@ -199,6 +199,10 @@ function headersOf(
     ...(hasBody ? { 'content-type': 'application/x-www-form-urlencoded' } : {}),
   };
   const lines = Array.isArray(given.header_list) ? given.header_list : [given.header_list];
+  // Maps from the wire cannot be converted to text.
+  if (lines.some((line) => typeof plainNumber(line) === 'object')) {
+    throw refused('header_list must be a text or a list of texts');
+  }
   const fromLines = lines.map(String).flatMap((line): [string, string][] => {
     const at = line.indexOf(':');
     return at < 0 ? [] : [[line.slice(0, at).trim(), line.slice(at + 1).trim()]];

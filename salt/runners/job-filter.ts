@@ -1,7 +1,7 @@
 /** Filters of the jobs runner [salt/runners/jobs.py list_jobs]. */
 
 import { type Jobs, MasterError } from '#master';
-import type { WireMap, WireValue } from '#minion-protocol';
+import { pythonStr, type WireMap, type WireValue } from '#minion-protocol';
 import type { WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 
@@ -21,8 +21,8 @@ export interface JobFilter {
 
 type JobTest = (job: JobRecord) => boolean | Promise<boolean>;
 
-/** Number of characters of JSON that are written in the time of one step. */
-const jsonPerStep = 2;
+/** Number of characters of a value that are written in the time of one step. */
+const charactersPerStep = 2;
 
 /**
  * Compiles a filter to a predicate. Both let other work run after each slice of the budget.
@@ -91,13 +91,15 @@ function sharesEntry(metadata: WireMap, budget: WorkBudget): JobTest {
 
 /** Returns a predicate that compares values with a given value. */
 function sameAs(right: WireValue, budget: WorkBudget): (left: WireValue) => boolean {
-  let json: string | undefined;
+  let wanted: string | undefined;
   return (left) => {
     if (left === right) return true;
-    const text = JSON.stringify(left);
-    budget.addToSlice(text.length / jsonPerStep);
-    json ??= JSON.stringify(right);
-    return text === json;
+    // In a list, a text is quoted, so that it differs from a number. JSON has no form for large
+    // integers and for maps whose keys are not text.
+    const text = pythonStr([left]);
+    budget.addToSlice(text.length / charactersPerStep);
+    wanted ??= pythonStr([right]);
+    return text === wanted;
   };
 }
 

@@ -4,7 +4,7 @@
  */
 
 import type { CallContext, Events } from '#master';
-import type { WireMap, WireValue } from '#minion-protocol';
+import { numberOf, type WireMap, type WireValue } from '#minion-protocol';
 import type { Store } from '#store';
 import {
   type FunctionTable,
@@ -19,7 +19,7 @@ import { ownerOfValues } from './stored-amounts.ts';
 /** Dependencies of the queues. */
 export interface QueueRunnerDeps {
   readonly store: Store;
-  readonly bus: Events['bus'];
+  readonly bus: Pick<Events['bus'], 'fire'>;
   /** Runs a runner with all rights. */
   readonly run: (fun: string, arg: WireValue[], kwarg: WireMap, by: CallContext) => Promise<void>;
 }
@@ -43,7 +43,7 @@ function listOf(items: WireValue): readonly WireValue[] {
  */
 function quantityOf(quantity: WireValue): number | undefined {
   if (quantity === 'all') return undefined;
-  const count = Number(quantity);
+  const count = numberOf(quantity) ?? 0;
   if (Number.isSafeInteger(count) && count > 0) return count;
   throw refused('quantity must be a positive whole number, or all');
 }

@@ -1,7 +1,7 @@
 /** Queues of values in the master's store, for the `queue` runner. */
 
 import { createHash } from 'node:crypto';
-import { packLocal, unpackLocal, type WireValue } from '#minion-protocol';
+import { packLocalWithin, unpackLocal, type WireValue } from '#minion-protocol';
 import { type LimitValues, userWork, WorkBudget } from '#runtime';
 import type { Operation, Store } from '#store';
 import { refused } from '../functions/define-function.ts';
@@ -147,9 +147,9 @@ export class Queues {
     const steps: Operation[] = [];
     const budget = new WorkBudget(userWork);
     for (const item of items) {
-      const value = packLocal(item);
+      const value = packLocalWithin(item, maxItemBytes);
+      if (value === undefined) throw refused(`an item exceeds ${maxItemBytes} bytes`);
       await giveWayAfter(budget, stepsOfItem + value.length);
-      if (value.length > maxItemBytes) throw refused(`an item exceeds ${maxItemBytes} bytes`);
       const digest = digestOf(value);
       if (added.has(digest) || index.find(queue, digest) !== undefined) continue;
       const sequence = index.last + added.size + 1;
@@ -167,8 +167,10 @@ export class Queues {
       const digests = new Set<string>();
       const budget = new WorkBudget(userWork);
       for (const item of items) {
-        const value = packLocal(item);
-        await giveWayAfter(budget, stepsOfItem + value.length);
+        const value = packLocalWithin(item, maxItemBytes);
+        await giveWayAfter(budget, stepsOfItem + (value?.length ?? maxItemBytes));
+        // No queue contains an item that is too large.
+        if (value === undefined) continue;
         digests.add(digestOf(value));
       }
       const places = [...digests].flatMap((digest) => index.find(queue, digest) ?? []);

@@ -31,6 +31,10 @@ type Find = (uri: string) => Promise<Found | undefined>;
 
 /** Maximum length of a generated value, in characters. */
 const maxLength = 4096;
+/** Maximum number of characters from which a value is generated. */
+const maxCharacters = 256;
+/** Maximum length of a key, in characters. */
+const maxKeyLength = 4096;
 
 const saltCharacters = 'abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)';
 
@@ -85,7 +89,7 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
         const value = await found.driver.get(found.key);
         if (value !== null && value !== undefined) return value;
         const owner = ownerOfValues(context);
-        return found.driver.set(found.key, randomText(length, [...chars]), owner);
+        return found.driver.set(found.key, randomText(length, chars), owner);
       },
     }),
   };
@@ -95,11 +99,12 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
  * Generates a random text.
  * @throws MasterError ERR_ARGS
  */
-function randomText(length: number, characters: readonly string[]): string {
-  if (length > maxLength || characters.length === 0) {
-    const problem = `length must be at most ${maxLength}, and chars must not be empty`;
+function randomText(length: number, chars: string): string {
+  if (length > maxLength || chars === '' || chars.length > maxCharacters) {
+    const problem = `length must be at most ${maxLength}, and chars must have 1 to ${maxCharacters} characters`;
     throw new MasterError('ERR_ARGS', problem);
   }
+  const characters = [...chars];
   const made = Array.from({ length }, () => characters[randomInt(characters.length)]);
   return made.join('');
 }
@@ -115,6 +120,9 @@ function openProfiles({ config: { fixed }, reader, log }: SdbRunnerDeps): Find {
     const [, name = '', key = ''] = /^sdb:\/\/([^/]*)\/(.+)$/s.exec(uri) ?? [];
     const profile = Object.hasOwn(fixed.sdb, name) ? fixed.sdb[name] : undefined;
     if (profile === undefined) return undefined;
+    if (key.length > maxKeyLength) {
+      throw new MasterError('ERR_ARGS', `the key must have at most ${maxKeyLength} characters`);
+    }
     const { driver } = profile;
     if (driver === 'env') return { driver: environment, key };
     if (driver === 'yaml' || driver === 'json') {

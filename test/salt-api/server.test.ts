@@ -473,5 +473,8 @@ test('a denied or impossible request leaves no key behind', async (t) => {
   t.is(await make({ ...credentials }), 400);
   t.is(await make({ ...credentials, mid: '../x' }), 400);
   t.is(await make({ ...credentials, mid: 'x', keysize: 512 }), 400);
+  for (const keysize of [{ a: 1 }, [{}]]) {
+    t.is(await make({ ...credentials, mid: 'x', keysize }), 400);
+  }
   t.deepEqual(await master.keys.list(), []);
 });

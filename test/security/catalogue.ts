@@ -60,6 +60,7 @@ const projects = inFile('heat-bridge/keystone/keystone.test.ts');
 const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
 const groups = inFile('heat-bridge/deployments/groups.test.ts');
+const oddArguments = inFile('master/runners/odd-arguments.test.ts');
 const largeResults = inFile('master/runners/large-results.test.ts');
 const manyKeys = inFile('master/keys/many-keys.test.ts');
 const sdb = inFile('master/runners/sdb.test.ts');
@@ -71,6 +72,7 @@ const installs = inFile('heat-bridge/cfn-init/install.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
 const stackHandles = inFile('heat-bridge/deployments/stack-handles.test.ts');
+const stackLimits = inFile('heat-bridge/deployments/stack-limits.test.ts');
 const lateRegistrations = inFile('heat-bridge/late-registrations.test.ts');
 const metadataSources = inFile('heat-bridge/deployments/sources.test.ts');
 const stacks = inFile('heat-bridge/deployments/http.test.ts');
@@ -1481,7 +1483,10 @@ export const catalogue: readonly Threat[] = [
       owners('signals of an earlier owner of an alias are not sent to the next one'),
       stackHandles('a stack that may no longer address a minion registers no handle for it'),
       lateRegistrations(`a \${kind} that waits is refused if its owner may no longer register it`),
-      lateRegistrations(`a \${kind} that is being stored does not outlast the end of the right`),
+      lateRegistrations('a stack that is being stored does not outlast the end of the right'),
+      lateRegistrations(
+        'a handle or data space that is being stored does not outlast the end of the right',
+      ),
       lateRegistrations(
         'an HTTP request to register asks for the right again before the registration is stored',
       ),
@@ -1849,6 +1854,9 @@ export const catalogue: readonly Threat[] = [
       metadataSources('an answer that is already known is not read again'),
       metadataSources('one owner has a limited number of answers that are read or wait'),
       metadataSources('hooks that watch too many values together never run'),
+      stackLimits(`the \${what} of the stacks of one owner leaves space for those of others`),
+      stackLimits('a registration names a limited number of services'),
+      stackLimits('a list of stacks is made in slices'),
       clusterDeployments(`a \${what} waits while the records of the owner reach their limit`),
     ],
   },
@@ -2578,7 +2586,7 @@ export const catalogue: readonly Threat[] = [
       'master/runners/slices.test.ts: the jobs that a scan found are described with pauses',
       'master/runners/slices.test.ts: many globs are compiled and compared with one job in several slices',
       'master/runners/slices.test.ts: much metadata is compared with one job in several slices',
-      'master/runners/slices.test.ts: wanted metadata is written as JSON once, and equal entries match',
+      'master/runners/slices.test.ts: wanted metadata is written as text once, and equal entries match',
       'master/runners/slices.test.ts: many returns and many running jobs are read with pauses',
       'master/runners/slices.test.ts: items of a queue are packed and unpacked with pauses',
       secretReturns('the work for a return grows with its arguments, not with their square'),
@@ -2611,6 +2619,16 @@ export const catalogue: readonly Threat[] = [
       largeResults('the documentation of many minions is merged with pauses'),
       largeResults('jobs.active lists a limited number of jobs of each minion, by jid'),
       largeResults('values of events are measured only until they are too large'),
+      oddArguments(
+        'the quantity of a queue may be any value, and is refused if it is not a number',
+      ),
+      oddArguments('metadata with large integers or maps is compared with the metadata of a job'),
+      oddArguments('a value that is too large for a queue or bank is not packed to its end'),
+      oddArguments('a value is packed if its packed form has the maximum size'),
+      oddArguments('sdb takes keys and characters of a limited length'),
+      httpQuery('only listed hosts get requests, like in Salt, within limits'),
+      'salt-api/server.test.ts: a denied or impossible request leaves no key behind',
+      'master/orchestrate/orchestrate.test.ts: an event whose id is a map does not end salt.wait_for_event',
     ],
   },
   {
@@ -2668,6 +2686,7 @@ export const catalogue: readonly Threat[] = [
       'edge/entries.test.ts: the stored entries of a site have a maximum size, however small their batches are',
       'edge/entries.test.ts: an entry of a class whose entries are not stored is refused',
       'edge/entries.test.ts: large values of a small batch are decoded, published and listed with pauses',
+      'edge/bundles/metadata.test.ts: metadata are compressed in another thread, and once for sites that ask at the same time',
       'edge/centre-facts.test.ts: the facts of a site have a maximum size',
       siteLink('large, malformed and early messages end a handshake'),
       siteLink('an address with too many refused handshakes is rejected unread, and may not join'),

@@ -1,10 +1,11 @@
 /** Orchestrations in a running master: limits, owners, and how they end. */
 
 import path from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
 import type { MasterOptions } from '#config';
 import type { AuditRequester, Master } from '#master';
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { emptyWireMap, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
 import { startFleet } from '../../helpers/fleet.ts';
@@ -178,6 +179,23 @@ test('an orchestration ends at its deadline', async (t) => {
     { limits: { orchestrationSeconds: 1 } },
   );
   t.regex(String((await orchestrate('site')).value), /time limit of 1 s/);
+});
+
+test('an event whose id is a map does not end salt.wait_for_event', async (t) => {
+  const { master, orchestrate } = await start(t, {
+    'srv/site.sls': 'waits:\n  salt.wait_for_event: [{name: go/on}, {id_list: [x]}]\n',
+  });
+  let isRunning = true;
+  const running = orchestrate('site').finally(() => {
+    isRunning = false;
+  });
+  while (isRunning) {
+    await master.events.fire('go/on', { id: emptyWireMap() });
+    await master.events.fire('go/on', { id: [emptyWireMap(), 'x'] });
+    await nextTurn();
+  }
+  const [waited] = Object.values((await running).states);
+  t.like(waited, { result: true, changes: { minions_seen: ['x'] } });
 });
 
 test('an orchestration ends with its master', async (t) => {

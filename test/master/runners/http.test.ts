@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import test, { type ExecutionContext } from 'ava';
 import { ConfigError, resolveMasterConfig } from '#config';
-import type { WireMap } from '#minion-protocol';
+import { emptyWireMap, type WireMap } from '#minion-protocol';
 import { until } from '../../helpers/deadline.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 
@@ -123,6 +123,7 @@ test('only listed hosts get requests, like in Salt, within limits', async (t) =>
       { header_list: ['Transfer-Encoding: chunked'] },
       /Transfer-Encoding is not allowed/,
     ],
+    [`${origin}/`, { header_list: [emptyWireMap()] }, /header_list must be a text or a list/],
   ];
   for (const [url, kwarg, problem] of refused) {
     const answer = String(await query(url, kwarg));

@@ -115,7 +115,7 @@ test.serial('much metadata is compared with one job in several slices', async (t
   t.true(large.length >= 9 && areShort(large), `${large}`);
 });
 
-test.serial('wanted metadata is written as JSON once, and equal entries match', async (t) => {
+test.serial('wanted metadata is written as text once, and equal entries match', async (t) => {
   let reads = 0;
   const ticket = {
     get id(): string {
