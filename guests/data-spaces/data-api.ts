@@ -40,7 +40,9 @@ export interface DataApiDeps {
 export function createDataApi({ spaces, values, keysPerStack }: DataApiDeps): DataApi {
   return {
     add: async (given, { owner, replaces = false, ...checks } = {}) =>
-      infoOfSpace(await spaces.add(parseDataSpace(given, keysPerStack), owner, replaces, checks)),
+      infoOfSpace(
+        await spaces.add(await parseDataSpace(given, keysPerStack), owner, replaces, checks),
+      ),
     list: ({ owner } = {}) =>
       listInSlices(
         spaces.all.filter((it) => owner === undefined || it.owner === owner),

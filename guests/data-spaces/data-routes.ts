@@ -53,8 +53,8 @@ export function addDataRoutes(
     body: DataSpaceSchema,
     info: SpaceInfoSchema,
     details: DetailsSchema,
-    read: (given) => {
-      const registration = parseDataSpace(given, keysPerStack);
+    read: async (given) => {
+      const registration = await parseDataSpace(given, keysPerStack);
       return { registration, minions: minionsOfSpace(registration) };
     },
     as,

@@ -7,6 +7,7 @@ import Type, { type Static } from 'typebox';
 import {
   BridgeError,
   findRegistration,
+  isPlainMap,
   parseForm,
   type RegistrationChecks,
   registrationOf,
@@ -15,14 +16,15 @@ import {
 } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { findInterpretedText } from '#minion-protocol';
-import { Budget, type BudgetLimits, compileSchema, KeyedMutex } from '#runtime';
+import { Budget, type BudgetLimits, compileSchema, KeyedMutex, WorkBudget } from '#runtime';
 import { defineRow, fromJson, jsonField, Texts } from '#store';
 import { guestLimits } from '../limits.ts';
 import { EndedSpaces } from './ended-spaces.ts';
-import { findRoleProblems, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
+import { examineRoles, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
 
 const strict = { additionalProperties: false };
 const Name = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' });
+const maxMinionsOfRole = 10_000;
 const MinionId = Type.String({ minLength: 1, maxLength: 253 });
 
 /** Registration of a data space. */
@@ -39,7 +41,7 @@ export const DataSpaceSchema = Type.Object(
         {
           ...roleFields,
           minions: Type.Unsafe<readonly string[]>(
-            Type.Array(MinionId, { maxItems: 10_000, uniqueItems: true }),
+            Type.Array(MinionId, { maxItems: maxMinionsOfRole, uniqueItems: true }),
           ),
         },
         strict,
@@ -101,59 +103,195 @@ export type DataSpaceInfo = Readonly<Static<typeof SpaceInfoSchema>>;
 
 const isRegistration = compileSchema(DataSpaceSchema);
 
+/** Steps of parsing one declaration: a role, an attribute, a value, a key or a minion. */
+const stepsPerDeclaration = 1_000;
+/** Number of declarations that are parsed without a pause. */
+const declarationsAtOnce = 100;
+
 /**
- * Parses a registration.
+ * Parses a registration, with pauses.
  * @throws BridgeError ERR_DATA_FORM, ERR_DATA_QUOTA
  */
-export function parseDataSpace(given: unknown, keysPerStack: number): DataSpaceRegistration {
-  const registration = parseForm(isRegistration, given, 'ERR_DATA_FORM', 'registration');
-  const { roles } = registration;
-  const [problem] = findRoleProblems(roles);
-  if (problem !== undefined) throw formError(problem.text);
-  for (const [role, { writes = {}, minions }] of Object.entries(roles)) {
-    if (Object.keys(writes).length > 0 && minions.length > 1) {
-      throw formError(
-        `roles.${role}.minions: must list only one minion, because the role writes values`,
-      );
+export async function parseDataSpace(
+  given: unknown,
+  keysPerStack: number,
+): Promise<DataSpaceRegistration> {
+  requireAmounts(given, keysPerStack);
+  const work = new WorkBudget({ steps: Infinity });
+  const pauseAfter = async (declarations: number): Promise<void> => {
+    work.spend('registration of a data space', declarations * stepsPerDeclaration);
+    if (work.isSliceOver) await work.giveWay();
+  };
+  let name = '';
+  const parts = new Map<string, SpaceRole[]>();
+  for (const part of partsOf(given)) {
+    const checked = parseForm(isRegistration, part.form, 'ERR_DATA_FORM', 'registration');
+    requireInertNames(checked.roles);
+    name = checked.name;
+    for (const [role, it] of Object.entries(checked.roles)) {
+      const before = parts.get(role);
+      if (before === undefined) parts.set(role, [it]);
+      else before.push(it);
+    }
+    await pauseAfter(part.declarations);
+  }
+  const roles = Object.fromEntries(
+    Array.from(parts, ([role, its]) => [role, joinRole(role, its)] as const),
+  );
+  for (const it of examineRoles(roles)) {
+    if (typeof it !== 'number') throw formError(it.text);
+    await pauseAfter(it);
+  }
+  const minions = minionsOfSpace({ roles });
+  if (new Set(minions).size < minions.length)
+    throw formError('roles: a minion must not be listed twice, or be in more than one role');
+  return { name, roles };
+}
+
+type SpaceRole = DataSpaceRegistration['roles'][string];
+
+/** Part of a registration that is small enough to be parsed at once. */
+interface RegistrationPart {
+  /** The part, in the form of a registration. */
+  readonly form: unknown;
+  readonly declarations: number;
+}
+
+/** Splits a registration into parts. Roles with many declarations are split, too. */
+function* partsOf(given: unknown): Generator<RegistrationPart, void, void> {
+  if (!isPlainMap(given) || !isPlainMap(given.roles)) {
+    yield { form: given, declarations: 1 };
+    return;
+  }
+  const { roles, ...rest } = given;
+  yield { form: { ...rest, roles: {} }, declarations: 1 };
+  for (const [role, it] of Object.entries(roles)) {
+    const formOf = (fields: unknown): object => ({ ...rest, roles: { [role]: fields } });
+    if (!isPlainMap(it)) {
+      yield { form: formOf(it), declarations: 1 };
+      continue;
+    }
+    const large = Object.entries(it).filter(
+      ([field, value]) => fieldsInParts.has(field) && sizeOf(value) > declarationsAtOnce,
+    );
+    const emptied = large.map(([field, value]) => [field, Array.isArray(value) ? [] : {}] as const);
+    const small = { ...it, ...Object.fromEntries(emptied) };
+    const declarations = Object.values(small).reduce<number>((sum, its) => sum + sizeOf(its), 1);
+    yield { form: formOf(small), declarations };
+    for (const [field, value] of large) {
+      for (const [part, declarations] of chunksOf(value)) {
+        yield { form: formOf({ minions: [], [field]: part }), declarations };
+      }
     }
   }
-  const interpreted = findInterpretedText(roles);
-  if (interpreted !== undefined) {
-    throw formError(
-      `the name of a value at roles.${interpreted.path.join('.')} ${interpreted.expected}`,
-    );
+}
+
+const fieldsInParts: ReadonlySet<string> = new Set(['minions', 'reads', 'writes']);
+
+/** Returns the number of declarations in a field of a role. */
+function sizeOf(value: unknown): number {
+  if (Array.isArray(value)) return value.length;
+  if (!isPlainMap(value)) return 1;
+  return Object.values(value).reduce<number>((sum, it) => sum + weightOf(it), 0);
+}
+
+/** Returns the number of declarations in a member of a field: one, and the keys that it needs. */
+function weightOf(member: unknown): number {
+  return 1 + (isPlainMap(member) && Array.isArray(member.needs) ? member.needs.length : 0);
+}
+
+/** Splits the members of a field, and yields each part with the number of its declarations. */
+function* chunksOf(field: unknown): Generator<readonly [part: unknown, declarations: number]> {
+  if (Array.isArray(field)) {
+    for (let start = 0; start < field.length; start += declarationsAtOnce) {
+      yield [field.slice(start, start + declarationsAtOnce), declarationsAtOnce];
+    }
+    return;
   }
-  const minions = minionsOfSpace(registration);
-  if (new Set(minions).size < minions.length)
-    throw formError('roles: a minion must not be in more than one role');
-  requireAmounts(roles, keysPerStack);
-  const keys = writtenKeys(roles).size;
-  if (keys > keysPerStack) {
-    const text = `the space declares ${keys} values, more than keys_per_stack (${keysPerStack})`;
-    throw new BridgeError('ERR_DATA_QUOTA', text);
+  let members: [string, unknown][] = [];
+  let declarations = 0;
+  for (const [name, member] of Object.entries(isPlainMap(field) ? field : {})) {
+    members.push([name, member]);
+    declarations += weightOf(member);
+    if (declarations < declarationsAtOnce) continue;
+    yield [Object.fromEntries(members), declarations];
+    members = [];
+    declarations = 0;
   }
-  return registration;
+  yield [Object.fromEntries(members), declarations];
 }
 
 /**
- * Checks the number of roles, and of the attributes that each role reads. Each attribute leads to a
- * value in the pillar of the role's minions.
+ * Joins the parts of a role.
+ * @throws BridgeError ERR_DATA_FORM
+ */
+function joinRole(role: string, parts: readonly SpaceRole[]): SpaceRole {
+  const [first = { minions: [] }, ...more] = parts;
+  const joined: SpaceRole =
+    more.length === 0
+      ? first
+      : {
+          minions: parts.flatMap((it) => it.minions),
+          ...(first.reads && { reads: joinMaps(parts.map(({ reads }) => reads)) }),
+          ...(first.writes && { writes: joinMaps(parts.map(({ writes }) => writes)) }),
+        };
+  const { minions, writes = {} } = joined;
+  if (minions.length > maxMinionsOfRole) {
+    throw formError(`roles.${role}.minions: must not have more than ${maxMinionsOfRole} minions`);
+  }
+  if (Object.keys(writes).length > 0 && minions.length > 1) {
+    throw formError(
+      `roles.${role}.minions: must list only one minion, because the role writes values`,
+    );
+  }
+  return joined;
+}
+
+function joinMaps<T>(
+  maps: readonly (Readonly<Record<string, T>> | undefined)[],
+): Record<string, T> {
+  return Object.fromEntries(maps.flatMap((map) => Object.entries(map ?? {})));
+}
+
+/**
+ * Rejects names that Salt would interpret.
+ * @throws BridgeError ERR_DATA_FORM
+ */
+function requireInertNames(roles: DataSpaceRegistration['roles']): void {
+  const interpreted = findInterpretedText(roles);
+  if (interpreted === undefined) return;
+  throw formError(
+    `the name of a value at roles.${interpreted.path.join('.')} ${interpreted.expected}`,
+  );
+}
+
+/**
+ * Checks the number of roles, of written values, and of the attributes that each role reads. Each
+ * attribute leads to a value in the pillar of the role's minions. Called before the registration is
+ * parsed, so that parsing takes limited time.
  * @throws BridgeError ERR_DATA_QUOTA
  */
-function requireAmounts(roles: DataSpaceRegistration['roles'], keysPerStack: number): void {
+function requireAmounts(given: unknown, keysPerStack: number): void {
   const { spaceRoles, roleAttributes } = guestLimits;
-  const count = Object.keys(roles).length;
-  if (count > (spaceRoles.total ?? Infinity)) {
-    const text = `the space has ${count} roles, more than ${spaceRoles.total}; use fewer roles, or several data spaces`;
+  const roles = isPlainMap(given) && isPlainMap(given.roles) ? Object.entries(given.roles) : [];
+  if (roles.length > (spaceRoles.total ?? Infinity)) {
+    const text = `the space has ${roles.length} roles, more than ${spaceRoles.total}; use fewer roles, or several data spaces`;
     throw new BridgeError('ERR_DATA_QUOTA', text);
   }
   const maxAttributes = Math.max(keysPerStack, roleAttributes.total ?? Infinity);
-  for (const [role, { reads = {} }] of Object.entries(roles)) {
-    const attributes = Object.keys(reads).length;
+  let keys = 0;
+  for (const [role, it] of roles) {
+    const { reads, writes } = isPlainMap(it) ? it : {};
+    const attributes = isPlainMap(reads) ? Object.keys(reads).length : 0;
     if (attributes > maxAttributes) {
-      const text = `the role ${role} reads ${attributes} attributes, more than ${maxAttributes}; read each value under fewer names`;
+      const text = `the role ${role.slice(0, 64)} reads ${attributes} attributes, more than ${maxAttributes}; read each value under fewer names`;
       throw new BridgeError('ERR_DATA_QUOTA', text);
     }
+    keys += isPlainMap(writes) ? Object.keys(writes).length : 0;
+  }
+  if (keys > keysPerStack) {
+    const text = `the space declares ${keys} values, more than keys_per_stack (${keysPerStack})`;
+    throw new BridgeError('ERR_DATA_QUOTA', text);
   }
 }
 

@@ -137,21 +137,37 @@ function listReaders(roles: Roles): ReadonlyMap<string, readonly string[]> {
  * continues only as far as the caller iterates.
  */
 export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, void> {
+  for (const it of examineRoles(roles)) if (typeof it !== 'number') yield it;
+}
+
+/** Number of keys after which an examination pauses. */
+const keysAtOnce = 100;
+
+/**
+ * Yields the same problems as {@link findRoleProblems}. Also yields the number of declarations that
+ * it examined since the last one, so that the caller can pause.
+ */
+export function* examineRoles(roles: Roles): Generator<RoleProblem | number, void, void> {
   const written = writtenKeys(roles);
   for (const [role, it] of Object.entries(roles)) {
     const { writes = {} } = it;
     const own = readKeys(it);
+    let looked = 0;
+    yield 1;
     for (const key of own) {
       if (!written.has(key)) yield describeMissing(role, key, roles);
+      looked += 1;
+      if (looked % keysAtOnce === 0) yield keysAtOnce;
     }
     for (const [name, { needs = [] }] of Object.entries(writes)) {
       const strange = needs.find((key) => !own.has(key));
+      yield 1 + needs.length;
       if (strange === undefined) continue;
       const text = `the value ${keyOf(role, name)} needs ${strange}, which the role ${role} does not read`;
       yield { kind: 'unknown-value', text };
     }
   }
-  const cycle = findCycle(waitsOf(roles));
+  const cycle = yield* walkForCycle(yield* waitsOf(roles));
   if (cycle !== undefined) yield describeCycle(cycle);
 }
 
@@ -184,7 +200,7 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
  * for each role, whose name is empty. Otherwise, each of thousands of values could have thousands
  * of dependencies.
  */
-function waitsOf(roles: Roles): ReadonlyMap<string, readonly string[]> {
+function* waitsOf(roles: Roles): Generator<number, ReadonlyMap<string, readonly string[]>, void> {
   const waits = new Map<string, readonly string[]>();
   for (const [role, { reads = {}, writes = {} }] of Object.entries(roles)) {
     const all = keyOf(role, '');
@@ -192,6 +208,7 @@ function waitsOf(roles: Roles): ReadonlyMap<string, readonly string[]> {
       waits.set(keyOf(role, name), needs ?? [all]);
     }
     waits.set(all, Object.values(reads));
+    yield 1;
   }
   return waits;
 }
@@ -203,16 +220,30 @@ function waitsOf(roles: Roles): ReadonlyMap<string, readonly string[]> {
 export function findCycle(
   edges: ReadonlyMap<string, readonly string[]>,
 ): readonly string[] | undefined {
+  const walk = walkForCycle(edges);
+  let step = walk.next();
+  while (step.done !== true) step = walk.next();
+  return step.value;
+}
+
+/** Returns a cycle, as {@link findCycle}. Yields the number of keys that it followed. */
+function* walkForCycle(
+  edges: ReadonlyMap<string, readonly string[]>,
+): Generator<number, readonly string[] | undefined, void> {
   const done = new Set<string>();
+  let followed = 0;
   for (const start of edges.keys()) {
+    if (done.has(start)) continue;
     const path: { readonly node: string; readonly next: Iterator<string> }[] = [];
     const onPath = new Set<string>();
     const enter = (node: string): void => {
       path.push({ node, next: (edges.get(node) ?? []).values() });
       onPath.add(node);
     };
-    if (!done.has(start)) enter(start);
+    enter(start);
     for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
+      followed += 1;
+      if (followed % keysAtOnce === 0) yield keysAtOnce;
       const { value: node, done: isOver } = top.next.next();
       if (isOver === true) {
         done.add(top.node);

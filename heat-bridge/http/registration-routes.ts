@@ -60,7 +60,10 @@ export interface RegistrationRoutes<Registration, Info, Details> {
    * Parses a registration that a subject sent.
    * @throws BridgeError
    */
-  readonly read: (given: object, subject: Subject) => ReadRegistration<Registration>;
+  readonly read: (
+    given: object,
+    subject: Subject,
+  ) => ReadRegistration<Registration> | Promise<ReadRegistration<Registration>>;
   /** Returns the API for a subject. Audit records name the subject as the requester. */
   readonly as: (
     requester: AuditRequester,
@@ -117,7 +120,7 @@ export function addRegistrationRoutes<Registration, Info, Details>(
       const { registrationRate: limit } = bridgeLimits;
       throw new LimitExceeded(limit, limit.rate?.burst ?? 0);
     }
-    const { registration, minions } = kind.read(given, subject);
+    const { registration, minions } = await kind.read(given, subject);
     const resource = {
       call: { fun: right, args: [], kwargs: new Map<string, string>() },
       ...(minions === undefined ? {} : { minions }),

@@ -1912,6 +1912,7 @@ export const catalogue: readonly Threat[] = [
         'a pillar with many large values is read with pauses, and no further than necessary',
       ),
       guestData('a read does not search all attributes of its role'),
+      guestData(`a registration with many \${what} is parsed with pauses, and unchanged`),
       coordinatorOptions('an oversized frame of ZooKeeper ends the connection'),
     ],
   },

@@ -11,12 +11,17 @@ import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { allow } from '#acl';
 import { createStoreCoordinator } from '#guests/data-spaces/coordinator.ts';
-import { type DataSpaceRegistration, DataSpaces } from '#guests/data-spaces/data-spaces.ts';
+import {
+  type DataSpaceRegistration,
+  DataSpaces,
+  parseDataSpace,
+} from '#guests/data-spaces/data-spaces.ts';
 import { DataValues } from '#guests/data-spaces/data-values.ts';
 import { guestPillar } from '#guests/data-spaces/guest-pillar.ts';
 import { GuestRequests } from '#guests/data-spaces/guest-requests.ts';
 import { createSilentLogger } from '#master';
 import { noAudit } from '#master/audit/audit-record.ts';
+import { maxSliceSteps } from '#runtime/work-budget.ts';
 import { auditRecords } from '../../helpers/audit-records.ts';
 import { within } from '../../helpers/deadline.ts';
 import { testWhere } from '../../helpers/needs.ts';
@@ -316,6 +321,94 @@ test('a space has a limited number of roles, and each role of attributes', async
   await t.throwsAsync(bridge.data.add(many), { ...refused, message: /reads 10001 attributes/ });
   const roles = { w: writer, r: reader(10_000), ...named(9_998, { minions: [] }) };
   t.is((await bridge.data.add({ name: 'a', roles })).keys, 1);
+});
+
+function namedBy<T>(count: number, prefix: string, value: (at: number) => T): Record<string, T> {
+  return Object.fromEntries(
+    Array.from({ length: count }, (_, at) => [`${prefix}${at}`, value(at)]),
+  );
+}
+
+for (const [what, roles] of [
+  ['roles', namedBy(9_000, 'r', () => ({ minions: [] }))],
+  [
+    'attributes',
+    {
+      w: { minions: ['w-1'], writes: { x: {} } },
+      r: { minions: ['r-1'], reads: namedBy(9_000, 'a', () => 'w/x') },
+    },
+  ],
+  [
+    'values',
+    {
+      w: { minions: ['w-1'], writes: namedBy(9_000, 'x', () => ({})) },
+      r: { minions: ['r-1'], reads: namedBy(9_000, 'a', (at) => `w/x${at}`) },
+    },
+  ],
+  ['minions', { r: { minions: Array.from({ length: 9_000 }, (_, at) => `m-${at}`) } }],
+  [
+    'needs',
+    {
+      w: { minions: ['w-1'], writes: namedBy(1_000, 'x', () => ({})) },
+      r: {
+        minions: ['r-1'],
+        reads: namedBy(1_000, 'a', (at) => `w/x${at}`),
+        writes: namedBy(20, 'y', () => ({
+          needs: Object.values(namedBy(500, 'w/x', (at) => `w/x${at}`)),
+        })),
+      },
+    },
+  ],
+] as const) {
+  test.serial(
+    `a registration with many ${what} is parsed with pauses, and unchanged`,
+    async (t) => {
+      const form = { name: 's', roles };
+      let parsed: unknown;
+      const slices = await slicesOf(async () => {
+        parsed = await parseDataSpace(form, 10_000);
+      });
+      t.deepEqual(parsed, form);
+      t.true(slices.length >= 40, `${slices.length} slices`);
+      t.true(Math.max(...slices) <= 10 * maxSliceSteps, `${Math.max(...slices)} steps`);
+    },
+  );
+}
+
+test('mistakes in any part of a large registration are found', async (t) => {
+  const writer = { minions: ['w-1'], writes: { x: {} } };
+  const reads = namedBy(1_000, 'a', () => 'w/x');
+  const many = Array.from({ length: 1_000 }, (_, at) => `m-${at}`);
+  for (const [message, role] of [
+    [/roles\.r\.reads\.bad: /, { minions: [], reads: { ...reads, bad: 5 } }],
+    [
+      /roles\.r\.reads\.bad.*must not contain/,
+      { minions: [], reads: { ...reads, bad: '__slot__:x' } },
+    ],
+    [/the role w does not write "y"/, { minions: [], reads: { ...reads, bad: 'w/y' } }],
+    [/roles\.r\.minions\.\d+: /, { minions: [...many, 5] }],
+    [/must not be listed twice/, { minions: [...many, 'm-0'] }],
+    [/more than 10000 minions/, { minions: Object.keys(namedBy(10_001, 'm', () => 0)) }],
+    [/unknown field/, { minions: [], reads, other: 1 }],
+    [/roles\.r/, { reads }],
+    [/roles\.r/, []],
+  ] as const) {
+    const form = { name: 's', roles: { w: writer, r: role } };
+    await t.throwsAsync(parseDataSpace(form, 10_000), { code: 'ERR_DATA_FORM', message });
+  }
+  for (const form of [
+    null,
+    [],
+    's',
+    {},
+    { name: 's' },
+    { roles: {} },
+    { name: 's', roles: [] },
+    { name: 's', roles: {}, other: 1 },
+  ]) {
+    await t.throwsAsync(parseDataSpace(form, 10_000), { code: 'ERR_DATA_FORM' });
+  }
+  t.deepEqual(await parseDataSpace({ name: 's', roles: {} }, 10_000), { name: 's', roles: {} });
 });
 
 /** Opens data spaces whose values are in memory, and counts the reads of values. */
