@@ -180,6 +180,18 @@ export const bridgeLimits = defineLimits('bridge', {
     option: 'saltbridge:bridge:handles:bytes',
     effect: 'Further signals are rejected.',
   },
+  deadLetters: {
+    unit: 'signals in the dead-letter list; a signal without a handle counts for its minion',
+    owner: 'project',
+    total: 10_000,
+    effect: 'The oldest dead letter of the owner with the most is deleted.',
+  },
+  deliveredSignals: {
+    unit: 'signals in the list of delivered signals',
+    owner: 'project',
+    total: 10_000,
+    effect: 'The oldest entry of the owner with the most is deleted.',
+  },
   deliveries: {
     unit: 'deliveries to one endpoint at a time',
     owner: 'endpoint',

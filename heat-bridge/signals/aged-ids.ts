@@ -1,66 +1,134 @@
 /** Ids of signals, in the order in which they expire. */
 
-import type { SharedArea, StateChange, StateOperation } from '#master';
+import type { SharedArea, StateOperation } from '#master';
+import { FairTable, type Limit, type LimitValues } from '#runtime';
+import type { Entry } from '#store';
+import type { OutboxRecord } from './outbox-records.ts';
 
-/** Maximum number of ids. When it is exceeded, the oldest id is removed. */
-const maxIds = 10_000;
+/** Fields of a signal that are kept in memory. */
+export type AgedSignal = Pick<OutboxRecord, 'handle' | 'minion' | 'owner'>;
+
+interface AgedId {
+  readonly expiresAt: number;
+  /** Minion of the signal if no handle was registered for it. */
+  readonly unclaimedOf: string | undefined;
+}
+
+interface Stored extends AgedId {
+  readonly owner: string;
+}
+
+export interface AgedIdsOptions {
+  readonly part: 'dead' | 'delivered';
+  readonly limit: Limit;
+  /** Amounts to use instead of those of `limit`. */
+  readonly amounts?: LimitValues | undefined;
+  /** Decodes a stored row. May throw for a damaged row. */
+  readonly decode: (entry: Pick<Entry, 'key' | 'value'>) => AgedSignal;
+}
 
 /**
  * Ids of the signals in the dead-letter list or in the delivered list, each with its expiry, the
- * oldest first.
+ * oldest first. If there are too many, the oldest id of the owner with the most ids is removed. The
+ * owner of a signal is the owner of its handle. A signal without a handle counts for its minion.
  */
 export class AgedIds {
-  readonly #part: 'dead' | 'delivered';
-  readonly #expiry = new Map<string, number>();
+  readonly #options: AgedIdsOptions;
+  readonly #ids: FairTable<AgedId>;
+  #evicted: string | undefined;
 
-  constructor(part: 'dead' | 'delivered') {
-    this.#part = part;
+  constructor(options: AgedIdsOptions) {
+    this.#options = options;
+    const onEvict = (id: string): void => {
+      this.#evicted = id;
+    };
+    this.#ids = new FairTable(options.limit, { onEvict }, options.amounts);
   }
 
   /** Loads the stored ids. In a cluster, also adds the ids that other members store. */
   async follow(state: SharedArea): Promise<void> {
-    await state.follow(['signals', this.#part], (change) => this.#note(change));
-    const found = [...this.#expiry].sort(([, a], [, b]) => a - b);
-    this.#expiry.clear();
-    for (const [id, expiresAt] of found) this.#expiry.set(id, expiresAt);
+    const found = new Map<string, Stored>();
+    let isLoaded = false;
+    await state.follow(['signals', this.#options.part], (change) => {
+      const id = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';
+      const stored = change.type === 'put' ? this.#readStored(change.entry) : undefined;
+      if (stored === undefined) {
+        found.delete(id);
+        this.#ids.delete(id);
+      } else if (isLoaded) this.#add(id, stored);
+      else found.set(id, stored);
+    });
+    isLoaded = true;
+    const sorted = [...found].sort(([, a], [, b]) => a.expiresAt - b.expiresAt);
+    for (const [id, stored] of sorted) this.#add(id, stored);
   }
 
   get size(): number {
-    return this.#expiry.size;
+    return this.#ids.size;
   }
 
   /**
    * Adds an id.
    * @returns the store operations that add its row. Above the limit, they also delete the oldest
-   * row.
+   * row of the owner with the most rows.
    */
-  put(id: string, value: Uint8Array, expiresAt: number): readonly StateOperation[] {
-    this.#expiry.set(id, expiresAt);
-    const put = { op: 'put', key: ['signals', this.#part, id], value, expiresAt } as const;
-    const [oldest] = this.#expiry.keys();
-    if (this.#expiry.size <= maxIds || oldest === undefined) return [put];
-    this.#expiry.delete(oldest);
-    return [put, { op: 'delete', key: ['signals', this.#part, oldest] }];
+  put(
+    { id, ...signal }: AgedSignal & Pick<OutboxRecord, 'id'>,
+    value: Uint8Array,
+    expiresAt: number,
+  ): readonly StateOperation[] {
+    const { part } = this.#options;
+    const put = { op: 'put', key: ['signals', part, id], value, expiresAt } as const;
+    const evicted = this.#add(id, { ...factsOf(signal), expiresAt });
+    return evicted === undefined ? [put] : [put, { op: 'delete', key: ['signals', part, evicted] }];
   }
 
   remove(id: string): void {
-    this.#expiry.delete(id);
+    this.#ids.delete(id);
   }
 
   /** Removes the expired ids from memory. */
   expire(now: number): void {
-    for (const [id, expiresAt] of this.#expiry) {
+    for (const [id, { expiresAt }] of this.#ids.entries()) {
       if (expiresAt > now) return;
-      this.#expiry.delete(id);
+      this.#ids.delete(id);
     }
   }
 
-  /**
-   * Applies a stored row to memory. Only the id is read, because all dead letters together can be
-   * as large as the outbox.
-   */
-  #note(change: StateChange): void {
-    if (change.type === 'delete') this.#expiry.delete(change.key.at(-1) ?? '');
-    else this.#expiry.set(change.entry.key.at(-1) ?? '', change.entry.expiresAt ?? 0);
+  /** Returns the latest ids of signals of some minions without a handle, the oldest first. */
+  unclaimedOf(minions: ReadonlySet<string>, most: number): readonly string[] {
+    const ids: string[] = [];
+    for (const [id, { unclaimedOf }] of this.#ids.entries()) {
+      if (unclaimedOf !== undefined && minions.has(unclaimedOf)) ids.push(id);
+    }
+    return ids.slice(-most);
   }
+
+  /** Adds an id, and returns the id that it evicts. */
+  #add(id: string, { owner, expiresAt, unclaimedOf }: Stored): string | undefined {
+    this.#evicted = undefined;
+    const row = { expiresAt, unclaimedOf };
+    if (this.#ids.trySet(owner, id, row)) return this.#evicted;
+    // Each id has another owner.
+    const [oldest] = this.#ids.keys();
+    if (oldest !== undefined) this.#ids.delete(oldest);
+    this.#ids.trySet(owner, id, row);
+    return oldest;
+  }
+
+  /** Reads a stored row. The data of the signal are not kept, because they can be large. */
+  #readStored(entry: Entry): Stored {
+    const expiresAt = entry.expiresAt ?? 0;
+    try {
+      return { ...factsOf(this.#options.decode(entry)), expiresAt };
+    } catch {
+      // The list reports the damaged row.
+      return { owner: 'damaged rows', expiresAt, unclaimedOf: undefined };
+    }
+  }
+}
+
+function factsOf({ handle, minion, owner }: AgedSignal): Omit<Stored, 'expiresAt'> {
+  const unclaimedOf = handle === undefined ? minion : undefined;
+  return { owner: owner ?? `minion ${minion}`, unclaimedOf };
 }

@@ -1,9 +1,12 @@
 /** Dead-letter list: signals that failed permanently. */
 
 import type { SharedArea, StateOperation } from '#master';
+import type { LimitValues } from '#runtime';
 import { StoreError } from '#store';
 import { BridgeError } from '../errors.ts';
+import { bridgeLimits } from '../limits.ts';
 import { AgedIds } from './aged-ids.ts';
+import { type OutboxEntry, outboxEntryOf } from './outbox-entry.ts';
 import {
   type DeadLetter,
   deadRow,
@@ -24,19 +27,29 @@ export interface DeadLetterListOptions {
   readonly state: SharedArea;
   /** Time for which dead letters are stored, in milliseconds. */
   readonly keepMs: number;
+  /** Limits on the number of dead letters. Default: those of the table. */
+  readonly amounts?: LimitValues;
   readonly now: () => number;
 }
 
 /**
  * Signals that will not be delivered, with the reasons. Operators can inspect them, and send them
- * again. If there are more than 10,000, the oldest is removed.
+ * again. If there are more than 10,000, the oldest of the owner with the most is removed.
  */
 export class DeadLetterList {
   readonly #options: DeadLetterListOptions;
-  readonly #ids = new AgedIds('dead');
+  readonly #ids: AgedIds;
 
   private constructor(options: DeadLetterListOptions) {
     this.#options = options;
+    const { amounts } = options;
+    const limit = bridgeLimits.deadLetters;
+    this.#ids = new AgedIds({
+      part: 'dead',
+      limit,
+      amounts,
+      decode: (entry) => deadRow.decode(entry),
+    });
   }
 
   static async open(options: DeadLetterListOptions): Promise<DeadLetterList> {
@@ -61,6 +74,22 @@ export class DeadLetterList {
   }
 
   /**
+   * Returns the latest dead letters of some minions for which no handle was registered, the oldest
+   * first. Other dead letters are not read.
+   * @param most - maximum number
+   */
+  async unclaimedOf(minions: ReadonlySet<string>, most: number): Promise<readonly OutboxEntry[]> {
+    const entries: OutboxEntry[] = [];
+    for (const id of this.#ids.unclaimedOf(minions, most)) {
+      const entry = await this.#options.state.get(['signals', 'dead', id]);
+      if (entry === undefined) continue;
+      const dead = unpackSignal(deadRow.decode(entry));
+      entries.push(outboxEntryOf(dead, 'dead', dead));
+    }
+    return entries;
+  }
+
+  /**
    * Returns a dead letter, and the revision of its row.
    * @throws BridgeError ERR_SIGNAL_UNKNOWN
    */
@@ -81,7 +110,7 @@ export class DeadLetterList {
     const { keepMs, now } = this.#options;
     const dead: DeadLetter = { ...record, endedAt: now() };
     const value = deadRow.encode({ ...dead, signal: packSignal(dead.signal) });
-    return { dead, operations: this.#ids.put(record.id, value, dead.endedAt + keepMs) };
+    return { dead, operations: this.#ids.put(dead, value, dead.endedAt + keepMs) };
   }
 
   async remove(id: string): Promise<void> {

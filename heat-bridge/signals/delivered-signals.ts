@@ -2,6 +2,7 @@
 
 import type { SharedArea, StateOperation } from '#master';
 import { defineRow, fromJson } from '#store';
+import { bridgeLimits } from '../limits.ts';
 import { AgedIds } from './aged-ids.ts';
 import { type OutboxEntry, OutboxEntrySchema, outboxEntryOf } from './outbox-entry.ts';
 import type { OutboxRecord } from './outbox-records.ts';
@@ -11,12 +12,16 @@ const deliveredTtlMs = 86_400_000;
 
 /**
  * Signals that were delivered within the last 24 hours, without their data. Contains at most the
- * latest 10,000.
+ * latest 10,000; above, the oldest of the owner with the most is removed.
  */
 export class DeliveredList {
   readonly #state: SharedArea;
   readonly #now: () => number;
-  readonly #ids = new AgedIds('delivered');
+  readonly #ids = new AgedIds({
+    part: 'delivered',
+    limit: bridgeLimits.deliveredSignals,
+    decode: (entry) => deliveredRow.decode(entry),
+  });
 
   private constructor(state: SharedArea, now: () => number) {
     this.#state = state;
@@ -48,7 +53,7 @@ export class DeliveredList {
   operations(record: OutboxRecord, httpStatus: number | undefined): readonly StateOperation[] {
     const endedAt = this.#now();
     const entry = outboxEntryOf(record, 'delivered', { httpStatus, endedAt });
-    return this.#ids.put(record.id, deliveredRow.encode(entry), endedAt + deliveredTtlMs);
+    return this.#ids.put(record, deliveredRow.encode(entry), endedAt + deliveredTtlMs);
   }
 }
 

@@ -60,8 +60,8 @@ export interface SignalsModule
   /** Operations on handles that the metadata of a stack's servers contains. */
   readonly ofStacks: StackHandles;
   /**
-   * Returns the held and the expired signals of these minions, the oldest first. No handle was
-   * registered for them.
+   * Returns the held and the expired signals of these minions, the oldest first; at most 1,000. No
+   * handle was registered for them.
    */
   unclaimedOf(minions: ReadonlySet<string>): Promise<readonly OutboxEntry[]>;
   /**
@@ -86,6 +86,9 @@ interface StackHandles {
    */
   withdraw(...args: Parameters<HandleRegistry['withdraw']>): Promise<void>;
 }
+
+/** Maximum number of signals without a handle that are returned. */
+const maxUnclaimed = 1_000;
 
 /** Functions of other modules of the bridge. */
 export interface SignalsDeps {
@@ -213,14 +216,16 @@ export async function openSignals(
       },
     },
     unclaimedOf: async (minions) => {
-      const dead = (await outbox.dead.list())
-        .filter(({ handle, minion }) => handle === undefined && minions.has(minion))
-        .map((it) => outboxEntryOf(it, 'dead', it));
+      const entries = [...(await outbox.dead.unclaimedOf(minions, maxUnclaimed))];
       const pending = outbox.pending.filter(
         ({ handle, minion }) => handle === undefined && minions.has(minion),
       );
-      const records = await Promise.all(pending.map((it) => outbox.read(it)));
-      return [...dead, ...records.flatMap((it) => (it ? outboxEntryOf(it, 'held') : []))];
+      // Read one signal after the other, because the data of all of them can be large.
+      for (const it of pending.slice(-maxUnclaimed)) {
+        const record = await outbox.read(it);
+        if (record !== undefined) entries.push(outboxEntryOf(record, 'held'));
+      }
+      return entries.slice(-maxUnclaimed);
     },
     metrics: () => outboxFamilies(outbox, reports.over, now()),
     release: (minion, owner) => handles.dismiss(minion, owner),

@@ -72,6 +72,7 @@ const installs = inFile('heat-bridge/cfn-init/install.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
 const stackHandles = inFile('heat-bridge/deployments/stack-handles.test.ts');
+const deadLetters = inFile('heat-bridge/signals/dead-letters.test.ts');
 const stackLimits = inFile('heat-bridge/deployments/stack-limits.test.ts');
 const lateRegistrations = inFile('heat-bridge/late-registrations.test.ts');
 const metadataSources = inFile('heat-bridge/deployments/sources.test.ts');
@@ -1481,6 +1482,8 @@ export const catalogue: readonly Threat[] = [
       ),
       owners('an owner cannot take or replace an alias of a minion that another owner has'),
       owners('signals of an earlier owner of an alias are not sent to the next one'),
+      deadLetters('the dead letters of one owner do not replace those of others'),
+      deadLetters('only the dead letters of the minions in question are read'),
       stackHandles('a stack that may no longer address a minion registers no handle for it'),
       lateRegistrations(`a \${kind} that waits is refused if its owner may no longer register it`),
       lateRegistrations('a stack that is being stored does not outlast the end of the right'),
