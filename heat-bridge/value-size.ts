@@ -36,11 +36,23 @@ function membersOf(value: unknown): readonly (readonly [key: string, value: unkn
   return isMap(value) ? Object.entries(value) : [];
 }
 
-/** Approximate memory of a value besides its texts and bytes, in bytes. */
-const memoryOfParts = { list: 64, other: 16 } as const;
+/** Approximate size of a value besides its texts and bytes, in bytes. */
+interface PartSizes {
+  readonly list: number;
+  readonly other: number;
+}
 
-/** Returns the approximate memory that a value from a minion takes, in bytes. */
+/** Returns the approximate memory that a value takes, in bytes. */
 export function memoryOf(value: unknown): number {
+  return sizeOf(value, { list: 64, other: 16 });
+}
+
+/** Returns the approximate size of a value in a message, in bytes. */
+export function messageSizeOf(value: unknown): number {
+  return sizeOf(value, { list: 3, other: 3 });
+}
+
+function sizeOf(value: unknown, parts: PartSizes): number {
   const open: unknown[] = [value];
   let bytes = 0;
   while (open.length > 0) {
@@ -48,7 +60,7 @@ export function memoryOf(value: unknown): number {
     if (typeof next === 'string') bytes += next.length;
     if (next instanceof Uint8Array) bytes += next.byteLength;
     const isList = Array.isArray(next) || next instanceof Map || isMap(next);
-    bytes += isList ? memoryOfParts.list : memoryOfParts.other;
+    bytes += isList ? parts.list : parts.other;
     if (Array.isArray(next)) for (const item of next) open.push(item);
     else if (next instanceof Map) for (const [key, item] of next) open.push(key, item);
     else if (isMap(next)) {

@@ -48,7 +48,7 @@ import {
 import { Releases } from './releases.ts';
 import { RunConcurrency, type RunSlot } from './run-limits.ts';
 import type { RunQuotas } from './run-quotas.ts';
-import { createSecretReference, RunSecrets } from './run-secrets.ts';
+import { createSecretReference, RunSecrets, type SecretLease } from './run-secrets.ts';
 import { lateRunError, StoredRuns } from './stored-runs.ts';
 
 export interface CommandRunnerOptions {
@@ -143,6 +143,8 @@ interface Run {
    * until the run is admitted.
    */
   seat: RunSlot | undefined;
+  /** Room for the secrets of the run in pillars. `undefined` until the run is admitted. */
+  secrets: SecretLease | undefined;
   /** Stored form of the run. `undefined` if the run is not stored. */
   stored: StoredRun | undefined;
   /** Whether the idempotency key was used before. */
@@ -286,6 +288,7 @@ export class CommandRunner {
     const parameters = command.check(request.params ?? {});
     const asked = request.caller ?? ({ kind: 'service', name: service } as const);
     const caller = await acquireCaller(host, asked, this.#runs.places, releases);
+    this.#runs.holdParameters(caller.name, parameters, releases);
     const project = resolveProject(caller.subject, request.project) ?? '';
     const addressed = await this.#minionsOf(caller, command, parameters, request.target);
     const { minions, ...leftOut } = addressed;
@@ -397,6 +400,13 @@ export class CommandRunner {
     const { definition } = command;
     const seat = this.#limits.enter(definition, minions, caller.name);
     try {
+      const secrets = this.secrets.reserve(command.pillarOf(call.parameters), {
+        caller: caller.name,
+        minions,
+        isResumed: run.stored !== undefined,
+      });
+      releases.add(() => secrets.forget());
+      run.secrets = secrets;
       const id = run.stored?.id ?? options?.jid ?? (await this.#options.host.freshJid());
       // Store the run before its job is published.
       if (key !== undefined) await this.#storeBegun(run, key, id);
@@ -442,8 +452,6 @@ export class CommandRunner {
     const hold = isCarried ? cluster?.rows.hold(live.id) : undefined;
     releases.add(() => hold?.release());
     const reference = stored?.secrets ?? createSecretReference();
-    const secrets = this.secrets.keep(command.pillarOf(parameters), minions, reference);
-    releases.add(() => secrets.forget());
     const time = timeLimit(run.deadline - host.now());
     releases.add(() => time.clear());
     const closing = linkSignals(this.#closing.signal, host.closing, hold?.lost);
@@ -458,6 +466,8 @@ export class CommandRunner {
       waited.unlink();
       // The caller's rights may have changed while the run was queued.
       if (run.seat?.isQueued === true) this.permit({ ...call, minions });
+      // Runs that wait are not part of pillars, so that pillars stay small.
+      run.secrets?.show(reference);
       const outcome = await executeCommandRun(host.master().jobs, live, {
         command,
         call: command.toCall(parameters, reference),
@@ -514,6 +524,7 @@ function createRun(call: CommandCall, releases: Releases): Run {
     minions,
     deadline: 0,
     seat: undefined,
+    secrets: undefined,
     stored: undefined,
     isRepeated: false,
     isResumed: false,

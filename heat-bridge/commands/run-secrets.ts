@@ -6,15 +6,34 @@
 import { randomBytes } from 'node:crypto';
 import type { ExtPillar } from '#master';
 import type { WireMap } from '#minion-protocol';
+import { Budget } from '#runtime';
+import { BridgeError } from '../errors.ts';
+import { bridgeLimits } from '../limits.ts';
+import { messageSizeOf } from '../value-size.ts';
 import type { Parameters } from './parameters.ts';
 
-/** Secrets of one run, while they are part of the pillars of its minions. */
+/** Room for the secrets of one run in the pillars of its minions. */
 export interface SecretLease {
-  /** Removes the secrets from the pillars. */
+  /**
+   * Adds the secrets to the pillars.
+   * @param reference - key below `saltbridge:secrets` in the pillar; for a resumed run, the
+   * reference that it had before
+   */
+  show(reference: string): void;
+  /** Removes the secrets from the pillars, and releases their bytes. */
   forget(): void;
 }
 
-const noSecrets: SecretLease = { forget: () => {} };
+/** Run whose secrets need room in pillars. */
+export interface SecretOwner {
+  /** Name of the caller. */
+  readonly caller: string;
+  readonly minions: readonly string[];
+  /** Whether an earlier process admitted the run. It is then not rejected. */
+  readonly isResumed: boolean;
+}
+
+const noSecrets: SecretLease = { show: () => {}, forget: () => {} };
 
 /**
  * Returns a random reference to the secrets of a run: their key in the pillar. It reveals nothing
@@ -27,23 +46,59 @@ export function createSecretReference(): string {
 /** Stores the secrets of runs, and provides them as pillar data. */
 export class RunSecrets {
   readonly #ofMinions = new Map<string, Map<string, Parameters>>();
+  readonly #bytesOfMinions = new Budget(bridgeLimits.secretsOfMinion);
+  readonly #bytesOfCallers = new Budget(bridgeLimits.secretsOfCaller);
 
   /**
-   * Adds the secrets of a run to the pillars of its minions, until `forget` is called.
-   * @param reference - key below `saltbridge:secrets` in the pillar; for a resumed run, the
-   * reference that it had before
+   * Reserves room for the secrets of a run in the pillars of its minions, until `forget` is called.
+   * @throws BridgeError ERR_COMMAND_BUSY
    */
-  keep(secret: Parameters, minions: readonly string[], reference: string): SecretLease {
+  reserve(secret: Parameters, run: SecretOwner): SecretLease {
     if (Object.keys(secret).length === 0) return noSecrets;
-    for (const minion of minions) {
-      const own = this.#ofMinions.get(minion) ?? new Map<string, Parameters>();
-      this.#ofMinions.set(minion, own.set(reference, secret));
-    }
+    const { minions } = run;
+    const release = this.#takeBytes(run, messageSizeOf(secret));
+    let shown: string | undefined;
     return {
+      show: (reference) => {
+        shown = reference;
+        for (const minion of minions) {
+          const own = this.#ofMinions.get(minion) ?? new Map<string, Parameters>();
+          this.#ofMinions.set(minion, own.set(reference, secret));
+        }
+      },
       forget: () => {
-        for (const minion of minions) this.#forget(minion, reference);
+        release();
+        if (shown !== undefined) for (const minion of minions) this.#forget(minion, shown);
       },
     };
+  }
+
+  /**
+   * Takes bytes for each minion.
+   * @returns a function that releases them
+   */
+  #takeBytes({ caller, minions, isResumed }: SecretOwner, bytes: number): () => void {
+    const taken: { readonly budget: Budget; readonly owner: string }[] = [];
+    const release = (): void => {
+      for (const { budget, owner } of taken) budget.release(owner, bytes);
+    };
+    for (const minion of minions) {
+      for (const [budget, owner] of [
+        [this.#bytesOfCallers, JSON.stringify([caller, minion])],
+        [this.#bytesOfMinions, minion],
+      ] as const) {
+        if (isResumed) budget.take(owner, bytes);
+        else if (!budget.tryTake(owner, bytes)) {
+          release();
+          throw new BridgeError(
+            'ERR_COMMAND_BUSY',
+            'the secret parameters of the active runs on one minion are too large; retry later, or send smaller ones',
+          );
+        }
+        taken.push({ budget, owner });
+      }
+    }
+    return release;
   }
 
   /** Pillar provider. It returns a minion's secrets as `saltbridge: secrets: <reference>: …`. */

@@ -10,6 +10,7 @@ import type { RowCodec } from '#store';
 import { StoreError } from '#store';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
+import { memoryOf } from '../value-size.ts';
 import { identifyCaller } from './callers.ts';
 import { ClusterRuns } from './cluster-runs.ts';
 import type { CommandCaller } from './command-request.ts';
@@ -70,6 +71,8 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   readonly keys: IdempotencyKeys<S>;
   /** Counts the active runs of each caller toward the limits. */
   readonly places: Budget;
+  /** Counts the parameters of the active runs of each caller, in bytes. */
+  readonly #parameterBytes = new Budget(bridgeLimits.activeParameterBytes);
   /** Counts the returns in the active runs of each caller, in bytes. */
   readonly #returnBytes = new Budget(bridgeLimits.activeReturnBytes);
   readonly #options: StoredRunsOptions<S, C, R>;
@@ -159,6 +162,19 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
         .then((report) => report?.())
         .catch(reject);
     });
+  }
+
+  /**
+   * Counts the parameters of a run toward the bytes of its caller, until `releases` is released.
+   * @throws BridgeError ERR_COMMAND_BUSY
+   */
+  holdParameters(caller: string, parameters: unknown, releases: Releases): void {
+    const bytes = memoryOf(parameters);
+    if (!this.#parameterBytes.tryTake(caller, bytes)) {
+      const problem = 'the parameters of the active runs of this caller are too large; retry later';
+      throw new BridgeError('ERR_COMMAND_BUSY', problem);
+    }
+    releases.add(() => this.#parameterBytes.release(caller, bytes));
   }
 
   /** Registers a run, and counts it as active until `releases` is released. */

@@ -187,6 +187,7 @@ export class PlanRunner {
     const parameters = plan.check(request.params ?? {});
     const asked = request.caller ?? ({ kind: 'service', name: service } as const);
     const caller = await acquireCaller(host, asked, this.#runs.places, releases);
+    this.#runs.holdParameters(caller.name, parameters, releases);
     const project = resolveProject(caller.subject, request.project) ?? '';
     const call = { plan, parameters, caller, request };
     const { idempotencyKey, params = {}, groups, undoOnCancel = true } = request;

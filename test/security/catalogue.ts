@@ -1247,6 +1247,7 @@ export const catalogue: readonly Threat[] = [
       plans('the return of a minion is checked like the input of a caller'),
       plans('a secret does not appear in any output or stored data of a plan'),
       `heat-bridge/plans/definition.test.ts: a plan is refused with \${title}`,
+      'heat-bridge/run-secrets.test.ts: the secret of a run that waits is not in the pillar',
     ],
   },
   {
@@ -2561,6 +2562,8 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/run-returns.test.ts: ended runs hold a limited number of bytes of returns for each caller and in total',
       'heat-bridge/run-returns.test.ts: returns beyond the bytes of a caller are omitted from active runs, with a reason',
       'heat-bridge/run-returns.test.ts: the returns of many small values count with their memory',
+      'heat-bridge/run-secrets.test.ts: the secrets of the runs of one caller leave room in the pillar of a minion for others',
+      'heat-bridge/run-secrets.test.ts: the parameters of the active runs of one caller have a limited size',
     ],
   },
   {
