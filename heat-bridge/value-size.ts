@@ -3,7 +3,7 @@
 import { isMap } from '#runtime';
 
 /** Size of a value. */
-export interface ValueSize {
+interface ValueSize {
   /** Number of values. Lists and maps count as values, keys do not. */
   readonly values: number;
   /** Number of characters of texts and keys, and of bytes. Default: unlimited. */

@@ -25,7 +25,7 @@ export interface SecretLease {
 }
 
 /** Run whose secrets need room in pillars. */
-export interface SecretOwner {
+interface SecretOwner {
   /** Name of the caller. */
   readonly caller: string;
   readonly minions: readonly string[];

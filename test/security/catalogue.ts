@@ -1829,6 +1829,7 @@ export const catalogue: readonly Threat[] = [
       deployments('a server is the minion of its enrolment if both have the same project'),
       deployments('a service that is not listed gets no request, whoever names it'),
       stacks('a stack with minions that no rule names is not registered'),
+      'heat-bridge/deployments/stack-rights.test.ts: a stack keeps the roles of its registration, and the current rules decide',
     ],
   },
   {
