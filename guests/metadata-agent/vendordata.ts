@@ -131,7 +131,10 @@ export function addVendordataRoute(
     { bodyLimit, schema: operation },
     async (request, reply): Promise<object> => {
       const asked = parseForm(requestCheck, request.body, 'ERR_ENROLL_ARGS');
-      const { subject, policy, stop } = await host.holdToken(doors.tokenOf(request) ?? '');
+      const { subject, policy, stop } = await host.holdToken(
+        doors.tokenOf(request) ?? '',
+        request.ip,
+      );
       stop();
       requireRight({ subject, policy }, vendordataRight);
       const instance = asked['instance-id'];

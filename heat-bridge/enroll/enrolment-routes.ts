@@ -76,7 +76,7 @@ export function addServiceRoutes(
   lowestProtocol: EnrolRequest['protocol'] = 0,
 ): void {
   const holderOf = async (request: FastifyRequest): Promise<TokenHolder> => {
-    const holder = await host.holdToken(doors.tokenOf(request) ?? '');
+    const holder = await host.holdToken(doors.tokenOf(request) ?? '', request.ip);
     holder.stop();
     return holder;
   };

@@ -29,7 +29,7 @@ export function createCallerResolver(
 ): (request: FastifyRequest) => Promise<HttpCaller> {
   return async (request) => {
     const token = doors.tokenOf(request) ?? '';
-    const { subject, policy, stop } = await host.holdToken(token);
+    const { subject, policy, stop } = await host.holdToken(token, request.ip);
     stop();
     if (subject.kind !== 'project' || hasRules(subject, 'command', policy)) {
       const owner = ownerOf(subject);
@@ -94,5 +94,5 @@ export function tokenHolderOf(
   host: Pick<ExtensionHost, 'holdToken'>,
 ): Promise<TokenHolder> {
   // A missing token causes the same error as an invalid one.
-  return host.holdToken(doors.tokenOf(request) ?? '');
+  return host.holdToken(doors.tokenOf(request) ?? '', request.ip);
 }

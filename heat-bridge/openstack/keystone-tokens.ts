@@ -1,13 +1,17 @@
 /** Accepts tokens of Keystone in addition to the tokens of the master. */
 
+import { hash } from 'node:crypto';
 import type { ProjectSubject } from '#acl';
 import { AuthenticationError, type ExtensionHost, type TokenHolders, TokenWatch } from '#master';
 import {
+  addressOwner,
   createDnsResolver,
   createHttpClient,
+  FairSlots,
+  FairTable,
   type IdentityToken,
+  LimitExceeded,
   RecentAnswers,
-  Semaphore,
 } from '#runtime';
 import { bridgeLimits } from '../limits.ts';
 import { parseKeystoneOptions } from './keystone-options.ts';
@@ -33,8 +37,6 @@ export interface KeystoneTokensOptions {
  */
 const tokenCacheMs = 30_000;
 
-const maxQueuedValidations = 256;
-
 /**
  * Form of Keystone's tokens. Fernet tokens are base64url; JWS tokens also contain dots. A token of
  * the master does not match, because it has only 64 hexadecimal digits.
@@ -55,29 +57,32 @@ export function looksLikeKeystoneToken(token: string): boolean {
  */
 export class KeystoneTokens {
   readonly #options: KeystoneTokensOptions;
+  /** Results for tokens in `#known`. Invalid tokens cannot evict them. */
   readonly #answers: RecentAnswers<IdentityToken | undefined>;
+  /** Results for all other tokens. */
+  readonly #answersOfUnknown: RecentAnswers<IdentityToken | undefined>;
+  /** Projects of tokens that Keystone has accepted, by a digest of the token. */
+  readonly #known = new FairTable<string>(bridgeLimits.knownTokens);
   readonly #watch: TokenWatch;
-  readonly #gate = new Semaphore(bridgeLimits.tokenValidations);
-  #waiting = 0;
+  readonly #gate = new FairSlots(bridgeLimits.tokenValidations);
 
   constructor(options: KeystoneTokensOptions) {
     const { monotonic } = options;
     this.#options = options;
-    this.#answers = new RecentAnswers({
-      maxAgeMs: tokenCacheMs,
-      limit: bridgeLimits.validatedTokens,
-      monotonic,
-    });
-    this.#watch = new TokenWatch(async (token) => (await this.#find(token)) !== undefined);
+    const cache = { maxAgeMs: tokenCacheMs, monotonic };
+    this.#answers = new RecentAnswers({ ...cache, limit: bridgeLimits.validatedTokens });
+    this.#answersOfUnknown = new RecentAnswers({ ...cache, limit: bridgeLimits.unknownTokens });
+    this.#watch = new TokenWatch(async (token) => (await this.#find(token, '')) !== undefined);
   }
 
   /**
    * Returns the subject of a token, and watches the token.
+   * @param address - address of the client. Default: unknown
    * @throws AuthenticationError ERR_EAUTH_TOKEN, also for a token without a project;
    * ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
    */
-  async hold(token: string): Promise<Omit<TokenHolder, 'policy'>> {
-    const subject = await this.#find(token);
+  async hold(token: string, address = ''): Promise<Omit<TokenHolder, 'policy'>> {
+    const subject = await this.#find(token, address);
     if (subject !== undefined) return { subject, ...this.#watch.watch(token) };
     const text = 'the token is invalid, expired or not scoped to a project';
     throw new AuthenticationError('ERR_EAUTH_TOKEN', text);
@@ -88,25 +93,32 @@ export class KeystoneTokens {
     this.#watch.close();
   }
 
-  async #find(token: string): Promise<ProjectSubject | undefined> {
-    const found = await this.#answers.of(token, () => this.#ask(token));
-    if (found?.project === undefined || this.#options.now() >= found.expiresAt) return undefined;
+  async #find(token: string, address: string): Promise<ProjectSubject | undefined> {
+    const digest = hash('sha256', token);
+    const before = this.#known.get(digest);
+    const owner = before === undefined ? `address ${addressOwner(address)}` : `project ${before}`;
+    const answers = before === undefined ? this.#answersOfUnknown : this.#answers;
+    const found = await answers.of(token, () => this.#ask(token, owner));
+    if (found?.project === undefined || this.#options.now() >= found.expiresAt) {
+      this.#known.delete(digest);
+      return undefined;
+    }
     const { project, user, roles } = found;
+    if (before === undefined && this.#known.trySet(project.id, digest, project.id)) {
+      this.#answers.note(token, found);
+    }
     return { kind: 'project', project, user, roles };
   }
 
-  async #ask(token: string): Promise<IdentityToken | undefined> {
-    if (this.#waiting >= maxQueuedValidations) {
+  async #ask(token: string, owner: string): Promise<IdentityToken | undefined> {
+    try {
+      return await this.#gate.run(owner, () => this.#options.validate(token));
+    } catch (error) {
+      if (!(error instanceof LimitExceeded)) throw error;
       throw new AuthenticationError(
         'ERR_EAUTH_LIMIT',
         'too many pending token validations; retry later',
       );
-    }
-    this.#waiting += 1;
-    try {
-      return await this.#gate.run(() => this.#options.validate(token));
-    } finally {
-      this.#waiting -= 1;
     }
   }
 }
@@ -130,9 +142,9 @@ export function createKeystoneHolders(
   const tokens = new KeystoneTokens({ validate: (it) => validator.validate(it), now, monotonic });
   closing.addEventListener('abort', () => tokens.close(), { once: true });
   return (inner) => ({
-    hold: async (token) => {
-      if (!looksLikeKeystoneToken(token)) return inner.hold(token);
-      const held = await tokens.hold(token);
+    hold: async (token, address) => {
+      if (!looksLikeKeystoneToken(token)) return inner.hold(token, address);
+      const held = await tokens.hold(token, address);
       return {
         ...held,
         get policy() {

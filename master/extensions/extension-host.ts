@@ -61,9 +61,9 @@ export function createHost(
       api();
       return jobs.resume(jid, options);
     },
-    holdToken: async (token) => {
+    holdToken: async (token, address) => {
       requireCurrent();
-      return services.use(masterServices.tokenHolders, name).hold(token);
+      return services.use(masterServices.tokenHolders, name).hold(token, address);
     },
     requireCurrent,
     freshJid: async () => {

@@ -72,9 +72,11 @@ interface TokenHolder {
 export interface TokenHolders {
   /**
    * Returns the subject of a token, and watches the token until {@link TokenHolder.stop}.
+   * @param address - address of the client that sent the token, if known. Clients with different
+   * addresses take turns if tokens have to be validated by another service
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
-  hold(token: string): Promise<TokenHolder>;
+  hold(token: string, address?: string): Promise<TokenHolder>;
 }
 
 /** Services of the master for one extension. */
@@ -142,9 +144,10 @@ export interface ExtensionHost {
   /**
    * Returns the subject of a token. It uses `masterServices.tokenHolders`, including the wrappers
    * of extensions.
+   * @param address - address of the client that sent the token, if known
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
-  holdToken(token: string): Promise<TokenHolder>;
+  holdToken(token: string, address?: string): Promise<TokenHolder>;
   /**
    * Throws if this master is a cluster member whose data may be out of date.
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE

@@ -2532,6 +2532,10 @@ export const catalogue: readonly Threat[] = [
     tests: [
       fairLimits('waiting owners take turns'),
       fairLimits('a reserved slot is for an owner that has none'),
+      keystoneTokens(
+        'tokens from one address leave turns at Keystone to other addresses and to accepted tokens',
+      ),
+      keystoneTokens('results for invalid tokens do not evict those for accepted ones'),
       fairOwners('owners of handles at one service take turns'),
       fairOwners('pending signals of several owners leave entries and bytes to a new owner'),
       'runtime/budget.test.ts: an owner may hold a multiple of the free amount, and new owners find a share',

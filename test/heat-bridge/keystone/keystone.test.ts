@@ -517,23 +517,56 @@ test('a held token ends when Keystone is unreachable for longer than an answer i
   await within('the end of the token', once(ended, 'abort'));
 });
 
-test('at most 256 tokens wait for Keystone', async (t) => {
-  const waiting: ((found: undefined) => void)[] = [];
+test('tokens from one address leave turns at Keystone to other addresses and to accepted tokens', async (t) => {
+  const clock = { now: 0 };
+  const asked: string[] = [];
+  const waiting: ((found: IdentityToken | undefined) => void)[] = [];
   const tokens = new KeystoneTokens({
-    validate: () => new Promise((resolve) => waiting.push(resolve)),
-    now: () => 0,
-    monotonic: () => 0,
+    validate: (text) => {
+      asked.push(text);
+      return new Promise((resolve) => waiting.push(resolve));
+    },
+    now: () => clock.now,
+    monotonic: () => clock.now,
   });
   t.teardown(() => tokens.close());
-  const held = Array.from({ length: 256 }, (_, at) => tokens.hold(`${token}${at}`));
+  const accepted = tokens.hold(`${token}known`, '10.0.0.1');
+  waiting.shift()?.(recorded());
+  (await accepted).stop();
+  clock.now = 30_001;
+  const held = Array.from({ length: 262 }, (_, at) => tokens.hold(`${token}${at}`, '10.0.0.1'));
   const codes = Promise.allSettled(held);
-  await t.throwsAsync(tokens.hold(`${token}x`), { code: 'ERR_EAUTH_LIMIT' });
-  t.is(waiting.length, 8);
+  await t.throwsAsync(tokens.hold(`${token}x`, '10.0.0.1'), { code: 'ERR_EAUTH_LIMIT' });
+  t.is(waiting.length, 6);
+  const others = [
+    tokens.hold(`${token}known`, '10.0.0.1'),
+    tokens.hold(`${token}other`, '10.0.0.2'),
+  ];
+  t.deepEqual(asked.slice(-2), [`${token}known`, `${token}other`]);
+  for (const resolve of waiting.splice(6)) resolve(recorded());
+  for (const { stop } of await Promise.all(others)) stop();
   while ((await Promise.race([codes, Promise.resolve(undefined)])) === undefined) {
     for (const resolve of waiting.splice(0)) resolve(undefined);
     await new Promise((resolve) => setImmediate(resolve));
   }
   await t.throwsAsync(Promise.all(held), none);
+});
+
+test('results for invalid tokens do not evict those for accepted ones', async (t) => {
+  let count = 0;
+  const tokens = new KeystoneTokens({
+    validate: async (text) => {
+      count += 1;
+      return text.endsWith('known') ? recorded() : undefined;
+    },
+    now: () => 0,
+    monotonic: () => 0,
+  });
+  t.teardown(() => tokens.close());
+  (await tokens.hold(`${token}known`)).stop();
+  for (let at = 0; at < 10_001; at += 1) await t.throwsAsync(tokens.hold(`${token}${at}`), none);
+  (await tokens.hold(`${token}known`)).stop();
+  t.is(count, 10_002);
 });
 
 test("no form of the master's tokens, truncated or in upper case, looks like a Keystone token", (t) => {
