@@ -145,7 +145,8 @@ test('queries of one user leave places for others', async (t) => {
   });
   const query = (name: string): Promise<unknown> => {
     const by = { who: { kind: 'user', name }, rule: 'test' } as const;
-    return master.runners.run({ fun: 'http.query', arg: [`${origin}/${name}`], by });
+    const call = { fun: 'http.query', arg: [`${origin}/${name}`], by };
+    return master.runners.run(call);
   };
   const queries = Array.from({ length: 8 }, () => query('a'));
   await until('the queries of the first user', () => heard.length === 6);
