@@ -19,6 +19,8 @@ import type { HttpConnections } from './connections.ts';
 import { SaltApiError } from './errors.ts';
 import type { EventEncoder, FlushTimer, StreamLimiter, StreamOwner } from './event-stream.ts';
 import { type Format, formatFor } from './formats.ts';
+import type { FormattedTexts } from './formatted-events.ts';
+import type { StatePace } from './formatted-stream.ts';
 import type { HostGuard } from './host-guard.ts';
 import type { CompleteOptions } from './options.ts';
 import { sessionTokenOf } from './session-token.ts';
@@ -59,6 +61,9 @@ export interface ApiContext {
   /** Memory budget for the responses that wait for slow readers, shared by all streams. */
   readonly sendPool: SendPool;
   readonly eventEncoder: EventEncoder;
+  /** Encoded returns for streams of formatted events. */
+  readonly formattedTexts: FormattedTexts;
+  readonly statePace: StatePace;
   /** Timer that determines when event streams are written. */
   readonly flushTimer: FlushTimer;
   /** Names of the clients that are served. */

@@ -13,7 +13,7 @@ import { apiLimits } from './limits.ts';
  * Interval of keep-alive messages, in milliseconds. They keep proxies from closing a connection
  * without traffic.
  */
-const keepAliveMs = 30_000;
+export const keepAliveMs = 30_000;
 
 /** Format of the events in a stream. */
 export interface EventFormat {

@@ -5,7 +5,7 @@
 
 import type { LRUCache } from 'lru-cache';
 import type { MasterEvent } from '#master';
-import { emptyWireMap, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, type WireValue } from '#minion-protocol';
 import { createBoundedMap } from '#runtime';
 import { encodeTextFrame } from './event-stream.ts';
 import { jsonText } from './json-text.ts';
@@ -22,66 +22,141 @@ const maxMinions = 10_000;
 const jobTag = /^salt\/job\/([^/]+)\/(new|ret\/([^/]+))$/;
 
 /** Text that replaces a value that is too large. Salt's events use the same text. */
-const trimmed = 'VALUE_TRIMMED';
+const trimmed = jsonText('VALUE_TRIMMED');
+
+/** Encoded values of a return. */
+interface ReturnTexts {
+  /** The returned value. */
+  readonly value: string;
+  /** State of the minion in the job. */
+  readonly state: string;
+}
+
+/** Cache of the encoded values of returns. A return is encoded once for all readers. */
+export class FormattedTexts {
+  /** Maximum size of the state of jobs, and of the state of minions, of a reader. */
+  readonly maxBytes: number;
+  readonly #texts = new WeakMap<MasterEvent, ReturnTexts>();
+
+  constructor(maxBytes: number) {
+    this.maxBytes = maxBytes;
+  }
+
+  of(event: MasterEvent): ReturnTexts {
+    const known = this.#texts.get(event);
+    if (known !== undefined) return known;
+    const { return: given = null, retcode = null, success = null } = event.data;
+    const value = this.#fit(given);
+    const rest = `"retcode": ${jsonText(retcode)}, "success": ${jsonText(success)}`;
+    const texts = { value, state: `{"return": ${value}, ${rest}}` };
+    this.#texts.set(event, texts);
+    return texts;
+  }
+
+  #fit(value: WireValue): string {
+    const maximum = this.maxBytes / 4;
+    if (isLonger(value, maximum)) return trimmed;
+    const text = jsonText(value);
+    return text.length > maximum ? trimmed : text;
+  }
+}
+
+/** State of a job, as last sent to the reader. */
+interface JobState {
+  /** Members of the job before and after its minions, as JSON. */
+  readonly before: readonly string[];
+  readonly after: readonly string[];
+  readonly state: 'running' | 'complete' | undefined;
+  readonly minions: Map<string, MinionOfJob>;
+  /** Number of minions that have not returned successfully. */
+  readonly unfinished: number;
+  readonly bytes: number;
+  /** The whole job as JSON. Encoded when it is sent. */
+  text?: string;
+}
+
+interface MinionOfJob {
+  readonly text: string;
+  readonly isUnfinished: boolean;
+}
+
+const unknownJob: Omit<JobState, 'minions'> = {
+  before: [],
+  after: [],
+  state: undefined,
+  unfinished: 0,
+  bytes: 0,
+};
+
+/** State of a minion, as last sent to the reader: its grains as JSON, and the whole text. */
+interface MinionState {
+  readonly grains: string | undefined;
+  readonly text: string;
+}
 
 /** State of jobs and minions that one reader has received. */
 export class FormattedEvents {
-  readonly #maxBytes: number;
-  readonly #jobs: LRUCache<string, Entry>;
-  readonly #minions: LRUCache<string, Entry>;
+  readonly #texts: FormattedTexts;
+  readonly #jobs: LRUCache<string, JobState>;
+  readonly #minions: LRUCache<string, MinionState>;
+  #hasNewJobs = false;
+  #hasNewMinions = false;
 
-  /**
-   * @param maxBytes - maximum size of the state of jobs, and of the state of minions; the oldest
-   * entries are evicted
-   */
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-    this.#jobs = createEntries(maxJobs, maxBytes);
-    this.#minions = createEntries(maxMinions, maxBytes);
+  constructor(texts: FormattedTexts) {
+    this.#texts = texts;
+    this.#jobs = createEntries(maxJobs, texts.maxBytes, ({ bytes }) => bytes);
+    this.#minions = createEntries(maxMinions, texts.maxBytes, ({ text }) => text.length);
   }
 
-  /** Applies events, and returns a WebSocket frame for each change of the state. */
-  encode(events: readonly MasterEvent[]): Buffer[] {
-    let hasNewJobs = false;
-    let hasNewMinions = false;
+  /** Whether the state has changed since the last call of {@link take}. */
+  get hasChanged(): boolean {
+    return this.#hasNewJobs || this.#hasNewMinions;
+  }
+
+  /** Applies events to the state. */
+  apply(events: readonly MasterEvent[]): void {
     for (const event of events) {
-      hasNewJobs = this.#takeJob(event) || hasNewJobs;
-      hasNewMinions = this.#takeMinions(event) || hasNewMinions;
+      this.#hasNewJobs = this.#takeJob(event) || this.#hasNewJobs;
+      this.#hasNewMinions = this.#takeMinions(event) || this.#hasNewMinions;
     }
-    return [
-      ...(hasNewJobs ? [frame({ jobs: this.#listJobs() })] : []),
-      ...(hasNewMinions ? [frame({ minions: this.#listMinions() })] : []),
+  }
+
+  /** Returns a WebSocket frame for each part of the state that has changed. */
+  take(): Buffer[] {
+    const frames = [
+      ...(this.#hasNewJobs ? [encodeTextFrame(`{"jobs": {${this.#listJobs()}}}`)] : []),
+      ...(this.#hasNewMinions ? [encodeTextFrame(`{"minions": [${this.#listMinions()}]}`)] : []),
     ];
+    this.#hasNewJobs = false;
+    this.#hasNewMinions = false;
+    return frames;
   }
 
   /**
    * Applies an event about a job.
    * @returns whether the state has changed
    */
-  #takeJob({ tag, data }: MasterEvent): boolean {
-    const [, jid, what, minion] = jobTag.exec(tag) ?? [];
+  #takeJob(event: MasterEvent): boolean {
+    const [, jid, what, minion] = jobTag.exec(event.tag) ?? [];
     if (jid === undefined) return false;
     if (what === 'new') {
-      const { _stamp: start_time = null, fun = null, tgt = null, tgt_type = null } = data;
-      const minions = emptyWireMap();
-      for (const id of idsIn(data.minions)) minions[id] = { success: false };
-      const job = { jid, start_time, minions, fun, tgt, tgt_type, state: 'running' };
-      const unfinished = Object.keys(minions).length;
-      this.#jobs.set(jid, { value: job, bytes: sizeOf(job), unfinished });
+      this.#jobs.set(jid, newJob(jid, event));
       return true;
     }
     if (minion === undefined) return false;
-    const { value: job, bytes, unfinished = 0 } = this.#jobs.get(jid) ?? { value: {}, bytes: 0 };
-    const { return: given = null, retcode = null, success = null } = data;
-    const value = this.#fit(given);
+    const job = this.#jobs.get(jid) ?? { ...unknownJob, minions: new Map() };
     // A copy of the minions for each return would take time that grows with the square of their
     // number.
-    const minions = isWireMap(job.minions) ? job.minions : emptyWireMap();
-    const left = unfinished + countUnfinished({ success }) - countUnfinished(minions[minion]);
-    minions[minion] = { return: value, retcode, success };
-    const change = { ...job, minions, ...(left === 0 ? { state: 'complete' } : {}) };
-    const size = bytes + sizeOf({ [minion]: value });
-    this.#jobs.set(jid, { value: change, bytes: size, unfinished: left });
+    const { text: _, minions, ...rest } = job;
+    const before = minions.get(minion);
+    const now = { text: this.#texts.of(event).state, isUnfinished: event.data.success !== true };
+    minions.set(minion, now);
+    const { text: oldText = '', isUnfinished: wasUnfinished = false } = before ?? {};
+    const bytes =
+      job.bytes + now.text.length - oldText.length + (before === undefined ? minion.length : 0);
+    const unfinished = job.unfinished + Number(now.isUnfinished) - Number(wasUnfinished);
+    const state = unfinished === 0 ? 'complete' : job.state;
+    this.#jobs.set(jid, { ...rest, minions, bytes, unfinished, state });
     return true;
   }
 
@@ -89,16 +164,17 @@ export class FormattedEvents {
    * Applies an event about minions.
    * @returns whether the state has changed
    */
-  #takeMinions({ tag, data }: MasterEvent): boolean {
+  #takeMinions(event: MasterEvent): boolean {
+    const { tag, data } = event;
     const [, , what, minion] = jobTag.exec(tag) ?? [];
     if (data.fun === 'grains.items' && what === 'new') this.#minions.clear();
     if (data.fun === 'grains.items' && minion !== undefined) {
-      this.#add(minion, { grains: this.#fit(data.return ?? null) });
+      this.#add(minion, this.#texts.of(event).value);
       return true;
     }
     if (tag === 'salt/key' && typeof data.id === 'string') {
       if (data.act === 'delete') this.#minions.delete(data.id);
-      else if (data.act === 'accept') this.#add(data.id, {});
+      else if (data.act === 'accept') this.#add(data.id);
       return true;
     }
     return tag === 'salt/presence/present' && this.#setPresent(idsIn(data.present));
@@ -110,39 +186,52 @@ export class FormattedEvents {
     const gone = [...known].filter((id) => !now.has(id));
     const come = present.filter((id) => !known.has(id));
     for (const id of gone) this.#minions.delete(id);
-    for (const id of come) this.#add(id, {});
+    for (const id of come) this.#add(id);
     return gone.length + come.length > 0;
   }
 
-  #add(id: string, more: WireMap): void {
-    const value = { ...this.#minions.get(id)?.value, ...more };
-    this.#minions.set(id, { value, bytes: sizeOf({ id, ...value }) });
+  #add(id: string, newGrains?: string): void {
+    const grains = newGrains ?? this.#minions.get(id)?.grains;
+    const members = [...(grains === undefined ? [] : [`"grains": ${grains}`]), member('id', id)];
+    this.#minions.set(id, { grains, text: `{${members.join(', ')}}` });
   }
 
-  #listJobs(): WireMap {
-    return Object.fromEntries(oldestFirst(this.#jobs));
+  #listJobs(): string {
+    const list: string[] = [];
+    this.#jobs.rforEach((job, jid) => {
+      job.text ??= textOf(job);
+      list.push(`${jsonText(jid)}: ${job.text}`);
+    });
+    return list.join(', ');
   }
 
-  #listMinions(): WireMap[] {
-    return oldestFirst(this.#minions).map(([id, value]) => ({ ...value, id }));
-  }
-
-  #fit(value: WireValue): WireValue {
-    return sizeOf(value) > this.#maxBytes / 4 ? trimmed : value;
+  #listMinions(): string {
+    const list: string[] = [];
+    this.#minions.rforEach(({ text }) => list.push(text));
+    return list.join(', ');
   }
 }
 
-/** State of a job or minion, as last sent to the reader. */
-interface Entry {
-  readonly value: WireMap;
-  readonly bytes: number;
-  /** Number of minions of a job that have not returned successfully. Absent for minions. */
-  readonly unfinished?: number;
+function newJob(jid: string, { data }: MasterEvent): JobState {
+  const { _stamp: start = null, fun = null, tgt = null, tgt_type: type = null } = data;
+  const before = [member('jid', jid), member('start_time', start)];
+  const after = [member('fun', fun), member('tgt', tgt), member('tgt_type', type)];
+  const text = '{"success": false}';
+  const ids = idsIn(data.minions);
+  const minions = new Map(ids.map((id) => [id, { text, isUnfinished: true }]));
+  const size = [...before, ...after, ...minions.keys()].reduce((sum, it) => sum + it.length, 0);
+  const bytes = size + text.length * minions.size;
+  return { before, after, state: 'running', minions, unfinished: minions.size, bytes };
 }
 
-/** Returns 1 for a minion of a job without a successful return, and 0 for any other value. */
-function countUnfinished(minion: WireValue | undefined): 0 | 1 {
-  return minion === undefined || (isWireMap(minion) && minion.success === true) ? 0 : 1;
+function textOf({ before, after, state, minions }: JobState): string {
+  const list = Array.from(minions, ([id, { text }]) => `${jsonText(id)}: ${text}`);
+  const last = state === undefined ? [] : [member('state', state)];
+  return `{${[...before, `"minions": {${list.join(', ')}}`, ...after, ...last].join(', ')}}`;
+}
+
+function member(name: string, value: WireValue): string {
+  return `${jsonText(name)}: ${jsonText(value)}`;
 }
 
 /**
@@ -150,26 +239,30 @@ function countUnfinished(minion: WireValue | undefined): 0 | 1 {
  * @param maxEntries - maximum number of entries; each entry counts as at least `maxBytes /
  * maxEntries` bytes
  */
-function createEntries(maxEntries: number, maxBytes: number): LRUCache<string, Entry> {
+function createEntries<Entry extends object>(
+  maxEntries: number,
+  maxBytes: number,
+  sizeOf: (entry: Entry) => number,
+): LRUCache<string, Entry> {
   const minBytes = Math.ceil(maxBytes / maxEntries);
   return createBoundedMap<string, Entry>(apiLimits.formattedJobs, {
     total: maxBytes,
-    sizeOf: ({ bytes }) => Math.max(bytes, minBytes),
+    sizeOf: (entry) => Math.max(sizeOf(entry), minBytes),
   });
 }
 
-function oldestFirst(entries: LRUCache<string, Entry>): [string, WireMap][] {
-  const list: [string, WireMap][] = [];
-  entries.rforEach(({ value }, key) => list.push([key, value]));
-  return list;
-}
-
-function sizeOf(value: WireValue): number {
-  return jsonText(value).length;
-}
-
-function frame(value: WireMap): Buffer {
-  return encodeTextFrame(jsonText(value));
+/** Whether the JSON of a value certainly has more characters than this. */
+function isLonger(value: WireValue, characters: number): boolean {
+  let length = 0;
+  const left: WireValue[] = [value];
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    length += typeof next === 'string' ? next.length : 1;
+    if (length > characters) return true;
+    if (next instanceof Map) for (const entry of next) left.push(...entry);
+    else if (Array.isArray(next)) for (const each of next) left.push(each);
+    else if (isWireMap(next)) for (const each of Object.values(next)) left.push(each);
+  }
+  return false;
 }
 
 function idsIn(value: WireValue | undefined): string[] {

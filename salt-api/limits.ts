@@ -88,9 +88,16 @@ export const apiLimits = defineLimits('api', {
     code: 'ERR_HTTP_SESSION',
   },
   formattedJobs: {
-    unit: 'bytes of job data that one stream of formatted events (`/ws?format_events`) stores',
+    unit: 'bytes of the state of jobs, and of the state of minions, that one stream of formatted events (`/ws?format_events`) stores',
     owner: 'connection',
-    amounts: '`stream_bytes` divided among streams',
-    effect: 'The oldest jobs are evicted.',
+    amounts: '`max_event_size`',
+    option: 'max_event_size',
+    effect: 'The oldest jobs or minions are evicted. A larger value is replaced by a text.',
+  },
+  formattedBytes: {
+    unit: 'bytes that streams of formatted events send',
+    owner: 'user',
+    rate: { perSecond: 4 * 1_048_576, burst: 16 * 1_048_576 },
+    effect: 'Further changes are combined, and sent later.',
   },
 });

@@ -19,6 +19,8 @@ import type { ApiContext, ServedMaster } from './context.ts';
 import { descriptorLimit } from './descriptor-limit.ts';
 import { SaltApiError } from './errors.ts';
 import { EventEncoder, FlushTimer, StreamLimiter } from './event-stream.ts';
+import { FormattedTexts } from './formatted-events.ts';
+import { StatePace } from './formatted-stream.ts';
 import { createHostGuard, isLoopback } from './host-guard.ts';
 import { apiLimits } from './limits.ts';
 import {
@@ -101,6 +103,8 @@ export async function createSaltApi(
     nextJid: createJidSource(),
     closing: closing.signal,
     eventEncoder: new EventEncoder(),
+    formattedTexts: new FormattedTexts(complete.maxEventSize),
+    statePace: new StatePace(),
     flushTimer: new FlushTimer(flushIntervalMs),
     log: complete.logger ?? createSilentLogger(),
   };

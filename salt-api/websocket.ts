@@ -18,11 +18,13 @@ import {
   requireSessionOf,
   streamOwnerOf,
   tokenExpirySignal,
+  userOwner,
 } from './context.ts';
 import { SaltApiError } from './errors.ts';
 import { eventsRequest, queryOf } from './event-request.ts';
 import { type EventFormat, writeEvents } from './event-stream.ts';
 import { FormattedEvents } from './formatted-events.ts';
+import { writeStates } from './formatted-stream.ts';
 import { apiLimits } from './limits.ts';
 import { sessionTokenOf } from './session-token.ts';
 
@@ -207,18 +209,21 @@ class WebsocketStream {
     const events = await this.#caller.user.events.subscribeBatches(asked, end);
     // From this moment on, the client misses no event.
     this.#confirm();
-    const form = { encode: this.#encoder(), keepAlive: frame(OPCODE_PING, Buffer.alloc(0)) };
-    const { flushTimer: pace, log } = this.#context;
-    await writeEvents(events, this.#queue, { form, flushTimer: pace, log });
+    const keepAlive = frame(OPCODE_PING, Buffer.alloc(0));
+    const { flushTimer, log, formattedTexts, statePace: pace } = this.#context;
+    if (query.has('format_events')) {
+      const state = new FormattedEvents(formattedTexts);
+      const owner = userOwner(this.#caller);
+      await writeStates(events, this.#queue, { state, keepAlive, flushTimer, owner, pace, log });
+      return;
+    }
+    const form = { encode: this.#encoder(), keepAlive };
+    await writeEvents(events, this.#queue, { form, flushTimer, log });
   }
 
   #encoder(): EventFormat['encode'] {
     const { eventEncoder: eventTexts } = this.#context;
     const { query } = this.#request;
-    if (query.has('format_events')) {
-      const formatted = new FormattedEvents(this.#context.options.maxEventSize);
-      return (events) => formatted.encode(events);
-    }
     // Clients receive the ids of events only if they request them. Without ids, the format is
     // exactly Salt's.
     const hasId = query.has('last_event_id');

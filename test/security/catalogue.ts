@@ -1139,6 +1139,10 @@ export const catalogue: readonly Threat[] = [
       'master/runners/served.test.ts: the values of one user leave room in the banks for others',
       sdb('the variables of one user leave room for others'),
       httpQuery('queries of one user leave places for others'),
+      'salt-api/formatted-events.test.ts: a return is encoded once for all readers and all states that contain it',
+      'salt-api/formatted-events.test.ts: changes are combined as long as the user may send no further bytes',
+      'salt-api/formatted-events.test.ts: the bytes that the streams of a user send are limited',
+      'salt-api/formatted-events.test.ts: other work runs between the states of many readers',
       eventRing('the work to find a position does not grow with the number of positions'),
       eventRing('an id with two positions of one member is invalid'),
       sendQueue(
