@@ -41,7 +41,7 @@ export type KeyClaim = RowOf<typeof claimRow>;
 const prefix = ['bundle', 'claim'];
 
 /** Maximum number of claims that {@link listKeyClaims} returns. */
-export const claimsPerPage = 1000;
+const claimsPerPage = 1000;
 
 export const ClaimsQuery = Type.Object(
   {
