@@ -63,7 +63,8 @@ function amountsOf({ row, perOwner, total, reserved, timesFree, waiting, rate }:
     parts.push(`${counted.format(reserved)} reserved for owners without any`);
   }
   if (timesFree !== undefined) {
-    parts.push(`of one owner at most ${counted.format(timesFree)} times the free amount`);
+    const times = timesFree === 1 ? '' : `${counted.format(timesFree)} times `;
+    parts.push(`of one owner at most ${times}as much as is free`);
   }
   if (waiting !== undefined) {
     const { perOwner: own, total: all } = waiting;

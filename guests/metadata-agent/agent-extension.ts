@@ -49,10 +49,12 @@ const openAgents: BridgeExtensionModule['open'] = async (host, { sections, names
   const credentials = await openCredentials(files, host);
   const enrolments = new InstanceEnrolments({ state: host.shared, enroll: enrolment });
   const bursts = new AuditBursts({ audit: host.audit, now: host.now });
-  const { vendordataRecords: ofSource, allVendordataRecords: all } = guestLimits;
   const vendordataBursts = new AuditBursts({
     ...{ audit: host.audit, now: host.now },
-    limits: { ofSource, all },
+    limits: {
+      ofSource: guestLimits.vendordataRecords,
+      all: guestLimits.allVendordataRecords,
+    },
   });
   const identify = ({ method, url, body, headers }: FastifyRequest): IdentifiedInstance => {
     const request = { method, path: url, body: Buffer.concat(bytesOf(body)) };
