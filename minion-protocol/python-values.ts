@@ -101,18 +101,26 @@ export async function pythonStrInSlices(value: WireValue, budget: WorkBudget): P
   if (typeof value === 'string') return value;
   const isContainer = Array.isArray(value) || value instanceof Map || isWireMap(value);
   if (!isContainer) return scalarStr(value);
+  const chunks: string[] = [];
   const pieces: string[] = [];
-  await writeRepr(value, pieces, budget);
-  return pieces.join('');
+  await writeRepr(value, { chunks, pieces }, budget);
+  return chunks.join('') + pieces.join('');
+}
+
+/** Text that is being written. Each slice joins its pieces, because there may be millions. */
+interface WrittenText {
+  readonly chunks: string[];
+  readonly pieces: string[];
 }
 
 /** Appends the text that Python's `repr(value)` returns. */
-async function writeRepr(value: WireValue, pieces: string[], budget: WorkBudget): Promise<void> {
+async function writeRepr(value: WireValue, text: WrittenText, budget: WorkBudget): Promise<void> {
+  const { chunks, pieces } = text;
   if (Array.isArray(value)) {
     let separator = '[';
     for (const item of value) {
       pieces.push(separator);
-      await writeRepr(item, pieces, budget);
+      await writeRepr(item, text, budget);
       separator = ', ';
     }
     pieces.push(value.length === 0 ? '[]' : ']');
@@ -123,16 +131,19 @@ async function writeRepr(value: WireValue, pieces: string[], budget: WorkBudget)
     let separator = '{';
     for (const [key, item] of items instanceof Map ? items : Object.entries(items)) {
       pieces.push(separator, unboundedRepr(key), ': ');
-      await writeRepr(item, pieces, budget);
+      await writeRepr(item, text, budget);
       separator = ', ';
     }
     pieces.push(separator === '{' ? '{}' : '}');
     return;
   }
-  const text = unboundedRepr(toPythonValue(value));
-  budget.addToSlice(stepsOfScalar + text.length / charactersPerStep);
-  if (budget.isSliceOver) await budget.giveWay();
-  pieces.push(text);
+  const scalar = unboundedRepr(toPythonValue(value));
+  pieces.push(scalar);
+  budget.addToSlice(stepsOfScalar + scalar.length / charactersPerStep);
+  if (!budget.isSliceOver) return;
+  chunks.push(pieces.join(''));
+  pieces.length = 0;
+  await budget.giveWay();
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Filters of the jobs runner [salt/runners/jobs.py list_jobs]. */
 
 import { type Jobs, MasterError } from '#master';
-import { pythonStr, type WireMap, type WireValue } from '#minion-protocol';
+import { pythonStrInSlices, type WireMap, type WireValue } from '#minion-protocol';
 import type { WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 
@@ -20,9 +20,6 @@ export interface JobFilter {
 }
 
 type JobTest = (job: JobRecord) => boolean | Promise<boolean>;
-
-/** Number of characters of a value that are written in the time of one step. */
-const charactersPerStep = 2;
 
 /**
  * Compiles a filter to a predicate. Both let other work run after each slice of the budget.
@@ -82,7 +79,7 @@ function sharesEntry(metadata: WireMap, budget: WorkBudget): JobTest {
     for (const { name, isSame } of wanted) {
       budget.spend('the search for metadata', 4);
       const value = Object.hasOwn(own, name) ? own[name] : undefined;
-      if (value !== undefined && isSame(value)) return true;
+      if (value !== undefined && (await isSame(value))) return true;
       if (budget.isSliceOver) await budget.giveWay();
     }
     return false;
@@ -90,15 +87,14 @@ function sharesEntry(metadata: WireMap, budget: WorkBudget): JobTest {
 }
 
 /** Returns a predicate that compares values with a given value. */
-function sameAs(right: WireValue, budget: WorkBudget): (left: WireValue) => boolean {
+function sameAs(right: WireValue, budget: WorkBudget): (left: WireValue) => Promise<boolean> {
   let wanted: string | undefined;
-  return (left) => {
+  return async (left) => {
     if (left === right) return true;
     // In a list, a text is quoted, so that it differs from a number. JSON has no form for large
     // integers and for maps whose keys are not text.
-    const text = pythonStr([left]);
-    budget.addToSlice(text.length / charactersPerStep);
-    wanted ??= pythonStr([right]);
+    const text = await pythonStrInSlices([left], budget);
+    wanted ??= await pythonStrInSlices([right], budget);
     return text === wanted;
   };
 }

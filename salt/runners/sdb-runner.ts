@@ -33,8 +33,8 @@ type Find = (uri: string) => Promise<Found | undefined>;
 const maxLength = 4096;
 /** Maximum number of characters from which a value is generated. */
 const maxCharacters = 256;
-/** Maximum length of a key, in characters. */
-const maxKeyLength = 4096;
+/** Maximum length of an address, in characters. */
+const maxAddressLength = 4096;
 
 const saltCharacters = 'abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)';
 
@@ -117,12 +117,13 @@ function openProfiles({ config: { fixed }, reader, log }: SdbRunnerDeps): Find {
     return files;
   };
   return async (uri) => {
+    if (uri.startsWith('sdb://') && uri.length > maxAddressLength) {
+      const problem = `an sdb:// address must have at most ${maxAddressLength} characters`;
+      throw new MasterError('ERR_ARGS', problem);
+    }
     const [, name = '', key = ''] = /^sdb:\/\/([^/]*)\/(.+)$/s.exec(uri) ?? [];
     const profile = Object.hasOwn(fixed.sdb, name) ? fixed.sdb[name] : undefined;
     if (profile === undefined) return undefined;
-    if (key.length > maxKeyLength) {
-      throw new MasterError('ERR_ARGS', `the key must have at most ${maxKeyLength} characters`);
-    }
     const { driver } = profile;
     if (driver === 'env') return { driver: environment, key };
     if (driver === 'yaml' || driver === 'json') {

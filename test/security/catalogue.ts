@@ -2641,7 +2641,7 @@ export const catalogue: readonly Threat[] = [
       oddArguments('metadata with large integers or maps is compared with the metadata of a job'),
       oddArguments('a value that is too large for a queue or bank is not packed to its end'),
       oddArguments('a value is packed if its packed form has the maximum size'),
-      oddArguments('sdb takes keys and characters of a limited length'),
+      oddArguments('sdb takes addresses and characters of a limited length'),
       httpQuery('only listed hosts get requests, like in Salt, within limits'),
       'salt-api/server.test.ts: a denied or impossible request leaves no key behind',
       'master/orchestrate/orchestrate.test.ts: an event whose id is a map does not end salt.wait_for_event',

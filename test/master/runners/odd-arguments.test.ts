@@ -100,7 +100,7 @@ test('a value is packed if its packed form has the maximum size', (t) => {
   }
 });
 
-test('sdb takes keys and characters of a limited length', async (t) => {
+test('sdb takes addresses and characters of a limited length', async (t) => {
   const { master } = await startVectorMaster(t, { config: { sdb: { env: { driver: 'env' } } } });
   const run = async (fun: string, kwarg: WireMap): Promise<WireValue> =>
     (await master.runners.run({ fun, kwarg })).return;
@@ -110,6 +110,6 @@ test('sdb takes keys and characters of a limited length', async (t) => {
   t.is(await hash('a'.repeat(256)), 'a'.repeat(8));
   for (const fun of ['sdb.get', 'sdb.delete', 'sdb.get_or_set_hash']) {
     const answer = await run(fun, { uri: `sdb://env/${':'.repeat(4097)}` });
-    t.regex(String(answer), /the key must have at most 4096 characters/);
+    t.regex(String(answer), /an sdb:\/\/ address must have at most 4096 characters/);
   }
 });
