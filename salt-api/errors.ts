@@ -45,7 +45,8 @@ export const saltApiErrors = {
     action: 'Log in again, and send the token in X-Auth-Token.',
   },
   ERR_HTTP_STREAMS: {
-    meaning: 'The maximum number of event streams is open, in total or for one session.',
+    meaning:
+      'The maximum number of event streams is open, in total, for one user or for one session.',
     action: 'Close some streams, or raise streams or streams_per_token.',
     retry: true,
   },
