@@ -1,13 +1,7 @@
 /** Runs the work of an order at a site, if the policy of the site permits it. */
 
 import { bridgeServices, type CommandResult } from '#heat-bridge';
-import {
-  type AddressedMinions,
-  callOf,
-  type ExtensionHost,
-  isFailureCode,
-  type JobUpdate,
-} from '#master';
+import { callOf, type ExtensionHost, isFailureCode, type JobUpdate } from '#master';
 import { EdgeError } from '../errors.ts';
 import { type Order, type OrderWork, subjectOfOrder } from './order.ts';
 import { noResults, type OrderResult } from './order-rows.ts';
@@ -31,27 +25,27 @@ const maxListed = 100;
  */
 export async function checkOrderRights(host: ExtensionHost, order: Order): Promise<void> {
   const { work } = order;
-  if (work.kind === 'job') await addressJob(host, order, work);
+  if (work.kind === 'job') {
+    const { minions } = await host.resolveTarget(targetOfWork(work));
+    requireJobRight(host, order, work, minions);
+  }
   if (work.kind === 'enrol') requireEnrolRight(host, order, work);
 }
 
 /**
- * Returns the minions that certainly match the target of a job, if the policy permits the job for
- * all of them.
- * @throws EdgeError ERR_ORDER_DENIED; MasterError ERR_BAD_TGT
+ * Checks that the policy permits a job for all of these minions.
+ * @throws EdgeError ERR_ORDER_DENIED
  */
-async function addressJob(
+function requireJobRight(
   host: ExtensionHost,
   order: Order,
   work: Work<'job'>,
-): Promise<AddressedMinions> {
-  const addressed = await host.resolveTarget(targetOfWork(work));
-  const { minions } = addressed;
+  minions: readonly string[],
+): void {
   const calls = [callOf({ fun: work.fun, arg: work.arg ?? [], kwarg: work.kwarg ?? {} })];
   const subject = subjectOfOrder(order);
   const decision = host.decide({ subject, action: 'publish', resource: { calls, minions } });
   if (decision.effect === 'deny') throw denied(decision.reason);
-  return addressed;
 }
 
 function requireEnrolRight(host: ExtensionHost, order: Order, work: Work<'enrol'>): void {
@@ -112,11 +106,12 @@ async function runJob(
   let updates: AsyncIterable<JobUpdate>;
   if (await isKnownJob(host, jid)) updates = host.resumeJob(jid);
   else {
-    const { minions, ...leftOut } = await addressJob(host, order, work);
+    const { minions, ...leftOut } = await host.resolveTarget(targetOfWork(work));
     if (minions.length === 0) {
       counts.addUnaddressed(leftOut.missing);
       return { result: counts.result([]) };
     }
+    requireJobRight(host, order, work, minions);
     const { fun, arg = [], kwarg = {} } = work;
     const user = `centre_${order.by.name}`;
     // Publish to the minions that were checked. Others could match the target when they receive it.
