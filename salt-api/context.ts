@@ -156,7 +156,7 @@ export function userOwner({ name }: Pick<Caller, 'name'>): string {
   return `user ${name}`;
 }
 
-/** Returns the reader for whom limits count a stream. */
+/** Returns the owner of a stream in limits. */
 export function streamOwnerOf(caller: Pick<Caller, 'name' | 'token'>): StreamOwner {
   return { token: caller.token, user: userOwner(caller) };
 }

@@ -218,7 +218,7 @@ export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders
   reply.raw.writeHead(200, headers);
 }
 
-/** Reader for whom limits count a stream. */
+/** Owner of a stream in limits. */
 export interface StreamOwner {
   /** Token of the log-in. */
   readonly token: string;

@@ -8,7 +8,7 @@ import { apiLimits } from './limits.ts';
 export interface StateWriterOptions extends Omit<EventWriterOptions, 'form'> {
   readonly state: FormattedEvents;
   readonly keepAlive: Uint8Array;
-  /** User for whom limits count the bytes. */
+  /** Owner of the bytes in limits. */
   readonly owner: string;
   readonly pace: Pick<StatePace, 'noteEvents' | 'noteSent' | 'turn'>;
 }

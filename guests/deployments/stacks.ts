@@ -282,7 +282,7 @@ export interface StackRegistryOptions {
   readonly now: () => number;
 }
 
-/** Amounts of a registration that limits count, and the owner for whom they count. */
+/** Amounts of a registration that limits count, and the owner of the registration. */
 interface StackSize {
   readonly owner: string;
   readonly bytes: number;

@@ -164,7 +164,7 @@ export abstract class TrackedRun<U, O extends { readonly status: string }> {
   }
 
   /**
-   * Counts the return in a result. Must be called before the result is stored or told.
+   * Counts the return in a result. Must be called before the result is stored or sent.
    * @returns the result, without its return if the limit is exceeded
    */
   admit(result: CommandResult): CommandResult {

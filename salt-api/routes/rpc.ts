@@ -99,7 +99,7 @@ async function permitted(
 }
 
 /**
- * Returns the reader for whom limits count the stream of a call.
+ * Returns the owner of the stream of a call in limits.
  * @throws AuthenticationError
  */
 async function readerOf(

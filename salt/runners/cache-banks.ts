@@ -20,7 +20,7 @@ const ownersPerTurn = 256;
 /** Maximum size of a value, in bytes. */
 const maxValueBytes = 1_048_576;
 
-/** Size of a value, and the owner for whom limits count it. */
+/** Size of a value, and its owner in limits. */
 interface StoredValue {
   readonly bytes: number;
   readonly owner: string;

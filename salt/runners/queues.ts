@@ -30,7 +30,7 @@ interface ItemPlace {
   /** Sequence number. Older items have lower numbers. */
   readonly sequence: number;
   readonly bytes: number;
-  /** Owner for whom limits count the item. */
+  /** Owner of the item in limits. */
   readonly owner: string;
 }
 
