@@ -14,6 +14,11 @@ export class MarkedLines {
   /** Lines that are being written. */
   readonly #writing = new WeakMap<object, Promise<Buffer>>();
 
+  /** Returns the JSON of an item, without a line feed. */
+  async jsonOf(item: object): Promise<Buffer> {
+    return (await this.lineOf(item)).subarray(0, -1);
+  }
+
   /** Returns the line of an item, with its line feed. */
   async lineOf(item: object): Promise<Buffer> {
     const known = this.#written.get(item)?.deref();

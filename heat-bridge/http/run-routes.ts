@@ -113,8 +113,8 @@ export function addRunRoutes<Run extends FollowedRun>(
   });
   const sendState = async (reply: FastifyReply, outcome: object | undefined) => {
     if (outcome === undefined) return reply.send({ state: 'running' });
-    const line = await lines.lineOf(outcome);
-    return sendJson(reply, ['{"state":"ended","outcome":', line, '}']);
+    const json = await lines.jsonOf(outcome);
+    return sendJson(reply, ['{"state":"ended","outcome":', json, '}']);
   };
   app.get<RunRequest>(`/${runs}/:id/outcome`, { schema: schemas.outcome }, async (request, reply) =>
     sendState(reply, await currentOutcome((await found(request)).outcome)),
@@ -122,7 +122,7 @@ export function addRunRoutes<Run extends FollowedRun>(
   app.delete<RunRequest>(`/${runs}/:id`, { schema: schemas.cancel }, async (request, reply) => {
     const run = await found(request);
     await kind.cancel(run, request.query);
-    return sendJson(reply, [await lines.lineOf(await run.outcome)]);
+    return sendJson(reply, [await lines.jsonOf(await run.outcome)]);
   });
 }
 

@@ -23,8 +23,8 @@ import {
   target,
   text,
 } from '../functions/parameters.ts';
+import { giveWayAfter } from '../give-way.ts';
 import { askMinions, jobsOfRequester } from '../minion-calls.ts';
-import { giveWayAfter } from './give-way.ts';
 import { lineDiffFrom } from './line-diff.ts';
 
 /** Steps of finding the pool of a result, besides those for its characters. */

@@ -5,9 +5,9 @@ import type { FactSource, WireMap, WireValue } from '#minion-protocol';
 import { userWork, WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { anything, ignored, optional, required, target, text } from '../functions/parameters.ts';
+import { giveWayAfter } from '../give-way.ts';
 import type { MineStore } from '../mine/mine-store.ts';
 import type { CacheBanks } from './cache-banks.ts';
-import { giveWayAfter } from './give-way.ts';
 import { ownerOfValues } from './stored-amounts.ts';
 
 export interface CacheRunnerDeps {

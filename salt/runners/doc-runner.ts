@@ -4,8 +4,8 @@ import { isWireMap, type WireMap } from '#minion-protocol';
 import { userWork, WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { optional, text } from '../functions/parameters.ts';
+import { giveWayAfter } from '../give-way.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
-import { giveWayAfter } from './give-way.ts';
 
 /** Steps of copying the documentation of a function. */
 const stepsOfFunction = 40;

@@ -14,10 +14,10 @@ import {
   required,
   text,
 } from '../functions/parameters.ts';
+import { giveWayAfter } from '../give-way.ts';
 import { saltLimits } from '../limits.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 import { describeJob, describeJobInFull, startTime } from './describe-job.ts';
-import { giveWayAfter } from './give-way.ts';
 import { type JobFilter, jobTest } from './job-filter.ts';
 
 type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;

@@ -5,8 +5,8 @@ import { packLocalWithin, unpackLocal, type WireValue } from '#minion-protocol';
 import { type LimitValues, userWork, WorkBudget } from '#runtime';
 import type { Operation, Store } from '#store';
 import { refused } from '../functions/define-function.ts';
+import { giveWayAfter } from '../give-way.ts';
 import { saltLimits } from '../limits.ts';
-import { giveWayAfter } from './give-way.ts';
 import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 import { operatorOwner, StoredAmounts } from './stored-amounts.ts';
 

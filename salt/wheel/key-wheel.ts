@@ -16,7 +16,7 @@ import { userWork, WorkBudget } from '#runtime';
 import { compileGlobs } from '#template/python/fnmatch.ts';
 import { type FunctionTable, masterFunction, refused } from '../functions/define-function.ts';
 import { flag, map, optional, required, text } from '../functions/parameters.ts';
-import { giveWayAfter } from '../runners/give-way.ts';
+import { giveWayAfter } from '../give-way.ts';
 
 interface KeyWheelDeps {
   readonly keys: InProcessApi['keys'];
