@@ -4,6 +4,7 @@
 
 import { connect, type Socket } from 'node:net';
 import test from 'ava';
+import { codeOf } from '#runtime';
 import { json, startApi } from '../helpers/salt-api.ts';
 
 const ping = { client: 'local', tgt: 'web1', fun: 'test.ping' };
@@ -14,7 +15,15 @@ test('a thousand concurrent log-ins are processed a few at a time, and do not de
   // A wrong password takes a quarter of a second.
   const flood = Array.from({ length: 1000 }, async (_, index) => {
     const body = { username: `user${index}`, password: 'wrong', eauth: 'sharedsecret' };
-    return (await ask({ method: 'POST', path: '/login', headers: json(), body })).status;
+    const request = { method: 'POST', path: '/login', headers: json(), body };
+    return ask(request).then(
+      ({ status }) => status,
+      (error: unknown) => {
+        // The operating system resets connections beyond its queue of 511.
+        if (codeOf(error) === 'ECONNRESET') return 429;
+        throw error;
+      },
+    );
   });
   t.is((await run(token, ping)).status, 200);
   const statuses = await Promise.all(flood);
