@@ -29,6 +29,8 @@ export class Messages {
   readonly #options: MessagesOptions;
   readonly #latest: LatestMessages;
   readonly #listeners = new Set<MessageListener>();
+  /** Maximum size of the bodies that are sent together, in bytes. */
+  readonly #room: number;
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -36,6 +38,7 @@ export class Messages {
   constructor(options: MessagesOptions) {
     this.#options = options;
     this.#latest = new LatestMessages(options.view);
+    this.#room = options.log.maxEntryBytes - this.#head().length - sealOverheadBytes;
     options.ending.addEventListener('abort', () => this.#end(), { once: true });
     options.log.onAnnouncement((bytes) => this.#hear(bytes), options.ending);
   }
@@ -48,14 +51,13 @@ export class Messages {
   send(body: Uint8Array): void {
     if (this.#options.ending.aborted) return;
     const size = lengthBytes + body.length;
-    const room = this.#options.log.maxEntryBytes - this.#head().length - sealOverheadBytes;
-    if (size > room) {
+    if (size > this.#room) {
       throw new StoreError(
         'ERR_STORE_TOO_LARGE',
-        `a message to other members has ${size} bytes; the maximum is ${room}`,
+        `a message to other members has ${size} bytes; the maximum is ${this.#room}`,
       );
     }
-    if (this.#gatheredBytes + size > room) this.#flush();
+    if (this.#gatheredBytes + size > this.#room) this.#flush();
     const length = Buffer.alloc(lengthBytes);
     length.writeUInt32BE(body.length);
     this.#gathered.push(length, Buffer.from(body));
