@@ -459,12 +459,12 @@ const maxWritingDepth = 256;
 /** MessagePack extension type of a date and time. */
 const dateTimeCode = 78;
 
-/**
- * Writes one MessagePack value, with every integer and length in its smallest form, as Salt does.
- */
 /** Thrown when a packed value exceeds the limit of its writer. Only this module catches it. */
 class PackedSizeExceeded extends Error {}
 
+/**
+ * Writes one MessagePack value, with every integer and length in its smallest form, as Salt does.
+ */
 class PayloadWriter {
   readonly #dialect: WritingDialect;
   #bytes: Buffer = Buffer.allocUnsafe(initialBufferBytes);
