@@ -93,9 +93,8 @@ export async function listInSlices<Item, Info>(
   const work = new WorkBudget({ steps: Number.POSITIVE_INFINITY });
   const infos: Info[] = [];
   for (const item of items) {
-    work.spend('list', stepsPerPart * (1 + partsOf(item)));
     infos.push(infoOf(item));
-    if (work.isSliceOver) await work.giveWay();
+    await work.giveWayAfter(stepsPerPart * (1 + partsOf(item)));
   }
   return infos;
 }

@@ -158,8 +158,7 @@ async function equalKeysMerged(
   const items: WireValue[] = [];
   for (const [key, item] of map) {
     keys.set(toKey(toPythonValue(key)), items.push(item) - 1);
-    budget.addToSlice(stepsOfScalar);
-    if (budget.isSliceOver) await budget.giveWay();
+    await budget.giveWayAfter(stepsOfScalar);
   }
   const merged = new Map<Value, WireValue>();
   for (const [key, at] of keys.entries()) merged.set(key, items[Number(at)] ?? null);

@@ -113,11 +113,20 @@ export class WorkBudget implements WorkMeter {
   }
 
   /**
-   * Counts steps of another budget towards the current slice of this budget, but not towards its
+   * Counts steps, for example of another budget, towards the current slice of this budget, but not towards its
    * total.
    */
   addToSlice(steps: number): void {
     this.#sliceStart -= steps;
+  }
+
+  /**
+   * Counts steps like {@link WorkBudget.addToSlice}, and then gives way if the slice is over. For
+   * reading data whose size does not depend on the request.
+   */
+  async giveWayAfter(steps: number): Promise<void> {
+    this.addToSlice(steps);
+    if (this.isSliceOver) await this.giveWay();
   }
 
   /**

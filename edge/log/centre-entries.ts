@@ -109,8 +109,7 @@ export async function findEntries(
   for (const each of classes) {
     let count = 0;
     for await (const { key, value } of list(entriesOf(name, each), { reverse: true })) {
-      budget.spend('entries of a site', value.length * stepsOfByte);
-      if (budget.isSliceOver) await budget.giveWay();
+      await budget.giveWayAfter(value.length * stepsOfByte);
       const row = entryRow.decode({ key, value });
       if (kind !== undefined && row.kind !== kind) continue;
       const content = decodeValue(row.value);

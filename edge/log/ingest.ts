@@ -250,7 +250,7 @@ export class Ingest implements LogIngest {
         position.sequence = last;
         continue;
       }
-      await pauseAfter(budget, item.value.length);
+      await budget.giveWayAfter(item.value.length * stepsOfByte);
       const read = entryOf(site, name, item);
       if (isKnown) {
         this.#figures.duplicates += 1;
@@ -303,17 +303,11 @@ export class Ingest implements LogIngest {
     const doneTo = done?.log === log ? done.sequence : 0;
     for (const entry of entries) {
       if (entry.sequence <= doneTo) continue;
-      await pauseAfter(budget, entry.bytes);
+      await budget.giveWayAfter(entry.bytes * stepsOfByte);
       await this.#handlers.get(entry.kind)?.applied?.(entry);
       this.#appliedTo.set(place, { log, sequence: entry.sequence });
     }
   }
-}
-
-/** Lets other work run if the work before a value of this size has taken long. */
-async function pauseAfter(budget: WorkBudget, bytes: number): Promise<void> {
-  budget.spend('entries of a site', bytes * stepsOfByte);
-  if (budget.isSliceOver) await budget.giveWay();
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };

@@ -118,10 +118,8 @@ export async function parseDataSpace(
 ): Promise<DataSpaceRegistration> {
   requireAmounts(given, keysPerStack);
   const work = new WorkBudget({ steps: Infinity });
-  const pauseAfter = async (declarations: number): Promise<void> => {
-    work.spend('registration of a data space', declarations * stepsPerDeclaration);
-    if (work.isSliceOver) await work.giveWay();
-  };
+  const pauseAfter = (declarations: number): Promise<void> =>
+    work.giveWayAfter(declarations * stepsPerDeclaration);
   let name = '';
   const parts = new Map<string, SpaceRole[]>();
   for (const part of partsOf(given)) {

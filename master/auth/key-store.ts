@@ -309,8 +309,7 @@ export class KeyStore {
       const from = this.#placeAmong(id, places);
       if (from === undefined) continue;
       // Writing may take no turn of the event loop, for example in a store in memory.
-      budget.addToSlice(stepsOfChange);
-      if (budget.isSliceOver) await budget.giveWay();
+      await budget.giveWayAfter(stepsOfChange);
       try {
         await this.exclusive(id, () => this[act](id, choice));
         done.push({ id, from });

@@ -76,8 +76,7 @@ export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
       for (const one of wanted) {
         for (const record of all[one]) {
           found.push(inspect(record, one));
-          budget.addToSlice(stepsOfKey);
-          if (budget.isSliceOver) await budget.giveWay();
+          await budget.giveWayAfter(stepsOfKey);
         }
       }
       return found;

@@ -126,8 +126,7 @@ class Reading {
   async take(owner: string, fun: string): Promise<boolean> {
     const found = await this.#options.mine.find(owner, fun);
     if (found === undefined) return true;
-    this.#budget.addToSlice(20 + found.bytes.length);
-    if (this.#budget.isSliceOver) await this.#budget.giveWay();
+    await this.#budget.giveWayAfter(20 + found.bytes.length);
     const { value, allowed } = readMineEntry(unpackLocal(found.bytes));
     if (!this.#mayRead(owner, fun, allowed)) {
       this.isWithheld = true;

@@ -23,7 +23,6 @@ import {
   target,
   text,
 } from '../functions/parameters.ts';
-import { giveWayAfter } from '../give-way.ts';
 import { askMinions, jobsOfRequester } from '../minion-calls.ts';
 import { lineDiffFrom } from './line-diff.ts';
 
@@ -148,7 +147,7 @@ async function poolsOf(returns: WireMap): Promise<Pool[]> {
   const pools = new Map<string, string[]>();
   for (const id of Object.keys(returns).sort()) {
     const result = await pythonStrInSlices(returns[id] ?? null, budget);
-    await giveWayAfter(budget, stepsOfPooling + result.length / charactersPerStep);
+    await budget.giveWayAfter(stepsOfPooling + result.length / charactersPerStep);
     const pool = pools.get(result);
     if (pool === undefined) pools.set(result, [id]);
     else pool.push(id);

@@ -5,7 +5,6 @@ import type { FactSource, WireMap, WireValue } from '#minion-protocol';
 import { userWork, WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { anything, ignored, optional, required, target, text } from '../functions/parameters.ts';
-import { giveWayAfter } from '../give-way.ts';
 import type { MineStore } from '../mine/mine-store.ts';
 import type { CacheBanks } from './cache-banks.ts';
 import { ownerOfValues } from './stored-amounts.ts';
@@ -166,7 +165,7 @@ function show(parts: CacheRunnerDeps, part: Part, summary: string): MasterFuncti
       const found: WireMap = Object.create(null);
       const budget = new WorkBudget(userWork);
       for (const id of minions) {
-        await giveWayAfter(budget, stepsOfPart);
+        await budget.giveWayAfter(stepsOfPart);
         const value = await read(parts, part, id);
         if (value !== undefined) found[id] = value;
       }
@@ -198,7 +197,7 @@ function clear(parts: CacheRunnerDeps, what: readonly Part[], summary: string): 
       const budget = new WorkBudget(userWork);
       for (const id of minions) {
         for (const part of what) {
-          await giveWayAfter(budget, stepsOfDeletion);
+          await budget.giveWayAfter(stepsOfDeletion);
           await (part === 'mine' ? parts.mine?.flush(id) : parts.facts.forgetPart(id, part));
         }
       }

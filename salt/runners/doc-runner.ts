@@ -4,7 +4,6 @@ import { isWireMap, type WireMap } from '#minion-protocol';
 import { userWork, WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { optional, text } from '../functions/parameters.ts';
-import { giveWayAfter } from '../give-way.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
 /** Steps of copying the documentation of a function. */
@@ -46,7 +45,7 @@ export function docRunner(parts: DocRunnerDeps): FunctionTable {
           if (!isWireMap(said)) continue;
           for (const [name, doc] of Object.entries(said)) {
             texts[name] = doc;
-            await giveWayAfter(budget, stepsOfFunction);
+            await budget.giveWayAfter(stepsOfFunction);
           }
         }
         return texts;

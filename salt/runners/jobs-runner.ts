@@ -14,7 +14,6 @@ import {
   required,
   text,
 } from '../functions/parameters.ts';
-import { giveWayAfter } from '../give-way.ts';
 import { saltLimits } from '../limits.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 import { describeJob, describeJobInFull, startTime } from './describe-job.ts';
@@ -162,7 +161,7 @@ async function findJobs(
   if (limit === 0) return found;
   for await (const job of cache.records(maxJobs)) {
     // The store may yield all records in one turn of the event loop.
-    await giveWayAfter(budget, stepsOfReading(job));
+    await budget.giveWayAfter(stepsOfReading(job));
     if (!(await test(job)) || !isWanted(job)) continue;
     found.push(job);
     if (found.length === limit) break;
@@ -187,7 +186,7 @@ async function byJid(jobs: readonly JobRecord[]): Promise<Map<WireValue, WireVal
 async function* oldestFirst(jobs: readonly JobRecord[]): AsyncGenerator<JobRecord, void, void> {
   const budget = new WorkBudget(userWork);
   for (const job of jobs.toReversed()) {
-    await giveWayAfter(budget, stepsOfDescription + job.tgt.length);
+    await budget.giveWayAfter(stepsOfDescription + job.tgt.length);
     yield job;
   }
 }
@@ -210,7 +209,7 @@ async function readJob(
   const returns: JobReturn[] = [];
   if (record === undefined) return { record, returns };
   for await (const one of cache.returns(jid)) {
-    await giveWayAfter(budget, stepsOfReturn);
+    await budget.giveWayAfter(stepsOfReturn);
     returns.push(one);
   }
   return { record, returns };
@@ -245,7 +244,7 @@ async function activeJobs(parts: JobsRunnerDeps, context: CallContext): Promise<
     const reported = Array.isArray(running) ? running.slice(0, maxRunning) : [];
     for (const job of reported.filter(isWireMap)) {
       const jid = typeof job.jid === 'string' ? job.jid : '';
-      await giveWayAfter(budget, stepsOfRecord);
+      await budget.giveWayAfter(stepsOfRecord);
       const known = jobs.get(jid) ?? (await activeJob(parts, jid, job, budget));
       known.Running.push({ [minion]: job.pid ?? null });
       jobs.set(jid, known);

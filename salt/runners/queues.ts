@@ -5,7 +5,6 @@ import { packLocalWithin, unpackLocal, type WireValue } from '#minion-protocol';
 import { type LimitValues, userWork, WorkBudget } from '#runtime';
 import type { Operation, Store } from '#store';
 import { refused } from '../functions/define-function.ts';
-import { giveWayAfter } from '../give-way.ts';
 import { saltLimits } from '../limits.ts';
 import { IndexedEntries, listInTurns } from './indexed-entries.ts';
 import { operatorOwner, StoredAmounts } from './stored-amounts.ts';
@@ -149,7 +148,7 @@ export class Queues {
     for (const item of items) {
       const value = packLocalWithin(item, maxItemBytes);
       if (value === undefined) throw refused(`an item exceeds ${maxItemBytes} bytes`);
-      await giveWayAfter(budget, stepsOfItem + value.length);
+      await budget.giveWayAfter(stepsOfItem + value.length);
       const digest = digestOf(value);
       if (added.has(digest) || index.find(queue, digest) !== undefined) continue;
       const sequence = index.last + added.size + 1;
@@ -168,7 +167,7 @@ export class Queues {
       const budget = new WorkBudget(userWork);
       for (const item of items) {
         const value = packLocalWithin(item, maxItemBytes);
-        await giveWayAfter(budget, stepsOfItem + (value?.length ?? maxItemBytes));
+        await budget.giveWayAfter(stepsOfItem + (value?.length ?? maxItemBytes));
         // No queue contains an item that is too large.
         if (value === undefined) continue;
         digests.add(digestOf(value));
@@ -189,7 +188,7 @@ export class Queues {
       await this.#remove(queue, taken);
       const budget = new WorkBudget(userWork);
       for (const { value } of taken) {
-        await giveWayAfter(budget, stepsOfItem + value.length);
+        await budget.giveWayAfter(stepsOfItem + value.length);
         index.remove(queue, digestOf(value));
       }
       return unpackItems(taken);
@@ -244,7 +243,7 @@ async function unpackItems(items: readonly StoredItem[]): Promise<WireValue[]> {
   const values: WireValue[] = [];
   const budget = new WorkBudget(userWork);
   for (const { value } of items) {
-    await giveWayAfter(budget, stepsOfItem + value.length);
+    await budget.giveWayAfter(stepsOfItem + value.length);
     values.push(unpackLocal(value));
   }
   return values;

@@ -16,7 +16,6 @@ import { userWork, WorkBudget } from '#runtime';
 import { compileGlobs } from '#template/python/fnmatch.ts';
 import { type FunctionTable, masterFunction, refused } from '../functions/define-function.ts';
 import { flag, map, optional, required, text } from '../functions/parameters.ts';
-import { giveWayAfter } from '../give-way.ts';
 
 interface KeyWheelDeps {
   readonly keys: InProcessApi['keys'];
@@ -273,7 +272,7 @@ async function byFolder(
     const entries: [string, WireValue][] = [];
     for (const key of all) {
       if (key.state !== state || !(await isMatched(key.id))) continue;
-      await giveWayAfter(budget, steps);
+      await budget.giveWayAfter(steps);
       entries.push([key.id, toValue(key)]);
     }
     if (entries.length > 0) found[folder] = Object.fromEntries(entries);
@@ -300,7 +299,7 @@ async function changeListed(
     if (!Array.isArray(ids)) throw refused(`match: the value of ${folder} must be a list of ids`);
     const present: string[] = [];
     for (const id of ids) {
-      await giveWayAfter(budget, stepsOfId);
+      await budget.giveWayAfter(stepsOfId);
       if (typeof id !== 'string' || before.get(folder)?.has(id) !== true) continue;
       named.add(id);
       present.push(literalGlob(id));
