@@ -23,6 +23,7 @@ export {
   type FunctionCall,
   type FunctionResult,
   type InProcessApi,
+  isOfOperator,
   isRpcMethod,
   isServingMember,
   type JobOrigin,

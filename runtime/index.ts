@@ -112,6 +112,7 @@ export {
   timeLimit,
 } from './time-limit.ts';
 export { textInSteps } from './utf8-steps.ts';
+export { estimateSize, isLargerThan, memoryOf, messageSizeOf } from './value-size.ts';
 export {
   maxSliceSteps,
   minionWork,

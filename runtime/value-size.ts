@@ -1,6 +1,6 @@
 /** Measures values of requests and returns, so that their size can be limited. */
 
-import { isMap } from '#runtime';
+import { isMap } from './plain-map.ts';
 
 /** Size of a value. */
 interface ValueSize {
@@ -44,15 +44,16 @@ interface PartSizes {
 
 /** Returns the approximate memory that a value takes, in bytes. */
 export function memoryOf(value: unknown): number {
-  return sizeOf(value, { list: 64, other: 16 });
+  return estimateSize(value, { list: 64, other: 16 });
 }
 
 /** Returns the approximate size of a value in a message, in bytes. */
 export function messageSizeOf(value: unknown): number {
-  return sizeOf(value, { list: 3, other: 3 });
+  return estimateSize(value, { list: 3, other: 3 });
 }
 
-function sizeOf(value: unknown, parts: PartSizes): number {
+/** Estimates the size of a value: its texts and bytes, and an amount for each list and other value. */
+export function estimateSize(value: unknown, parts: PartSizes): number {
   const open: unknown[] = [value];
   let bytes = 0;
   while (open.length > 0) {

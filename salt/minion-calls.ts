@@ -1,5 +1,6 @@
 import {
   type CallContext,
+  isOfOperator,
   type JobReturn,
   type MasterApi,
   MasterError,
@@ -33,12 +34,9 @@ export function jobsOfRequester(
   { by, requesterJobs }: Pick<CallContext, 'by' | 'requesterJobs'>,
 ): MinionCalls {
   if (requesterJobs !== undefined) return { jobs: requesterJobs };
-  // The other requesters are the operator, and services that run the calls of the operator.
-  if (by === undefined || operators.has(by.who.kind)) return { jobs };
+  if (isOfOperator(by)) return { jobs };
   throw new MasterError('ERR_ARGS', 'only available on the local socket of the master');
 }
-
-const operators: ReadonlySet<string> = new Set(['local', 'master', 'service']);
 
 /** Runs a job on minions and waits until it has ended. */
 export async function askMinions(

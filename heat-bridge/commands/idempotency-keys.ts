@@ -6,11 +6,10 @@
 import { createHash } from 'node:crypto';
 import Type from 'typebox';
 import type { SharedArea, StateOperation } from '#master';
-import { LimitExceeded, TokenBuckets, writeJson } from '#runtime';
+import { isLargerThan, LimitExceeded, TokenBuckets, writeJson } from '#runtime';
 import type { RowCodec } from '#store';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
-import { isLargerThan } from '../value-size.ts';
 
 /** Idempotency key, with the caller, the project and the command or plan for which it is valid. */
 export const IdempotencyKeyOwner = Type.Object({

@@ -5,10 +5,9 @@
 
 import { compileJsonSchema, PolicyError } from '#acl';
 import { compileSearchPattern, plainNumbers } from '#minion-protocol';
-import { nearestName } from '#runtime';
+import { isLargerThan, nearestName } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { BridgeError, CatalogError } from '../errors.ts';
-import { isLargerThan } from '../value-size.ts';
 import { catalogError, isPlainMap, type JsonSchema, keywordForm } from './command-definition.ts';
 import { schemaOfMember, withoutAnnotations } from './text-annotations.ts';
 import type { TextProblem } from './text-checks.ts';

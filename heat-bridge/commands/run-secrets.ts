@@ -6,10 +6,9 @@
 import { randomBytes } from 'node:crypto';
 import type { ExtPillar } from '#master';
 import type { WireMap } from '#minion-protocol';
-import { Budget } from '#runtime';
+import { Budget, messageSizeOf } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
-import { messageSizeOf } from '../value-size.ts';
 import type { Parameters } from './parameters.ts';
 
 /** Room for the secrets of one run in the pillars of its minions. */

@@ -5,12 +5,11 @@
  */
 
 import type { ExtensionHost } from '#master';
-import { Budget, KeyedMutex } from '#runtime';
+import { Budget, KeyedMutex, memoryOf } from '#runtime';
 import type { RowCodec } from '#store';
 import { StoreError } from '#store';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
-import { memoryOf } from '../value-size.ts';
 import { identifyCaller } from './callers.ts';
 import { ClusterRuns } from './cluster-runs.ts';
 import type { CommandCaller } from './command-request.ts';

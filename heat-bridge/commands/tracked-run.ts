@@ -1,8 +1,7 @@
 /** Run of a command or plan that keeps all its updates for readers. */
 
 import { once } from 'node:events';
-import type { Budget } from '#runtime';
-import { memoryOf } from '../value-size.ts';
+import { type Budget, memoryOf } from '#runtime';
 import type { CommandResult } from './command-request.ts';
 
 /** Log of a run's updates, which any number of readers can read. Its last update is the outcome. */

@@ -2,8 +2,8 @@
 
 import { createHash, X509Certificate } from 'node:crypto';
 import type { KeyPairText } from '#minion-protocol';
+import { isLargerThan } from '#runtime';
 import { BridgeError } from '../errors.ts';
-import { isLargerThan } from '../value-size.ts';
 import { renderUserData } from './enrol-script.ts';
 import type { EnrolRequest } from './enrolment.ts';
 import { requireMergeable } from './existing-user-data.ts';

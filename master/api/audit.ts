@@ -5,6 +5,14 @@ export interface AuditRequester {
   readonly rule: string;
 }
 
+/** Kinds of requesters that act for the operator. */
+const operatorKinds: ReadonlySet<string> = new Set(['local', 'master', 'service']);
+
+/** Whether a call is of the operator, or of a service that runs the calls of the operator. */
+export function isOfOperator(by: AuditRequester | undefined): boolean {
+  return by === undefined || operatorKinds.has(by.who.kind);
+}
+
 /** Attributes of a call that is made inside the master's process, possibly on behalf of a user. */
 export interface Requested {
   /**

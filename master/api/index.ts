@@ -1,12 +1,13 @@
-export type {
-  AuditActor,
-  AuditDetails,
-  AuditHead,
-  AuditRequester,
-  MethodAudit,
-  Requested,
-  StoredHead,
-  WithRequester,
+export {
+  type AuditActor,
+  type AuditDetails,
+  type AuditHead,
+  type AuditRequester,
+  isOfOperator,
+  type MethodAudit,
+  type Requested,
+  type StoredHead,
+  type WithRequester,
 } from './audit.ts';
 export { type ClusterApi, type ClusterStatus, isServingMember } from './cluster.ts';
 export { MasterError, type MasterErrorCode, masterErrors } from './errors.ts';

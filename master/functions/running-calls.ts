@@ -1,15 +1,10 @@
-import { isWireMap, type WireValue } from '#minion-protocol';
-import { Budget, type Limit, LimitExceeded } from '#runtime';
-import type { AuditRequester } from '../api/index.ts';
+import type { WireValue } from '#minion-protocol';
+import { Budget, estimateSize, type Limit, LimitExceeded } from '#runtime';
+import { type AuditRequester, isOfOperator } from '../api/index.ts';
 import { functionLimits } from './limits.ts';
 
-/**
- * Requesters whose calls are not limited here. The calls of minions have a limit for each minion.
- */
-const unlimited: ReadonlySet<string> = new Set(['local', 'master', 'minion', 'service']);
-
 /** Estimated size of a value in memory, besides its text, in bytes. */
-const valueBytes = 32;
+const valueBytes = { list: 32, other: 32 } as const;
 
 /** Limits the running calls of users, and the memory for their arguments. */
 export class RunningCalls {
@@ -22,9 +17,10 @@ export class RunningCalls {
    * @throws LimitExceeded
    */
   enter(by: AuditRequester | undefined, args: readonly WireValue[]): () => void {
-    if (by === undefined || unlimited.has(by.who.kind)) return () => {};
+    // The calls of minions have a limit for each minion.
+    if (by === undefined || isOfOperator(by) || by.who.kind === 'minion') return () => {};
     const owner = `${by.who.kind} ${by.who.name}`;
-    const bytes = sizeOf([...args]);
+    const bytes = estimateSize(args, valueBytes);
     take(this.#calls, functionLimits.runningCalls, owner, 1);
     try {
       take(this.#bytes, functionLimits.argumentBytes, owner, bytes);
@@ -42,24 +38,4 @@ export class RunningCalls {
 function take(budget: Budget, limit: Limit, owner: string, amount: number): void {
   if (budget.tryTake(owner, amount)) return;
   throw new LimitExceeded(limit, limit.perOwner ?? 0);
-}
-
-/** Estimates the size of a value in memory, in bytes. */
-function sizeOf(value: WireValue): number {
-  let bytes = 0;
-  const left: WireValue[] = [value];
-  for (let next = left.pop(); next !== undefined; next = left.pop()) {
-    bytes += valueBytes;
-    if (typeof next === 'string') bytes += next.length;
-    else if (next instanceof Uint8Array) bytes += next.byteLength;
-    else if (Array.isArray(next)) for (const each of next) left.push(each);
-    else if (next instanceof Map) for (const entry of next) left.push(...entry);
-    else if (isWireMap(next)) {
-      for (const [key, each] of Object.entries(next)) {
-        bytes += key.length;
-        left.push(each);
-      }
-    }
-  }
-  return bytes;
 }

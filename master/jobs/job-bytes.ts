@@ -1,9 +1,6 @@
 import { LimitExceeded, TokenBuckets } from '#runtime';
-import type { AuditRequester } from '../api/index.ts';
+import { type AuditRequester, isOfOperator } from '../api/index.ts';
 import { jobLimits } from './limits.ts';
-
-/** Actors that belong to the operator. Their jobs are not limited. */
-const unlimitedActors: ReadonlySet<string> = new Set(['local', 'master', 'service']);
 
 /**
  * Limits the rate at which each user may store jobs, in bytes. The limit is `jobBytes` of the job
@@ -34,6 +31,6 @@ export class JobBytes {
  * `undefined` if the limit does not apply to the requester.
  */
 function ownerOf(by: AuditRequester | undefined): string | undefined {
-  if (by === undefined || unlimitedActors.has(by.who.kind)) return undefined;
+  if (by === undefined || isOfOperator(by)) return undefined;
   return `${by.who.kind} ${by.who.name}`;
 }

@@ -1,18 +1,16 @@
 import { createHash } from 'node:crypto';
-import type { CallContext } from '#master';
+import { type CallContext, isOfOperator } from '#master';
 import { Budget, type Limit, type LimitValues } from '#runtime';
 
 /** Owner of the values of the operator. Only the total limits them. */
 export const operatorOwner = '';
-
-const operators: ReadonlySet<string> = new Set(['local', 'master', 'service']);
 
 /**
  * Returns the owner of the values that a caller stores. It is short and has the same length for all
  * users and minions, so that it can be a part of a key in the store.
  */
 export function ownerOfValues({ by }: Pick<CallContext, 'by'>): string {
-  if (by === undefined || operators.has(by.who.kind)) return operatorOwner;
+  if (by === undefined || isOfOperator(by)) return operatorOwner;
   const { kind, name, eauth = '' } = by.who;
   const digest = createHash('sha256').update(`${kind} ${eauth} ${name}`).digest('base64url');
   return digest.slice(0, 22);
