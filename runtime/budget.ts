@@ -70,3 +70,28 @@ export class Budget {
     else this.#held.set(owner, held - released);
   }
 }
+
+/** Amount that an owner takes from a budget, together with amounts from other budgets. */
+export interface BudgetPart {
+  readonly budget: Pick<Budget, 'tryTake' | 'release'>;
+  readonly owner: string;
+  readonly amount: number;
+}
+
+/**
+ * Takes all parts. If a budget does not permit its part, takes nothing.
+ * @returns the part that is not permitted, or `undefined` if all parts were taken
+ */
+export function tryTakeAll<Part extends BudgetPart>(parts: readonly Part[]): Part | undefined {
+  for (const [index, part] of parts.entries()) {
+    if (part.budget.tryTake(part.owner, part.amount)) continue;
+    releaseAll(parts.slice(0, index));
+    return part;
+  }
+  return undefined;
+}
+
+/** Returns each part to its budget. */
+export function releaseAll(parts: readonly BudgetPart[]): void {
+  for (const { budget, owner, amount } of parts) budget.release(owner, amount);
+}

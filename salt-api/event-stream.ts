@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify';
 import type { Logger } from 'pino';
 import type { MasterEvent } from '#master';
 import { encodeWebsocketFrame, OPCODE_TEXT } from '#minion-protocol';
-import { Budget, type SendQueue } from '#runtime';
+import { Budget, releaseAll, type SendQueue, tryTakeAll } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
 import { apiLimits } from './limits.ts';
@@ -252,15 +252,11 @@ export class StreamLimiter {
    */
   tryEnter({ token, user }: StreamOwner): (() => void) | undefined {
     const owner = createHash('sha256').update(token).digest('hex');
-    if (!this.#ofTokens.tryTake(owner)) return undefined;
-    if (!this.#ofUsers.tryTake(user)) {
-      this.#ofTokens.release(owner);
-      return undefined;
-    }
-    return () => {
-      this.#ofTokens.release(owner);
-      this.#ofUsers.release(user);
-    };
+    const parts = [
+      { budget: this.#ofTokens, owner, amount: 1 },
+      { budget: this.#ofUsers, owner: user, amount: 1 },
+    ];
+    return tryTakeAll(parts) === undefined ? () => releaseAll(parts) : undefined;
   }
 
   /**

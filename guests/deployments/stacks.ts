@@ -15,7 +15,15 @@ import {
   SharedNames,
 } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
-import { Budget, compileSchema, KeyedMutex, type LimitValues, originOf } from '#runtime';
+import {
+  Budget,
+  compileSchema,
+  KeyedMutex,
+  type LimitValues,
+  originOf,
+  releaseAll,
+  tryTakeAll,
+} from '#runtime';
 import { defineRow, fromJson, jsonField, Texts } from '#store';
 import { guestLimits } from '../limits.ts';
 
@@ -405,18 +413,13 @@ export class StackRegistry {
       bytes: Math.max(0, bytes - (before?.bytes ?? 0)),
       servers: Math.max(0, servers - (before?.servers ?? 0)),
     };
-    const hasBytes = more.bytes === 0 || this.#bytes.tryTake(owner, more.bytes);
-    const hasServers =
-      hasBytes && (more.servers === 0 || this.#servers.tryTake(owner, more.servers));
-    if (hasServers) {
-      return () => {
-        this.#bytes.release(owner, more.bytes);
-        this.#servers.release(owner, more.servers);
-      };
-    }
-    if (hasBytes) this.#bytes.release(owner, more.bytes);
-    const what = hasBytes ? 'number of servers' : 'size';
-    const text = `the registrations of all stacks, or of those of this owner, reach the limit on their ${what}; remove stacks`;
+    const parts = [
+      { budget: this.#bytes, owner, amount: more.bytes, what: 'size' },
+      { budget: this.#servers, owner, amount: more.servers, what: 'number of servers' },
+    ].filter(({ amount }) => amount > 0);
+    const full = tryTakeAll(parts);
+    if (full === undefined) return () => releaseAll(parts);
+    const text = `the registrations of all stacks, or of those of this owner, reach the limit on their ${full.what}; remove stacks`;
     throw new BridgeError('ERR_STACK_LIMIT', text);
   }
 

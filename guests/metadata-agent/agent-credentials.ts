@@ -7,7 +7,7 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import { BridgeError } from '#heat-bridge';
 import { AuthenticationError } from '#master';
-import { Budget } from '#runtime';
+import { Budget, releaseAll, tryTakeAll } from '#runtime';
 import { guestLimits } from '../limits.ts';
 import { checkSecret } from '../secret-file.ts';
 
@@ -130,11 +130,8 @@ export class AgentCredentials {
   #use(nonce: string, owner: AgentInstance, now: number): void {
     this.#forgetUntil(now);
     if (this.#nonces.has(nonce)) throw refused();
-    if (!this.#held.tryTake(owner.instance)) throw tooMany('this instance');
-    if (!this.#heldOfProjects.tryTake(owner.project)) {
-      this.#held.release(owner.instance);
-      throw tooMany('the instances of this project');
-    }
+    const full = tryTakeAll(this.#partsOf(owner));
+    if (full !== undefined) throw tooMany(full.which);
     this.#nonces.set(nonce, { owner, until: now + 2 * maxAgeMs });
   }
 
@@ -143,9 +140,20 @@ export class AgentCredentials {
     for (const [nonce, { owner, until }] of this.#nonces) {
       if (until > now) return;
       this.#nonces.delete(nonce);
-      this.#held.release(owner.instance);
-      this.#heldOfProjects.release(owner.project);
+      releaseAll(this.#partsOf(owner));
     }
+  }
+
+  #partsOf({ instance, project }: AgentInstance) {
+    return [
+      { budget: this.#held, owner: instance, amount: 1, which: 'this instance' },
+      {
+        budget: this.#heldOfProjects,
+        owner: project,
+        amount: 1,
+        which: 'the instances of this project',
+      },
+    ];
   }
 }
 

@@ -13,7 +13,7 @@ import {
   type Parameters,
 } from '#heat-bridge';
 import type { ExtensionHost } from '#master';
-import { Budget, KeyedMutex, StepScheduler } from '#runtime';
+import { Budget, KeyedMutex, releaseAll, StepScheduler, tryTakeAll } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { guestLimits } from '../limits.ts';
 import {
@@ -137,22 +137,14 @@ class PlanPlaces {
   enter(guest: string, { owner, text }: ExecutionPlanRequest): () => void {
     // Include the caller in the key, so that callers without permissions cannot block others.
     const place = JSON.stringify([owner, guest]);
-    const bytes = Buffer.byteLength(text);
-    if (!this.#ofGuests.tryTake(place)) throw busy('for this guest');
-    if (!this.#ofCallers.tryTake(owner)) {
-      this.#ofGuests.release(place);
-      throw busy('');
-    }
-    if (!this.#bytes.tryTake(owner, bytes)) {
-      this.#ofGuests.release(place);
-      this.#ofCallers.release(owner);
-      throw busy('with too many bytes');
-    }
-    return () => {
-      this.#ofGuests.release(place);
-      this.#ofCallers.release(owner);
-      this.#bytes.release(owner, bytes);
-    };
+    const parts = [
+      { budget: this.#ofGuests, owner: place, amount: 1, which: 'for this guest' },
+      { budget: this.#ofCallers, owner, amount: 1, which: '' },
+      { budget: this.#bytes, owner, amount: Buffer.byteLength(text), which: 'with too many bytes' },
+    ];
+    const full = tryTakeAll(parts);
+    if (full !== undefined) throw busy(full.which);
+    return () => releaseAll(parts);
   }
 }
 

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import type { ExtPillar } from '#master';
 import type { WireMap } from '#minion-protocol';
-import { Budget, messageSizeOf } from '#runtime';
+import { Budget, messageSizeOf, releaseAll, tryTakeAll } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import type { Parameters } from './parameters.ts';
@@ -77,27 +77,22 @@ export class RunSecrets {
    * @returns a function that releases them
    */
   #takeBytes({ caller, minions, isResumed }: SecretOwner, bytes: number): () => void {
-    const taken: { readonly budget: Budget; readonly owner: string }[] = [];
-    const release = (): void => {
-      for (const { budget, owner } of taken) budget.release(owner, bytes);
-    };
-    for (const minion of minions) {
-      for (const [budget, owner] of [
-        [this.#bytesOfCallers, JSON.stringify([caller, minion])],
-        [this.#bytesOfMinions, minion],
-      ] as const) {
-        if (isResumed) budget.take(owner, bytes);
-        else if (!budget.tryTake(owner, bytes)) {
-          release();
-          throw new BridgeError(
-            'ERR_COMMAND_BUSY',
-            'the secret parameters of the active runs on one minion are too large; retry later, or send smaller ones',
-          );
-        }
-        taken.push({ budget, owner });
-      }
+    const parts = minions.flatMap((minion) => [
+      {
+        budget: this.#bytesOfCallers,
+        owner: JSON.stringify([caller, minion]),
+        amount: bytes,
+      },
+      { budget: this.#bytesOfMinions, owner: minion, amount: bytes },
+    ]);
+    if (isResumed) for (const { budget, owner } of parts) budget.take(owner, bytes);
+    else if (tryTakeAll(parts) !== undefined) {
+      throw new BridgeError(
+        'ERR_COMMAND_BUSY',
+        'the secret parameters of the active runs on one minion are too large; retry later, or send smaller ones',
+      );
     }
-    return release;
+    return () => releaseAll(parts);
   }
 
   /** Pillar provider. It returns a minion's secrets as `saltbridge: secrets: <reference>: …`. */

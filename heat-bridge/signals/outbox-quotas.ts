@@ -3,7 +3,7 @@
  * outbox.
  */
 
-import { Budget } from '#runtime';
+import { Budget, releaseAll, tryTakeAll } from '#runtime';
 import { bridgeLimits } from '../limits.ts';
 
 /** Limits on pending signals. */
@@ -90,12 +90,8 @@ export class OutboxQuotas {
 
   /** Counts a record. If a quota is exhausted, counts nothing and returns the quota. */
   tryTake(record: QuotaUse): FullQuota | undefined {
-    const parts = this.#partsOf(record);
-    for (const [index, { budget, owner, amount, quota }] of parts.entries()) {
-      if (budget.tryTake(owner, amount)) continue;
-      for (const taken of parts.slice(0, index)) taken.budget.release(taken.owner, taken.amount);
-      return quota;
-    }
+    const full = tryTakeAll(this.#partsOf(record));
+    if (full !== undefined) return full.quota;
     this.#noteHeldOwner(record.minion);
     return undefined;
   }
@@ -107,7 +103,7 @@ export class OutboxQuotas {
   }
 
   release(record: QuotaUse): void {
-    for (const { budget, owner, amount } of this.#partsOf(record)) budget.release(owner, amount);
+    releaseAll(this.#partsOf(record));
     this.#noteHeldOwner(record.minion);
   }
 

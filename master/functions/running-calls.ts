@@ -1,5 +1,5 @@
 import type { WireValue } from '#minion-protocol';
-import { Budget, estimateSize, type Limit, LimitExceeded } from '#runtime';
+import { Budget, estimateSize, LimitExceeded, releaseAll, tryTakeAll } from '#runtime';
 import { type AuditRequester, isOfOperator } from '../api/index.ts';
 import { functionLimits } from './limits.ts';
 
@@ -20,22 +20,13 @@ export class RunningCalls {
     // The calls of minions have a limit for each minion.
     if (by === undefined || isOfOperator(by) || by.who.kind === 'minion') return () => {};
     const owner = `${by.who.kind} ${by.who.name}`;
-    const bytes = estimateSize(args, valueBytes);
-    take(this.#calls, functionLimits.runningCalls, owner, 1);
-    try {
-      take(this.#bytes, functionLimits.argumentBytes, owner, bytes);
-    } catch (error) {
-      this.#calls.release(owner);
-      throw error;
-    }
-    return () => {
-      this.#calls.release(owner);
-      this.#bytes.release(owner, bytes);
-    };
+    const amount = estimateSize(args, valueBytes);
+    const parts = [
+      { budget: this.#calls, owner, amount: 1, limit: functionLimits.runningCalls },
+      { budget: this.#bytes, owner, amount, limit: functionLimits.argumentBytes },
+    ];
+    const full = tryTakeAll(parts);
+    if (full !== undefined) throw new LimitExceeded(full.limit, full.limit.perOwner ?? 0);
+    return () => releaseAll(parts);
   }
-}
-
-function take(budget: Budget, limit: Limit, owner: string, amount: number): void {
-  if (budget.tryTake(owner, amount)) return;
-  throw new LimitExceeded(limit, limit.perOwner ?? 0);
 }

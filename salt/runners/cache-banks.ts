@@ -4,7 +4,7 @@
  */
 
 import { packLocalWithin, unpackLocal, type WireValue } from '#minion-protocol';
-import type { LimitValues } from '#runtime';
+import { type LimitValues, releaseAll, tryTakeAll } from '#runtime';
 import type { Operation, Store } from '#store';
 import { refused } from '../functions/define-function.ts';
 import { saltLimits } from '../limits.ts';
@@ -70,15 +70,12 @@ class BankNames {
   requireRoom(bank: string, key: string, value: StoredValue): void {
     const before = this.find(bank, key);
     if (before !== undefined) this.#release(before);
-    try {
-      const { owner, bytes } = value;
-      requireAmount(this.#values, owner, 1, 'values');
-      this.#values.release(owner, 1);
-      requireAmount(this.#bytes, owner, bytes, 'bytes');
-      this.#bytes.release(owner, bytes);
-    } finally {
-      if (before !== undefined) this.#take(before);
-    }
+    const full = tryTakeAll(this.#partsOf(value));
+    if (full === undefined) this.#release(value);
+    if (before !== undefined) this.#take(before);
+    if (full === undefined) return;
+    const maximum = `${full.budget.maximumOf(value.owner)} ${full.unit}`;
+    throw refused(`the banks are full (${maximum}); remove some with cache.flush`);
   }
 
   add(bank: string, key: string, value: StoredValue): void {
@@ -96,21 +93,20 @@ class BankNames {
     this.#release(value);
   }
 
-  #take({ owner, bytes }: StoredValue): void {
-    this.#values.take(owner, 1);
-    this.#bytes.take(owner, bytes);
+  #take(value: StoredValue): void {
+    for (const { budget, owner, amount } of this.#partsOf(value)) budget.take(owner, amount);
   }
 
-  #release({ owner, bytes }: StoredValue): void {
-    this.#values.release(owner, 1);
-    this.#bytes.release(owner, bytes);
+  #release(value: StoredValue): void {
+    releaseAll(this.#partsOf(value));
   }
-}
 
-function requireAmount(amounts: StoredAmounts, owner: string, amount: number, unit: string): void {
-  if (amounts.tryTake(owner, amount)) return;
-  const maximum = `${amounts.maximumOf(owner)} ${unit}`;
-  throw refused(`the banks are full (${maximum}); remove some with cache.flush`);
+  #partsOf({ owner, bytes }: StoredValue) {
+    return [
+      { budget: this.#values, owner, amount: 1, unit: 'values' },
+      { budget: this.#bytes, owner, amount: bytes, unit: 'bytes' },
+    ];
+  }
 }
 
 /** All banks in the store, except the bank `minions`. */

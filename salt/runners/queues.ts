@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { packLocalWithin, unpackLocal, type WireValue } from '#minion-protocol';
-import { type LimitValues, userWork, WorkBudget } from '#runtime';
+import { type LimitValues, releaseAll, tryTakeAll, userWork, WorkBudget } from '#runtime';
 import type { Operation, Store } from '#store';
 import { refused } from '../functions/define-function.ts';
 import { saltLimits } from '../limits.ts';
@@ -62,19 +62,22 @@ class QueueIndex {
    * Counts an item that will be added.
    * @throws MasterError ERR_ARGS if a limit is reached
    */
-  reserve({ owner, bytes }: ItemPlace): void {
-    if (!this.#items.tryTake(owner, 1)) {
-      throw refused(`the queues are full (${this.#items.maximumOf(owner)} items)`);
-    }
-    if (this.#bytes.tryTake(owner, bytes)) return;
-    this.#items.release(owner, 1);
-    throw refused(`the queues are full (${this.#bytes.maximumOf(owner)} bytes)`);
+  reserve(item: ItemPlace): void {
+    const full = tryTakeAll(this.#partsOf(item));
+    if (full === undefined) return;
+    throw refused(`the queues are full (${full.budget.maximumOf(item.owner)} ${full.unit})`);
   }
 
   /** Uncounts an item that is not in a queue any more, or was not added. */
-  release({ owner, bytes }: ItemPlace): void {
-    this.#items.release(owner, 1);
-    this.#bytes.release(owner, bytes);
+  release(item: ItemPlace): void {
+    releaseAll(this.#partsOf(item));
+  }
+
+  #partsOf({ owner, bytes }: ItemPlace) {
+    return [
+      { budget: this.#items, owner, amount: 1, unit: 'items' },
+      { budget: this.#bytes, owner, amount: bytes, unit: 'bytes' },
+    ];
   }
 
   /** Sequence number of the item that was added last, in any queue. */
