@@ -5,8 +5,9 @@
 
 import Type, { type TSchema } from 'typebox';
 import { type AuditDetails, extensionMethod, type RpcTable } from '#master';
-import { WorkBudget } from '#runtime';
+import { Budget, WorkBudget } from '#runtime';
 import { BridgeError, type BridgeErrorCode } from './errors.ts';
+import { bridgeLimits } from './limits.ts';
 
 /** Owner of a registration. Without an owner, the name alone must identify one registration. */
 export interface RegistrationOwner {
@@ -210,11 +211,8 @@ export function registrationOf<R extends Registered>(
   return all.find((it) => it.name === name && it.owner === owner);
 }
 
-const maxRegistrations = 10_000;
-const maxOfOwner = 1_000;
-
 /**
- * Checks the limits for a new registration: 1,000 for each owner, and 10,000 in total.
+ * Checks the limit `bridge.registrations` for a new registration.
  * @throws BridgeError with the given code
  */
 export function requireRegistrationRoom(
@@ -222,9 +220,10 @@ export function requireRegistrationRoom(
   owner: string | undefined,
   { code, kind }: { readonly code: BridgeErrorCode; readonly kind: string },
 ): void {
-  const own = all.filter((it) => it.owner === owner).length;
-  // An owner may have at most as many as are free, so that new owners always find room.
-  if (own < Math.min(maxOfOwner, maxRegistrations - all.length)) return;
-  const text = `too many ${kind}s: at most ${maxOfOwner} per owner and ${maxRegistrations} in total`;
+  const { registrations: limit } = bridgeLimits;
+  const budget = new Budget(limit);
+  for (const it of all) budget.take(it.owner ?? '');
+  if (budget.tryTake(owner ?? '')) return;
+  const text = `too many ${kind}s: at most ${limit.perOwner} per owner and ${limit.total} in total`;
   throw new BridgeError(code, text);
 }

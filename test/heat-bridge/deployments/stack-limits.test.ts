@@ -1,7 +1,7 @@
 /** Limits on the registrations of stacks, which are kept in memory. */
 import test from 'ava';
 import { parseStackRegistration, StackRegistry } from '#guests/deployments/stacks.ts';
-import { listInSlices } from '#heat-bridge';
+import { listInSlices, requireRegistrationRoom } from '#heat-bridge';
 import { maxSliceSteps } from '#runtime/work-budget.ts';
 import { slicesOf } from '../../helpers/slices.ts';
 import { memoryState } from '../signals/open-signals.ts';
@@ -52,6 +52,22 @@ for (const [what, limits, most] of [
     await t.throwsAsync(again.add(more, { owner: 'b', subject }, false), full);
   });
 }
+
+test('the number of registrations of one owner leaves space for those of others', (t) => {
+  const of = (owner: string | undefined, count: number) =>
+    Array.from({ length: count }, (_, at) => ({ name: `${owner}-${at}`, owner }));
+  const add = (all: ReturnType<typeof of>, owner?: string): void =>
+    requireRegistrationRoom(all, owner, { ...full, kind: 'stack' });
+  const most = of('a', 1_000);
+  t.throws(() => add(most, 'a'), { ...full, message: /at most 1000 per owner and 10000 in total/ });
+  add(most, 'b');
+  add(most);
+  t.throws(() => add(of(undefined, 1_000)), full);
+  // If few places are free, an owner with more registrations than these gets none.
+  const many = Array.from({ length: 12 }, (_, at) => of(`many-${at}`, 800)).flat();
+  t.throws(() => add(many, 'many-0'), full);
+  add(many, 'b');
+});
 
 test('a registration names a limited number of services', (t) => {
   const of = (count: number): object => ({
