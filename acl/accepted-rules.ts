@@ -7,7 +7,10 @@
 import type { PolicySyntax } from './policy-syntax.ts';
 import type { PolicyRule } from './rule.ts';
 
-/** Dialect of the syntax with which each rule was last found valid. */
+/**
+ * Valid rules. The value is the `dialect` of the {@link PolicySyntax} that last found the rule
+ * valid.
+ */
 const acceptedIn = new WeakMap<PolicyRule, string>();
 
 /**

@@ -33,7 +33,9 @@ import {
 import { compileTagPattern } from './tag-patterns.ts';
 import type { Call, EventResource, Subject } from './types.ts';
 
-/** Compiled subject of a rule. */
+/**
+ * Compiled form of the field `subject` of a rule. It tests whether the rule applies to a subject.
+ */
 export interface CompiledSubject {
   readonly kind: Subject['kind'];
   /**
@@ -55,7 +57,10 @@ export interface CompiledSubject {
 
 const always = (): boolean => true;
 
-/** Fields of a subject that select minions by facts, each with Salt's name of the target type. */
+/**
+ * Fields of `subject` that select minions by grains, pillar, nodegroups or a compound target. The
+ * second value is the target type in Salt.
+ */
 const factSelectors = [
   ['grain', 'grain'],
   ['pillar', 'pillar'],
@@ -63,7 +68,7 @@ const factSelectors = [
   ['target', 'compound'],
 ] as const;
 
-/** Whether the subject of a rule selects minions by facts. */
+/** Whether the rule selects minions by grains, pillar, nodegroups or a compound target. */
 export function restsOnFacts({ subject }: PolicyRule): boolean {
   return factSelectors.some(([key]) => subject[key] !== undefined);
 }
@@ -180,8 +185,8 @@ function matchesKeystoneName({ id, name }: KeystoneName, test: TextTest | undefi
 const idForm = /^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i;
 
 /**
- * Whether the test matches the id. The test may match the name instead, unless the name looks like
- * an id. Users choose names, so a user could choose the id of another entity as a name.
+ * Whether the test matches the id or the name of the entity. A name that looks like an id is not
+ * tested. Users choose names, so a user could choose the id of another entity as a name.
  */
 function matchesUnambiguously(entity: KeystoneName, test: TextTest | undefined): boolean {
   if (test === undefined || test(entity.id)) return true;
@@ -269,7 +274,7 @@ function refuseGrainsAlone(
 }
 
 /**
- * Part of a policy question that is decided on its own. A job with several functions has one
+ * Part of a policy question. Each part is decided separately: a job with several functions has one
  * request for each function.
  */
 export interface Request {
@@ -282,21 +287,23 @@ export interface Request {
   /** Targeted minions, or the owner of the mine. `undefined` if they are not known. */
   readonly minions?: readonly string[] | undefined;
   /**
-   * Project for which the minions are to be enrolled. Default: the project of each minion's
-   * enrolment.
+   * Id of the project of an enrolment that the request creates or ends. Absent in other requests:
+   * the project for which each minion was enrolled applies.
    */
   readonly project?: string | undefined;
   readonly event?: EventResource;
 }
 
-/** Compiled resource of a rule. */
+/**
+ * Compiled form of the field `resource` of a rule. It tests whether the rule applies to a request.
+ */
 export interface CompiledResource {
   /** Keys for the rule index, one for each pattern. */
   readonly keys: readonly RuleIndexKey[];
   readonly meansText: (text: string, subject: Subject) => boolean;
   /**
-   * Returns the reason why the rule does not apply to the request, or `undefined`. Does not
-   * consider the minions of the request.
+   * Returns the reason why the rule does not apply to the request, or `undefined` if it applies.
+   * Does not consider the minions of the request.
    */
   readonly obstacle: (request: Request) => string | undefined;
   /** Minions that the rule is limited to. Default: all. */
@@ -317,15 +324,16 @@ interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   /** Compound target that selects the minions. */
   readonly within?: string;
   /**
-   * Whether part of the target selects minions only by grains. A rule with this target grants
-   * nothing.
+   * Whether the target `within`, or one of its alternatives, can match by grains alone. The rule
+   * grants nothing for such matches, because minions report their own grains.
    */
   readonly restsOnGrains?: boolean;
 }
 
 /**
- * Whether the rule covers only machines that were enrolled for the subject's own project. A rule
- * about projects does so if it has no `within`.
+ * Whether the rule covers only machines that were enrolled for the subject's own project. This
+ * holds for an `allow` rule for named commands that has no `within`, if the subject acts for a
+ * project.
  */
 export function isForOwnGuests(
   { resource: { among, isOwnGuest } }: CompiledRule,
@@ -345,7 +353,7 @@ export function mayReferTo(rule: CompiledRule, request: GuestRequest, id: string
   return !isForOwnGuests(rule, request.subject) || isOwnGuest?.(request, id) === true;
 }
 
-/** A rule in compiled form. */
+/** A rule with everything that a decision needs: its tests, its expiry and its rate limit. */
 export interface CompiledRule {
   readonly rule: PolicyRule;
   /**
@@ -358,10 +366,7 @@ export interface CompiledRule {
   /** Expiry in milliseconds since 1970, or `Infinity`. */
   readonly expiresAt: number;
   readonly meter: TokenBuckets | undefined;
-  /**
-   * Whether a request that this rule allows may use a target that queries the pillar of the rule's
-   * minions.
-   */
+  /** Whether targets may depend on the pillar of the minions that this rule covers. */
   readonly showsPillar: boolean;
   /** Explanation of a decision by this rule, in one sentence. */
   readonly reason: string;
@@ -396,7 +401,7 @@ export function expiryOf({ expires, name }: PolicyRule): number {
   return expires === undefined ? Infinity : parseTime(expires, name);
 }
 
-/** Returns the rate limit of a rule. */
+/** Returns counters for the rate limit of a rule, or `undefined` if the rule has no rate limit. */
 export function meterOf({ rate, name }: PolicyRule): TokenBuckets | undefined {
   if (rate === undefined) return undefined;
   return new TokenBuckets(policyLimits.ruleRate, undefined, parseRate(rate, name));
@@ -457,7 +462,10 @@ export function ruleProblems(
   return [...ofForm, ...rulePatternProblems(parseRule(name, rest), world)];
 }
 
-/** Returns the mistakes in the patterns of a rule, one for each part. */
+/**
+ * Returns the mistakes in a well-formed rule: at most one each in its subject, resource, rate and
+ * expiry. If there are none, returns the first contradiction between its fields.
+ */
 export function rulePatternProblems(
   rule: PolicyRule,
   world: PolicyEnvironment,
@@ -485,10 +493,7 @@ function problemOf(look: () => unknown): readonly PolicyError[] {
   }
 }
 
-/**
- * Whether a request that the rule allows may use a target that queries the pillar of the rule's
- * minions.
- */
+/** Whether targets may depend on the pillar of the minions that the rule covers. */
 export function showsPillar({ resource }: PolicyRule): boolean {
   return 'facts' in resource && resource.facts === 'pillar';
 }

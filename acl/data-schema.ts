@@ -217,8 +217,8 @@ function toWholeEnd(pattern: string): string {
 }
 
 /**
- * Converts a float object to a number, and returns any other value unchanged. Floats without a
- * fraction are objects that have a numeric value.
+ * Returns the number that a float object contains, or any other value unchanged. In event data,
+ * floats without a fraction, such as 1.0, are objects.
  */
 function plainFloat(value: unknown): unknown {
   const number: unknown = Object(value).valueOf();

@@ -339,10 +339,10 @@ export const builtInDenyNames: ReadonlySet<string> = new Set(
 );
 
 /**
- * Decides a signal by the built-in permissions of minions, or by the built-in limits that override
- * rules with the effect `allow`. Returns `undefined` if neither applies.
- * @param hasAllowing - whether the policy has such rules for this subject; without them, the limits
- * are not checked
+ * Decides a signal by built-in rules. Allows a minion the signals about its own lifecycle. If
+ * `hasAllowing` is true, denies reserved tags. Otherwise returns `undefined`.
+ * @param hasAllowing - whether the policy has rules that allow this subject any signals. If it has
+ * none, {@link decide} denies all other signals anyway
  */
 function applySignalRules(question: Question, hasAllowing: boolean): Decision | undefined {
   if (question.action !== 'signal') return undefined;

@@ -60,9 +60,9 @@ function toText({ source }: GrantPattern): TextPattern {
 }
 
 /**
- * Converts an expression for a function name to a pattern. A plain name such as `test.ping` becomes
- * a literal. In an expression, its dot matches any character. The result is the same, because no
- * two function names differ only there.
+ * Converts a regular expression for function names to a pattern. A plain name such as `test.ping`
+ * becomes a literal, although `.` matches any character in a regular expression. The literal
+ * matches the same functions, because every function name contains a dot.
  */
 function toFunction(pattern: GrantPattern): TextPattern {
   return /^\w+\.\w+$/.test(pattern.source) ? pattern.source : toText(pattern);

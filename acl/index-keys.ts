@@ -15,7 +15,8 @@ export function indexKeyOf(pattern: TextPattern): RuleIndexKey {
 }
 
 /**
- * Returns the key for a list of globs. Each glob matches one of the consecutive parts of a text.
+ * Returns the key of a pattern that consists of several globs. A matching text is the concatenation
+ * of one match of each glob, in order.
  */
 export function indexKeyOfGlobs(globs: readonly string[]): RuleIndexKey {
   // Split at wildcards and character sets. The text after an unclosed `[` is split off too.

@@ -1,6 +1,6 @@
 import { defineLimits } from '#runtime';
 
-/** Limits of the policy. */
+/** Limit on how often a user may use a rule that has a `rate`. */
 export const policyLimits = defineLimits('acl', {
   ruleRate: {
     unit: 'uses of a rule with `rate`',

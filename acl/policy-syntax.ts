@@ -27,8 +27,8 @@ export interface MinionTest {
    */
   readonly mayMean: (id: string) => boolean;
   /**
-   * Whether part of the target selects minions only by grains. A rule with this target grants
-   * nothing. Default: `false`.
+   * Whether the target, or one of its alternatives, can match by grains alone. A rule with this
+   * target grants nothing for such matches. Default: `false`.
    */
   readonly restsOnGrains?: boolean;
 }

@@ -25,7 +25,10 @@ export type ReachQuestion =
 
 /** Minions on which a subject may act. */
 export interface Reach {
-  /** Whether no rule allows the action on any minion. */
+  /**
+   * Whether the action is allowed on no minion: no rule allows it, or a rule denies it on all
+   * minions.
+   */
   readonly isEmpty: boolean;
   /** Whether the action is allowed on this minion. */
   readonly includes: (id: string) => boolean;
@@ -37,8 +40,9 @@ export interface Reach {
    */
   readonly showsPillar: (id: string) => boolean;
   /**
-   * Whether the reach includes every minion that this compound target can match. The target is
-   * compared with the texts of rules only, so that the result reveals nothing about other minions.
+   * Whether the reach includes every minion that this compound target can match. This is certain
+   * only if a rule allows all minions, or has exactly this target as `within`. No minions are
+   * examined, so the result reveals nothing about other minions.
    */
   readonly covers: (target: string) => boolean;
 }

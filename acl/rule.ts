@@ -46,8 +46,9 @@ export interface SubjectPattern {
   /** Name of a role in the project. */
   readonly role?: TextPatterns;
   /**
-   * Id or name of the project's domain, and of the domain of `user`, because names are unique only
-   * within a domain. Default: `Default` in rules that allow, any domain in rules that deny.
+   * Id or name of a Keystone domain. The project must belong to it, and the user too if the rule
+   * has `user`, because names are unique only within a domain. Default: `Default` in rules that
+   * allow, any domain in rules that deny.
    */
   readonly domain?: TextPatterns;
   readonly service?: TextPatterns;
@@ -94,8 +95,8 @@ export interface CommandPattern extends CallPattern {
   /** Compound target. The rule applies only to minions that match it. */
   readonly within?: string;
   /**
-   * `pillar` allows targets to compare the pillar of these minions with a value, for equality.
-   * Default: targets may use ids and grains only.
+   * `pillar` permits targets that require a certain pillar value of these minions. The target must
+   * give the exact value, not a pattern. Default: targets can use only ids and grains.
    */
   readonly facts?: 'pillar';
 }
@@ -112,8 +113,8 @@ export interface MinePattern {
   /** Ids of the minions that own the mine. Default: any. */
   readonly owner?: TextPatterns;
   /**
-   * `pillar` allows targets to compare the pillar of the owners with a value, for equality.
-   * Default: targets may use ids and grains only.
+   * `pillar` permits targets that require a certain pillar value of the owners. The target must
+   * give the exact value, not a pattern. Default: targets can use only ids and grains.
    */
   readonly facts?: 'pillar';
 }

@@ -19,7 +19,7 @@ interface ArgumentCondition {
   readonly kwargs: ReadonlyMap<string, GrantPattern | null>;
 }
 
-/** A granted function. */
+/** A function that minions or users may call, with conditions on its arguments and its minions. */
 export interface FunctionGrant {
   readonly fun: GrantPattern;
   /** Alternative conditions on the arguments. Empty: any arguments. */
@@ -42,8 +42,9 @@ export interface GrantSyntax {
    */
   readonly compile: (pattern: string) => (text: string) => boolean;
   /**
-   * Meaning of the key if a list of functions contains a map: the name of a function with
-   * conditions, or a target for which functions are granted.
+   * Meaning of a map in a list of functions. With `function`, its key is a function and its value
+   * contains conditions on the arguments. With `target`, its key is a target and its value contains
+   * the functions that are granted for this target.
    */
   readonly mapKey: 'function' | 'target';
 }

@@ -10,7 +10,7 @@ import type { PolicyEnvironment } from './policy-syntax.ts';
 import { compileGlob, orPatternError, type RuleField } from './rule-patterns.ts';
 import type { Subject } from './types.ts';
 
-/** A compiled tag pattern. */
+/** Test of a signal's tag and its sender, with the key for the rule index. */
 interface TagPattern {
   readonly key: RuleIndexKey;
   readonly matches: (tag: string, subject: Subject) => boolean;

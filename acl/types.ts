@@ -62,8 +62,8 @@ export interface ReturnResource {
       }
     | undefined;
   /**
-   * Resource that the minion manages and that executed the job: its id, and whether the minion has
-   * registered it. Absent if the minion itself executed the job.
+   * Salt resource on whose behalf the minion returns: its id, and whether this minion has
+   * registered it. Absent if the minion returns its own result.
    */
   readonly managed?: { readonly id: string; readonly isOwn: boolean };
 }
@@ -81,7 +81,8 @@ export interface Call {
 interface CommandResource {
   readonly call: Call;
   /**
-   * Project for which a machine is to be enrolled. Default: the project of each minion's enrolment.
+   * Id of the project of an enrolment that the command creates or ends. Absent in other commands:
+   * the project for which each minion was enrolled applies.
    */
   readonly project?: string;
   /**
@@ -105,8 +106,8 @@ interface PublishResource {
 interface MineResource {
   readonly fun: string;
   /**
-   * Owner of the mine. If absent, the question is whether the function may be requested from any
-   * owner.
+   * Id of the minion that owns the mine. If absent, the question is whether the subject may request
+   * the function from at least one owner.
    */
   readonly owner?: string;
   /** Returns whether the owner allows the reader access (`allow_tgt`). Default: allowed. */

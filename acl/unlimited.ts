@@ -18,10 +18,11 @@ const matchAllPatterns: ReadonlySet<string> = new Set([
 type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
 
 /**
- * Whether a rule allows the subject all functions of the action, without conditions, limits or a
- * rate. False if any rule denies the subject a part of the action, and for projects with the action
- * `command`. The master publishes the jobs of an unlimited subject with their original targets. For
- * other users, it narrows targets and replaces them with minion ids.
+ * Whether a rule allows the subject all functions of an action on all minions, without any
+ * conditions and without a rate limit. False if any rule denies the subject something in this
+ * action. False also for projects with the action `command`, because they are limited to their own
+ * machines. For an unlimited subject, the master publishes a job with its original target. For
+ * other subjects, it replaces the target with the ids of permitted minions.
  * @param action - default: `publish`
  */
 export function isUnlimited(

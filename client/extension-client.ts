@@ -32,10 +32,10 @@ function callExtension<T>(source: MasterSource, name: string, parameters: object
 }
 
 /**
- * Streams the items of a method. If the connection is lost and the parameters contain an
- * idempotency key, continues with the next master.
- * @param received - items that the caller has already received; they are skipped. `undefined` if
- * there is no idempotency key, so that the call must not be repeated
+ * Streams the items of a method. With `received`, opens the stream again on the next master if the
+ * connection is lost, and yields only items that are new.
+ * @param received - items that the caller already has, as texts. The function adds each item that
+ * it yields. Given only for calls with an idempotency key, because other calls must not be repeated
  * @throws the error that ended the stream
  */
 function streamExtension<T>(

@@ -122,7 +122,8 @@ export interface AttemptsOptions {
    */
   readonly isHarmless?: boolean;
   /**
-   * Whether the call must not be repeated once a master may have carried it out. Default: `false`.
+   * Whether the call fails instead of being repeated if a master may have carried it out. The error
+   * is ERR_OUTCOME_UNKNOWN. Default: `false`.
    */
   readonly isOnce?: boolean;
 }
@@ -154,7 +155,7 @@ export class Attempts {
     this.#isOnce = options.isOnce ?? false;
   }
 
-  /** Whether a master that has stopped may have carried out the call, completely or in part. */
+  /** Whether an earlier attempt may have been carried out, completely or in part. */
   get wasSent(): boolean {
     return this.#begunAt !== undefined;
   }
@@ -197,8 +198,8 @@ export class Attempts {
   }
 
   /**
-   * Makes the next attempt to read a stream. Returns the final item only after the stream has
-   * ended, because the connection may still be lost before.
+   * Makes the next attempt to read a stream. Yields the final item only when the stream has ended
+   * without an error, because the connection may be lost after this item has arrived.
    */
   async *stream(
     method: NamedMethod,

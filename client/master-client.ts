@@ -72,9 +72,7 @@ function createUserApi(caller: MethodCaller, token: string): UserApi {
   };
 }
 
-/**
- * Returns each item as a batch with one item, because items arrive one by one over a connection.
- */
+/** Yields a batch for each item, because items arrive one by one over a connection. */
 async function* inSingleItemBatches<T>(
   items: AsyncIterable<T>,
 ): AsyncGenerator<readonly T[], void, void> {

@@ -310,8 +310,10 @@ export class SettledJobs {
   }
 
   /**
-   * Calls a runner or wheel function. If its master stops, looks it up in the list of jobs.
-   * @throws RemoteError ERR_OUTCOME_UNKNOWN if it may have started but is not in the list
+   * Calls a runner or wheel function. If the master stops during the call, looks up the call in the
+   * list of jobs of the next master.
+   * @throws RemoteError ERR_OUTCOME_UNKNOWN if the function may have started, but the list does not
+   * contain the call or this user cannot look it up
    */
   async #callFunction(
     method: NamedMethod,
@@ -410,8 +412,8 @@ class SeenUpdates {
   }
 
   /**
-   * Delivers the next `published` update to the caller, although the caller has already received
-   * one. Call it before the job is published to more minions.
+   * Makes `fresh` yield the next `published` update, instead of skipping it as a duplicate. Call it
+   * before the job is published to more minions.
    */
   expectAnother(): void {
     this.#names.delete('published');

@@ -14,9 +14,9 @@ const statesInOrder = ['rejected', 'accepted', 'pending'] as const;
 const maxNamed = 20;
 
 /**
- * Writes the minion keys of a cluster to a PKI directory, where Salt's tools expect them. Applies
- * the changes that Salt's tools make in the directory. At the start, the keys of the cluster
- * replace those in the directory.
+ * Writes the minion keys of a cluster to a PKI directory, where Salt's tools expect them. If Salt's
+ * tools change the directory, makes the same change to the keys of the cluster. At the start, the
+ * keys of the cluster replace the keys in the directory.
  */
 export class PkiMirror {
   readonly #dir: PkiDir;

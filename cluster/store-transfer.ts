@@ -98,9 +98,9 @@ export interface TransferReceipt {
 
 /**
  * Exports the store, the keys and the other files of a master, or of a cluster member, to a new
- * directory. The master may be running. The directory appears only when it is complete, and
- * contains a standalone master. When a master starts with these files, minions sign in once more,
- * as after a restore.
+ * directory. The master may be running. The directory appears only when it is complete. It contains
+ * the files of a standalone master, even if the source is a cluster member. When a master starts
+ * with these files, minions sign in once more, as after a restore.
  * @param target - a directory that does not exist
  * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_DIGEST, ERR_STORE_FULL; ERR_STORE_UNAVAILABLE
  * without a store; ERR_CLUSTER_SECRET

@@ -181,7 +181,7 @@ export interface ConfigWarning extends OptionOrigin {
     | 'missing-directory'
     /** An option names a file that does not exist. */
     | 'missing-named-file'
-    /** A value without effect, probably a mistake for another value. */
+    /** A value that has no effect, for example an invalid nodegroup or an unsupported renderer. */
     | 'unusable'
     /** An option that can be removed without any loss. */
     | 'not-needed'

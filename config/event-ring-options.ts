@@ -18,7 +18,7 @@ export const eventRing = section(
   { expected: 'a map with any of entries (0 stores no events), bytes (65536 or more)' },
 );
 
-/** Capacity of the event ring. */
+/** Capacity of the event ring: a number of events and a size in bytes. Both limits apply. */
 export type EventRingOptions = Static<typeof eventRing>;
 
 /** Returns the capacity of the event ring, or `undefined` if it stores no events. */

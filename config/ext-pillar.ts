@@ -241,8 +241,8 @@ export function readExtPillar(external: unknown): readonly (ExtPillarEntry | und
 }
 
 /**
- * Converts the options of a module to settings. A plain text is the directory, as in Salt's
- * modules.
+ * Converts the options of a module to settings. As in Salt, a text instead of a map is the value of
+ * the option `directory`.
  */
 function asSettings(options: unknown): unknown {
   const pairs: readonly (readonly [string, unknown])[] | undefined =

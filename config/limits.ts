@@ -1,6 +1,6 @@
 import { defineLimits } from '#runtime';
 
-/** Limits of configurations. */
+/** Limit on the cache of parsed configuration files. */
 export const configLimits = defineLimits('config', {
   parsedTexts: {
     unit: 'characters of large configuration files whose content is in memory',

@@ -42,8 +42,8 @@ export interface OptionDetails {
   /** Extension that reads the option. If the extension is not loaded, the option is unknown. */
   readonly extension?: OptionExtension;
   /**
-   * Name of the option in `createMaster`, or an alternative for programs. Default: the name of the
-   * member.
+   * Name of the option for programs that call `createMaster`. Default: the option's key in its
+   * table. If programs cannot set the option, `instead` tells them what to do.
    */
   readonly program?: string | { readonly instead: string };
   /** Whether clients may not read the value. Default: false. */

@@ -18,10 +18,10 @@ export interface OverlaidConfig {
 }
 
 /**
- * Replaces options of a configuration. In the section `bridge`, only the given sections are
- * replaced. All other options are replaced as a whole.
- * @param settings - options that replace options of the configuration
- * @param mainFile - file of the settings
+ * Replaces options of a configuration. Each option in `settings` replaces the previous value
+ * completely. Only `bridge` is merged: sections of `bridge` that are not in `settings` are kept.
+ * @param settings - new options
+ * @param mainFile - path of the file that contains the new options
  */
 export function overlayConfig(
   base: MasterConfig,

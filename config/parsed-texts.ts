@@ -1,8 +1,8 @@
 /**
- * Contents of large configuration files by the digest of their text. A master reads its files
- * several times, and the sites of a process read the same files of a release. Readers of the same
- * text under the same name share its content, which nothing can change. State that is derived from
- * a part of the content can therefore be stored in a `WeakMap` by this part.
+ * Caches the parsed contents of large configuration files by the digest of their text. A master
+ * reads its files several times, and the sites of a process read the same files of a release.
+ * Readers of the same text under the same file name get the same objects, which are read-only.
+ * Other modules can therefore cache data about a part of the content in a `WeakMap`.
  */
 
 import { createHash } from 'node:crypto';

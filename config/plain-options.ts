@@ -47,8 +47,9 @@ export interface PlainOptions extends RowOptions {
   /** Limits on the requests of a single minion or address. */
   readonly limits?: Partial<Limits> | undefined;
   /**
-   * Log level of `logger`. Without a `logger`, the level of JSON lines on standard error. Default:
-   * the level of `logger`; without a logger, nothing is logged.
+   * Lowest level that is logged. If `logger` is not set, the master writes JSON lines of this level
+   * and above to standard error. Default: `logger` keeps its own level; without `logger`, nothing
+   * is logged.
    */
   readonly logLevel?: LogLevel | undefined;
   /**

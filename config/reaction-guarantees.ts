@@ -8,9 +8,9 @@ import { globsOf, isMapped, listedIds, targetedOf, valuesOf } from './reaction-v
 const scalars: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
 
 /**
- * Returns the types that a value in the data may have. The schema must require the value, and
- * permit only text, numbers and booleans for it. Otherwise returns `undefined`. Evaluates only the
- * keywords `type`, `required`, `properties`, `enum` and `const`.
+ * Returns the types that a schema permits for a value in the data: `string`, `number` or `boolean`.
+ * Returns `undefined` if the schema does not require the value, or permits other types. Evaluates
+ * only the keywords `type`, `required`, `properties`, `enum` and `const`.
  * @param path - names of members, from the top of the data
  */
 export function requiredTypes(

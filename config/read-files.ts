@@ -76,7 +76,7 @@ export async function readConfigFiles(
   return { settings: whole, files: reader.files, warnings: reader.warnings };
 }
 
-/** File that includes others, and the location of its option. */
+/** File that includes others, and the location of its option `include` or `default_include`. */
 interface IncludingFile {
   readonly file: string;
   readonly origin: OptionOrigin;
@@ -262,8 +262,9 @@ function toSetting(value: unknown, path: ValuePath, originAt: OriginAt): Setting
 }
 
 /**
- * Returns the key and the entry of a location. The key consists of the names before the first list.
- * Credentials in names are removed, because a name may be the address of a repository.
+ * Returns the key and the entry of a location. The key consists of the names before the first list
+ * index. The entry is the rest, and is absent without a list index. Credentials in names are
+ * removed, because a name may be the address of a repository.
  */
 function nameOf(place: ValuePath): Pick<OptionOrigin, 'entry' | 'key'> {
   const path = place.map((it) => (typeof it === 'number' ? it : withoutCredentials(it)));
@@ -325,7 +326,9 @@ function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
 }
 
 /**
- * Returns the node that determines the line of a path element, and the node of the element's value.
+ * Finds the child of a node by its key or index. Returns the node that determines the line of the
+ * child (`found`), and the node that contains the child's value. Both are `undefined` if there is
+ * no such child.
  */
 function stepInto(node: unknown, step: string | number): readonly [found: unknown, value: unknown] {
   if (typeof step === 'number')

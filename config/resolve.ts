@@ -128,8 +128,8 @@ function namesOfGroups(salt: Settings): readonly string[] {
 }
 
 /**
- * Whether a problem may be a consequence of another mistake, because the configuration omits the
- * option with the mistake.
+ * Whether a problem may be only a consequence of a mistake that is already reported. The checked
+ * configuration omits the value with the mistake, which can cause further problems.
  */
 function mayFollow({ key, entry, problem }: ConfigError, mistake: ConfigError): boolean {
   const option = optionOf(key);

@@ -66,8 +66,9 @@ const withheldNames: ReadonlySet<string> = new Set(
 );
 
 /**
- * Whether Salt lets templates read this option, but this master does not. Such an option hides a
- * grain or pillar value of the same name.
+ * Whether Salt lets templates read this option, but this master does not. `config.get` then fails.
+ * It must not return a grain or pillar value of the same name, because Salt would return the
+ * option.
  */
 export function isWithheldOption(name: string): boolean {
   return withheldNames.has(name);

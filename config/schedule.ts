@@ -18,7 +18,10 @@ export type ScheduleTrigger =
   | { readonly kind: 'cron'; readonly cron: Cron }
   | { readonly kind: 'when'; readonly times: readonly ClockTime[] };
 
-/** Point of time, in local time: one moment, or a time of every day or of a day of the week. */
+/**
+ * Point of time: either one moment, in milliseconds since 1970, or a local time of day. With
+ * `weekday`, the time applies only on this day (0 is Sunday), otherwise on every day.
+ */
 export type ClockTime =
   | { readonly at: number }
   | { readonly secondOfDay: number; readonly weekday?: number };
@@ -338,7 +341,10 @@ function readCron(text: string): Cron {
   return new Cron(fields.join(' '), { ...cronOptions, domAndDow });
 }
 
-/** Extends steps up to the weekday 7, which is Sunday. The cron library stops at 6. */
+/**
+ * Replaces steps such as `1/2` with lists such as `1,3,5,7`. The list extends to weekday 7, which
+ * is Sunday. The cron library would end it at 6.
+ */
 function toSunday(weekday: string): string {
   return weekday.replace(/(?<![-\d])([0-7])\/([1-9]\d*)/g, (_, first: string, step: string) => {
     const count = Math.floor((7 - Number(first)) / Number(step)) + 1;

@@ -60,7 +60,10 @@ export interface GivenSection {
   readonly origin: OptionOrigin;
   /** Valid members. */
   readonly values: Readonly<Record<string, unknown>>;
-  /** Names of the members that are set, including members with a wrong value or a misspelt name. */
+  /**
+   * Options of the section that the user has set, by their names in programs. Includes options with
+   * a wrong value. For a misspelt option, includes the option with the nearest name.
+   */
   readonly meant: ReadonlySet<string>;
 }
 
@@ -77,7 +80,10 @@ export interface Shape extends Keywords {
   readonly items?: TSchema;
   /** Schema of the values of a map. */
   readonly each?: TSchema;
-  /** Schema of the form in files, for a value with its own parser. */
+  /**
+   * JSON Schema of the value as written in a configuration file. Set only if the value has its own
+   * parser; see {@link custom}.
+   */
   readonly inFiles?: Shape;
   readonly anyOf?: readonly TSchema[];
   readonly const?: unknown;
@@ -86,14 +92,16 @@ export interface Shape extends Keywords {
   readonly maximum?: number;
 }
 
-/** Returns the schema itself, with a type that includes the keywords of options. */
+/**
+ * Returns the same schema with the type {@link Shape}, through which its keywords are accessible.
+ */
 export function shapeOf(schema: TSchema): Shape {
   return schema;
 }
 
 export const megabytes100 = 100_000_000;
 export const mebibyte = 1_048_576;
-/** Maximum of numeric options without a smaller limit. */
+/** Maximum of numeric options that need no smaller limit. */
 export const many = 1_000_000_000;
 
 const oneLine = { minLength: 1, pattern: '^[^\\u0000\\r\\n]*$' };
@@ -219,8 +227,8 @@ export function orNull<S extends TSchema>(schema: S): TUnsafe<Static<S> | null> 
 type Members<P extends TProperties> = Readonly<Static<ReturnType<typeof Type.Object<P>>>>;
 
 /**
- * Returns the schema of a map with named members. Members with a default get it if they are not
- * set. All other members must be set, unless they are optional.
+ * Returns the schema of a map with named members. A member with a default may be left out, and then
+ * has its default. All other members must be set, unless they are optional.
  */
 export function section<P extends TProperties>(
   properties: P,
@@ -244,7 +252,7 @@ export function mapOf<S extends TSchema>(
 
 /**
  * Returns the schema of a value that has its own parser.
- * @param inFiles - JSON Schema of the value's form in files
+ * @param inFiles - JSON Schema of the value as written in a configuration file
  */
 export function custom<T>(
   keywords: Keywords & { readonly expected: string },
@@ -422,7 +430,10 @@ function readSection(
   return problems.length > 0 ? { problems } : { value: Object.freeze(values) };
 }
 
-/** Returns the error for a value that is wrong as a whole. */
+/**
+ * Returns the error for a value that the schema rejects. The error states the accepted values, and
+ * proposes the nearest word for a misspelt one.
+ */
 function refuse(schema: TSchema, { origin, value }: Setting): ConfigError {
   const { type, words } = shapeOf(schema);
   const expected = expectedBy(schema);

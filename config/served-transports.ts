@@ -9,7 +9,10 @@ export type TransportOptions = Pick<MasterConfig, keyof OwnTransportOptions>;
 /** Transport, with the options that apply to it. */
 export interface ServedTransport extends TransportOptions {
   readonly name: TransportName;
-  /** Ports for relays. Only the first transport has them. */
+  /**
+   * Ports to which relays connect; see `saltbridge: relay:`. `null` for all transports except the
+   * one in `transport`.
+   */
   readonly relay: MasterConfig['relay'];
 }
 
@@ -33,7 +36,10 @@ interface OptionPort {
   readonly port: number;
 }
 
-/** Returns the ports of a transport. Omits 0, because the system then chooses a free port. */
+/**
+ * Returns the ports that a transport binds. Omits a port with the number 0, because the operating
+ * system then chooses a free port.
+ */
 export function portsOf({
   interface: host,
   publishPort,

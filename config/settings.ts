@@ -30,8 +30,8 @@ export interface GivenOptions {
 }
 
 /**
- * Returns the location of an option. The file is `options` if a program set the option, or if it is
- * not set.
+ * Returns the location of an option. If a program has set the option, or if it is not set, the
+ * location names the file `options`.
  */
 export function originOfSetting(settings: Settings, key: string): OptionOrigin {
   return settings.get(key)?.origin ?? { file: 'options', line: 0, key };
@@ -136,8 +136,8 @@ function withoutPlace(setting: Setting, place: OptionOrigin): Setting {
 }
 
 /**
- * Converts a setting to the form that the parser returns: maps in lists have values instead of
- * settings.
+ * Returns the plain value of a list item, without locations. The parser represents list items in
+ * the same form.
  */
 function toData({ value, entries }: Setting): unknown {
   if (entries !== undefined) return entries.map(toData);
@@ -160,12 +160,18 @@ function nameOfPlace({ key, entry = '' }: OptionOrigin): string {
   return `${key}${entry}`;
 }
 
-/** Whether two locations are in the same list. Different files number their items separately. */
+/**
+ * Whether two locations can be in the same list. False only if `one` is an item of a list in
+ * another file, because each file numbers its items separately.
+ */
 function isSameList(one: OptionOrigin, other: OptionOrigin): boolean {
   return one.entry === undefined || one.file === other.file;
 }
 
-/** Returns the location of a path, or of its nearest part that exists. */
+/**
+ * Returns the location of the value at a path within a setting. If the path does not exist, returns
+ * the location of the nearest enclosing value that exists.
+ */
 export function placeWithin(setting: Setting, path: ValuePath): OptionOrigin {
   const [step, ...rest] = path;
   if (step === undefined) return setting.origin;

@@ -11,14 +11,14 @@ interface PlannedRule {
   readonly listeners: readonly Listening[];
 }
 
-/** Pattern that no proposed rule covers completely, with the reason. */
+/** Pattern of a listener that no proposed rule covers completely, with the reason. */
 interface UnplannedPattern extends Listening {
   readonly reason: string;
 }
 
 /**
- * Proposed signal rules, and the patterns for which no rule is proposed. These patterns need no
- * rule, or cannot have one.
+ * Proposed signal rules. The other lists contain the patterns that need no rule, and the patterns
+ * that the rules cover only in part or not at all.
  */
 export interface SignalPlan {
   readonly rules: readonly PlannedRule[];

@@ -19,7 +19,10 @@ import {
   textWhere,
 } from './schema.ts';
 
-/** Form of the name of a site: part of a host name, so that it can begin the ids of its jobs. */
+/**
+ * Pattern for the name of a site: 1 to 63 lower-case letters, digits and hyphens, as in a label of
+ * a host name.
+ */
 export const siteName = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 
 /** Form of the address of a centre. Without TLS, the address must be on the loopback interface. */

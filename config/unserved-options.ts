@@ -11,11 +11,14 @@ import { type Setting, toPlain } from './settings.ts';
 
 /** Option of Salt that has no effect in this master. */
 export interface UnservedOption {
-  /** Consequence of ignoring the option. With `not-needed`, the site loses nothing. */
+  /**
+   * Consequence of ignoring the option. `not-served`: a feature is missing. `not-needed`: this
+   * master does not need the option.
+   */
   readonly kind: 'not-served' | 'not-needed';
   /** Text that follows the name of the option in a message: the consequence, and the advice. */
   readonly message: string;
-  /** Alternative to the option, or the reason why the site loses nothing. */
+  /** Alternative to the option, or the reason why this master does not need it. */
   readonly advice: string;
   /** Whether the option only adjusts a detail of a feature. */
   readonly isDetail: boolean;

@@ -40,8 +40,9 @@ const parts: readonly CentrePart[] = [
 ];
 
 /**
- * Interval at which a member of a cluster frees the minion ids of sites that were revoked or have
- * left, in milliseconds.
+ * Interval at which the member with the lease of the cluster deletes the claims of former sites to
+ * minion ids, in milliseconds. Former sites were revoked or have left. The member that handled the
+ * change may have failed before it deleted the claims.
  */
 const releaseMs = 60_000;
 

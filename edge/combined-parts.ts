@@ -6,7 +6,8 @@ type Combined = Omit<EdgePart, 'close' | 'start'>;
 
 /**
  * Combines the contributions of parts.
- * @throws TypeError if two parts contribute a file backend, a signal intake or pillar data
+ * @throws TypeError if more than one part contributes a file backend, more than one handles
+ * signals, or more than one contributes pillar data
  */
 export function combined(parts: readonly EdgePart[]): Combined {
   const rpc: RpcTable = Object.assign({}, ...parts.map((part) => part.rpc ?? {}));

@@ -1,7 +1,7 @@
 /**
  * Interfaces of the parts of the extensions `site` and `site-centre`, for example bundles, orders
- * and facts. An extension opens the identity, the connection and the log, and then its parts. Each
- * part can contribute the same things as an extension.
+ * and facts. An extension opens the identity, the connection and the log, and then its parts. A
+ * part can contribute RPC methods, metrics, files, pillar data and more to its extension.
  */
 
 import type { FastifyInstance } from 'fastify';
@@ -38,8 +38,8 @@ export interface SiteContext {
   changeIdentity(change: (identity: SiteIdentity) => SiteIdentity): Promise<SiteIdentity>;
   /**
    * Registers a function that appends the present state of this site to the log. The function is
-   * called after the site has changed to another centre, because this centre does not know earlier
-   * entries.
+   * called after the site has changed to another centre, because the new centre does not know
+   * earlier log entries.
    */
   onAnnounce(listener: () => Promise<void>): void;
   /** Calls the functions of {@link onAnnounce}. */

@@ -1,6 +1,6 @@
 import { defineLimits } from '#runtime';
 
-/** Limits of services for guests. */
+/** Limits on the resources of the extensions in `guests/`. docs/limits.md lists them. */
 export const guestLimits = defineLimits('guests', {
   dataWrites: {
     unit: 'audit records of the values that a guest writes; writes of the same value within a minute count once',

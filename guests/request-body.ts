@@ -7,7 +7,10 @@ export function bytesOf(body: unknown): readonly Uint8Array[] {
   return Array.isArray(body) ? body.filter((part) => part instanceof Uint8Array) : [];
 }
 
-/** Returns the body as text. @throws BridgeError ERR_DATA_VALUE */
+/**
+ * Returns the body as text.
+ * @throws BridgeError ERR_DATA_VALUE if it is not UTF-8
+ */
 export function textOf(body: unknown): string {
   try {
     const bytes = Buffer.concat(bytesOf(body));

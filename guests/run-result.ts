@@ -119,8 +119,8 @@ function resultOfReturn(
  * Returns standard output, standard error and possible outputs (`found`) of a run. If the minion
  * did not return `stdout` and `stderr` as `cmd.run_all` does, the whole return becomes the standard
  * output.
- * @param code - script that ran, which wrote its outputs to its standard output; `undefined` for
- * anything else
+ * @param code - shell code that ran. Its standard output then also contains the outputs of the
+ * script. `undefined` if no shell code ran
  */
 function partsOf(
   value: WireValue | undefined,

@@ -60,8 +60,8 @@ export interface CheckContext {
   readonly sections: Readonly<Partial<Record<keyof BridgeSections, unknown>>>;
   readonly config: Pick<MasterConfig, 'api' | 'confFile' | 'restCherrypy'>;
   /**
-   * Errors that the checks before this one have found, in the names of sections and in the sections
-   * of other extensions.
+   * Errors that earlier checks have found: invalid section names, and errors in the sections of
+   * other extensions.
    */
   readonly problems: readonly SectionProblem[];
   /** Names of the enabled extensions. */

@@ -6,8 +6,8 @@ import type { Subject } from '#acl';
 const ofProject = 'project:';
 
 /**
- * Returns the owner name for registrations of a subject. The name is unique to the subject, or to
- * its project.
+ * Returns the owner name for registrations of a subject. All users of a Keystone project have the
+ * same owner name. Any other subject has its own.
  */
 export function ownerNameOf(subject: Subject): string {
   switch (subject.kind) {

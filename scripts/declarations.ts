@@ -93,8 +93,8 @@ export function emitDeclarations(folder: string): void {
 }
 
 /**
- * Replaces import specifiers that only this checkout can resolve. Their forms are `#directory`,
- * `#directory/file.ts` and `./file.ts`. Writes relative paths instead.
+ * Replaces import specifiers in a declaration file with relative paths. It replaces the forms
+ * `#directory`, `#directory/file.ts` and `./file.ts`, which only this checkout can resolve.
  */
 function placeSpecifiers(folder: string, name: string): void {
   const file = path.join(folder, name);

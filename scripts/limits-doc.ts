@@ -53,7 +53,7 @@ const start = '<!-- limits -->\n';
 const head = ['limit', 'of', 'owner', 'amount', 'option', 'effect', 'code'];
 const counted = new Intl.NumberFormat('en');
 
-/** Returns the amounts of a limit in words. */
+/** Returns the text for the column `amount`, which describes the numbers of a limit. */
 function amountsOf({ row, perOwner, total, reserved, timesFree, waiting, rate }: Limit): string {
   const parts: string[] = [];
   if (row.amounts !== undefined) parts.push(row.amounts);

@@ -30,7 +30,10 @@ const sections: readonly (readonly [string, RegExp])[] = [
   ['requests', /./],
 ];
 
-/** Stand-in for the program of a site. It ignores all releases. */
+/**
+ * Functions that the extension of a site requires. They do nothing, because this script only reads
+ * the metrics.
+ */
 const program: SiteProgram = {
   check: async () => [],
   reload: async () => ({ applied: [], needRestart: [], certificates: [] }),

@@ -19,8 +19,8 @@ import type { SiteServeOptions } from './site-config.ts';
 /** A master with the bridge and the HTTP API. */
 export interface MasterServer {
   /**
-   * The master. If it is a site, another `Master` takes its place when it restarts, because its
-   * central master changed options that require a restart.
+   * The running master. If the central master changes options that require a restart, its site
+   * restarts. This property then contains a new `Master`.
    */
   readonly master: Master;
   readonly bridge: Bridge;
@@ -105,8 +105,8 @@ class HttpApiExtension implements MasterExtension {
 }
 
 /**
- * Functions that only a site needs: they read its own options, and find the options that its
- * central master has published.
+ * Functions that only a site needs. `readOwn` reads the options of the site itself. `bundleInUse`
+ * finds the options that its central master has published.
  */
 type SiteFunctions = Partial<Pick<SiteServeOptions, 'bundleInUse' | 'readOwn'>>;
 

@@ -58,8 +58,8 @@ export interface HolderState {
 
 /**
  * Maximum number of attempts to lock a directory. A lock that appears to be taken is checked again,
- * because it may have been released. A program that this process is just starting can hold a copy
- * of its socket for a short time.
+ * because it may have been released. A child process that is just starting can keep the socket of a
+ * released lock open for a short time.
  */
 const maxTries = 5;
 const retryMs = 50;
@@ -82,11 +82,13 @@ const candidatePrefix = 'candidate-';
  * Locks the directory for this process. The lock excludes every process of this kernel, including
  * those in other containers that have mounted the directory.
  *
- * The holder listens on the Unix socket `holder-<n>` in the directory, with the highest n. The
- * kernel closes the socket whenever its process ends. If the socket with the highest n refuses
- * connections, the next process links its own listening socket to the name with n + 1. Creating a
- * name fails if it exists, and the highest name is never removed. So only one process succeeds. A
- * process that then finds a higher name was too late and gives up.
+ * The process that has the lock listens on the Unix socket `holder-<n>` with the highest n in the
+ * directory. When the process ends, the kernel closes the socket. From then on, connections to it
+ * are refused. The next process then creates a hard link to its own socket, under the name with n +
+ * 1. Creating a link fails if the name exists, and the socket with the highest n is never removed.
+ * Therefore, only one process succeeds. If a process then finds an even higher number, it was too
+ * late and gives up.
+ *
  * @param directory - real path of the directory
  * @throws StoreError ERR_STORE_LOCKED, ERR_STORE_UNAVAILABLE
  */

@@ -15,7 +15,8 @@ export class DiskSpaceGuard {
   #timer: NodeJS.Timeout | undefined;
 
   /**
-   * @param probe - writes as much as an ordinary write needs, and removes it
+   * @param probe - tests for free space: writes as many bytes as an ordinary write, and deletes
+   * them
    * @param onChange - called with `true` when a write fails because the disk is full, and with
    * `false` when a probe has succeeded
    */

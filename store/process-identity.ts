@@ -1,7 +1,7 @@
 /**
- * Identity of the process that holds a directory, in a file beside the lock. Other processes can
- * read the file even if the holder does not respond. A process of the same account can then end the
- * holder.
+ * Stores the identity of the process that has locked a directory, in a file in this directory.
+ * Other processes can read the file even if that process does not respond. A process of the same
+ * account can then end it.
  */
 
 import { readFileSync, readlinkSync, statSync } from 'node:fs';
@@ -89,11 +89,11 @@ export async function removeOwnRecord(directory: string): Promise<void> {
 }
 
 /**
- * Ends the process that holds the directory with SIGKILL, if its identity is certain. The process
- * must run on this kernel, in the same PID namespace and under the same account. Its start time
- * must match the identity file.
+ * Kills the process that has locked the directory with the signal SIGKILL. Does so only if the
+ * process is certainly the one in the identity file. It must run on this kernel, in the same PID
+ * namespace and under the same account. Its start time must match the file.
  * @param directory - real path of the directory
- * @param generation - generation of the lock that the process holds
+ * @param generation - generation of the lock that the process has
  */
 export async function endHolder(directory: string, generation: number): Promise<EndedHolder> {
   const found = parseFile(await readTextIfPresent(path.join(directory, fileName)));

@@ -1,6 +1,6 @@
 /**
- * The layout of rows. Numbers are big-endian IEEE 754 doubles. The bytes of two numbers that are
- * not negative sort in the same order as the numbers.
+ * The layout of rows. Numbers are big-endian IEEE 754 doubles. The bytes of non-negative numbers
+ * sort in the same order as the numbers.
  *
  *     entries   key                      → revision (8)  expiresAt (8, infinite: never)  value
  *     expiries  expiresAt (8)  key       → nothing

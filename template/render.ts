@@ -30,8 +30,8 @@ type PlainDict = ReadonlyMap<PlainData, PlainData>;
 /** A change of a dict that a template passed to a function. */
 interface DictChange {
   /**
-   * Plain data of the dict that the template passed. It may also be a new dict that contains dicts
-   * of the template. Then these inner dicts are changed.
+   * Dict to change, as plain data. Either the template passed it to the function, or the function
+   * created it around dicts of the template. In the second case, the inner dicts are changed.
    */
   readonly dict: PlainDict;
   /** Entries that are added or replaced. */
@@ -48,7 +48,10 @@ export class ChangedArguments {
   /** Result for callers other than templates. */
   readonly data: PlainData;
   readonly changes: readonly DictChange[];
-  /** Result for templates. A dict that the template passed to the function keeps its identity. */
+  /**
+   * Result for templates. If it is a dict that the template passed to the function, the template
+   * gets the same object back.
+   */
   readonly returned: PlainData;
 
   constructor(data: PlainData, changes: readonly DictChange[], returned: PlainData = data) {
@@ -157,8 +160,9 @@ function isFunctionName(name: string): boolean {
 }
 
 /**
- * Returns a function that fails when it is called. Salt may have a function of this name. If the
- * name were undefined, the filter `default` would replace it without an error.
+ * Returns a function that fails when it is called, for a function that this master does not have
+ * but Salt may have. If the name were undefined instead, the filter `default` could hide the
+ * problem.
  */
 function notServed(name: string, instead: string): Value {
   return new BuiltinFunction(name, () => {

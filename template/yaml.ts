@@ -136,8 +136,8 @@ export function loadYaml(given: string, options: YamlOptions): Value {
 }
 
 /**
- * Returns the errors of a document. libyaml needs no blank in front of a comment that follows a
- * quoted text, a bracket or a comma.
+ * Returns the errors of a document that libyaml would also report. libyaml accepts a comment
+ * directly after a quoted text, a bracket or a comma.
  */
 function errorsOf({ errors }: Document): readonly YAMLError[] {
   return errors.filter(({ message }) => !message.startsWith('Comments must be separated'));
@@ -423,7 +423,7 @@ class StrictForms {
     }
   }
 
-  /** Rejects an empty key in a block mapping without a question mark. */
+  /** Rejects an empty key in a block mapping, unless a question mark precedes the key. */
   #checkKey(key: Node): void {
     const [from, to] = key.range ?? [0, 0];
     if (!isScalar(key) || from !== to || key.anchor !== undefined || key.tag !== undefined) return;
@@ -471,7 +471,7 @@ function sourceOf({ range }: Node, text: string): string {
   return text.slice(range?.[0] ?? 0, range?.[1] ?? 0);
 }
 
-/** Whether the first text of a block scalar begins its line. */
+/** Whether the first line with text in a block scalar has no indentation. */
 function isUnindented(scalar: string): boolean {
   const [, ...lines] = scalar.split(/\r\n?|\n/);
   const first = lines.find((line) => !/^[ \t]*$/.test(line));

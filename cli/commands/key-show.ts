@@ -80,7 +80,10 @@ export async function fingerprintKeys(
   await printByState(stdout, keys, ({ id, fingerprint }) => `${escapeName(id)}:  ${fingerprint}`);
 }
 
-/** Shows public keys. */
+/**
+ * Prints the public keys of all matching minions, by state.
+ * @throws CommandError ERR_KEY_NO_MATCH
+ */
 export async function printKeys(
   api: MasterApi['keys'],
   glob: string,

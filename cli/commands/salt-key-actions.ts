@@ -66,13 +66,17 @@ export class SaltKeyActions {
   }
 
   /**
-   * Prints the matching public keys. `undefined` matches all keys, and also prints empty groups.
+   * Prints the matching public keys by state. If `match` is undefined, prints all keys, and also
+   * the names of states without keys.
    */
   async print(match: string | undefined): Promise<void> {
     await this.#show(await this.#texts(match, 'publicKey'));
   }
 
-  /** Prints the matching fingerprints, and the fingerprints of the master's own keys. */
+  /**
+   * Prints the fingerprints of all matching keys, including the master's own key files. If `match`
+   * is undefined, all keys match.
+   */
   async fingerprints(match: string | undefined): Promise<void> {
     const texts = await this.#texts(match, 'fingerprint');
     const matches = globMatcher(match ?? '*');
@@ -146,8 +150,9 @@ export class SaltKeyActions {
   }
 
   /**
-   * Changes the chosen keys. Returns the ids of the changed keys. As in Salt, an id occurs once for
-   * each state in which it then has a key.
+   * Changes the chosen keys. Returns the ids of the changed keys. After the change, a minion may
+   * have keys in several states. As in Salt, the result then contains its id once for each of these
+   * states. A deleted key adds its id once.
    */
   async #apply(operation: KeyOperation, chosen: readonly ListedKey[]): Promise<string[]> {
     const changed: ListedKey[] = [];

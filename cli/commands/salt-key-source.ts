@@ -24,7 +24,7 @@ export const keyPlaces: readonly { readonly place: KeyPlaceName; readonly state:
 
 type LocalKeyInfo = Awaited<ReturnType<MasterApi['keys']['local']>>[number];
 
-/** Key in a list. Its texts may be empty if they were not requested. */
+/** Key in a list. The public key and the fingerprint may be empty if they were not requested. */
 export interface ListedKey {
   readonly id: string;
   readonly state: KeyState;
@@ -72,9 +72,9 @@ export function localKeySource(api: MasterApi['keys'], configDir: string): SaltK
 }
 
 /**
- * Returns the fingerprints of the private keys that belong to the given public keys, so that an
- * operator can compare private key files. Omits missing files.
- * @param own - public keys of the master
+ * Returns the fingerprints of the master's private key files in the PKI directory, as `salt-key -F`
+ * prints them. Omits missing files.
+ * @param own - public key files of the master. The private key `master.pem` belongs to `master.pub`
  */
 async function privateHalves(
   own: readonly LocalKeyInfo[],

@@ -59,8 +59,10 @@ function parseCall(
 }
 
 /**
- * Splits the arguments of several functions at the separator. If no argument equals the separator,
- * splits the text of the arguments.
+ * Splits the arguments of several functions at the separator. If the number of arguments that equal
+ * the separator does not fit the number of functions, also splits each argument at separators
+ * inside its text.
+ * @throws CommandError ERR_COMPOUND if the result has too few or too many lists
  */
 function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {
   const isAlone = args.filter((arg) => arg === separator).length === functions - 1;

@@ -124,9 +124,10 @@ async function printResult(
 }
 
 /**
- * Splits a result `{outputter, data}`, with which a function selects the outputter of its data. The
- * result of an orchestration has further members. If the user selects an outputter for an
- * orchestration, it formats all members.
+ * Returns the outputter for a result and the data to format. A function can select an outputter by
+ * returning `{outputter, data}`; only `data` is then formatted. An orchestration returns further
+ * members besides these two, and its whole result is formatted.
+ * @param asked - outputter that the user selected. It takes precedence
  */
 function splitOutputter(
   value: WireValue,

@@ -102,8 +102,8 @@ export function inOrderOfFlags(flags: readonly string[]): string[] {
 }
 
 /**
- * Adds the options that select the type of the target: all options, or only the given ones. A call
- * can use one of them.
+ * Adds the options that select the type of the target: all of these options, or only those in
+ * `names`. A command line may contain at most one of them. Also adds `--delimiter`.
  */
 export function addTargetOptions(
   command: Command,

@@ -10,7 +10,7 @@ import { type CommonOptions, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { formatInputs } from './pillar.ts';
 
-/** Adds the subcommand. */
+/** Adds `inputs` to `saltbridge site`. */
 export function addInputs(site: Command, context: CommandContext): void {
   const inputs = site
     .command('inputs')

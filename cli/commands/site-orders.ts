@@ -13,7 +13,7 @@ import { escapeName, printJson, printLine } from '../terminal.ts';
 import { parseGroupTarget, parseParameters } from './bridge.ts';
 
 interface OrderOptions extends CommonOptions {
-  /** Time for which the order is valid, in seconds. */
+  /** Time for which the order is valid, in seconds. Default: one day. */
   readonly valid?: number;
   readonly wait?: boolean;
   /**
@@ -27,7 +27,7 @@ interface TargetOptions extends OrderOptions {
   readonly targetType?: string;
 }
 
-/** Adds the subcommands for orders. */
+/** Adds `order`, `orders` and `tail` to `saltbridge site`. */
 export function addOrders(site: Command, context: CommandContext): void {
   const order = site.command('order').description('issue an order to sites');
   addJob(order, context);

@@ -250,7 +250,10 @@ function addClaims(site: Command, context: CommandContext): void {
   );
 }
 
-/** Reads all pages of the claims of a site or of all sites. */
+/**
+ * Reads all claims of one site, or of all sites if `name` is undefined. A claim is a minion key
+ * that a site has accepted but no release contains. The centre returns claims in pages.
+ */
 async function readClaims(
   client: ExtensionClient,
   name: string | undefined,

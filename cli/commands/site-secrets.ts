@@ -9,7 +9,7 @@ import { exitCodes } from '../errors.ts';
 import { type CommonOptions, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
-/** Adds the subcommand. */
+/** Adds `secrets` to `saltbridge site`. */
 export function addSecrets(site: Command, context: CommandContext): void {
   const secrets = site
     .command('secrets')

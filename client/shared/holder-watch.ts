@@ -33,8 +33,8 @@ export interface HolderWatchOptions {
 }
 
 /**
- * Maximum time that a check waits for the answer to the request of an earlier check, in
- * milliseconds.
+ * Maximum time that a check waits for a late response, in milliseconds. A response is late if an
+ * earlier check sent the request and the holder has not answered it yet.
  */
 const lateMs = 200;
 

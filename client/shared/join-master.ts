@@ -361,7 +361,10 @@ class Member implements MasterSource {
     return this.#request;
   }
 
-  /** Resolves when the stream has ended, or when its process is no longer the holder. */
+  /**
+   * Resolves when the holder has ended the stream. Also resolves when a check finds that the holder
+   * has stopped, was ended or hangs.
+   */
   async #watchHolder(
     watch: HolderWatch,
     stream: AsyncIterable<Joined>,
@@ -445,8 +448,9 @@ function rereadOf({ readConfig, config }: SharedMasterOptions): SharedMasterOpti
 }
 
 /**
- * Returns the options for the master of this process, with `config` in place of the given
- * configuration directory or single values.
+ * Returns the options with which this process creates the master. They contain the complete
+ * configuration `config`, and the extensions, logger and callbacks of `options`. Adds the extension
+ * through which other processes join.
  */
 function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMasterOptions {
   const { extensions = [], logger, logLevel, now } = options;

@@ -14,8 +14,8 @@ export interface AppenderOptions {
   /** Maximum time that a write waits for the log, in milliseconds. */
   readonly writeTimeoutMs: number;
   /**
-   * Called if the log gives a new entry a position that this store has already applied. The log has
-   * then lost entries.
+   * Called if the log has lost entries. The appender detects this when the log stores a new entry
+   * at a position that this store has already applied.
    */
   readonly onBehind: (position: number) => void;
 }
@@ -38,9 +38,9 @@ interface SealedEntry {
 }
 
 /**
- * Maximum number of entries that are being appended at a time. With a small number, more waiting
- * transactions share the next entry. This saves work, because each entry costs every member more
- * than a transaction.
+ * Maximum number of entries that are being appended at the same time. Further transactions wait and
+ * then share one entry. A small number saves work, because an additional entry is more work for
+ * every member than an additional transaction in an entry.
  */
 const maxEntriesInFlight = 3;
 const maxTransactionsPerEntry = 128;

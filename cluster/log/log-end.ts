@@ -1,13 +1,13 @@
 /**
- * Maximum number of stored positions that were reported as the end of the log and are not applied
- * yet.
+ * Maximum number of reported ends of the log that are stored until this member has applied the log
+ * up to them.
  */
 const maxWaiting = 64;
 
 /**
  * Measures the time since this member was last known to have all entries of the log. The time
- * restarts when this member has applied a reported end of the log. It therefore grows for every
- * cause: no connection, no consumer, a full disk, or a blocked thread.
+ * restarts when this member has applied a reported end of the log. Otherwise it grows, for example
+ * without a connection or a consumer, with a full disk, or while the thread is blocked.
  */
 export class LogEndWatch {
   /**
@@ -32,7 +32,8 @@ export class LogEndWatch {
    * @param applied - position up to which this member has applied the log
    */
   note(position: number, at: number, applied: number): void {
-    // If the list is full, the new end is ignored, because the older ends are applied first.
+    // If the list is full, the new end replaces the last stored one, because this member applies
+    // the older ends first.
     if (this.#waiting.length >= maxWaiting) this.#waiting.pop();
     this.#waiting.push({ position, at });
     this.applied(applied);

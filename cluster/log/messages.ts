@@ -21,9 +21,10 @@ const gatherMs = 5;
 const lengthBytes = 4;
 
 /**
- * Messages that members send to each other outside the log. They are encrypted, and delivered at
- * most once; they may be lost. A member accepts a message only if the sender had applied the entry
- * that began the session of the receiver.
+ * Messages that members send to each other outside the log. They are encrypted. A message is
+ * delivered at most once and may be lost. Each message states the position up to which its sender
+ * has applied the log. A member rejects a message whose position is before the start of the
+ * member's own session. It may have received such a message already in its previous session.
  */
 export class Messages {
   readonly #options: MessagesOptions;

@@ -21,8 +21,9 @@ interface MemberState {
   /** Position of the entry that began this session. */
   readonly openedAt: number;
   /**
-   * Counter up to which the entries of this session are complete: each of them was applied, or will
-   * never be applied.
+   * Counter up to which further entries of this session are ignored. Each entry with this counter
+   * or a lower one was applied, or is missing although {@link maxBeyond} later entries were
+   * applied.
    */
   readonly through: number;
   /**

@@ -20,7 +20,8 @@ export const maxInlineBytes = 16_384;
 
 /**
  * Maximum size of an update in the reply to an early report, in bytes. A site sends an early report
- * together with the first message of a handshake. It may do so over several connections at once.
+ * together with the first message of a handshake. The limit is low, because a site may send this
+ * message over several connections at once.
  */
 export const maxEarlyUpdateBytes = 4096;
 
@@ -33,8 +34,8 @@ const strict = { additionalProperties: false };
 export const metadataName = /^(?:[1-9]\d{0,8}\.(?:root|snapshot|targets)|timestamp)\.json$/;
 
 /**
- * Request for a metadata file that the reply to an {@link updateMessage} did not contain. The reply
- * has no `bytes` if the file does not exist.
+ * Request for a metadata file that the site has not received with an {@link updateMessage}. If the
+ * file does not exist, the centre replies without `bytes`.
  */
 export const metadataMessage = defineMessage({
   name: 'bundle.metadata',
@@ -127,8 +128,9 @@ const WantedSchema = Type.Object({
   ring: Type.String({ minLength: 1, maxLength: 64 }),
   version: Type.Integer({ minimum: 1, maximum: versionsPerGeneration - 1 }),
   /**
-   * Metadata and packs of the release, if they are small. Only a site with the metadata and the
-   * bundle that it has reported on this connection can decode them. The site need not request them.
+   * Metadata and packs of the release, if they are small. The site then need not request them. They
+   * are compressed with the metadata and the bundle that the site has reported on this connection.
+   * If these have changed since the report, the site ignores the update.
    */
   update: Type.Optional(UpdateSchema),
 });

@@ -55,8 +55,8 @@ const renewalCheckMs = 3_600_000;
 const advanceMs = 5000;
 
 /**
- * Maximum size of an update that the centre sends together with the name of a release, in bytes.
- * Sites request larger updates.
+ * Maximum size of an update in the message that names the release to install, in bytes. A site
+ * requests a larger update separately.
  */
 const maxUpdateBytes = 49_152;
 
@@ -77,8 +77,7 @@ class CentreBundles {
   readonly #host: ExtensionHost;
   readonly #objects: ObjectStore;
   /**
-   * File contents of the releases that all members of the cluster can read. `undefined` outside a
-   * cluster.
+   * Store of file contents that all members of the cluster can read. `undefined` outside a cluster.
    */
   readonly #shared: SharedObjects | undefined;
   readonly #packs: PackCache;
@@ -96,7 +95,7 @@ class CentreBundles {
   readonly #haves = new WeakMap<LinkCaller, Have>();
   readonly #manifests = new Map<string, Promise<StoredManifest>>();
   /**
-   * Runs one task at a time that adds or deletes file contents. Without it, one task could delete
+   * Serializes the tasks that add or delete file contents. Otherwise, one task could delete
    * contents that a new release uses.
    */
   readonly #contents = new Mutex();
@@ -240,8 +239,9 @@ class CentreBundles {
   }
 
   /**
-   * Adds the metadata and the packs to the name of a release, if they are small and the site
+   * Returns `wanted` with the metadata and the packs of the release, if they are small and the site
    * already has a bundle. Otherwise returns `wanted` unchanged.
+   * @param maxBytes - maximum size of the metadata and the packs together
    */
   async #offer(
     wanted: WantedRelease,
@@ -258,7 +258,7 @@ class CentreBundles {
     } catch (err) {
       this.#host.logger.debug(
         { err },
-        'cannot send an update together with the name of its release',
+        'cannot add an update to the message that names a release; the site requests it',
       );
       return wanted;
     }
@@ -380,9 +380,9 @@ class CentreBundles {
   }
 
   /**
-   * Returns the TUF targets that the centre publishes with a release. There is one for each ring
-   * (group of sites) of this release. Further targets are for the rings of the latest release that
-   * all rings have installed.
+   * Returns the TUF targets that the centre publishes with a release: one for each ring (group of
+   * sites) of this release. The list also contains the targets of the latest release that all rings
+   * have installed, because sites of later rings still install that release.
    */
   #targetsOf(release: Release): readonly ReleaseTarget[] {
     const { proven } = this.#releases;

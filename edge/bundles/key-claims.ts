@@ -60,8 +60,9 @@ export const ClaimsQuery = Type.Object(
 export type ClaimsQuery = Static<typeof ClaimsQuery>;
 
 /**
- * Registers the log handler that stores the key claims of sites. A site can only report keys of
- * minions whose ids it owns, so the maximum number of its minions limits the number of its claims.
+ * Registers the log handler that stores the key claims of sites. The centre refuses a claim for a
+ * minion id that the site does not own. A site therefore has at most one claim for each of its
+ * minions.
  */
 export function storeKeyClaims(
   ingest: Pick<LogIngest, 'on'>,

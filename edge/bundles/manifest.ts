@@ -112,14 +112,15 @@ export interface DecodedManifest {
 }
 
 /**
- * Decoded manifests, by digest. The sites of a process share them, because the manifest of a
- * release with many files is large.
+ * Decoded manifests, by digest. If one process runs several sites, they share these objects,
+ * because the manifest of a release with many files is large.
  */
 const shared = new SharedValues<Manifest>();
 const encoded = new WeakMap<Manifest, Buffer>();
 
 /**
- * Decodes a manifest like {@link decodeManifest}. The sites of a process share the result.
+ * Decodes a manifest like {@link decodeManifest}. If one process runs several sites, they share the
+ * decoded manifest.
  * @param sha256 - digest of the bytes
  * @throws EdgeError ERR_BUNDLE_CONTENT, ERR_BUNDLE_PATH
  */

@@ -49,9 +49,9 @@ export interface PackCacheOptions {
   /** Secret key from which the ids of packs are derived, so that no client can guess an id. */
   readonly secret: Uint8Array;
   /**
-   * Returns the manifests of the releases. Another member of the cluster may have created a pack
-   * between two of these releases. If a site requests this pack from this member, this member
-   * creates it too. Default: none.
+   * Returns the manifests of all releases, from which this member can recreate a pack. A site may
+   * request a pack by the id that another member of the cluster has sent. Default: returns none, so
+   * that only packs of this member can be read.
    */
   readonly manifests?: () => Promise<readonly StoredManifest[]>;
 }
@@ -60,8 +60,8 @@ export interface PackCacheOptions {
 const kinds = ['manifest', 'files'] as const;
 
 /**
- * Number of hexadecimal digits at the beginning of a pack's id that are the same at all members of
- * the cluster.
+ * Length of the first half of a pack's id, in hexadecimal digits. All members of a cluster derive
+ * the same first half.
  */
 const placeDigits = 32;
 

@@ -41,7 +41,10 @@ const ReleaseSchema = Type.Object({
   isProven: Type.Boolean(),
   /** Sites that refused the release. */
   failed: Type.Array(Type.String()),
-  /** Version of the earlier release with the same files. Only if this release is a rollback. */
+  /**
+   * Version of the earlier release whose files this release contains. Absent unless this release is
+   * a rollback.
+   */
   contentOf: Type.Optional(Type.Integer({ minimum: 1 })),
 });
 const releaseRow = defineRow({ name: 'release', schema: ReleaseSchema });
@@ -253,7 +256,8 @@ export class Releases {
    * Continues a release that was held or has stopped, and clears its list of failed sites. If the
    * release is in the state `releasing`, the next ring may install it without waiting for the
    * present ring.
-   * @throws EdgeError ERR_RELEASE if the published release is in none of these states
+   * @throws EdgeError ERR_RELEASE if the published release is in another state, or no release has
+   * been published
    */
   resume(): Promise<Release> {
     return this.#mutex.run(() => this.#resume());
@@ -293,8 +297,9 @@ export class Releases {
   }
 
   /**
-   * Adds a site to the list of sites that refused the published release. Stops the release if the
-   * list is too long.
+   * Adds a site to the list of sites that refused the published release. Stops the release when the
+   * list has `stopAtFailures` sites. Does nothing unless the release is in the state `releasing`.
+   * @param version - version of the release that the site refused
    */
   async #noteFailure(site: string, version: number | undefined): Promise<void> {
     const { published } = this;
@@ -355,9 +360,9 @@ export class Releases {
   }
 
   /**
-   * Returns the joined sites of a ring, or `undefined` if the ring does not exist. A ring that is a
-   * percentage contains other sites for each release. For such a ring, returns its sites for the
-   * release that was published last.
+   * Returns the joined sites of a ring, or `undefined` if the ring does not exist. If the ring is a
+   * percentage of all sites, each release selects different sites. In this case, returns the sites
+   * for the release that was published last.
    */
   sitesOfRing(name: string): readonly string[] | undefined {
     const { rings } = this.#options;

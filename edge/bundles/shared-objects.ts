@@ -42,9 +42,10 @@ function sliceKey(sha256: string, index: number): Key {
 }
 
 /**
- * Operation that a member adds to the write of a new release. It makes
- * {@link SharedObjects.keepOnly} fail at other members that have read the list of releases before
- * this write.
+ * Operation that a member writes in the same transaction as a new release. Another member may be
+ * deleting unused files with an older list of releases. The operation makes
+ * {@link SharedObjects.keepOnly} fail at that member, so that it does not delete files of the new
+ * release.
  */
 export const markObjects: StateOperation = { op: 'put', key: markKey, value: Buffer.alloc(0) };
 
@@ -90,8 +91,8 @@ export class SharedObjects implements ObjectSource {
   }
 
   /**
-   * Returns the revision for {@link keepOnly}. Read it before the list of the releases whose
-   * contents are kept.
+   * Returns the revision to pass to {@link keepOnly}. Call this method before you read the list of
+   * releases, so that `keepOnly` detects a release that was added meanwhile.
    */
   async revision(): Promise<number> {
     return (await this.#rows.get(markKey))?.revision ?? 0;

@@ -78,16 +78,19 @@ const finalCodes: ReadonlySet<string> = new Set([
   'ERR_BUNDLE_VERSION',
 ]);
 
-/** Release that the site must install, with details of the message in which the centre named it. */
+/**
+ * Release that the site must install, with details of the message in which the centre has named it.
+ */
 interface NamedRelease extends WantedRelease {
   /**
-   * Metadata and bundle on which the update in the release is based, or `undefined` if the site had
-   * not reported them.
+   * Metadata and bundle that the site had when it sent its last report. The update in the message
+   * is compressed with them. `undefined` if the report did not contain them.
    */
   readonly have: Have | undefined;
   /**
-   * Whether the centre named the release in the reply to a report. The site requests its secrets
-   * before it sends the report, so it need not request them again at once.
+   * Whether the centre has named the release in its reply to a report. The site requests its
+   * secrets before it sends a report. It therefore need not request them again before it installs
+   * this release.
    */
   readonly isReply: boolean;
 }
@@ -229,8 +232,8 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Starts a restart of the master. Does not return a promise: the restart closes this part, so
-   * this part must not wait for the restart.
+   * Restarts the master in the background. Does not return a promise: the restart closes this part,
+   * so this part must not wait for the restart.
    */
   #restart(): void {
     this.#isLeaving = true;
@@ -348,8 +351,8 @@ class SiteBundles implements BundleInUse {
 
   /**
    * Tries to install the wanted release until the site uses it or has no connection. If a request
-   * is lost, the release has not failed, and the site tries again. If the connection stays open,
-   * the centre does not name the release again.
+   * is lost but the connection stays open, tries again after about two seconds. The centre does not
+   * name the release again on the same connection.
    */
   async #work(): Promise<void> {
     for (let attempt = 0; !this.#isLeaving; attempt++) {
@@ -476,8 +479,8 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Returns the update that the centre has sent with the name of a release. Returns `undefined` if
-   * there is none, or if it is based on other metadata or another bundle than the site has now.
+   * Returns the update from the message that named the release. Returns `undefined` if the message
+   * contains none, or if the metadata or the bundle of the site has changed since its report.
    */
   #updateIn(
     { update, have }: NamedRelease,

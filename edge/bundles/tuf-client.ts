@@ -22,7 +22,10 @@ import { type ReleaseTarget, readRoot, targetPath } from './tuf-metadata.ts';
 const baseUrl = 'link://centre/metadata';
 
 const fileKey = (name: string): Key => ['bundle', 'tuf', name];
-/** Row with the SHA-256 digest of the root metadata that the site received when it joined. */
+/**
+ * Key of the row with the digest that {@link TufClient} computes from the root metadata of the
+ * joined centre. If the digest changes, the site deletes its stored metadata.
+ */
 const joinedKey: Key = ['bundle', 'tuf', 'joined'];
 
 const names: readonly string[] = tufRoles.map((role) => `${role}.json`);

@@ -47,8 +47,9 @@ export async function withBundle(
 }
 
 /**
- * Reads the options of a bundle. Their locations in messages begin with `bundle:` and do not
- * contain the directory of the site. Therefore the sites of a process can share the options.
+ * Reads the options of a bundle. Error messages show the files of the bundle as `bundle:etc`,
+ * without the directory of the site. If one process runs several sites, they can therefore share
+ * the parsed options.
  */
 function optionsOf(bundle: string): Promise<ReadOptions> {
   return readOptions(path.join(bundle, 'etc'), 'bundle:etc');

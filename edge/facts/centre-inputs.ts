@@ -27,8 +27,8 @@ export interface SiteInputsReport extends SiteInputs {
 /** Number of compiled pillars of several sites, and the grains that they depend on. */
 export interface InputsOfSites {
   /**
-   * Number of compiled pillars that minions with equal inputs share, added up over these sites.
-   * `own` counts the pillars that belong to one minion.
+   * Number of compiled pillars that several minions with equal inputs can share, summed over these
+   * sites. `own` is the number of the other compiled pillars, each of which is for one minion only.
    */
   readonly shared: number;
   readonly own: number;

@@ -14,7 +14,10 @@ import { reportedGrains } from './reported-grains.ts';
 /** Maximum number of names in each list of a {@link FactsBasis}. */
 const maxListed = 100;
 
-/** Maximum number of work steps that the decoding of one byte of grains takes. */
+/**
+ * Steps of the {@link WorkBudget} that are counted for each byte of packed grains. Decoding a byte
+ * takes at most this number of steps.
+ */
 const stepsPerByte = 4;
 
 const Count = Type.Integer({ minimum: 0 });

@@ -57,8 +57,9 @@ export class HybridClock {
   }
 
   /**
-   * Sets this clock back to the wall clock. Call this method when a wall clock that was too far
-   * ahead was corrected. Otherwise the centre would refuse the times of this clock.
+   * Sets this clock back to the wall clock. Call this method after the wall clock was too far ahead
+   * and was set back. Without this call, this clock would continue from the wrong time, and the
+   * centre would refuse its times.
    */
   reset(): void {
     this.#last = { ms: Math.floor(this.#now()), count: 0 };

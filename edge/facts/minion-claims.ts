@@ -106,12 +106,12 @@ export class MinionClaims {
   }
 
   /**
-   * Claims a minion for a site. Call this method last, because the claim stays in memory even if the
-   * caller then refuses the entry.
+   * Claims a minion for a site. Call this method after all other checks of an entry, because the
+   * claim stays in memory even if the caller then refuses the entry.
    * @param factBytes - size of new facts of the minion. Default: the size of its known facts
    * @returns store operations that record the claim. In a cluster, their write fails if another
    * site has claimed the minion at another member meanwhile
-   * @throws EdgeError ERR_SITE_MESSAGE if {@link require} does
+   * @throws EdgeError ERR_SITE_MESSAGE if the site may not claim the minion, see {@link require}
    */
   async claim(
     site: string,

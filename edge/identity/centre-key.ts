@@ -14,11 +14,10 @@ export function centreDirectory(stateDir: string): string {
 
 /**
  * Returns the online key of a centre, with which the running centre signs messages and tickets.
- * Outside a cluster, the key is in the file `<state_dir>/sites/centre.key`, and is created if it
- * does not exist.
- * The members of a cluster read the key from their store. The first member stores the key of its
- * file. If it has no file, it derives the key from the secret of the cluster. A former member
- * continues to use the key in its store.
+ * Outside a cluster, the key is in the file `<state_dir>/sites/centre.key`. The file is created if
+ * it does not exist. If the store contains a key from a former cluster, that key is used instead.
+ * In a cluster, all members read the key from the shared store. The first member stores the key of
+ * its file there. If it has no file, it derives the key from the secret of the cluster.
  */
 export async function openCentreKey({
   config,

@@ -49,8 +49,8 @@ const Rehomed = Type.Object(
      */
     replaced: Type.String(),
     /**
-     * Notification to the former centre: its signature, and the addresses of that centre. Absent if
-     * only the address of the centre has changed.
+     * Signed notification that the site has left its former centre, with the addresses of the
+     * former centre. Absent if both centres have the same id.
      */
     leave: Type.Optional(
       Type.Object(
@@ -94,7 +94,7 @@ const checkIdentity = compileSchema(Identity);
 type StoredIdentity = Readonly<Static<typeof Identity>>;
 
 /**
- * Record of how the site changed to its present centre. Only if a signed statement caused the
+ * Record of the change to the present centre. Exists only if a signed statement has caused the
  * change.
  */
 export type RehomedSite = Readonly<Static<typeof Rehomed>>;
@@ -112,7 +112,10 @@ export interface SiteIdentity {
    * Key that the site has offered to the centre. It replaces `key` when the centre has accepted it.
    */
   readonly nextKey: KeyObject | undefined;
-  /** Former keys of the site, latest first. Another centre may know only one of these. */
+  /**
+   * Former keys of the site, latest first. The next centre may have imported the site with one of
+   * them.
+   */
   readonly formerKeys: readonly KeyObject[];
   /** Root metadata that the site received from its centre. */
   readonly root: Uint8Array | undefined;

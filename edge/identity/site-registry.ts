@@ -34,9 +34,7 @@ export interface SiteInfo {
   readonly from: SiteRow['from'];
   /** Next centre of a site that has left this centre. */
   readonly to: SiteRow['to'];
-  /**
-   * Latest statement by which this site must change to another centre, and the reply of the site.
-   */
+  /** Latest statement that names another centre for this site, and the reply of the site. */
   readonly statement: SiteStatement | undefined;
   /** Expiry of the site's unused ticket, in milliseconds since 1970. */
   readonly ticketExpiresAt: number | undefined;
@@ -57,7 +55,10 @@ export interface SiteInfo {
   readonly waitingOrders: number;
 }
 
-/** Signed statement by which a site must change to another centre, as this centre knows it. */
+/**
+ * Signed statement that names the next centre of a site, with the reply that this centre has
+ * received.
+ */
 export interface SiteStatement {
   readonly issuedAt: number;
   /** Id of the next centre. */
@@ -99,7 +100,7 @@ export interface SiteFigures {
   /** Returns the running member of the cluster to which a site is connected, or `undefined`. */
   memberOf(name: string): string | undefined;
   releaseOf(name: string): ReportedRelease | undefined;
-  /** Returns the latest statement by which this site must change to another centre. */
+  /** Returns the latest statement that names another centre for this site, or `undefined`. */
   statementOf(name: string): SiteStatement | undefined;
   waitingOrdersOf(name: string): number;
   /**
@@ -166,8 +167,8 @@ export class SiteRegistry {
   }
 
   /**
-   * Calls the listener when the former key of a site is no longer valid. This happens if the site
-   * was revoked, has left this centre, or has got another key by a ticket or an import.
+   * Calls the listener when a key of a site becomes invalid. This happens if the site is revoked,
+   * leaves this centre, or receives another key through a ticket or an import.
    */
   onRevoked(listener: (name: string) => void): void {
     this.#onRevoked.push(listener);
@@ -327,8 +328,8 @@ export class SiteRegistry {
    * site if this centre has revoked it, or already has a joined site with this name and another
    * key.
    * @param from - id of the other centre
-   * @param isOwn - whether the list is from an earlier or later state of this centre. A joined site
-   * with another key then gets the keys in the list
+   * @param isOwn - whether this centre has exported the list itself, for example before it was
+   * restored from a backup. A joined site with another key then gets the imported keys
    */
   async import(from: string, exported: ExportedSite, isOwn: boolean): Promise<ImportedSite> {
     const { name } = exported;

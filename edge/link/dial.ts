@@ -29,9 +29,9 @@ const reachMs = 7000;
 const maxReaching = 14;
 
 /**
- * Maximum number of handshakes at a time on a slow link. Each lost packet of a handshake costs
- * several seconds there, but more handshakes would fill the queue of the link. On other links there
- * is one handshake.
+ * Maximum number of handshakes at a time on a slow link. A lost packet delays a handshake on such a
+ * link by several seconds, so parallel handshakes save time. More handshakes would overload the
+ * link. On other links, only one handshake runs at a time.
  */
 const maxHandshakes = 3;
 

@@ -33,7 +33,8 @@ export class HandshakeMessages {
   /**
    * Waits for the next message of the handshake and returns it.
    * @throws EdgeError ERR_SITE_LINK if the connection ends, ERR_SITE_REFUSED if the centre refused
-   * the site, ERR_SITE_MESSAGE if a message is too large or not expected yet
+   * the site, ERR_SITE_MESSAGE if a message is not binary or too large, or if too many messages
+   * arrive before they are read
    */
   next(): Promise<Buffer> {
     return new Promise((resolve, reject) => this.#take({ resolve, reject }));
@@ -41,8 +42,8 @@ export class HandshakeMessages {
 
   /**
    * Waits for the last message of the handshake, removes the listeners from the socket, and calls
-   * `use` with the message. The call happens before later messages are received, so that `use` can
-   * add its own listener to the socket.
+   * `use` with the message. `use` can add its own listener to the socket without missing a later
+   * message, because it is called synchronously.
    * @throws the errors of {@link next}, and the errors of `use`
    */
   last<T>(use: (message: Buffer) => T): Promise<T> {

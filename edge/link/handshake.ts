@@ -11,9 +11,10 @@
  * | 4    | centre | welcome: empty; the replies to the early requests follow             |
  * | 5    | site   | choice: empty; the site uses this connection                         |
  *
- * The site signs its hello if the signature contains the keying material of the TLS connection. The
- * centre has contributed to this material, so the signature cannot be repeated. On other
- * connections, the site signs the random number of the challenge.
+ * The site signs its hello if the signature covers the keying material of the TLS connection. The
+ * centre has contributed to this material, so the signature is not valid on another connection.
+ * Without such material, the site does not sign its hello. It then sends a proof, whose signature
+ * covers the random number of the challenge.
  */
 
 import type { KeyObject } from 'node:crypto';

@@ -121,9 +121,9 @@ export interface LinkState {
 export interface SiteLink extends LinkCaller {
   readonly state: LinkState;
   /**
-   * Registers a function that returns an early request for each new connection. If there is not
-   * enough space, the requests of functions that were registered first take precedence. Call this
-   * method before `start`.
+   * Registers a function that returns an early request for each new connection. If the early
+   * requests do not all fit into the first message of the handshake, functions that were registered
+   * first take precedence. Call this method before `start`.
    */
   sendEarly(source: EarlySource): void;
   /**

@@ -3,22 +3,23 @@
 import { EdgeError } from '../errors.ts';
 
 /**
- * Longest delay before the first attempt after a stable connection has ended, in milliseconds. Each
- * failure doubles the longest delay.
+ * Upper limit of the random delay before the first attempt after a stable connection has ended, in
+ * milliseconds. Each failure doubles the limit.
  */
 const firstMs = 500;
 
 const longestMs = 120_000;
 
 /**
- * Longest delay while the centre cannot be reached, in milliseconds. It is short because such
- * attempts cost the centre nothing, and the site must connect soon after the centre is back.
+ * Upper limit of the random delay while the centre cannot be reached, in milliseconds. It is low
+ * because such attempts cost the centre nothing, and the site must connect soon after the centre is
+ * back.
  */
 const longestUnreachedMs = 10_000;
 
 /**
- * Number of failures after which the delay stops growing, if the centre accepted the site before
- * the connection failed.
+ * Maximum number of failures that are counted if the centre accepted the site before the connection
+ * failed. The upper limit of the delay then stops growing.
  */
 const mostFailuresIfAccepted = 3;
 
@@ -33,7 +34,7 @@ const unreachedCodes: ReadonlySet<unknown> = new Set([
   'ETIMEDOUT',
 ]);
 
-/** Counts failed attempts, and chooses the delay before the next one. */
+/** Counts failed attempts, and determines the upper limit of the delay before the next attempt. */
 export class RetryDelay {
   #failures = 0;
   #longestMs = longestMs;
@@ -55,7 +56,7 @@ export class RetryDelay {
     this.#longestMs = isUnreached(error) ? longestUnreachedMs : longestMs;
   }
 
-  /** Longest delay before the next attempt, in milliseconds. */
+  /** Upper limit of the random delay before the next attempt, in milliseconds. */
   get maxMs(): number {
     return Math.min(this.#longestMs, firstMs * 2 ** Math.min(this.#failures, 20));
   }

@@ -17,7 +17,10 @@ import { decodeValue, stepsOfByte } from './log-codec.ts';
 /** Classes of the entries that are stored and published. */
 const classes = ['alarm', 'return'] as const;
 
-/** Maximum number and size of the stored entries of each site and class. */
+/**
+ * Maximum number of stored entries for each site and class. `maxBytes` is their maximum total size
+ * in bytes.
+ */
 const { perOwner: maxEntries = 0 } = edgeLimits.keptEntries;
 const { perOwner: maxBytes = 0 } = edgeLimits.keptEntryBytes;
 
@@ -142,8 +145,9 @@ function entriesOf(site: string, name: LogClass): Key {
 
 /**
  * Returns operations that store entries of a site and class, and delete the oldest entries if a
- * limit would be exceeded. Counts the entries in the order in which they arrived, because a site
- * may skip sequence numbers, or begin a new log with any number.
+ * limit would be exceeded. Numbers the stored entries in the order of their arrival, because the
+ * sequence numbers of the site are not usable for this: they may have gaps, and a new log of the
+ * site may begin with any number.
  */
 async function keep(
   { shared, now }: Pick<ExtensionHost, 'now' | 'shared'>,

@@ -8,9 +8,10 @@ import { EdgeError } from '../errors.ts';
 import type { CentreContext } from '../parts.ts';
 
 /**
- * Registers the handler of signals in the logs of sites. The centre stores a signal in the outbox,
- * and then the position in the site's log. If the centre stops between the two writes, the site
- * sends the signal again, and the outbox ignores it because of its id.
+ * Registers the handler of signals in the logs of sites. The centre first adds a signal to the
+ * outbox. In a second write, it stores the position up to which it has applied the site's log. If
+ * the centre stops between the two writes, the site sends the signal again. The outbox then ignores
+ * the signal, because it already contains the signal's id.
  */
 export function handleSignals({ host, ingest, claims }: CentreContext): void {
   ingest.on('signal', {

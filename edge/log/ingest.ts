@@ -77,8 +77,8 @@ export class Ingest implements LogIngest {
   readonly #slots: FairSlots;
   readonly #turns = new Map<string, Turn>();
   /**
-   * Log, and sequence number of the last entry that this process has passed to `applied`, by site
-   * and class.
+   * Last entry that this process has passed to `applied`, by site and class: the id of the log and
+   * the sequence number.
    */
   readonly #appliedTo = new Map<string, { readonly log: string; readonly sequence: number }>();
   readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0, unhandled: 0 };

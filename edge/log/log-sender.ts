@@ -22,10 +22,13 @@ import {
 const smallestBatch = 8192;
 const largestBatch = 262_144;
 
-/** Maximum size of the alarms that the site reads for a batch in its handshake, in bytes. */
+/**
+ * Maximum size of the alarms in a batch that the site sends with the handshake, in bytes before
+ * compression.
+ */
 const earlyBatch = 16_384;
 
-/** Maximum size of the frame of such a batch without its entries, in bytes. */
+/** Maximum size of the frame around a batch of alarms, in bytes. */
 const earlyOverhead = 64;
 
 /** Target duration of sending a batch, in milliseconds. */
@@ -209,7 +212,12 @@ export class LogSender {
     await log.acknowledge(name, sequence);
   }
 
-  /** Chooses the size of the next batch by the size and duration of the last batch. */
+  /**
+   * Chooses the size of the next batch, so that sending takes about {@link batchMs}. The size is at
+   * most twice the previous size.
+   * @param bytes - size of the last batch before compression
+   * @param ms - duration of sending the last batch
+   */
   #adapt(bytes: number, ms: number): void {
     const wanted = (bytes / Math.max(1, ms)) * batchMs;
     // The duration of a small batch is mostly the round trip, so it does not show the rate of the

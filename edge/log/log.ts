@@ -44,8 +44,8 @@ export interface SiteLog {
   /** Appends an entry. Resolves when the entry is on disk. */
   append(entry: NewLogEntry): Promise<void>;
   /**
-   * Appends entries and executes operations in one transaction. Resolves when the transaction is on
-   * disk.
+   * Appends entries and executes store operations in one transaction. Resolves when the transaction
+   * is on disk.
    */
   appendTogether(
     entries: readonly NewLogEntry[],
@@ -76,8 +76,9 @@ export interface LogEntryHandler {
    */
   operations?(entry: LogEntry): readonly StateOperation[] | Promise<readonly StateOperation[]>;
   /**
-   * Returns further store operations of the same transaction, for all accepted entries of a batch
-   * that have this handler. The entries have the same site and class.
+   * Returns store operations for all accepted entries of a batch that this handler handles. They
+   * are executed in the same transaction as the result of {@link operations}. The entries have the
+   * same site and class.
    */
   batchOperations?(entries: readonly LogEntry[]): Promise<readonly StateOperation[]>;
   /**

@@ -15,9 +15,8 @@ import { type ApprovedPlan, parseApprovedPlans } from './approved-plan-file.ts';
 import type { CentreClock } from './centre-clock.ts';
 
 /**
- * Interval at which the site checks whether to store the time of its last contact with the centre
- * again, in milliseconds. If the site restarts while the centre is unreachable, it uses the stored
- * time. Approved plans then remain valid until `valid_offline` ends.
+ * Interval at which the site calls {@link CentreClock.save}, in milliseconds. A restart therefore
+ * does not extend the time for which approved plans are valid without the centre.
  */
 const saveIntervalMs = 5000;
 

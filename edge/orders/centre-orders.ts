@@ -63,8 +63,8 @@ export interface SiteOrderInfo extends OrderResult {
   /** Time of the last change of this result, in milliseconds since 1970. */
   readonly at: number;
   /**
-   * Time of the last contact with the site, in milliseconds since 1970. Only if the order waits for
-   * the site.
+   * Time of the last contact with the site, in milliseconds since 1970. Present only if the site
+   * has not received the order yet, and has been connected before.
    */
   readonly notReachedSince?: number | undefined;
   /** Ticket of the machine, if the order is an enrolment. */
@@ -241,8 +241,8 @@ export class CentreOrders {
   }
 
   /**
-   * Sends the waiting orders to a site. Has no effect while a former call for this connection is in
-   * progress.
+   * Sends the waiting orders to a site. Has no effect while an earlier call for the same connection
+   * is in progress.
    */
   giveAll(site: string, caller: LinkCaller): void {
     if (this.#giving.get(site) === caller || !this.#queued.has(site)) return;
@@ -412,11 +412,11 @@ export class CentreOrders {
   }
 
   /**
-   * Returns the names of the joined sites that match the names, globs and rings. For a user, globs
-   * and rings match only sites for which the policy permits the order, so that the result reveals
-   * nothing about other sites.
+   * Returns the names of the joined sites that the given names, globs and rings match. For a user,
+   * globs and rings match only sites for which the policy permits the order, so that the result
+   * reveals nothing about other sites.
    * @param subject - `undefined`: the operator, who may issue all orders
-   * @throws EdgeError ERR_SITE_UNKNOWN if one of them matches no site
+   * @throws EdgeError ERR_SITE_UNKNOWN if a name, glob or ring matches no site
    * @throws AuthorizationError ERR_DENIED
    * @throws WorkLimitExceeded
    */
@@ -581,7 +581,7 @@ export class CentreOrders {
 /** Name of the right to issue orders, in rules with the action `command`. */
 const orderRight = 'site.order';
 
-/** Number of work steps that are counted for a decision of the policy. */
+/** Steps of the {@link WorkBudget} that are counted for each decision of the policy. */
 const stepsOfDecision = 1000;
 
 function questionOf(subject: UserSubject, site: string, work: OrderWork): Question {

@@ -66,8 +66,8 @@ export const orderRow = defineRow({
     issuedAt: Time,
     validUntil: Time,
     /**
-     * Summary of the facts by which the minions were selected. Only for orders with the option
-     * `--facts`.
+     * Summary of the facts by which the minions were selected. Present only for orders with the
+     * option `--facts`.
      */
     basis: Type.Optional(FactsBasisSchema),
   }),
@@ -113,7 +113,7 @@ export const receivedOrderRow = defineRow({
     isReported: Type.Boolean(),
     /** Whether the order has started to run. It then runs to its end, also after a restart. */
     isStarted: Type.Optional(Type.Boolean()),
-    /** Job id. Only for orders whose `kind` is `job`. */
+    /** Job id. Present only for orders whose `kind` is `job`. */
     jid: Type.Optional(Type.String()),
     validUntil: Time,
   }),

@@ -8,14 +8,15 @@ import type { ExtensionHost } from '#master';
 import { bundleInUse } from '../bundles/site-bundles.ts';
 
 /**
- * Time without contact to the centre after which its orders are invalid, if the bundle does not
- * state another, in seconds: a day.
+ * Default time without contact to the centre after which its orders become invalid: a day, in
+ * seconds. Applies if the bundle states no other time.
  */
 const usualSeconds = 86_400;
 
 /**
- * Returns the time without contact to the centre after which its orders are invalid, in seconds.
+ * Returns the time without contact to the centre after which its orders become invalid, in seconds.
  * The option of the site can only shorten the time that the bundle states.
+ * @param ofBundle - time that the bundle states. Default: a day
  */
 export function validOffline(
   { validOfflineSeconds = Infinity }: Pick<SiteOptions, 'validOfflineSeconds'>,

@@ -35,8 +35,9 @@ export interface NextTrust {
 }
 
 /**
- * Returns the root metadata that the site trusts after the change. If only the address of the
- * centre changes, the site never returns to earlier root metadata.
+ * Returns the root metadata that the site trusts after the change: those in the statement. If the
+ * centre keeps its id and the site already trusts the same or later root metadata, the site
+ * continues to trust these.
  * @param trusted - root metadata that the site trusts now
  */
 export async function nextTrust(trusted: Uint8Array, { to }: Statement): Promise<NextTrust> {
@@ -95,8 +96,8 @@ export function withNextCentre(
 }
 
 /**
- * Returns the signed notification for the former centre. The site needs it only if the centre has
- * another id now. Otherwise the former address may lead to the same centre.
+ * Returns the signed notification for the former centre. Call this function only if the next centre
+ * has another id. If both have the same id, the former address may lead to the same centre.
  */
 function leaveOf(
   { key, name }: SiteIdentity,

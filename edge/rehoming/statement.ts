@@ -32,8 +32,8 @@ export const maxStatementDays = 1096;
 const maxSignatures = 16;
 
 /**
- * Maximum time by which a statement may be issued in the future of the reader's clock, in
- * milliseconds.
+ * Maximum time by which the time of issue of a statement may be ahead of the local clock, in
+ * milliseconds: a day.
  */
 const aheadMs = 86_400_000;
 
@@ -181,8 +181,8 @@ export interface StatementRequirements {
 }
 
 /**
- * Verifies a statement. As many root keys of the present centre must have signed it as must sign
- * new root metadata.
+ * Verifies a statement. The number of root keys of the present centre that have signed it must
+ * reach the threshold of the root metadata.
  * @throws EdgeError ERR_REHOME_STATEMENT, ERR_REHOME_CENTRE, ERR_REHOME_KEYS, ERR_REHOME_SITE,
  * ERR_REHOME_EXPIRED, ERR_REHOME_OLD
  */

@@ -125,8 +125,8 @@ export function openCentreSecrets(context: CentreContext): CentrePartContributio
 
 /**
  * Encrypts secrets for the key in the request of a site.
- * @throws EdgeError ERR_SITE_MESSAGE if no secret can be agreed on with this key, for example because
- * it is zero
+ * @throws EdgeError ERR_SITE_MESSAGE if the key is not a usable X25519 key, for example because all
+ * its bytes are zero
  */
 function sealFor(site: string, content: Uint8Array, key: Uint8Array): Buffer {
   try {

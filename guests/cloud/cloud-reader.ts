@@ -75,7 +75,8 @@ const maxPages = 10_000;
 /** Maximum number of devices or networks in one request, which limits the length of the URL. */
 const idsOfRequest = 50;
 /**
- * Owners of a router's ports in its networks [neutron-lib/constants.py, ROUTER_INTERFACE_OWNERS].
+ * Values of `device_owner` for ports through which a router is connected to a network
+ * [neutron-lib/constants.py, ROUTER_INTERFACE_OWNERS].
  */
 const routerPortOwners: ReadonlySet<string> = new Set([
   'network:ha_router_replicated_interface',
@@ -229,7 +230,8 @@ export class CloudReader {
   /**
    * Returns the ports of instances in these networks that have a certain IP or MAC address.
    * @param networks - ids of the networks
-   * @param by - fixed IP address of the port. For a link-local address, the MAC address of the port
+   * @param by - fixed IP address of the port, or its MAC address. Use the MAC address for a
+   * link-local IP address
    * @throws CloudError
    */
   async portsAt(
@@ -281,8 +283,8 @@ export class CloudReader {
   }
 
   /**
-   * Returns all entries of a list. Uses only the query of the link to the next page, because the
-   * host in the link may be reachable only inside the cloud.
+   * Returns all entries of a list. To read the next page, takes only the query from the link in the
+   * response, and keeps `url`. The host in the link may be reachable only inside the cloud.
    */
   async #pages<S extends TSchema>(
     form: PageForm<S>,

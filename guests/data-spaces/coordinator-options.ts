@@ -64,7 +64,7 @@ const Zookeeper = Type.Object(
       },
     ),
     path: Type.Optional(Root),
-    /** Whether to use TLS. Default: true if one of the files below is set. */
+    /** Whether to use TLS. Default: true if `ca_file` or `cert_file` is set. */
     tls: Type.Optional(Type.Boolean()),
     ...tlsFiles,
     /** File with one line, `user:password`. */

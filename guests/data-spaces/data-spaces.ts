@@ -103,7 +103,10 @@ export type DataSpaceInfo = Readonly<Static<typeof SpaceInfoSchema>>;
 
 const isRegistration = compileSchema(DataSpaceSchema);
 
-/** Steps of parsing one declaration: a role, an attribute, a value, a key or a minion. */
+/**
+ * Steps of the {@link WorkBudget} that are counted for each declaration: a role, an attribute, a
+ * value, a key or a minion.
+ */
 const stepsPerDeclaration = 1_000;
 /** Number of declarations that are parsed without a pause. */
 const declarationsAtOnce = 100;
@@ -193,7 +196,10 @@ function sizeOf(value: unknown): number {
   return Object.values(value).reduce<number>((sum, it) => sum + weightOf(it), 0);
 }
 
-/** Returns the number of declarations in a member of a field: one, and the keys that it needs. */
+/**
+ * Returns the number of declarations in one entry of a field. A written value also counts each key
+ * in its `needs`.
+ */
 function weightOf(member: unknown): number {
   return 1 + (isPlainMap(member) && Array.isArray(member.needs) ? member.needs.length : 0);
 }
@@ -264,9 +270,9 @@ function requireInertNames(roles: DataSpaceRegistration['roles']): void {
 }
 
 /**
- * Checks the number of roles, of written values, and of the attributes that each role reads. Each
- * attribute leads to a value in the pillar of the role's minions. Called before the registration is
- * parsed, so that parsing takes limited time.
+ * Checks the number of roles, the number of written values, and the number of attributes that each
+ * role reads. The pillar of a role's minions contains one value for each attribute. Called before
+ * the registration is parsed, so that a huge registration is rejected early.
  * @throws BridgeError ERR_DATA_QUOTA
  */
 function requireAmounts(given: unknown, keysPerStack: number): void {

@@ -45,7 +45,10 @@ export interface ReadRequest {
 export interface Attributes {
   /** Values by attribute. */
   readonly values: ReadonlyMap<string, DataValue>;
-  /** Whether further values are omitted, because the values exceed the size of a pillar. */
+  /**
+   * Whether values are omitted, because all values together exceed the limit `pillarValueBytes` of
+   * a pillar.
+   */
   readonly isTruncated: boolean;
 }
 
@@ -53,7 +56,10 @@ const noAttributes: Attributes = { values: new Map(), isTruncated: false };
 const { perOwner: maxPillarBytes = Infinity } = guestLimits.pillarValueBytes;
 /** Number of values that one pillar reads at a time. */
 const readsAtOnce = 16;
-/** Steps of reading a value, besides one for each character. */
+/**
+ * Steps of the {@link WorkBudget} that are counted for each value that is read, in addition to one
+ * step for each character.
+ */
 const stepsPerRead = 1_000;
 
 export interface DataValuesOptions {
@@ -102,8 +108,7 @@ export class DataValues {
    * Returns a value that the minion's role reads, as soon as it is written. A read continues to
    * wait if the server becomes unavailable.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_BUSY, ERR_DATA_TIMEOUT,
-   * ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE; ERR_DATA_VALUE for a stored value that the checks of
-   * writes would reject now
+   * ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE; ERR_DATA_VALUE if Salt would interpret the stored value
    */
   async read(reader: DataReader, { key, waitMs, after = 0 }: ReadRequest): Promise<DataValue> {
     const space = this.#readableSpace(reader, key);
@@ -175,8 +180,9 @@ export class DataValues {
   }
 
   /**
-   * Returns the values of keys, in their order, until they exceed the size of a pillar. A value that
-   * must be omitted is `undefined`.
+   * Reads the values of the keys in their order. Stops when the total size exceeds the limit
+   * `pillarValueBytes`. A key that the minion may not read, or without a usable value, has the
+   * value `undefined`.
    */
   async #firstValues(
     space: DataSpace,
@@ -203,7 +209,10 @@ export class DataValues {
     return known;
   }
 
-  /** Returns the written value of a key, or `undefined` if a role must not get it. */
+  /**
+   * Returns the written value of a key. Returns `undefined` if the value has not been written, if
+   * another program has written it, or if Salt would interpret it.
+   */
   async #usable(space: DataSpace, key: string): Promise<DataValue | undefined> {
     try {
       return await this.#current(space, key, 0);
@@ -387,8 +396,9 @@ export class DataValues {
 }
 
 /**
- * Returns the values of attributes, in their order, up to the size of a pillar.
- * @param known - read values by key
+ * Returns the values of the attributes in their order. Stops before the limit `pillarValueBytes` is
+ * exceeded.
+ * @param known - values that were read, by key
  */
 function attributesIn(
   reads: Readonly<Record<string, string>>,

@@ -1,12 +1,13 @@
 /**
- * Index of texts by their end. Finds out whether a text ends with one of many endings, in time that
- * hardly depends on their number.
+ * Index that tests whether a text ends with one of many endings. The time for a test hardly depends
+ * on the number of endings.
  */
 
 export class EndingIndex {
   /**
-   * Endings in the order of their last characters. None of them ends with another one, so that the
-   * last one that is not after a text is the only one that the text can end with.
+   * Endings, sorted by their characters from the last one to the first one. An ending is omitted if
+   * it ends with another ending. A binary search therefore finds the only ending that can match a
+   * text.
    */
   readonly #sorted: readonly string[];
 

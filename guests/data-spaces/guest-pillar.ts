@@ -23,10 +23,10 @@ const maxPillarPeers = 100;
  * Creates the external pillar of guests. A guest with a role in a data space, or with permission to
  * list its peers, gets these keys below `saltbridge`:
  * - `driver` makes `saltbridge` a profile of `sdb://`.
- * - `data` contains the role. Its maps `reads` and `writes` lead from attributes to keys. Its list
+ * - `data` contains the role. Its maps `reads` and `writes` map attributes to keys. Its list
  *   `unread` contains the keys that the role writes and no role reads. Its map `attributes`
- *   contains the permitted values at the time of rendering. If they exceed the size of a pillar,
- *   further values are omitted, and `truncated` is true.
+ *   contains the permitted values at the time of rendering. If all values together exceed the limit
+ *   `pillarValueBytes`, further values are omitted, and `truncated` is true.
  * - `peers` contains the result of `saltbridge_peers.list`.
  */
 export function guestPillar(deps: GuestPillarDeps): ExtPillar {

@@ -106,8 +106,9 @@ export const readKeys: (role: Role) => ReadonlySet<string> = oncePer(
 );
 
 /**
- * Wraps a function so that its result is cached for each map of roles, or each role. They are
- * immutable, and can contain 10,000 values.
+ * Wraps a function so that it computes its result once for each map of roles, or once for each
+ * role. The arguments must be immutable. A map can contain 10,000 values, so each computation takes
+ * time.
  */
 function oncePer<K extends object, T>(make: (key: K) => T): (key: K) => T {
   const made = new WeakMap<K, T>();
@@ -144,8 +145,8 @@ export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, vo
 const keysAtOnce = 100;
 
 /**
- * Yields the same problems as {@link findRoleProblems}. Also yields the number of declarations that
- * it examined since the last one, so that the caller can pause.
+ * Yields the same problems as {@link findRoleProblems}. Between them, yields numbers: how many
+ * declarations were examined since the previous number. The caller can pause after a number.
  */
 export function* examineRoles(roles: Roles): Generator<RoleProblem | number, void, void> {
   const written = writtenKeys(roles);
@@ -195,10 +196,10 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
 }
 
 /**
- * Returns the dependencies of each value: the values that its writer must read first. By default,
- * these are all values that the role reads. The graph represents this default with one more node
- * for each role, whose name is empty. Otherwise, each of thousands of values could have thousands
- * of dependencies.
+ * Returns the dependencies of each value: the keys in its `needs`, or by default all keys that its
+ * role reads. For the default, the value depends on an additional node `<role>/`, and this node
+ * depends on all keys that the role reads. Without this node, each of thousands of values could
+ * have thousands of dependencies.
  */
 function* waitsOf(roles: Roles): Generator<number, ReadonlyMap<string, readonly string[]>, void> {
   const waits = new Map<string, readonly string[]>();
@@ -226,7 +227,10 @@ export function findCycle(
   return step.value;
 }
 
-/** Returns a cycle, as {@link findCycle}. Yields the number of keys that it followed. */
+/**
+ * Returns a cycle like {@link findCycle}. Yields {@link keysAtOnce} after each such number of
+ * steps, so that the caller can pause.
+ */
 function* walkForCycle(
   edges: ReadonlyMap<string, readonly string[]>,
 ): Generator<number, readonly string[] | undefined, void> {

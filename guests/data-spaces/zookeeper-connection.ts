@@ -245,7 +245,10 @@ export class ZookeeperConnection {
     }
   }
 
-  /** Whether the received bytes may contain the whole first frame. */
+  /**
+   * Whether the received chunks contain the whole first frame. Also true if the first chunk is too
+   * short to contain the length of the frame.
+   */
   #isWhole(): boolean {
     const [first] = this.#received;
     return (

@@ -1,7 +1,8 @@
 /**
- * Reads the answers of services in steps, because an answer contains text of a tenant. After a large
- * answer, its owner has one place fewer for some seconds, so that no owner uses the main thread
- * continuously.
+ * Reads the answers of services in steps, because an answer contains text of a tenant and may be
+ * large. The number of answers of one owner that are read at a time is limited. A large answer
+ * still counts towards this limit for some seconds after it was read. No owner can therefore use
+ * the main thread continuously.
  */
 
 import {
@@ -15,22 +16,37 @@ import {
 } from '#runtime';
 import { guestLimits } from '../limits.ts';
 
-/** Result of work in steps, or the reason why the answer could not be read. */
+/** Result of reading an answer, or the reason why it could not be read. */
 export type Reading<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly reason: string };
 
-/** Amount of work for which a place stays in use for one millisecond longer. */
+/**
+ * Divisor that converts the number of values in an answer to milliseconds. For this time after it
+ * was read, an answer still counts towards the limit of its owner.
+ */
 const workPerMs = 25;
-/** Number of characters that count like one value. Reading them takes about the same time. */
+/**
+ * Number of characters that count as one value. Reading them takes about the same time as reading a
+ * value.
+ */
 const charactersPerValue = 50;
 
-/** Places in which answers are read. The number of places of one owner is limited. */
+/**
+ * Reads answers in steps. The limit `metadataReadings` states how many answers of one owner are
+ * read at a time.
+ */
 export class AnswerReadings {
   readonly #slots = new FairSlots(guestLimits.metadataReadings);
   readonly #scheduler = new StepScheduler();
 
-  /** Runs work when the owner has a free place. */
+  /**
+   * Reads an answer. If the owner already has its maximum number of answers, first waits until one
+   * of them no longer counts.
+   * @param work - reads the answer in steps
+   * @returns the result of `work`; the reason if the answer is not valid JSON, if a limit is
+   * exceeded, or if the master is closing
+   */
   async run<T>(
     owner: string,
     closing: AbortSignal,
@@ -78,12 +94,21 @@ function* countSteps<T>(
 
 /** Maximum nesting of an answer, in levels. Heat itself cannot read a deeper one. */
 const maxAnswerDepth = 1_000;
-/** Average size of a value below which an answer is rejected, in bytes. */
+/**
+ * Minimum average size of the values in an answer, in bytes. With the maximum size of an answer, it
+ * determines the maximum number of values.
+ */
 const bytesPerValue = 20;
-/** Number of values that each answer may have. */
+/**
+ * Number of values that an answer may always have, even if the maximum size of an answer is small.
+ */
 const alwaysPermittedValues = 10_000;
 
-/** Returns options for reading an answer of at most `maxBytes` with the result of `JSON.parse`. */
+/**
+ * Returns options for reading an answer in steps. Maps in the result have the same prototype as
+ * those that `JSON.parse` returns.
+ * @param maxBytes - maximum size of the answer
+ */
 export function answerOptions<T = never>(
   maxBytes: number,
 ): Pick<JsonOptions<T>, 'maxDepth' | 'maxValues' | 'replaceMap'> {

@@ -33,8 +33,9 @@ export type DeploymentGroup = CodeGroup | 'salt-state' | 'saltbridge';
 /** Properties of a group whose config is code. An entry of `deployments:` must permit the code. */
 export type CodeRow = {
   /**
-   * Required permission in a catalog entry: for the config of the deployment, or for the
-   * directories in which the deployment writes files. `no-config` if the group has no config.
+   * Permission that a catalog entry must contain. `config`: `sha256` or `unsafe`.
+   * `config-or-paths`: these, or `paths` with the directories in which deployments may write files.
+   * `no-config`: none, because the group has no config.
    */
   readonly permits: 'config' | 'config-or-paths' | 'no-config';
   /** Names of the config's options. */

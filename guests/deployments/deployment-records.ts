@@ -91,7 +91,10 @@ export interface DeploymentRecordsOptions {
   readonly state: SharedArea;
   /** Returns the owner whose limit counts the records of a stack. */
   readonly ownerOf: (stack: string) => string;
-  /** Limits on the size of the records in memory, in bytes. Default: those of the table. */
+  /**
+   * Limits on the size of the records in memory, in bytes. Default: the limit
+   * `deploymentRecordBytes`.
+   */
   readonly bytes?: LimitValues;
   readonly now: () => number;
 }
@@ -116,7 +119,10 @@ export class DeploymentRecords {
    */
   readonly #servers = new Map<string, Map<string, DeploymentRecord>>();
   readonly #bytes: Budget;
-  /** Size of an owner's records from which records are deleted early, in bytes. */
+  /**
+   * Half of an owner's limit, in bytes. From this size on, records of deployments that Heat no
+   * longer lists are deleted without the retention time.
+   */
   readonly #crowdedBytes: number;
   readonly #sizes = new WeakMap<DeploymentRecord, RecordSize>();
 

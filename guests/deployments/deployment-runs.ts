@@ -25,8 +25,8 @@ export interface DeploymentRunsDeps {
 }
 
 /**
- * Time for which the idempotency key of a run is certain to be stored, in milliseconds. Keys are
- * deleted a day after the deadline of their run.
+ * Minimum time for which the idempotency key of a run is stored, in milliseconds. Keys are deleted
+ * a day after the deadline of their run.
  */
 const keyCertainMs = 86_400_000;
 
@@ -38,8 +38,8 @@ const retryable: ReadonlySet<BridgeErrorCode> = new Set([
 ]);
 
 /**
- * Divisor of `max_running`: an eighth of this number is reserved for owners without a running
- * deployment.
+ * Divisor of `max_running`: the quotient is the number of runs that are reserved for owners without
+ * a running deployment.
  */
 const reservedPart = 8;
 

@@ -20,8 +20,8 @@ export interface OptionNames {
 }
 
 /**
- * Config that the catalog permits, with the inputs and options from which its group creates the
- * code.
+ * Config of a permitted deployment, with its inputs and options. The group of the config determines
+ * the code that the bridge creates from it.
  */
 export interface GroupConfig {
   readonly group: string;

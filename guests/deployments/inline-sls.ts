@@ -31,27 +31,30 @@ function flowYaml(value: unknown): string {
 }
 
 /**
- * Salt functions that cannot return inputs, because they read the minion's own configuration and
- * pillar.
+ * Matches the names of Salt functions that read the minion's own configuration and pillar. These
+ * functions cannot return inputs of a deployment.
  */
 const ownReader = /\b(?:config\.(?:get|option)|pillar\.(?:get|item))\b/;
 
-/** Start of a possible call of a Salt function, or of a text in quotes. */
+/** Matches the start of a possible call of a Salt function, or the opening quote of a string. */
 const callOrQuote = /\bsalt(?=[.[])|['"]/g;
 
-/** Calls of `config.get` and `pillar.get` with one name in quotes, and at most a simple default. */
+/**
+ * Matches a call of `config.get` or `pillar.get` with one quoted name and, optionally, a default
+ * without brackets.
+ */
 const inputRead =
   /salt(?:\[\s*(['"])(?:config|pillar)\.get\1\s*\]|\.(?:config|pillar)\.get)\(\s*(['"])([\w-]+)\2\s*(?:,[^(){}]*)?\)/y;
 
-/** Texts in quotes, by their quote. */
+/** Patterns of complete strings in Jinja code, by their quotation mark. */
 const quotedText: Readonly<Record<string, RegExp>> = {
   "'": /'(?:[^'\\]|\\[\s\S])*'/y,
   '"': /"(?:[^"\\]|\\[\s\S])*"/y,
 };
 
 /**
- * Yields the positions of Jinja expressions and statements. Text outside of them is not evaluated.
- * Takes linear time, also for text with beginnings that have no end.
+ * Yields the start and end positions of Jinja expressions and statements. Jinja does not evaluate
+ * text outside of them. Takes linear time, even if many expressions are not closed.
  */
 function* jinjaCode(sls: string): Generator<readonly [start: number, end: number], void, void> {
   const missing = new Set<string>();
@@ -67,9 +70,9 @@ function* jinjaCode(sls: string): Generator<readonly [start: number, end: number
 }
 
 /**
- * Replaces simple calls of `config.get` and `pillar.get` that name an input by this input. Only
- * Jinja code is changed. SLS with `raw` blocks is returned unchanged, because Jinja code in such
- * blocks is plain text.
+ * Replaces simple calls of `config.get` and `pillar.get` that read an input with a direct access to
+ * this input. Only Jinja code is changed. SLS with `raw` blocks is returned unchanged, because
+ * Jinja code in such blocks is plain text.
  */
 function withInputReads(sls: string, inputs: ReadonlySet<string>): string {
   if (/\{%[-+]?\s*raw\b/.test(sls)) return sls;
@@ -83,7 +86,10 @@ function withInputReads(sls: string, inputs: ReadonlySet<string>): string {
   return parts.join('');
 }
 
-/** Replaces the calls in one expression or statement. Code after an unclosed text is unchanged. */
+/**
+ * Replaces simple calls of `config.get` and `pillar.get` in one Jinja expression or statement. If a
+ * string is not closed, the code after its opening quote stays unchanged.
+ */
 function codeWithInputReads(code: string, inputs: ReadonlySet<string>): string {
   const parts: string[] = [];
   let at = 0;
@@ -149,8 +155,9 @@ export function slsWithInputs(
 }
 
 /**
- * Returns the first name that a call of a function that cannot return inputs names, alone or before
- * a colon.
+ * Returns an input that the SLS reads with one of the functions in {@link ownReader}, or
+ * `undefined` if there is none. The call may contain only the name of the input, or the name with a
+ * colon and a path after it.
  */
 function findMisread(names: ReadonlySet<string>, sls: string): string | undefined {
   const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*['"]([^'"]*)['"]`, 'g');

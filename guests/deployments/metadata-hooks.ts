@@ -58,19 +58,25 @@ export interface MetadataUpdates {
 const hooksKey = 'saltbridge:cfn-hup';
 const optionsKey = 'saltbridge:cfn-init';
 const maxHooks = 16;
-/** Maximum number of values whose digests are computed for all hooks of a server together. */
+/**
+ * Maximum number of values inside the watched parts of the metadata, counted for all hooks of a
+ * server together.
+ */
 const maxWatchedValues = 100_000;
 /** Maximum length of a hook's name, in characters. Each deployment record contains the name. */
 const maxNameLength = 128;
-/** Maximum length of each value of a hook, in characters. */
+/**
+ * Maximum length of each of the fields `triggers`, `path` and `action` of a hook, in characters.
+ */
 const maxValueLength = 1_024;
 /** Form of the ids of hook runs. They differ from ids of Heat, which are UUIDs. */
 const idForm = /^hook-([0-9a-f]{12})-(add|update|remove)-([0-9a-f]{24})-(\d+)$/;
 const aliasForm = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /**
- * Digests of the values that hooks watch, by path in JSON. A path without a value has the digest
- * `undefined`. Paths whose digests would exceed {@link maxWatchedValues} are missing.
+ * Digests of the values that hooks watch. The key is the path of a hook, as JSON text. A path
+ * without a value has the digest `undefined`. Paths whose digests would exceed
+ * {@link maxWatchedValues} are missing.
  */
 export type WatchedValues = ReadonlyMap<string, string | undefined>;
 
@@ -123,8 +129,8 @@ function eventOf(before: string | undefined, now: string | undefined): HookEvent
 }
 
 /**
- * Computes the digests of the values that hooks watch. A digest also covers the options of the init
- * metadata. Each path is one step.
+ * Computes the digests of the values that hooks watch, one path in each step. A digest also covers
+ * the options of the init metadata, so that a change of these options triggers the hooks.
  */
 export function* watchedValuesInSteps(
   metadata: Readonly<Record<string, unknown>>,
@@ -148,7 +154,7 @@ export function* watchedValuesInSteps(
   return digests;
 }
 
-/** Computes the digests of the values that hooks watch in one step. */
+/** Computes the same digests as {@link watchedValuesInSteps}, but all of them in one step. */
 export function watchedValuesOf(metadata: Readonly<Record<string, unknown>>): WatchedValues {
   const steps = watchedValuesInSteps(metadata);
   for (;;) {
@@ -157,7 +163,9 @@ export function watchedValuesOf(metadata: Readonly<Record<string, unknown>>): Wa
   }
 }
 
-/** Counts lists, maps and the values in them, at most up to a number. */
+/**
+ * Counts a value and all values inside it. If the count reaches `most`, stops and returns `most`.
+ */
 function countValues(value: unknown, most: number): number {
   if (typeof value !== 'object' || value === null) return Math.min(1, most);
   let count = 1;
@@ -273,7 +281,10 @@ function parseHook(name: string, given: unknown): ParsedHook {
   return { name, hook, warning: text };
 }
 
-/** Returns a text, or a list of texts joined by commas. Returns `undefined` for another value. */
+/**
+ * Returns the given text, or joins the given list of texts with commas. Returns `undefined` for any
+ * other value.
+ */
 function textOrListOf(value: unknown): string | undefined {
   if (typeof value === 'string') return value;
   const isList = Array.isArray(value) && value.every((it) => typeof it === 'string');
@@ -298,8 +309,8 @@ function pathOf(text: string): readonly string[] | undefined {
 }
 
 /**
- * Returns the value at a path in the metadata. Data that Heat itself stores there for agents are
- * not accessible.
+ * Returns the value at a path in the metadata. Returns `undefined` for a missing value, and for the
+ * data that Heat itself stores in the metadata for agents.
  */
 function valueAt(metadata: Readonly<Record<string, unknown>>, path: readonly string[]): unknown {
   const { deployments: _deployments, 'os-collect-config': _collect, ...own } = metadata;

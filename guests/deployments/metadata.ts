@@ -18,7 +18,10 @@ export type DeploymentAction = (typeof deploymentActions)[number];
 
 /** Deployment in the metadata of a server: a config that is applied once. */
 export interface Deployment {
-  /** Id of the config that Heat derives for this deployment. Each action has a new id. */
+  /**
+   * Id of the derived config that Heat creates for this deployment. Heat creates a new one for each
+   * action.
+   */
   readonly id: string;
   readonly name: string;
   /**
@@ -74,8 +77,9 @@ const maxConfigLength = 262_144;
 /** Maximum length of a deployment's name, in characters. Heat's database has the same limit. */
 const maxNameLength = 255;
 /**
- * Maximum nesting of the metadata, in levels. Deeper values become `null`. A config that is one
- * level too deep still fits, even inside a component, so that it is rejected and not silently cut.
+ * Maximum nesting of the metadata, in levels. Deeper values become `null`. The 8 levels above the
+ * maximum depth of a config leave space for the maps and lists around the config. A config that is
+ * too deep is therefore rejected, and not silently truncated.
  */
 const maxMetadataDepth = maxConfigDepth + 8;
 
@@ -166,8 +170,8 @@ export function* serverMetadataInSteps(
 }
 
 /**
- * Parses a deployment. Returns `undefined` for a deployment without a valid id, which can neither
- * be recorded nor get a result.
+ * Parses a deployment. Returns `undefined` for an entry of an invalid form, for example without a
+ * valid id. Such an entry is ignored.
  */
 function* deploymentInSteps(
   entry: unknown,
@@ -319,7 +323,7 @@ export function boundedConfig(
   return { problem: `its config has more than ${maxConfigLength} characters` };
 }
 
-/** Texts of the values of a Boolean input, in lower case. */
+/** Values of a Boolean input, by their text in lower case. */
 const truthValues: ReadonlyMap<string, boolean> = new Map([
   ['true', true],
   ['false', false],

@@ -1,4 +1,4 @@
-/** Opens software deployments: reads their options, and creates their objects. */
+/** Opens the module for software deployments: parses its options, and creates its objects. */
 
 import { mayCallCommand, type Subject } from '#acl';
 import {
@@ -54,7 +54,9 @@ export interface DeploymentsDeps {
   >;
 }
 
-/** Open software deployments: the API of stacks, with RPC methods and metrics for the master. */
+/**
+ * Module for software deployments: the API of stacks, with RPC methods and metrics for the master.
+ */
 export interface DeploymentsModule
   extends Required<Pick<OpenExtension, 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly api: StacksApi;
@@ -77,7 +79,7 @@ export const stackRight = 'bridge.stack.add';
 const defaultService = 'deployments';
 
 /**
- * Opens software deployments.
+ * Opens the module for software deployments.
  * @throws BridgeError ERR_BRIDGE_OPTIONS, ERR_CATALOG
  */
 export async function openDeployments(
@@ -238,8 +240,8 @@ export async function openDeployments(
 }
 
 /**
- * Returns the owner whose limit counts the deployment records of a stack. Each stack without an
- * owner is counted on its own.
+ * Returns the owner to whose limit the deployment records of a stack count. For a stack without an
+ * owner, returns the id of the stack.
  */
 function recordOwnerOf(registry: Pick<StackRegistry, 'get'>, stack: string): string {
   return registry.get(stack)?.owner ?? stack;

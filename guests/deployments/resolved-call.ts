@@ -4,13 +4,19 @@ import type { Parameters } from '#heat-bridge';
 
 /** Call that the catalog permits. The policy is evaluated when the call runs. */
 export interface DeploymentCall {
-  /** Source of the call. `code` and `states` refer to an entry of `deployments:` in the catalog. */
+  /**
+   * Kind of the catalog entry that permits the call. `command`: a command. `code` or `states`: an
+   * entry of `deployments:`, which runs code or applies states.
+   */
   readonly kind: 'code' | 'command' | 'states';
   readonly command: string;
   readonly params: Parameters;
 }
 
-/** Permitted call. If none is permitted, the reason for the author of the template. */
+/**
+ * Permitted call of a deployment, or the reason why the deployment is rejected. The reason is shown
+ * to the author of the template.
+ */
 export type ResolvedCall =
   | { readonly ok: true; readonly call: DeploymentCall }
   | { readonly ok: false; readonly reason: string };

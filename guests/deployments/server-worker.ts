@@ -28,7 +28,10 @@ type MetadataRead = Extract<ReadResult, { readonly kind: 'metadata' }>;
 
 export interface ServerWorkerDeps {
   readonly records: DeploymentRecords;
-  /** Reads the metadata of a server. `known`: digest of the answer that needs no further work. */
+  /**
+   * Reads the metadata of a server. `known` is the digest of an earlier response. If the response
+   * still has this digest, the result is `unchanged`.
+   */
   readonly read: (source: ServerSource, known: string | undefined) => Promise<ReadResult>;
   /** Returns the minion of the server, or `undefined` if none is known yet. */
   readonly minionOf: (
@@ -95,14 +98,19 @@ export class ServerWorker {
   readonly done: Promise<void>;
   readonly #deps: ServerWorkerDeps;
   readonly #stop = new AbortController();
-  /** Ids of the deployments that this worker started. An earlier process cannot have run them. */
+  /**
+   * Ids of the deployments that this worker started. For any other unfinished deployment, an
+   * earlier process may already have started the run.
+   */
   readonly #begun = new Set<string>();
   /**
-   * Digest of metadata without new deployments. While the metadata has this digest, nothing is
-   * done.
+   * Digest of the last metadata that required no action. If the metadata still has this digest, it
+   * is not processed again.
    */
   #settled: string | undefined;
-  /** Digest of the answer that contained this metadata. */
+  /**
+   * Digest of the service's response that contained the metadata with the digest {@link #settled}.
+   */
   #settledAnswer: string | undefined;
   /** Digest of the last metadata with a deployment that waits for a disconnected minion. */
   #waiting: string | undefined;
@@ -222,6 +230,7 @@ export class ServerWorker {
 
   /**
    * Starts the first new deployment. The other deployments wait until the metadata is read again.
+   * @returns delay before the next step, in milliseconds
    */
   async #take({ metadata, watched, answer }: MetadataRead): Promise<number> {
     const { records, minionOf, isPresent } = this.#deps;
@@ -299,6 +308,7 @@ export class ServerWorker {
   /**
    * Starts a deployment.
    * @param digest - digest of the metadata that contains the deployment
+   * @returns delay before the next step, in milliseconds
    */
   async #begin(
     entry: Deployment | UnreadableDeployment,
@@ -336,7 +346,10 @@ export class ServerWorker {
     return this.#settle(running);
   }
 
-  /** Continues an unfinished deployment. */
+  /**
+   * Continues an unfinished deployment.
+   * @returns delay before the next step, in milliseconds
+   */
   async #settle(record: DeploymentRecord): Promise<number> {
     this.#waiting = undefined;
     if (record.state === 'signalling') return this.#signal(record);
@@ -385,8 +398,10 @@ export class ServerWorker {
   }
 
   /**
-   * Ends a deployment.
-   * @param refusal - reason why the result did not reach Heat
+   * Marks a deployment as ended.
+   * @param refusal - reason why the result could not be sent to Heat; `undefined` if it was sent or
+   * there was nothing to send
+   * @returns delay before the next step, in milliseconds
    */
   async #end(record: DeploymentRecord, refusal: string | undefined): Promise<number> {
     const { records, onEnd } = this.#deps;

@@ -26,11 +26,11 @@ export type ReadResult =
       readonly kind: 'metadata';
       readonly metadata: ServerMetadata;
       readonly watched: WatchedValues;
-      /** Digest of the whole answer. */
+      /** SHA-256 of the response, in hex. Absent if the metadata is from a Zaqar queue. */
       readonly answer?: string;
     }
   /**
-   * The metadata has not changed: the answer has the known digest, or the Zaqar queue has no
+   * The metadata has not changed: the response has the digest `known`, or the Zaqar queue has no
    * messages.
    */
   | { readonly kind: 'unchanged' }
@@ -53,9 +53,12 @@ export interface SourceDeps {
   readonly logins: StackLogins;
   /** Maximum size of a response, in bytes. Larger ones are rejected. */
   readonly maxBytes: number;
-  /** Digest of an answer after which there is nothing to do. */
+  /**
+   * SHA-256 of an earlier response, in hex. If the response still has this digest, it is not
+   * parsed, and the result is `unchanged`.
+   */
   readonly known?: string | undefined;
-  /** Runs the work of reading an answer in steps. */
+  /** Runs a generator that parses a response. Other work can run between its steps. */
   readonly inSteps: <T>(work: Generator<ReadingStep, T, void>) => Promise<Reading<T>>;
   readonly now: () => number;
 }
@@ -219,8 +222,8 @@ async function readQueue(
 }
 
 /**
- * Reads the metadata in an answer.
- * @param pick - returns the metadata in the value of the answer
+ * Parses the metadata in a response.
+ * @param pick - returns the metadata from the parsed body of the response
  */
 async function metadataOf(
   result: HttpResult,

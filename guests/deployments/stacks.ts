@@ -133,8 +133,7 @@ export const StackRegistrationSchema = Type.Object(
       Type.Unsafe<readonly StackServer[]>(Type.Array(ServerSchema, { maxItems: 10_000 })),
     ),
     /**
-     * Path `name/id` of a stack. Further servers are searched in the resources of this stack.
-     * Requires `login`.
+     * Path `name/id` of a stack whose resources are searched for further servers. Requires `login`.
      */
     stack: Type.Optional(StackPath),
     /** Credentials that are used for this stack only. */
@@ -184,7 +183,10 @@ export function parseStackRegistration(given: unknown): StackRegistration {
 
 /** Maximum number of services that a registration may name. */
 const maxServices = 100;
-/** Matches the part of a URL that determines its origin, if it needs no conversion. */
+/**
+ * Matches scheme, host and port at the start of a URL, if they have no upper-case or non-ASCII
+ * letters. URL parsing does not change such a host.
+ */
 const plainOrigin = /^https?:\/\/[a-z0-9.-]+(?::\d+)?(?=[/?#]|$)/;
 
 /**
@@ -229,7 +231,10 @@ export const StackSchema = Type.Object({
     Type.Object({
       server: Type.String(),
       minion: Type.Optional(Type.String()),
-      /** Transport through which the server's metadata is read. */
+      /**
+       * Source of the server's metadata. `login`: heat-api, with the login of the registration. Any
+       * other value: the service in the field of `collect` with this name.
+       */
       source: Type.Enum(['cfn', 'heat', 'login', 'request', 'zaqar']),
     }),
   ),
@@ -283,14 +288,17 @@ const stackRow = defineRow({
 export interface StackRegistryOptions {
   readonly state: SharedArea;
   readonly isListed: (origin: string) => boolean;
-  /** Limits on the size of registrations, in bytes. Default: those of the table. */
+  /** Limits on the size of registrations, in bytes. Default: `guestLimits.stackBytes`. */
   readonly bytes?: LimitValues;
-  /** Limits on the number of servers in registrations. Default: those of the table. */
+  /** Limits on the number of servers in registrations. Default: `guestLimits.stackServers`. */
   readonly servers?: LimitValues;
   readonly now: () => number;
 }
 
-/** Amounts of a registration that limits count, and the owner of the registration. */
+/**
+ * Size of a registration in bytes, and its number of servers. The limits of the owner apply to
+ * both.
+ */
 interface StackSize {
   readonly owner: string;
   readonly bytes: number;
@@ -374,7 +382,10 @@ export class StackRegistry {
     });
   }
 
-  /** Serializes changes of registrations with one name across the members of a cluster. */
+  /**
+   * Runs `work`, which checks and changes the registrations with one name. If another cluster
+   * member changes them first, runs `work` again.
+   */
   #decide<T>(
     name: string,
     checks: RegistrationChecks,
@@ -403,7 +414,8 @@ export class StackRegistry {
   }
 
   /**
-   * Reserves the amounts by which a registration is larger than the one that it replaces.
+   * Reserves the additional bytes and servers of a registration, compared to the one that it
+   * replaces.
    * @returns a function that releases them
    * @throws BridgeError ERR_STACK_LIMIT
    */
@@ -557,7 +569,8 @@ function withoutMinion(registration: StackRegistration, minion: string): StackRe
 }
 
 /**
- * Returns the amounts that limits count. Each stack without an owner is counted on its own.
+ * Returns the owner, bytes and servers with which limits count a registration. A stack without an
+ * owner is counted under its own id.
  * @param bytes - size of the registration
  */
 function sizeOf({ id, owner, registration }: RegisteredStack, bytes: number): StackSize {

@@ -135,7 +135,7 @@ export class AgentCredentials {
     this.#nonces.set(nonce, { owner, until: now + 2 * maxAgeMs });
   }
 
-  /** Removes the nonces that are no longer needed at a time. */
+  /** Removes the nonces whose storage time has passed at `now`. */
   #forgetUntil(now: number): void {
     for (const [nonce, { owner, until }] of this.#nonces) {
       if (until > now) return;

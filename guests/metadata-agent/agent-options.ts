@@ -289,8 +289,9 @@ function findInFile(file: string): FindInstance {
 }
 
 /**
- * Time for which a lookup is cached, in milliseconds, including negative results. An address may
- * change its owner, but the cached owner is used for this time only.
+ * Time for which the result of a lookup is cached, in milliseconds, even if nothing was found. If
+ * an address moves to another instance, requests from it count for the previous instance until the
+ * cached result expires.
  */
 const foundForMs = 5_000;
 

@@ -38,8 +38,8 @@ const instanceRow = defineRow({
 });
 
 /**
- * Key of a row that a member writes before it reads. After this write has been applied, the member
- * has seen all earlier writes of other cluster members.
+ * Key of a row that a cluster member writes before it looks up the enrolment of an instance. When
+ * this write has been applied, the member has also applied all earlier writes of the other members.
  */
 const askedKey = ['guests', 'vendordata-asked'];
 const noValue = new Uint8Array(0);

@@ -26,7 +26,7 @@ interface RelayedPort {
   readonly socket?: string | undefined;
   /** Port on which the relay itself listens in networks. */
   readonly guestPort?: number;
-  /** Master port that accepts relays. */
+  /** Port of the master to which the relay connects. */
   readonly port: number;
 }
 
@@ -72,7 +72,7 @@ const keepAliveMs = 60_000;
  * owner is used until the cached lookup expires.
  */
 const foundForMs = 5000;
-/** Address of the proxy in the PROXY header. The master ignores this address. */
+/** Destination address in the PROXY header that the relay sends. The master ignores it. */
 const nowhere = '0.0.0.0';
 
 /**

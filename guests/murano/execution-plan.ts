@@ -207,7 +207,10 @@ function shown(value: unknown): string {
   return text.slice(0, 64);
 }
 
-/** Form of the body that is accepted. */
+/**
+ * Matches an accepted body: a single call of a script, with at most one field of its result, for
+ * example `return deploy(args).stdout`.
+ */
 const bodyForm =
   /^return ([A-Za-z_][A-Za-z0-9_]{0,127})\(([^\n]{0,8192})\)(?:\.(stdout|stderr|exitCode))?\n?$/;
 const parameterForm = /^args\.([A-Za-z_][A-Za-z0-9_]{0,127})$/;

@@ -123,16 +123,19 @@ export function openMurano(
   };
 }
 
-/** Limits the execution plans that wait for a result, by caller and by caller and guest. */
+/**
+ * Limits the execution plans that wait for a result. Counts their number and bytes for each caller,
+ * and their number for each caller on each guest.
+ */
 class PlanPlaces {
   readonly #ofGuests = new Budget(guestLimits.waitingPlans);
   readonly #ofCallers = new Budget(guestLimits.plansOfCaller);
   readonly #bytes = new Budget(guestLimits.planBytes);
 
   /**
-   * Takes a place for an execution plan.
-   * @returns a function that releases the place
-   * @throws BridgeError ERR_COMMAND_BUSY
+   * Counts an execution plan toward the limits.
+   * @returns a function that ends the counting
+   * @throws BridgeError ERR_COMMAND_BUSY if a limit is reached
    */
   enter(guest: string, { owner, text }: ExecutionPlanRequest): () => void {
     // Include the caller in the key, so that callers without permissions cannot block others.

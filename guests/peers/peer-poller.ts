@@ -153,8 +153,9 @@ export class PeerPoller {
 }
 
 /**
- * Returns an instance with its previously known details, if Nova cannot reach the cell of the
- * instance.
+ * Returns the given instance if it has details. If Nova returned it without details, because its
+ * cell is unreachable, returns the instance as the directory knows it in the same project, if it
+ * does.
  */
 function withKnown(server: CloudServer, before: ReadonlyMap<string, CloudServer>): CloudServer {
   if (server.name !== undefined) return server;

@@ -168,7 +168,10 @@ export class PeerDirectory {
     }
   }
 
-  /** Returns the minion that is enrolled for an instance in the project of another minion. */
+  /**
+   * Returns the minion id that a project has enrolled for an instance, or `undefined`. The project
+   * is that of the given enrolment. The minion of the given enrolment itself is never returned.
+   */
   #minionOf(instance: string, { project, id: other }: Enrolment): string | undefined {
     const enrolled = [...this.#enrolments.liveOfInstance(instance)].filter(
       (it) => it.project === project && hasKey(it) && it.id !== other,
@@ -201,7 +204,9 @@ export class PeerDirectory {
   }
 }
 
-/** Groups the ids of instances. */
+/**
+ * Returns the ids of instances by group. Omits instances for which `groupOf` returns `undefined`.
+ */
 function idsBy(
   { servers }: CloudState,
   groupOf: (server: CloudServer) => string | undefined,

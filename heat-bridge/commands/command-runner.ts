@@ -143,7 +143,10 @@ interface Run {
    * until the run is admitted.
    */
   seat: RunSlot | undefined;
-  /** Room for the secrets of the run in pillars. `undefined` until the run is admitted. */
+  /**
+   * Reservation for the run's secrets in the pillars of its minions. `undefined` until the run is
+   * admitted.
+   */
   secrets: SecretLease | undefined;
   /** Stored form of the run. `undefined` if the run is not stored. */
   stored: StoredRun | undefined;
@@ -247,8 +250,8 @@ export class CommandRunner {
   }
 
   /**
-   * Ends the active runs that no other process can continue, and waits until all runs of this
-   * process have ended or stopped.
+   * Ends the active runs that are not stored, and stops executing the stored ones, which another
+   * process can continue. Resolves when this process executes no run.
    */
   async close(): Promise<void> {
     this.#closing.abort();
@@ -540,7 +543,10 @@ function found(run: Run, live: CommandRun): CommandRun {
   return live;
 }
 
-/** Returns the outcome of a run that ended without a stored outcome, because its member failed. */
+/**
+ * Returns the outcome of a run for which none is stored, because the cluster member that executed
+ * the run failed.
+ */
 function lostCommandOutcome(run: CommandRun): CommandOutcome {
   const results = run.minions.map((minion) => ({ minion, state: 'unfinished' }) as const);
   return run.outcomeOf(results, { status: 'interrupted', jids: [run.id] });

@@ -16,8 +16,9 @@ export const IdempotencyKeyOwner = Type.Object({
   caller: Type.String(),
   project: Type.String(),
   /**
-   * Name of the command. For other owners of keys, for example the steps of a plan, a text with a
-   * prefix such as `plan:`, which no command name contains.
+   * Name of the command. For plans and their steps, a text that begins with `plan:`. For runs that
+   * the caller started without a key, a text that begins with `run:`. No command name contains a
+   * colon.
    */
   command: Type.String(),
   key: Type.String(),
@@ -38,8 +39,8 @@ const keyRetentionMs = 86_400_000;
 const maxBytes = 1_048_576;
 const maxKey = 255;
 /**
- * Maximum size of a row that is encoded before its length is known. Encoding is one step. A row with
- * more characters exceeds `maxBytes` in any case.
+ * Limits above which a row is shortened before it is encoded. Encoding a row takes one
+ * uninterrupted step. A row with more characters than `maxBytes` could not be stored in any case.
  */
 const maxEncoded = { values: 100_000, characters: maxBytes } as const;
 

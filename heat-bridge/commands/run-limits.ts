@@ -63,14 +63,15 @@ interface CommandRuns {
   waiting: number;
   /** For each caller, the number of runs that have not started, and the turn of its last run. */
   readonly owners: Map<string, { waiting: number; turn: number }>;
-  /** Turn of the run that started last. */
+  /** Highest turn of the runs that have left the queues of their minions. */
   turn: number;
   readonly slots: FairSlots;
 }
 
 /**
- * Factor by which the queue may exceed the option `queue` for callers without a waiting run. A
- * caller that fills the queue therefore cannot block the others.
+ * Factor for the option `queue`, if a caller has no waiting run. Such a caller may join a queue
+ * that is already full for other callers, up to twice its size. A caller that fills the queue
+ * therefore cannot block the others.
  */
 const queueShare = 2;
 
@@ -214,7 +215,7 @@ export class RunConcurrency {
   }
 
   /**
-   * Updates the entry of a queue that is served next.
+   * Updates the entry of the run that starts next on a minion.
    * @returns the run of this entry, or `undefined` if the next entry is the same as before or there
    * is none
    */
@@ -241,7 +242,10 @@ function removeSeat(seat: Seat): void {
   run.missing += 1;
 }
 
-/** Returns the entry of a queue that is served first, or `undefined` if no run waits. */
+/**
+ * Returns the entry of the waiting run that starts before all others in a queue, or `undefined` if
+ * no run waits.
+ */
 function firstSeat({ waiting }: Line): Seat | undefined {
   let found: Seat | undefined;
   for (const { first } of waiting.values()) {
@@ -252,7 +256,7 @@ function firstSeat({ waiting }: Line): Seat | undefined {
   return found;
 }
 
-/** Whether a run is served before another one. The order is the same on every minion. */
+/** Whether a run starts before another one. The order is the same on every minion. */
 function isEarlier(one: Run, other: Run): boolean {
   return one.turn === other.turn ? one.number < other.number : one.turn < other.turn;
 }

@@ -77,7 +77,11 @@ export class RunRegistry<R extends RegisteredRun> {
     this.#dropReturns(run.owner);
   }
 
-  /** Omits the returns of ended runs, the oldest first, until the limits of bytes are kept. */
+  /**
+   * Omits the returns of the oldest ended runs until the returns no longer exceed the limits on
+   * bytes. First applies the limit for this owner. Then applies the limit for all owners, and
+   * chooses runs of the owner with the most bytes.
+   */
   #dropReturns(owner: string): void {
     const { perOwner = Infinity, total = Infinity } = this.#maxBytes;
     while (bytesOf(this.#ended.get(owner)) > perOwner) this.#dropOldest(owner);

@@ -11,7 +11,7 @@ import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import type { Parameters } from './parameters.ts';
 
-/** Room for the secrets of one run in the pillars of its minions. */
+/** Reservation of bytes for the secrets of one run in the pillars of its minions. */
 export interface SecretLease {
   /**
    * Adds the secrets to the pillars.
@@ -23,12 +23,12 @@ export interface SecretLease {
   forget(): void;
 }
 
-/** Run whose secrets need room in pillars. */
+/** Run for whose secrets bytes are reserved. */
 interface SecretOwner {
   /** Name of the caller. */
   readonly caller: string;
   readonly minions: readonly string[];
-  /** Whether an earlier process admitted the run. It is then not rejected. */
+  /** Whether an earlier process admitted the run. The limits then do not reject it. */
   readonly isResumed: boolean;
 }
 
@@ -49,8 +49,9 @@ export class RunSecrets {
   readonly #bytesOfCallers = new Budget(bridgeLimits.secretsOfCaller);
 
   /**
-   * Reserves room for the secrets of a run in the pillars of its minions, until `forget` is called.
-   * @throws BridgeError ERR_COMMAND_BUSY
+   * Reserves bytes for the secrets of a run in the pillar of each of its minions, until `forget` is
+   * called.
+   * @throws BridgeError ERR_COMMAND_BUSY if a limit on these bytes is reached
    */
   reserve(secret: Parameters, run: SecretOwner): SecretLease {
     if (Object.keys(secret).length === 0) return noSecrets;
@@ -73,8 +74,10 @@ export class RunSecrets {
   }
 
   /**
-   * Takes bytes for each minion.
-   * @returns a function that releases them
+   * Counts the bytes of a run's secrets for each of its minions, toward the limit of the minion and
+   * the limit of the caller on this minion.
+   * @returns a function that releases the bytes
+   * @throws BridgeError ERR_COMMAND_BUSY if a limit is reached, except for a resumed run
    */
   #takeBytes({ caller, minions, isResumed }: SecretOwner, bytes: number): () => void {
     const parts = minions.flatMap((minion) => [

@@ -55,7 +55,8 @@ export interface StoredRunsOptions<S, C, R> {
   /** Creates a local object for a run of another member. */
   readonly follow: (owner: IdempotencyKeyOwner, name: string, stored: S) => R;
   /**
-   * Returns the outcome of a run that ended without a stored outcome, because its member failed.
+   * Returns the outcome of a run for which none is stored, because the cluster member that executed
+   * the run failed.
    */
   readonly lostOutcome: (run: R) => Outcome;
 }
@@ -146,9 +147,9 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
 
   /**
    * Performs a run, and releases its resources when it ends.
-   * @param work - performs the run, and calls `reply` with the handle as soon as the run is active
-   * or an existing run was found. Returns a function that publishes the outcome, which is called
-   * after the resources were released. Returns `undefined` if another process performs the run
+   * @param work - performs the run. Calls `reply` as soon as the run is active or an existing run
+   * was found. Returns a function that publishes the outcome, or `undefined` if an existing run was
+   * found. The returned function is called after the resources have been released
    * @returns the handle that was passed to `reply`
    */
   carryOut<H>(
@@ -164,8 +165,9 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   }
 
   /**
-   * Counts the parameters of a run toward the bytes of its caller, until `releases` is released.
-   * @throws BridgeError ERR_COMMAND_BUSY
+   * Counts the parameters of a run toward the limit on bytes of its caller, until
+   * `releases.release()` is called.
+   * @throws BridgeError ERR_COMMAND_BUSY if the limit is reached
    */
   holdParameters(caller: string, parameters: unknown, releases: Releases): void {
     const bytes = memoryOf(parameters);
@@ -176,7 +178,7 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
     releases.add(() => this.#parameterBytes.release(caller, bytes));
   }
 
-  /** Registers a run, and counts it as active until `releases` is released. */
+  /** Registers a run, and counts it as active until `releases.release()` is called. */
   begin(run: R, releases: Releases): R {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#underWay.add(promise);

@@ -66,8 +66,8 @@ class UpdateLog<U, O> {
   }
 
   /**
-   * Returns a log with converted updates and a converted outcome. This log must be over. Its readers
-   * continue to read it.
+   * Returns a new log with converted updates and a converted outcome. Must be called only after
+   * this log has ended. Current readers of this log continue to read the unconverted updates.
    */
   converted(update: (update: U) => U, outcome: (outcome: O) => O): UpdateLog<U, O> {
     const log = new UpdateLog<U, O>();

@@ -75,9 +75,10 @@ find_agent
 `;
 
 /**
- * Shell lines that define the function `post`. The function trusts a pinned public key of the
- * bridge, so the bridge may have any address. It sends the body from a file, because every user of
- * the machine can read the arguments of a process.
+ * Shell lines that define the function `post`, which sends a request to the bridge. If `$pin` is
+ * set, the function checks only the public key of the bridge, and neither the host name nor the
+ * issuer of the certificate. It sends the body from a file, because every user of the machine can
+ * read the arguments of a process.
  */
 const posting = `# post PATH: sends $work/body; prints the HTTP status, or 000 without a reply
 post() {

@@ -80,7 +80,7 @@ export class EnrolmentDeadlines {
     await this.#round;
   }
 
-  /** Schedules the next check. It starts when the current check has ended. */
+  /** Runs the next check as soon as the current one has ended. */
   #next(): void {
     this.#round = this.#round
       .then(() => this.endExpired())

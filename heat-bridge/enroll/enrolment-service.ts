@@ -21,7 +21,10 @@ import type { KeyPairs } from './key-pairs.ts';
 import { signTicket } from './tickets.ts';
 import type { UserDataWriter } from './user-data.ts';
 
-/** Listener that removes what another part of the bridge stores about a minion id. */
+/**
+ * Listener that is called before a minion id is retired. It removes the data that a part of the
+ * bridge stores about this id.
+ */
 export type RetireListener = (id: string) => Promise<void> | void;
 
 export interface EnrolmentServiceParts extends ImportParts {
@@ -53,8 +56,7 @@ type Machine =
 
 const maxTicketLifetimeMs = 86_400_000;
 /**
- * Divisor of the option `max_open`. A tenth of `max_open` is reserved for projects without an open
- * enrolment.
+ * Divisor of the option `max_open`: one tenth is reserved for projects that have no open enrolment.
  */
 const reservedPart = 10;
 

@@ -1,4 +1,4 @@
-/** Opens enrolment: reads its options, and creates its objects. */
+/** Opens the enrolment module: parses its options, and creates its objects. */
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -71,9 +71,9 @@ export interface EnrolmentModule {
 }
 
 /**
- * Opens enrolment. `<state_dir>/enroll/` contains the key that signs tickets, and the list of used
- * tickets. Neither is in the store or its backups. In a cluster, all members derive the key from
- * their shared secret.
+ * Opens the enrolment module. `<state_dir>/enroll/` contains the key that signs tickets, and the
+ * list of used tickets. Neither is in the store or its backups. In a cluster, all members derive
+ * the key from their shared secret.
  * @throws BridgeError ERR_TICKET_KEY, StoreError
  */
 export async function openEnrolment(

@@ -11,7 +11,10 @@ type Rights = Pick<Awaited<ReturnType<ExtensionHost['holdToken']>>, 'subject' | 
 /** Caller that the token of an HTTP request authenticates. */
 export interface HttpCaller {
   readonly token: string;
-  /** Name under which limits count the streams of all tokens of the caller. */
+  /**
+   * Name of the caller for the limit on open streams. All tokens of a user have the same name, and
+   * so have all users of a project.
+   */
   readonly owner: string;
   /** Whether rules could permit the caller a command with this name. The command need not exist. */
   mayCall(command: string): boolean;

@@ -1,25 +1,28 @@
-/** Writes updates and outcomes of runs as lines of marked JSON. Long lines are written in steps. */
+/**
+ * Writes updates and outcomes of runs as lines of JSON. Marks in the JSON give the types of values
+ * that JSON lacks, for example bytes. Long lines are written in steps.
+ */
 
 import { markedForm } from '#master';
 import { StepScheduler, writeJsonInSteps } from '#runtime';
 
-/** Lines of the updates and outcomes of runs. */
+/** Cache and writer of the lines for updates and outcomes of runs. */
 export class MarkedLines {
   readonly #scheduler = new StepScheduler();
   /**
-   * Written lines by item. All readers of a run share them. The references are weak, so that the
-   * cache does not keep lines in memory after their readers have ended.
+   * Written lines, by update or outcome. All readers of a run share them. The references are weak,
+   * so that the cache does not keep lines in memory after their readers have ended.
    */
   readonly #written = new WeakMap<object, WeakRef<Buffer>>();
   /** Lines that are being written. */
   readonly #writing = new WeakMap<object, Promise<Buffer>>();
 
-  /** Returns the JSON of an item, without a line feed. */
+  /** Returns the JSON of an update or outcome, without a line feed. */
   async jsonOf(item: object): Promise<Buffer> {
     return (await this.lineOf(item)).subarray(0, -1);
   }
 
-  /** Returns the line of an item, with its line feed. */
+  /** Returns the JSON of an update or outcome, with a line feed. */
   async lineOf(item: object): Promise<Buffer> {
     const known = this.#written.get(item)?.deref();
     if (known !== undefined) return known;

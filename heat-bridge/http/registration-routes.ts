@@ -86,7 +86,8 @@ interface OwnRegistrations<Api> {
  * Adds the routes `GET` and `POST` on the collection, and `GET`, `PUT` and `DELETE` on a name.
  * `PUT` replaces an existing registration. Creating and replacing require the right of this kind
  * for all minions that the registration names.
- * @returns a function that returns the access of the service that sent a request
+ * @returns a function that authenticates a request, and returns the API and the owner name of the
+ * service that sent it
  */
 export function addRegistrationRoutes<Registration, Info, Details>(
   app: FastifyInstance,

@@ -20,7 +20,9 @@ const refusal: Readonly<Record<string, TSchema>> = {
 };
 
 /**
- * Returns the schema of a route. Default of `access`: the token of a session, or a Keystone token.
+ * Returns the schema of a route.
+ * @param operation - description of the route. `access` defaults to `session`: the token of a
+ * session, or a Keystone token
  */
 export function describeRoute(
   operation: Omit<RouteOperation, 'access' | 'refusal'> & Partial<Pick<RouteOperation, 'access'>>,

@@ -126,7 +126,7 @@ export function addRunRoutes<Run extends FollowedRun>(
   });
 }
 
-/** Sends JSON that is already written. */
+/** Sends a response that consists of pieces of JSON text. */
 function sendJson(reply: FastifyReply, pieces: readonly (string | Buffer)[]): FastifyReply {
   const body = Buffer.concat(pieces.map((piece) => Buffer.from(piece)));
   return reply.type('application/json; charset=utf-8').send(body);

@@ -21,7 +21,10 @@ export class UpdateStreams {
   readonly #doors: HttpServerContext;
   readonly #lines: MarkedLines;
 
-  /** @param lines - writes the updates */
+  /**
+   * Creates the streams of one server.
+   * @param lines - converts updates to lines of JSON
+   */
   constructor(doors: HttpServerContext, lines: MarkedLines) {
     this.#doors = doors;
     this.#lines = lines;

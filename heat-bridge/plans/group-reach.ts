@@ -61,7 +61,7 @@ function plannedCall({ command, sources }: MappedCommand, parameters: Parameters
 
 /**
  * Whether a command receives secret parameters. If its parameters depend on results of other steps,
- * the answer is whether the command has secret parameters at all.
+ * returns whether the command declares secret parameters.
  */
 function mayGiveSecrets({ command, sources }: MappedCommand, parameters: Parameters): boolean {
   if (stepReferences(sources).length > 0) return (command.definition.secret ?? []).length > 0;

@@ -97,7 +97,10 @@ const Step = Type.Object(
     ),
     /** Number of minions on which the command may fail without failing the step. Default: 0. */
     maxFailures: Type.Optional(Count),
-    /** Effect of a failure of this step: `stop` ends the plan. Default: `stop`. */
+    /**
+     * Effect of a failure of this step. `stop`: the plan fails, and undoes its completed steps.
+     * `continue`: the plan skips only the steps that need this one. Default: `stop`.
+     */
     onFailure: Type.Optional(Type.Union([Type.Literal('stop'), Type.Literal('continue')])),
     undo: Type.Optional(Undo),
   },

@@ -91,8 +91,9 @@ interface Run {
 }
 
 /**
- * Time before the deadline from which a plan counts as late, in milliseconds. The timer of a
- * command with the same deadline may end the command slightly too early.
+ * Tolerance for the deadline of a plan, in milliseconds. If a plan fails within this time before
+ * its deadline, its status is `timeout`. The timer of a command with the same deadline may fire
+ * slightly too early.
  */
 const timerToleranceMs = 20;
 
@@ -154,8 +155,8 @@ export class PlanRunner {
   }
 
   /**
-   * Waits until the active runs of this process have ended or stopped. They do so when the master
-   * closes.
+   * Resolves when this process executes no run. When the master closes, its runs end or are
+   * interrupted.
    */
   close(): Promise<void> {
     return this.#runs.close();
@@ -419,7 +420,10 @@ function found(run: Run, live: PlanRun, stored: StoredPlan): AdmittedPlan {
   return { live, stored };
 }
 
-/** Returns the outcome of a run that ended without a stored outcome, because its member failed. */
+/**
+ * Returns the outcome of a run for which none is stored, because the cluster member that executed
+ * the run failed.
+ */
 function lostPlanOutcome({ id, plan }: PlanRun): PlanOutcome {
   return { id, plan, status: 'interrupted', steps: [], undone: [] };
 }

@@ -57,7 +57,7 @@ const sharedRow = defineRow({
     secret: Type.String(),
     from: StoredDependencies,
     pillar: Bytes,
-    /** Packed pillar that does not depend on grains. Absent if equal to `pillar`. */
+    /** Packed pillar that was compiled without grains. Absent if it is equal to `pillar`. */
     proven: Type.Optional(Bytes),
   }),
 });
@@ -88,7 +88,10 @@ export interface SharedResultsOptions {
 
 /** Maximum size of a result in the store, in bytes. Encryption takes about 13 ms per MiB. */
 const maxStoredBytes = 2 * 1024 * 1024;
-/** Time after its last use when a result may be evicted for another owner, in milliseconds. */
+/**
+ * Time without use after which a result may be evicted for a result of another owner, in
+ * milliseconds.
+ */
 const unusedMs = 600_000;
 
 interface Entry {
@@ -96,7 +99,11 @@ interface Entry {
   usedAt: number;
 }
 
-/** Table of results that minions with equal inputs share, in memory and in the store. */
+/**
+ * Results that minions with equal inputs share, in memory and in the store. The owner of a result
+ * is the minion for which it was rendered. In a full table, a new result evicts a result of the
+ * owner with the most results.
+ */
 export class SharedResults {
   readonly #options: SharedResultsOptions;
   readonly #tree = new InputTree<KeptResult>();
@@ -138,7 +145,7 @@ export class SharedResults {
   }
 
   /**
-   * Adds a result in memory. Returns `undefined` if the table is full of results of other owners.
+   * Adds a result in memory. Returns `undefined` if the table is full and no result may be evicted.
    */
   add(shared: SharedResult): KeptResult | undefined {
     const result = toKept(shared);
@@ -197,7 +204,7 @@ export class SharedResults {
     return (await Promise.all(all)).flat();
   }
 
-  /** Adds a result in memory. Returns `false` if the table is full of results of other owners. */
+  /** Adds a result in memory. Returns `false` if the table is full and no result may be evicted. */
   #note(result: KeptResult): boolean {
     const entry = { result, usedAt: this.#options.now() };
     this.#removeUnusedFor(result.owner);
@@ -211,8 +218,9 @@ export class SharedResults {
   }
 
   /**
-   * Makes space for a result of `owner` if the table is full and no owner has several results.
-   * Removes the least recently used result if it has been unused for ten minutes.
+   * Makes space for the first result of an owner. If the table is full and no owner has more than
+   * one result, removes the least recently used result. Keeps this result if it was used in the
+   * last ten minutes.
    */
   #removeUnusedFor(owner: string): void {
     const isFull = this.#entries.size >= (this.#options.limit.total ?? Infinity);

@@ -134,8 +134,10 @@ function mergeTops(tops: readonly RenderedTop[]): Omit<Top, 'errors'> {
 }
 
 /**
- * Groups targets by environment. Within an environment, they keep the order of `sorted`. The
- * environments have the order of their first appearance in `met`.
+ * Groups targets by environment. Within an environment, the targets keep their order.
+ * @param sorted - targets in their final order
+ * @param met - the same targets in the order of the top files, which determines the order of the
+ * environments
  */
 function groupByEnv(sorted: readonly TopTarget[], met: Iterable<TopTarget>): TopTarget[] {
   const envs = new Set(Array.from(met, ({ saltenv }) => saltenv));

@@ -25,7 +25,10 @@ export type Role =
 
 type Roles = Readonly<Record<string, Role>>;
 
-/** Roles of arguments by name, for functions without an entry and for nested maps. */
+/**
+ * Roles of arguments that {@link roles} does not list, by the name of the argument. They also apply
+ * to keys of nested maps. Any other argument has the role `data`.
+ */
 const usual: ReadonlyMap<string, Role> = new Map<string, Role>([
   ...['tgt', 'target', 'match'].map((name) => [name, 'target'] as const),
   ...['tgt_type', 'expr_form'].map((name) => [name, 'kind'] as const),
@@ -41,8 +44,8 @@ const shownSls: Roles = { mods: 'literal' };
 const ofMinion: Roles = { minion: 'target' };
 
 /**
- * Roles of the arguments of each function, in the order of its parameters. Parameters after the
- * last one that is not data are left out.
+ * Roles of the arguments of each function, in the order of its parameters. Each list ends with the
+ * last parameter whose role is not `data`.
  */
 const roles: Readonly<Record<string, Roles>> = {
   'cache.clear_all': asked,
@@ -114,12 +117,18 @@ const roles: Readonly<Record<string, Roles>> = {
   'survey.hash': surveyed,
 };
 
-/** Returns the names of the positional arguments of a function, up to the last listed one. */
+/**
+ * Returns the names of a function's parameters, in order, as far as {@link roles} lists them. Empty
+ * if it does not list the function.
+ */
 export function positionNames(fun: string): readonly string[] {
   return Object.keys(rolesOf(fun));
 }
 
-/** Returns the role of an argument. For the empty function name, returns the usual role. */
+/**
+ * Returns the role of an argument. If the function name is empty, only the name of the argument
+ * determines its role.
+ */
 export function roleOf(fun: string, name: string): Role {
   const own = rolesOf(fun);
   return (Object.hasOwn(own, name) ? own[name] : usual.get(name)) ?? 'data';

@@ -1,6 +1,6 @@
 /**
- * Compiles configured reactions: to predicates that match events, and to planners that determine
- * the calls.
+ * Compiles configured reactions. The result contains predicates, which match events, and planners,
+ * which determine the calls.
  */
 
 import { parseRate } from '#acl';
@@ -30,9 +30,10 @@ export interface CompiledReaction {
    */
   readonly isFrom: (sender: string | undefined) => boolean;
   /**
-   * Returns whether the schema of an event guarantees all data that the reaction uses.
-   * @param rule - name of the access rule that permitted the event and contains the schema;
-   * `undefined`: no rule
+   * Returns whether the schema of an access rule requires all event values that the reaction uses.
+   * Every event that the rule permits then contains these values. Always `true` if the reaction
+   * uses no event values.
+   * @param rule - name of the access rule that permitted the event; `undefined`: no rule
    */
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;
   readonly plan: Planner;
@@ -76,8 +77,8 @@ export function compileReactions(
 }
 
 /**
- * Limits of the reactions in the option `reactor`. Salt has no such limits. They are therefore as
- * high as the limit of Salt's queue (`reactor_worker_hwm`).
+ * Limits of each reaction that the option `reactor` defines. Salt has no limits per reaction, so
+ * these are high. `queue` equals Salt's default of `reactor_worker_hwm`.
  */
 const wide = { maxConcurrent: 1000, queue: 10_000, rate: '1000/second' } as const;
 

@@ -27,7 +27,7 @@ export async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
   }
 }
 
-/** Fields of events that minions emit. Events of the master have none of them. */
+/** Fields that only events of minions have. They are `undefined` in the master's own events. */
 const withoutSender = {
   sender: undefined,
   data: undefined,

@@ -187,7 +187,10 @@ async function performHere(
   return { outcome: isFailure ? 'failed' : 'succeeded' };
 }
 
-/** Returns the jobs interface of a reaction that does not have all rights. */
+/**
+ * Returns the interface through which a runner starts jobs for a reaction. It starts only jobs that
+ * the rules permit this reaction. Returns an empty object if the reaction has all rights.
+ */
 function jobsOfReaction(
   { policy, jobs, targets }: PerformDeps,
   reaction: string,

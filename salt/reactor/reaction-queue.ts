@@ -129,8 +129,8 @@ export interface QueueConditions {
     | { readonly minion: string; readonly request: string; readonly place: string }
     | undefined;
   /**
-   * Time window in which only one run with the same values is stored: the values, and the length of
-   * the window. `undefined`: no such limit.
+   * Permits only one run with equal values in a time window of `lengthMs` milliseconds. The values
+   * are the index of the call and the event's values of `throttle_key`. `undefined`: no such limit.
    */
   readonly window: { readonly values: readonly unknown[]; readonly lengthMs: number } | undefined;
 }
@@ -183,8 +183,8 @@ export class ReactionQueue {
    */
   readonly #unconfirmed = new Set<string>();
   /**
-   * For each reaction, the processes that own its unfinished runs, by jid, in the order of the
-   * cluster's log.
+   * Unfinished runs of each reaction on all members, in the order of the cluster's log. The inner
+   * map contains, by jid, the id of the process that owns the run.
    */
   readonly #order = new Map<string, Map<string, string>>();
   readonly #reactions = new Map<string, string>();
@@ -220,9 +220,9 @@ export class ReactionQueue {
   }
 
   /**
-   * Returns the first unfinished runs of a reaction across all members of a cluster. New runs are
-   * appended to the log, so all members get the same result.
-   * @returns jids; `undefined` without a cluster, because all runs belong to this process
+   * Returns the jids of the first unfinished runs of a reaction, at most `count`. The runs of all
+   * members count, in the order of the cluster's log. Therefore, every member gets the same result.
+   * @returns `undefined` without a cluster, because all runs belong to this process
    */
   first(reaction: string, count: number): readonly string[] | undefined {
     if (this.#options.cluster === undefined) return undefined;
@@ -251,8 +251,10 @@ export class ReactionQueue {
   }
 
   /**
-   * Returns the jids of runs whose process has stopped.
-   * @param isHeld - whether this member is the one that takes over work of other members
+   * Returns the jids of the runs that this process should take over. These are runs of earlier
+   * processes of this member. If `isHeld` is true, they include runs that other members gave up,
+   * and runs of members that have stopped.
+   * @param isHeld - whether this member currently takes over work of other members
    */
   abandoned(isHeld: boolean): readonly string[] {
     const { cluster } = this.#options;
@@ -296,9 +298,9 @@ export class ReactionQueue {
   }
 
   /**
-   * Handles a failed write of a run in a cluster, where the store may have applied the write or may
-   * still apply it. This process gives the run up, and takes it over again if its row appears
-   * later.
+   * Handles a failed write of a run in a cluster. The store may have applied the write, or may
+   * apply it later. Therefore, this process gives up the run. If the row of the run appears later,
+   * this process takes the run over again.
    */
   #doubt(run: OpenRun): void {
     const { jid } = run;

@@ -216,7 +216,10 @@ function isRiskyMap(
   });
 }
 
-/** Whether an item of a queue, or one in a list, is a runner call with risky event text. */
+/**
+ * Whether the `items` of a call of `queue.insert` contain risky event text. The queue may later run
+ * such an item as a runner call.
+ */
 function isRiskyItem(data: PlainData, text: EventText): boolean {
   if (isList(data)) return data.some((item) => isRiskyItem(item, text));
   if (!isPillarMap(data)) return false;
@@ -225,7 +228,10 @@ function isRiskyItem(data: PlainData, text: EventText): boolean {
   return isRisky(data, false, text) || isRiskyQueued(fun, { args, kwargs }, text);
 }
 
-/** Whether a runner call in a queue contains risky event text. */
+/**
+ * Whether a runner call that is added to a queue contains event text in a target, pattern or
+ * function name.
+ */
 function isRiskyQueued(
   fun: PlainData | undefined,
   { args = [], kwargs }: { readonly args?: PlainData; readonly kwargs?: PlainData },

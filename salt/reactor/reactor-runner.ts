@@ -10,9 +10,11 @@ import {
 } from '../functions/define-function.ts';
 import { ignored, required, target, text } from '../functions/parameters.ts';
 
-/** Maximum number of added entries, of files in one entry, and of characters in a text. */
+/** Maximum number of entries that the runner has added. */
 const maxAdded = 1000;
+/** Maximum number of files in one added entry. */
 const maxFiles = 100;
+/** Maximum length of the tag and of each file name in an added entry, in characters. */
 const maxText = 4096;
 
 /**

@@ -68,7 +68,10 @@ export interface Origins {
   readonly event: WireValue;
   /** Returns the texts of the files read so far. */
   readonly files: () => Iterable<string>;
-  /** Whether words without a special meaning in YAML also get a placeholder. */
+  /**
+   * Whether a placeholder also replaces event text that is harmless in YAML, such as `web1`. Text
+   * that YAML reads as another type than a string, such as `5`, is then still printed unchanged.
+   */
   readonly marksWords: boolean;
 }
 
@@ -110,7 +113,10 @@ export class EventPrinter {
     return markFor(this.#texts.length - 1, this.#secret);
   }
 
-  /** Whether a text is printed without a placeholder, regardless of its origin. */
+  /**
+   * Whether a text is printed unchanged even if it comes from the event, because it is harmless in
+   * YAML. If `marksWords` is set, this excludes texts that YAML reads as strings.
+   */
   #isLeft(text: string): boolean {
     return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));
   }
@@ -133,8 +139,8 @@ export class EventPrinter {
 
   /**
    * Prints a list or map as YAML, with placeholders in place of its texts.
-   * @param asPython - whether to use the syntax of Python, which a template may have put in quotes;
-   * otherwise the syntax of JSON
+   * @param asPython - `true`: prints Python syntax, because a template may have put quotes around
+   * the output; `false`: prints JSON syntax
    */
   #written(value: Value, asPython: boolean): string {
     const written = (item: Value): string => this.#written(item, asPython);
@@ -168,7 +174,7 @@ function hasText(value: Value): boolean {
   return isText(value);
 }
 
-/** Whether any text or key of an event contains a text. */
+/** Whether an event contains the given text in any of its values or keys. */
 function says(value: WireValue, text: string): boolean {
   if (typeof value === 'string') return value.includes(text);
   if (typeof value !== 'object' || value === null) return false;

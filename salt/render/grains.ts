@@ -35,7 +35,10 @@ export class GrainReads {
     return used.every((name) => name === 'id') && this.whole === undefined;
   }
 
-  /** Returns a text that is equal for equal reads. */
+  /**
+   * Returns a text for use as a cache key. It contains the names of the grains that were read and
+   * the fingerprints of their values.
+   */
   text(): string {
     const values = Array.from(this.values, ([name, mark]) => [name, mark?.toString('base64')]);
     return JSON.stringify([values, this.whole?.toString('base64')]);
@@ -73,10 +76,10 @@ export class TracedGrains implements FactSource {
   }
 
   /**
-   * Returns a grain as a value for which a template can print a placeholder, without reading the
-   * value. Returns `undefined` if the template must read the grain.
-   * @param holder - object that returns the value if the template reads it. Default: a new copy of
-   * the value
+   * Returns a grain that a template can print as a placeholder, without reading its value. Returns
+   * `undefined` if the grain cannot be printed as a placeholder, so that the template must read it.
+   * @param holder - reads the value if the template needs it, and reports whether it was read.
+   * Default: reads a new copy of the value
    */
   late(
     key: string,

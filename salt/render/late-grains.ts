@@ -82,7 +82,10 @@ export class PrintedMarks {
 /** Grain that a template uses. Calling `read` records that the grain was read. */
 export interface LateOrigin {
   readonly marks: PrintedMarks;
-  /** Whether the value was read. The template may have changed a value that it has read. */
+  /**
+   * Whether the template has read the value. It may then have changed the value, so items of the
+   * value are no longer printed as placeholders.
+   */
   readonly isRead: () => boolean;
   readonly read: () => Value;
 }

@@ -6,7 +6,9 @@ import type { AskedFunctions } from './asked-functions.ts';
 import type { PillarMap } from './pillar-data.ts';
 import type { SourceFile } from './source-file.ts';
 
-/** Pillar of a minion, and a version of it that does not depend on data from minions. */
+/**
+ * Pillar of a minion in two versions: `pillar` for the minion, and `proven` for access decisions.
+ */
 export interface PillarAnswer {
   readonly pillar: FactMap;
   /**
@@ -62,7 +64,10 @@ export interface CompiledPillar {
   readonly layers: readonly PillarLayer[];
 }
 
-/** Data of one file, nested under the keys with which the file is included. */
+/**
+ * Data of one pillar file. If an `include` specifies a `key` for the file, the data is nested under
+ * this key.
+ */
 export interface PillarLayer {
   readonly saltenv: string;
   readonly sls: string;

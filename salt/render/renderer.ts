@@ -78,7 +78,7 @@ export interface RendererOptions
   readonly inlineMs?: number;
 }
 
-/** Owner of renderings that are not for a minion. */
+/** Value of `owner` for renderings that do not belong to a minion. */
 const noMinion = '';
 
 /** Minion for which a file is rendered, and the notes that receive the dependencies. */

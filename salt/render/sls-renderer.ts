@@ -94,10 +94,10 @@ export class SlsRenderer {
   }
 
   /**
-   * Renders an SLS with placeholders for the values of late grains. Returns `undefined` if the file
-   * needs these values. The caller then renders the file without placeholders. For top files and
-   * for files that other files render, it always returns `undefined`, because the master uses their
-   * data at once.
+   * Renders an SLS with placeholders for the values of late grains (see late-grains.ts). Returns
+   * `undefined` if the caller must render the file with the real values. This is always so for top
+   * files and for files that `slsutil.renderer` renders, because the master uses their data at
+   * once.
    */
   async #renderLate(
     file: SourceFile,
@@ -218,7 +218,7 @@ export class SlsRenderer {
 
 /**
  * Whether placeholders may have caused an error, so that a rendering with the real values may
- * succeed. Templates cannot read placeholders, so placeholders do not cause other errors.
+ * succeed. A placeholder can break the YAML, exceed a limit, or be used before it is replaced.
  */
 function mayFollowFromMarks(error: unknown): boolean {
   if (!(error instanceof TemplateError)) return false;

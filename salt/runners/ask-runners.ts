@@ -26,9 +26,12 @@ import {
 import { askMinions, jobsOfRequester } from '../minion-calls.ts';
 import { lineDiffFrom } from './line-diff.ts';
 
-/** Steps of finding the pool of a result, besides those for its characters. */
+/**
+ * Estimated work for grouping one result, without comparing its characters, in steps of a
+ * `WorkBudget`.
+ */
 const stepsOfPooling = 20;
-/** Number of characters of a result that are compared in the time of one step. */
+/** Number of characters of a result whose comparison takes one step of a `WorkBudget`. */
 const charactersPerStep = 16;
 
 /** Functions of the job interface that these runners use. */

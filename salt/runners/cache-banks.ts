@@ -13,14 +13,17 @@ import { operatorOwner, StoredAmounts } from './stored-amounts.ts';
 
 const root = 'cache-banks';
 
-/** Owners of the values of users and minions. Values of the operator have no entry. */
+/**
+ * Key prefix of the rows that name the owner of each value of a user or minion. Values of the
+ * operator have no such row.
+ */
 const ownersRoot = 'cache-bank-owners';
 const ownersPerTurn = 256;
 
 /** Maximum size of a value, in bytes. */
 const maxValueBytes = 1_048_576;
 
-/** Size of a value, and its owner in limits. */
+/** Size of a stored value in bytes, and the owner to whose limits the value counts. */
 interface StoredValue {
   readonly bytes: number;
   readonly owner: string;

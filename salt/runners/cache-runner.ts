@@ -21,9 +21,15 @@ export interface CacheRunnerDeps {
 
 type Part = 'grains' | 'pillar' | 'mine';
 
-/** Steps of reading one part of the data of a minion. Stored data is unpacked. */
+/**
+ * Estimated work for reading the grains, pillar or mine of one minion, in steps of a `WorkBudget`.
+ * It includes unpacking the stored data.
+ */
 const stepsOfPart = 20_000;
-/** Steps of deleting one part, without its write to the disk. */
+/**
+ * Estimated work for deleting the grains, pillar or mine of one minion, in steps of a `WorkBudget`.
+ * It does not include the write to the disk.
+ */
 const stepsOfDeletion = 2000;
 
 export function cacheRunner(parts: CacheRunnerDeps): FunctionTable {

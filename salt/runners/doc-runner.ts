@@ -6,7 +6,7 @@ import { type FunctionTable, masterFunction } from '../functions/define-function
 import { optional, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
-/** Steps of copying the documentation of a function. */
+/** Estimated work for copying the documentation of one function, in steps of a `WorkBudget`. */
 const stepsOfFunction = 40;
 
 /**

@@ -22,7 +22,8 @@ export interface JobFilter {
 type JobTest = (job: JobRecord) => boolean | Promise<boolean>;
 
 /**
- * Compiles a filter to a predicate. Both let other work run after each slice of the budget.
+ * Compiles a filter to a predicate. The compilation and the predicate count their work in `budget`,
+ * and regularly let other work run.
  * @throws MasterError ERR_ARGS for an invalid time
  * @throws WorkLimitExceeded if a glob takes too much work; the predicate throws it too
  */

@@ -31,12 +31,18 @@ export interface JobsRunnerDeps extends MinionCalls {
 const maxRunning = saltLimits.reportedJobs.perOwner ?? 0;
 /** Maximum number of jobs to search. */
 const maxJobs = 1_000_000;
-/** Steps of reading the record of a job, besides the steps of its lists of minions. */
+/**
+ * Estimated work for reading the record of a job, without its lists of minions, in steps of a
+ * `WorkBudget`.
+ */
 const stepsOfRecord = 2000;
 const stepsOfMinion = 10;
-/** Steps of describing a job. */
+/** Estimated work for formatting a job for the result, in steps of a `WorkBudget`. */
 const stepsOfDescription = 200;
-/** Steps of reading a return. The number is large because returns may be large. */
+/**
+ * Estimated work for reading a return, in steps of a `WorkBudget`. The number is large because
+ * returns may be large.
+ */
 const stepsOfReturn = 10_000;
 
 /** Parameters that Salt has and this master accepts without any effect. */
@@ -182,7 +188,10 @@ async function byJid(jobs: readonly JobRecord[]): Promise<Map<WireValue, WireVal
   return described;
 }
 
-/** Yields jobs in reverse order, to be described. Lets other work run after each slice. */
+/**
+ * Yields the given jobs in reverse order. Lets other work run in between, so that the caller can
+ * format many jobs.
+ */
 async function* oldestFirst(jobs: readonly JobRecord[]): AsyncGenerator<JobRecord, void, void> {
   const budget = new WorkBudget(userWork);
   for (const job of jobs.toReversed()) {

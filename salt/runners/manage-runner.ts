@@ -81,9 +81,9 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
 }
 
 /**
- * Last parts of the names of functions that list connected minions, such as `manage.present`.
- * Functions with `not_` in the name list the other minions. As in Salt, several names have the same
- * meaning.
+ * Minion states in function names of the `manage` runner. Functions such as `manage.present` list
+ * the connected minions. Functions such as `manage.not_present` list the accepted minions that are
+ * not connected. As in Salt, all states have the same meaning.
  */
 const states = ['state', 'present', 'joined', 'allowed', 'alived', 'reaped'];
 

@@ -21,7 +21,10 @@ const usualLimits: QueueLimits = { items: saltLimits.queueItems, bytes: saltLimi
 /** Maximum size of an item in a queue, in bytes. */
 const maxItemBytes = 65_536;
 const itemsPerTurn = 64;
-/** Steps of packing or unpacking an item and of its digest, besides one step for each byte. */
+/**
+ * Estimated work for packing or unpacking an item and computing its digest, in steps of a
+ * `WorkBudget`. Each byte of the item adds one step.
+ */
 const stepsOfItem = 200;
 
 /** Position of an item in its queue, and its size in bytes. */
@@ -29,7 +32,7 @@ interface ItemPlace {
   /** Sequence number. Older items have lower numbers. */
   readonly sequence: number;
   readonly bytes: number;
-  /** Owner of the item in limits. */
+  /** Owner to whose limits the item counts: a result of `ownerOfValues`. */
   readonly owner: string;
 }
 
@@ -59,7 +62,7 @@ class QueueIndex {
   }
 
   /**
-   * Counts an item that will be added.
+   * Counts an item towards the limits, before it is added.
    * @throws MasterError ERR_ARGS if a limit is reached
    */
   reserve(item: ItemPlace): void {
@@ -68,7 +71,7 @@ class QueueIndex {
     throw refused(`the queues are full (${full.budget.maximumOf(item.owner)} ${full.unit})`);
   }
 
-  /** Uncounts an item that is not in a queue any more, or was not added. */
+  /** Stops counting an item that was removed from its queue, or that was reserved but not added. */
   release(item: ItemPlace): void {
     releaseAll(this.#partsOf(item));
   }
@@ -225,7 +228,10 @@ export class Queues {
   }
 }
 
-/** Parts of the key of an item. */
+/**
+ * Owner and sequence number of an item. With the name of the queue, they form the item's key in the
+ * store.
+ */
 type KeyParts = Pick<ItemPlace, 'owner' | 'sequence'>;
 
 /** Items that are being added to a queue. */

@@ -2,7 +2,10 @@ import { createHash } from 'node:crypto';
 import { type CallContext, isOfOperator } from '#master';
 import { Budget, type Limit, type LimitValues } from '#runtime';
 
-/** Owner of the values of the operator. Only the total limits them. */
+/**
+ * Owner of the values that the operator stores. The limits per owner do not apply to these values,
+ * but the total limits do.
+ */
 export const operatorOwner = '';
 
 /**
@@ -16,18 +19,21 @@ export function ownerOfValues({ by }: Pick<CallContext, 'by'>): string {
   return digest.slice(0, 22);
 }
 
-/** Amounts of stored values, by owner. */
+/** Counts the values or bytes that each owner has stored, and enforces the limits. */
 export class StoredAmounts {
   readonly #budget: Budget;
   readonly #values: LimitValues;
 
-  /** @param values - amounts to use instead of those of `limit` */
+  /** @param values - maximum numbers to enforce instead of those in `limit` */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#budget = new Budget(limit, values);
     this.#values = values;
   }
 
-  /** Takes `amount` for an owner, or returns `false` if a limit does not permit it. */
+  /**
+   * Adds `amount` to the count of an owner. If that would exceed a limit, adds nothing and returns
+   * `false`.
+   */
   tryTake(owner: string, amount: number): boolean {
     if (owner !== operatorOwner) return this.#budget.tryTake(owner, amount);
     if (this.#budget.total + amount > this.maximumOf(owner)) return false;
@@ -35,7 +41,10 @@ export class StoredAmounts {
     return true;
   }
 
-  /** Takes `amount` for a value that is already stored, even if a limit is exceeded. */
+  /**
+   * Adds `amount` to the count of an owner, even if a limit is exceeded. For values that are
+   * already stored.
+   */
   take(owner: string, amount: number): void {
     this.#budget.take(owner, amount);
   }
@@ -44,7 +53,7 @@ export class StoredAmounts {
     this.#budget.release(owner, amount);
   }
 
-  /** Returns the maximum amount of an owner. */
+  /** Returns the maximum count that an owner may reach. */
   maximumOf(owner: string): number {
     const { perOwner, total = Infinity } = this.#values;
     return owner === operatorOwner ? total : (perOwner ?? total);

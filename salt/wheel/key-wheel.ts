@@ -33,9 +33,9 @@ const folders: readonly (readonly [string, KeyState])[] = [
 
 /** Maximum number of globs in one argument. */
 const maxGlobs = 10_000;
-/** Steps of comparing or copying the id of a key. */
+/** Estimated work for comparing or copying the id of a key, in steps of a `WorkBudget`. */
 const stepsOfId = 10;
-/** Steps of computing the fingerprint of a key. */
+/** Estimated work for computing the fingerprint of a key, in steps of a `WorkBudget`. */
 const stepsOfFingerprint = 2000;
 
 const matching = { match: required(text) } as const;
@@ -255,8 +255,8 @@ async function nameMatch(parts: KeyWheelDeps, match: string): Promise<WireMap> {
 }
 
 /**
- * Returns a value of each key that matches a glob, by state and id.
- * @param steps - steps of computing one value
+ * Returns the result of `toValue` for each key that matches a glob, by state and id.
+ * @param steps - estimated work of one call of `toValue`, in steps of a `WorkBudget`
  */
 async function byFolder(
   { keys }: KeyWheelDeps,

@@ -130,7 +130,10 @@ async function checkLocalClient({ config }: DiagnosticsInput): Promise<DoctorFin
   ];
 }
 
-/** Checks that the master can listen on both ports, unless the running master already uses them. */
+/**
+ * Checks that the master can listen on `publish_port` and `ret_port`. If the master is running, it
+ * uses these ports itself, so this check is skipped.
+ */
 async function checkPorts({ config, running }: DiagnosticsInput): Promise<DoctorFinding[]> {
   if (running !== undefined) return [];
   const { publishPort, retPort } = config.config;
@@ -267,8 +270,8 @@ async function checkRestart({ running }: DiagnosticsInput): Promise<DoctorFindin
 }
 
 /**
- * Age of the oldest undelivered signal above which it is reported, in seconds. Services usually
- * restart in less time.
+ * Age above which an undelivered signal is reported, in seconds. Services usually restart in less
+ * time.
  */
 const slowOutboxSeconds = 900;
 

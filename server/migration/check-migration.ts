@@ -110,8 +110,8 @@ export interface MigrationReport {
   /** Configuration files that were read, in reading order. */
   readonly files: readonly string[];
   /**
-   * Findings, ordered by outcome: refused, ignored, honoured. Within an outcome: options, parts,
-   * keys and files in the order in which they were found.
+   * Findings, ordered by outcome: refused, ignored, honoured. Findings with the same outcome are in
+   * the order in which they were found.
    */
   readonly findings: readonly MigrationFinding[];
   readonly counts: Readonly<Record<MigrationOutcome, number>>;

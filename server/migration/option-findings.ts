@@ -99,8 +99,8 @@ export function optionFindings({
 }
 
 /**
- * Whether a value has an effect in Salt but not in saltbridge. False for a missing file, because
- * Salt ignores it too.
+ * Whether a warning is about a value that works in Salt but has no effect in saltbridge. This
+ * excludes missing files, which Salt ignores too, and invalid nodegroups.
  */
 function isLost({ kind, key }: ConfigWarning): boolean {
   return kind === 'no-login' || (kind === 'unusable' && !key.startsWith('nodegroups'));

@@ -19,8 +19,8 @@ export interface ReactorCall {
 interface ReactorFileCalls {
   readonly calls: readonly ReactorCall[];
   /**
-   * Descriptions of the calls and parts of the file from which no rule can be derived, each with
-   * the reason.
+   * Calls and other parts of the file from which no rule can be derived. Each text describes the
+   * part and the reason.
    */
   readonly underivable: readonly string[];
 }
@@ -137,7 +137,10 @@ function callOf(
   return 'problem' in target ? target.problem : { action: 'publish', fun, ...target };
 }
 
-/** Returns the target of a call as a compound target, or the reason why no rule can contain it. */
+/**
+ * Returns the target of a call as a compound target. If rules do not support the target, returns
+ * the reason.
+ */
 function targetOf(
   chunk: Chunk,
   nodegroups: ReadonlyMap<string, string>,

@@ -1,18 +1,23 @@
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 
-/** Maximum growth of a master's heap between two major garbage collections, in bytes. */
+/**
+ * Maximum growth of the heap between two major garbage collections, in bytes. Applies to heaps from
+ * 20 to 100 MiB. For other heaps, see {@link limitHeapGrowth}.
+ */
 const growthBytes = 20 * 1024 * 1024;
 const minPercent = 20;
 const maxPercent = 100;
 const checkEveryMs = 5000;
 
 /**
- * Limits the growth of the heap between two major garbage collections to 20 MB, or to a fifth of a
- * heap larger than 100 MB. By default, V8 may let the heap double. With the limit, a master with
- * 15,000 minions uses about 130 MB less after a burst of returns. A lower limit would collect a
- * small heap too often. The collections would then cost a third of the time spent on returns
- * (docs/BENCHMARKS.md). Must be called in master processes only, because it affects the whole
- * process.
+ * Limits the growth of the heap between two major garbage collections. The heap may grow by 20 MiB,
+ * or by a fifth of its size if that is more. As by default in V8, it never more than doubles.
+ *
+ * With the limit, a master with 15,000 minions uses about 130 MB less after a burst of returns. If
+ * the limit was a fifth for small heaps too, garbage collection would take a third of the CPU time
+ * of a return (docs/BENCHMARKS.md).
+ *
+ * Call this function only in master processes, because it affects the whole process.
  */
 export function limitHeapGrowth(): void {
   adjustHeapGrowth();

@@ -69,8 +69,8 @@ class PidFile {
 }
 
 /**
- * Maximum duration of stopping a start-up after a termination signal, in milliseconds. After this
- * time, the process is killed.
+ * Maximum time that a start-up may take to stop after a termination signal, in milliseconds. After
+ * this time, the process is killed.
  */
 const abortedStartTimeoutMs = 3000;
 

@@ -76,7 +76,10 @@ export function softText(value: Value): string {
   return isText(value) ? textOf(value) : str(value);
 }
 
-/** Returns an undefined value with a message. */
+/**
+ * Creates an undefined value.
+ * @param message - message of the error if a template uses the value in a way that is not allowed
+ */
 export function undefinedValue({ isStrict }: FilterContext, message: string): Undefined {
   return new Undefined(message, isStrict);
 }

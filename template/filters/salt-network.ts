@@ -136,7 +136,10 @@ function fromNumber(value: Value): IpInterface | undefined {
   return { version, number, prefix: version === 4 ? 32 : 128, isNetwork: false, zone: '' };
 }
 
-/** Whether Salt filters the items of this value. Other iterators, such as `zip`, are not filtered. */
+/**
+ * Whether the filters process each item of this value, as in Salt. This is so for lists, tuples and
+ * generators, but not for other iterators, such as the result of `zip`.
+ */
 function isList(value: Value): boolean {
   if (value instanceof Lazy) return value.typeName === 'generator';
   return Array.isArray(value) || value instanceof Tuple;

@@ -36,7 +36,7 @@ function source(value: Value): Value {
   return isPyObject(value) && value.typeName === 'TemplateModule' ? str(value) : value;
 }
 
-/** Number of steps that are counted for each character of YAML. */
+/** Number of rendering steps that are counted for parsing one character of YAML. */
 const stepsOfYaml = 5;
 
 function readYaml(value: Value, { meter }: FilterContext): Value {

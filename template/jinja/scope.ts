@@ -1,7 +1,7 @@
 /**
  * Scopes of a template: names, and the sources of their values [jinja2/idtracking.py]. As in
- * jinja2, scopes are determined before the template runs. Therefore, as in jinja2, a name is
- * undefined if a block reads the name before assigning it.
+ * jinja2, scopes are determined before the template runs. For example, if a block assigns a name
+ * only after a loop in this block, the name is undefined in the loop.
  */
 
 /** Source of a name's initial value. */

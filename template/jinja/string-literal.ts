@@ -62,8 +62,9 @@ function fromHex(whole: string, digits: string, line: number): string {
 }
 
 /**
- * Encodes a character as an escape sequence, because Python does this before it decodes the
- * literal. A backslash before the character then escapes the backslash of the sequence.
+ * Returns the escape sequence of a non-ASCII character, without its backslash. As in Python, a
+ * backslash before such a character gives the text of the escape sequence: `\é` becomes the four
+ * characters `\xe9`.
  */
 function asEscape(character: string): string {
   const code = character.codePointAt(0) ?? 0;

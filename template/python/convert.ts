@@ -18,13 +18,17 @@ import {
   type Value,
 } from './values.ts';
 
-/** For each list or map of plain data, the Python value from which it was made. */
+/**
+ * Python value from which each list or map of plain data was converted. With it, {@link toPython}
+ * can return the same value again.
+ */
 export type Origins = Map<object, Value>;
 
 /**
  * Converts JavaScript data to values. Whole numbers become `int`, other numbers `float`, and
  * objects and maps `dict`. Python values are returned unchanged.
- * @param origins - values to return for the lists and maps that were made from these values
+ * @param origins - original values of the lists and maps that {@link toPlain} has converted. For
+ * these lists and maps, the original value is returned
  * @throws PythonException TypeError for functions and other unsupported types; LimitExceeded for
  * cyclic data or too much data
  */
@@ -95,7 +99,7 @@ export type PlainData =
 /**
  * Converts values to plain data. A float without a fraction remains a {@link Float}, so that 2.0
  * does not become 2.
- * @param origins - receives the values from which lists and maps are made
+ * @param origins - receives the original value of each converted list and map
  * @throws PythonException TypeError for values that are not data, UndefinedError; LimitExceeded
  */
 export function toPlain(

@@ -102,8 +102,8 @@ function exactDecimal(value: number): Decimal {
 }
 
 /**
- * Rounds a number half to even to the given number of digits. If no digit remains, the result is 0
- * or 1.
+ * Rounds a number half to even to `count` digits. If `count` is 0, the result is zero, or the digit
+ * 1 if the number is rounded up. If `count` is negative, the result is zero.
  */
 function roundTo({ digits, exponent }: Decimal, count: number): Decimal {
   if (count >= digits.length) return { digits, exponent };

@@ -35,15 +35,15 @@ const maxLiteralLength = 1_000_000;
 const stepsOfCharacter = 4;
 const bytesOfCharacter = 16;
 /**
- * Number of bytes counted for each character in a set. It also accounts for the time of sorting the
- * set.
+ * Number of bytes that a meter counts for each character in a set. The number is high so that it
+ * also limits the time for sorting the set.
  */
 const bytesOfMember = 128;
 
 /**
- * Compiles a glob to a function that tests whole texts. Compilation takes time proportional to the
- * length of the glob. A segment without wildcards is found in time proportional to the length of
- * the text. For another segment, the time is at most proportional to the product of both lengths.
+ * Compiles a glob to a function that tests whole texts. The time for the compilation grows linearly
+ * with the length of the glob. If `*` is the only wildcard, the time for a test grows linearly with
+ * the length of the text. Otherwise it can grow with the product of both lengths.
  * @param meter - counts the steps; needed if the glob comes from a client or minion
  */
 export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) => boolean {
@@ -67,9 +67,9 @@ export function isLiteralGlob(pattern: string): boolean {
 }
 
 /**
- * Compiles globs to a function that tests whether at least one of them matches a text. All globs
- * without wildcards together take the time of one. The compilation and the function let other work
- * run after each slice of the budget.
+ * Compiles globs to a function that tests whether at least one of them matches a text. Globs
+ * without wildcards are looked up in a set, so their number does not affect the time of a test. The
+ * compilation and the function regularly let other work run.
  * @throws WorkLimitExceeded if the globs take too much work; the function throws it too
  */
 export async function compileGlobs(
@@ -99,8 +99,9 @@ export async function compileGlobs(
 const surrogate = /[\ud800-\udfff]/;
 
 /**
- * Whether the text matches. Each segment is placed at its first match. Only the last segment must
- * match at the end, so no placement has to be changed later.
+ * Whether the text matches. Each segment is matched as early in the text as possible. This cannot
+ * prevent a match of the following segments, so the search never goes back. Only the last segment
+ * must match at the end of the text.
  */
 function matches(segments: readonly Segment[], text: string, meter?: WorkMeter): boolean {
   const characters = surrogate.test(text) ? Array.from(text) : text;

@@ -28,7 +28,10 @@ interface Spec {
 
 const specForm =
   /^(?:(.)?([<>=^]))?([-+ ])?(z)?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([bcdeEfFgGnosxX%])?$/su;
-/** Maximum width, in characters. The limit on the length of texts rejects even smaller widths. */
+/**
+ * Maximum width, in characters. In practice, the limit on the length of texts already rejects
+ * smaller widths.
+ */
 const maxWidth = 2 ** 31;
 
 /**

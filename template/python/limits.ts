@@ -40,8 +40,8 @@ const maxSize = 4_000_000;
 const workPerStep = 10;
 
 /**
- * Returns the CPU time of this thread. Elapsed time would fail valid files on a busy machine.
- * Node.js before 22.19 measures only the whole process.
+ * Returns the CPU time of this thread, in milliseconds. A limit on elapsed time would reject valid
+ * files on a busy machine. Node.js before 22.19 measures only the CPU time of the whole process.
  */
 function threadCpuTime(): number {
   const { user, system } = process.threadCpuUsage?.() ?? process.cpuUsage();
@@ -154,8 +154,9 @@ export class UsageMeter implements WorkMeter {
 }
 
 /**
- * Limits a walk over nested data. Each level of a list can contain the same list twice. Without a
- * limit, a small template could then print, compare or copy an exponential amount of data.
+ * Limits the depth and the number of elements of a walk over nested data. A small template can nest
+ * lists so that each one contains the next one twice. Without a limit, it could then print, compare
+ * or copy an exponential amount of data.
  */
 export class RecursionGuard {
   readonly #inside: object[] = [];
@@ -182,7 +183,8 @@ export class RecursionGuard {
   }
 
   /**
-   * Calls `look` for a nested value.
+   * Calls `look`, which walks over the elements of `value`. Counts one element, and checks the
+   * nesting depth.
    * @throws LimitExceeded
    */
   into<T>(value: object, look: () => T): T {

@@ -60,7 +60,7 @@ class Compiler {
    * user's primary group.
    */
   readonly #groups: ReadonlySet<string>;
-  /** Number of states that the services watch, counted for each service. */
+  /** Sum of the numbers of states that each service watches. */
   #watched = 0;
 
   constructor(configs: readonly Config[]) {

@@ -3,7 +3,7 @@
 import type { JsonValue } from '#runtime';
 import type { PackageManager, PackageSet } from './state-config.ts';
 
-/** Value that the grain `os_family` of a minion must have for a package manager. */
+/** Required value of the minion's grain `os_family`, by package manager. */
 export const families: Readonly<Partial<Record<PackageManager, string>>> = {
   apt: 'Debian',
   dnf: 'RedHat',
