@@ -2,9 +2,10 @@ const SMALLEST_BLOCK_BYTES = 256;
 const LARGEST_BLOCK_BYTES = 64 * 1024;
 
 /**
- * Assembles one message from chunks. It allocates memory for the bytes that have arrived, not for
- * the announced length. It reserves at most as many further bytes as have arrived already, with a
- * minimum of 256 bytes and a maximum of 64 KiB. Many tiny chunks share one buffer.
+ * Assembles one message from chunks. It allocates memory in blocks as chunks arrive, and never for
+ * the announced length at once. A new block holds at least the rest of the chunk. To leave room for
+ * further small chunks, it is as large as all earlier blocks together, between 256 bytes and 64
+ * KiB.
  */
 export class ByteAssembly {
   readonly #blocks: Uint8Array[] = [];

@@ -26,9 +26,9 @@ export class CbcChain {
   }
 
   /**
-   * Encrypts a message or a part of it.
-   * @param blocks - bytes of the message; its first part starts with a random block, and its last
-   * part completes a 16-byte block
+   * Encrypts a message or a part of it. A message must start with a random block, and its total
+   * length must be a multiple of 16 bytes.
+   * @param blocks - bytes of the message or of its next part
    */
   encrypt(blocks: Uint8Array): Buffer {
     this.#cipher ??= createCipheriv(cbcAlgorithm, this.#bytes(), zeroBlock).setAutoPadding(false);

@@ -202,8 +202,8 @@ export function sealValue(
 }
 
 /**
- * Encrypts and signs a value in MessagePack. The caller passes consecutive pieces of the packed
- * value, which are not joined first.
+ * Encrypts and signs a value in MessagePack.
+ * @param packed - consecutive pieces of the packed value, which the caller need not join
  */
 export function sealPacked(
   key: CrypticleKey,

@@ -21,7 +21,7 @@ export interface InterpretedText {
    * element is `…`.
    */
   readonly path: readonly (string | number)[];
-  /** Requirement that the text violates, for error messages. It contains nothing of the value. */
+  /** Requirement that the text violates, for error messages. It contains no part of the value. */
   readonly expected: string;
 }
 
@@ -75,12 +75,15 @@ const pillarMarks: readonly Mark[] = [
 ];
 
 /**
- * Matches each text that one of {@link pillarMarks} matches, and more. It decides in one pass that a
- * text is plain, as nearly all texts are.
+ * Matches every text that one of {@link pillarMarks} matches, and some harmless texts. Nearly all
+ * texts are harmless and do not match, so one test is sufficient for them.
  */
 const anyMark = /__slot__:|-----BEGIN PGP MESSAGE-----|NACL\[|(?:sdb|salt):\/\//iu;
 
-/** Matches a character that each mark contains, except for PGP messages, and their beginning. */
+/**
+ * Matches every text that `anyMark` matches, and many more. It is a faster test for `:`, `[` and
+ * `-----`, one of which occurs in every such text.
+ */
 const markCharacter = /[:[]|-----/;
 
 /**

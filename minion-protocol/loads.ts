@@ -15,7 +15,7 @@ export type ParsedLoad<Load> =
   | {
       readonly ok: false;
       /**
-       * Name of the invalid field and the violated rule. It contains nothing of the field's value.
+       * Name of the invalid field and the violated rule. It contains no part of the field's value.
        */
       readonly reason: string;
     };

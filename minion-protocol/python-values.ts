@@ -87,15 +87,15 @@ function wireRepr(value: WireValue): string {
   return scalarStr(value);
 }
 
-/** Steps of formatting a scalar, besides those for its characters. */
+/** Work steps that are counted for each scalar, in addition to those for its characters. */
 const stepsOfScalar = 100;
-/** Number of characters that are formatted in the time of one step. */
+/** Number of characters that count as one work step. */
 const charactersPerStep = 4;
 
 /**
- * Returns the text that Python's `str(value)` returns. Lets other work run after each slice of the
- * budget, because values from minions may be large. The steps do not count towards the total of the
- * budget.
+ * Returns the text that Python's `str(value)` returns. Values from minions may be large, so other
+ * work can run in between (see {@link WorkBudget.giveWay}). The steps do not count towards the
+ * limit of the budget.
  */
 export async function pythonStrInSlices(value: WireValue, budget: WorkBudget): Promise<string> {
   if (typeof value === 'string') return value;
@@ -107,7 +107,10 @@ export async function pythonStrInSlices(value: WireValue, budget: WorkBudget): P
   return chunks.join('') + pieces.join('');
 }
 
-/** Text that is being written. Each slice joins its pieces, because there may be millions. */
+/**
+ * Text that is being formatted, as `chunks` followed by `pieces`. There may be millions of pieces.
+ * Whenever the work is interrupted, they are joined to one chunk.
+ */
 interface WrittenText {
   readonly chunks: string[];
   readonly pieces: string[];

@@ -121,8 +121,9 @@ function textLength(
 }
 
 /**
- * Returns the size of the type and data of an extension that declares its length, or 0 for other
- * values. {@link argumentBytes} contains the sizes of other extensions.
+ * Returns the number of bytes of an extension after its length: one byte for its type, and its
+ * data. Returns 0 for other values. The sizes of extensions of fixed size are in
+ * {@link argumentBytes}.
  */
 function extensionLength(packed: Buffer, offset: number, head: number, start: number): number {
   if (head < 0xc7 || head > 0xc9) return 0;
@@ -138,10 +139,10 @@ function headOfBytes(length: number): Buffer {
 }
 
 /**
- * Returns the encoded head of a text or byte string: its first byte, and its length in 1, 2 or 4
- * bytes.
- * @param first - first byte if the length has 1 byte; it is 1 or 2 higher if the length has 2 or 4
- * bytes
+ * Returns the encoded head of a text or byte string: its first byte, followed by its length in 1, 2
+ * or 4 bytes.
+ * @param first - first byte for a length in 1 byte. The first byte is `first + 1` for 2 bytes, and
+ * `first + 2` for 4 bytes
  */
 function headOfLength(first: number, length: number): Buffer {
   if (length < 0x100) return Buffer.of(first, length);

@@ -31,8 +31,8 @@ type Head =
   | { readonly kind: 'bytes'; readonly count: number }
   | { readonly kind: 'list' | 'map'; readonly count: number }
   /**
-   * A number with `lengthBytes` bytes follows, and then as many elements as this number, plus
-   * `extra` elements.
+   * The next `lengthBytes` bytes contain the length: the number of bytes, list elements or map
+   * entries that follow. For extensions, one more byte follows (`extra` is 1): their type.
    */
   | {
       readonly kind: 'sized';
@@ -316,7 +316,10 @@ export class TcpFrameDecoder {
   }
 }
 
-/** Returns `undefined` for a value that is not `{head: map, body: any}`. */
+/**
+ * Splits a packed frame into its head and body. Returns `undefined` if the frame is not
+ * `{head: map, body: any}`.
+ */
 function splitFrame(frame: Uint8Array, limits: PayloadLimits): TcpEvent | undefined {
   let position = startOfEntries(frame);
   if (position === undefined) return undefined;

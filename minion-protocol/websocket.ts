@@ -81,14 +81,17 @@ export type WebsocketBreach =
 
 /** An event of a peer. Byte arrays belong to the receiver of the event. */
 export type WebsocketEvent =
-  /** The handshake is complete, with `response` as its answer. */
+  /** The handshake is complete. `response` contains the bytes to send to the peer. */
   | { readonly type: 'upgrade'; readonly response: Uint8Array }
   | { readonly type: 'message'; readonly isText: boolean; readonly body: Uint8Array }
   /** The peer expects a PONG with the same payload. */
   | { readonly type: 'ping'; readonly payload: Uint8Array }
   /** The peer ends the connection and expects `response`. No event follows. */
   | { readonly type: 'close'; readonly response: Uint8Array }
-  /** The peer violated the protocol; `farewell` reports this to it. No event follows. */
+  /**
+   * The peer violated the protocol. `farewell` contains the bytes to send to it, such as a close
+   * frame. No event follows.
+   */
   | {
       readonly type: 'breach';
       readonly reason: WebsocketBreach;

@@ -3,7 +3,7 @@ import type { Limit } from './limits.ts';
 
 /** Options of {@link createBoundedMap}. */
 export interface BoundedMapOptions<Key, Value> {
-  /** Maximum total size of the entries. Default: `total` of the limit. */
+  /** Maximum total size of the entries. Default: `total` of the parameter `limit`. */
   readonly total?: number;
   /** Returns the size of an entry. Default: 1, so that the total is a number of entries. */
   readonly sizeOf?: (value: Value, key: Key) => number;
@@ -12,9 +12,10 @@ export interface BoundedMapOptions<Key, Value> {
 }
 
 /**
- * Creates a map that evicts the least recently used entries beyond its size. Its memory grows with
- * the entries. The option `max` of `LRUCache`, in contrast, reserves all memory at once. The map
- * does not count entries per owner. Use a `FairTable` for entries that clients can create.
+ * Creates a map of limited size. If a new entry exceeds the size, the map evicts the least recently
+ * used entries. Its memory grows with the entries. The option `max` of `LRUCache`, in contrast,
+ * reserves all memory at once. The map does not count entries per owner. Use a `FairTable` for
+ * entries that clients can create.
  */
 export function createBoundedMap<Key extends {}, Value extends {}>(
   limit: Limit,

@@ -76,7 +76,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
     }
   }
 
-  /** Iterates over batches: each contains all items that are waiting. */
+  /** Yields batches. Each batch contains all items that are waiting at that time. */
   async *batches(): AsyncGenerator<readonly T[], void, void> {
     try {
       for (;;) {

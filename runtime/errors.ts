@@ -21,7 +21,10 @@ export class SaltbridgeError<Code extends string = string> extends Error {
   }
 }
 
-/** Returns the message of an error. JavaScript can throw any value; other values are converted to text. */
+/**
+ * Returns the message of an error. If the thrown value is not an `Error`, returns the value
+ * converted to text.
+ */
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -12,8 +12,8 @@ interface Owner<Item> extends ListNode<Owner<Item>> {
 }
 
 /**
- * A queue that takes one item of each owner in turn. Its capacity is the property `waiting` of its
- * limit. Each operation takes constant time.
+ * A queue that serves its owners in turn, one item at a time. Its capacity is the property
+ * `waiting` of its limit, by default unlimited. Each operation takes constant time.
  */
 export class FairQueue<Item> {
   readonly #limit: Limit;
@@ -34,7 +34,7 @@ export class FairQueue<Item> {
 
   /**
    * Adds an item. Half of the queue's capacity is reserved for owners without a waiting item.
-   * @throws LimitExceeded
+   * @throws LimitExceeded if the queue accepts no further item of this owner
    */
   push(name: string, item: Item): void {
     let owner = this.#owners.get(name);
@@ -49,7 +49,10 @@ export class FairQueue<Item> {
     this.#length += 1;
   }
 
-  /** Removes and returns the first item of the owner whose turn it is. */
+  /**
+   * Removes and returns the first item of the owner whose turn it is. Returns `undefined` if the
+   * queue is empty.
+   */
   shift(): Item | undefined {
     const owner = this.#ring.first;
     const first = owner?.items.first;

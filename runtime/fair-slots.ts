@@ -1,7 +1,9 @@
 import { assertMayWait, type Limit, type LimitValues, unlimitedWaiting } from './limits.ts';
 import { LinkedList, type ListNode } from './linked-list.ts';
 
-/** Request of a task for a slot. The request holds a slot, or waits for one. */
+/**
+ * Request for a slot. It waits until it gets a slot, and holds the slot until `leave` is called.
+ */
 export interface FairSlot {
   /** Whether the request waits for a slot. */
   readonly isWaiting: boolean;
@@ -21,9 +23,10 @@ interface Owner extends ListNode<Owner> {
 }
 
 /**
- * Slots that owners share. One owner may hold at most `perOwner` slots of the limit, and cannot
- * take the last `reserved` free slots if it already holds one. If several owners wait, owners
- * without a slot are served first, and owners take turns. Each operation takes constant time.
+ * Slots that owners share. One owner may hold at most `perOwner` slots of the limit. The last
+ * `reserved` free slots are only for owners that hold no slot. If several owners wait, owners
+ * without a slot are served first. Otherwise, owners take turns. Each operation takes constant
+ * time.
  */
 export class FairSlots {
   readonly #limit: Limit;
@@ -160,8 +163,8 @@ export class FairSlots {
   }
 
   /**
-   * Moves an owner to the list of waiting owners to which it belongs now. Removes it from its list
-   * if it does not wait or holds `perOwner` slots.
+   * Moves an owner to the list that matches its number of slots. An owner that does not wait, or
+   * that holds `perOwner` slots, is in no list.
    */
   #place(owner: Owner): void {
     const ring = this.#ringOf(owner);

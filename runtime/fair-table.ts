@@ -13,7 +13,7 @@ interface Owner<Value> extends ListNode<Owner<Value>> {
   count: number;
 }
 
-/** Functions of a {@link FairTable}. */
+/** Options of a {@link FairTable}. */
 export interface FairTableOptions<Value> {
   /** Called after a row was evicted. */
   readonly onEvict?: (key: string, value: Value) => void;
@@ -31,7 +31,7 @@ export class FairTable<Value> {
   readonly #onEvict: (key: string, value: Value) => void;
   readonly #rows = new Map<string, Row<Value>>();
   readonly #owners = new Map<string, Owner<Value>>();
-  /** Owners by their number of rows. */
+  /** Lists of owners. The index of a list is the number of rows that each of its owners has. */
   readonly #byCount: LinkedList<Owner<Value>>[] = [];
   /** Number of rows of the owner with the most rows. */
   #most = 0;
@@ -63,14 +63,15 @@ export class FairTable<Value> {
     return row.value;
   }
 
-  /** Returns the value of a row. */
+  /** Returns the value of a row, or `undefined`. Does not change the order of the rows. */
   peek(key: string): Value | undefined {
     return this.#rows.get(key)?.value;
   }
 
   /**
    * Adds or replaces a row, which becomes the newest of its owner. May evict another row.
-   * @throws LimitExceeded if the table is full and no owner has more than one row
+   * @throws LimitExceeded if the table is full and no row may be evicted, because each row is the
+   * only one of another owner
    */
   set(owner: string, key: string, value: Value): void {
     if (!this.trySet(owner, key, value)) throw new LimitExceeded(this.#limit, this.#total);
@@ -78,7 +79,7 @@ export class FairTable<Value> {
 
   /**
    * Adds or replaces a row like {@link set}.
-   * @returns `false` if the table is full and no owner has more than one row
+   * @returns `false` if the table is full and no row may be evicted
    */
   trySet(owner: string, key: string, value: Value): boolean {
     const known = this.#rows.get(key);
@@ -93,7 +94,10 @@ export class FairTable<Value> {
     return true;
   }
 
-  /** Removes a row. */
+  /**
+   * Removes a row.
+   * @returns whether the row existed
+   */
   delete(key: string): boolean {
     const row = this.#rows.get(key);
     if (row === undefined) return false;
@@ -114,7 +118,7 @@ export class FairTable<Value> {
   }
 
   /**
-   * Returns the key of the row that makes room for a new row of an owner in a full table. Returns
+   * Returns the key of the row to evict from a full table before this owner gets a new row. Returns
    * `undefined` if no row may be evicted.
    */
   victimOf(owner: string): string | undefined {

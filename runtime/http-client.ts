@@ -1,7 +1,8 @@
 /**
- * HTTP client for listed services. It resolves the host name once, checks the address and connects
- * to exactly this address. It does not follow redirects or use a proxy, and limits the duration and
- * the size of the answer [THREATS B-08].
+ * HTTP client that sends requests only to the services in its list of allowed endpoints. It
+ * resolves the host name once, checks the address and connects to exactly this address. It does not
+ * follow redirects or use a proxy. It limits the duration of a request and the size of the answer
+ * [THREATS B-08].
  */
 
 import { readFileSync } from 'node:fs';
@@ -27,7 +28,9 @@ export interface OutgoingRequest {
   readonly headers?: Readonly<Record<string, string>>;
   /** Body of `PATCH`, `POST` and `PUT`. It is JSON, unless `headers` contains `content-type`. */
   readonly body?: string;
-  /** Maximum size of the answer, in bytes. The part beyond it is discarded. */
+  /**
+   * Maximum size of the answer's body, in bytes. The part beyond it is discarded. Default: 65,536.
+   */
   readonly maxAnswerBytes?: number;
 }
 
@@ -39,7 +42,10 @@ export type HttpResult =
       readonly headers: IncomingHttpHeaders;
       readonly body: string;
     }
-  /** No answer arrived before the timeout. The service may have received the request. */
+  /**
+   * The service could not be reached, did not answer before the timeout, or the request was
+   * cancelled. The service may have received the request.
+   */
   | { readonly kind: 'unreachable'; readonly reason: string }
   /**
    * The request was not sent, because it is not permitted. Sending it again has the same result.

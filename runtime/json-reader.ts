@@ -44,8 +44,9 @@ const stepCharacters = 32_768;
 const stepValues = maxReadingStep.values / 2;
 
 /**
- * Length of a slice in characters. A step can end only after a slice. A slice contains at most as
- * many values as characters.
+ * Number of characters that are parsed before the reader checks again whether the step must end.
+ * They contain at most as many values as characters. A step therefore never exceeds the maximum
+ * number of values.
  */
 const sliceCharacters = maxReadingStep.values / 2;
 

@@ -10,8 +10,8 @@ export interface JsonForm {
   /** Returns the text of a value. Writing in steps produces the same text. */
   readonly write: (value: unknown) => string;
   /**
-   * Returns the list, map or string that is written in steps. Returns `undefined` if the value must
-   * be written in one step with `write`.
+   * Converts a large value to a list, map or string that can be written in steps. Returns
+   * `undefined` if the value must be written in one step with `write`.
    */
   readonly open: (value: unknown) => string | readonly unknown[] | JsonMembers | undefined;
   /** Separator between two items of a list or map. */

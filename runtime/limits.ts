@@ -15,8 +15,8 @@ export const limitErrors = {
 } as const satisfies Readonly<Record<string, ErrorEntry>>;
 
 /**
- * Kind of owner. A limit counts the uses of each owner. `address` is an IPv4 address or an IPv6
- * network of 64 bits. `none`: the limit counts all uses together.
+ * Kind of owner for which a limit counts uses. `address` is an IPv4 address or an IPv6 network of
+ * 64 bits. `none`: the limit counts all uses together.
  */
 export type LimitOwner =
   | 'address'
@@ -51,8 +51,9 @@ export interface LimitValues {
   /** Number of uses, out of `total`, that are reserved for owners without a use. Default: 0. */
   readonly reserved?: number | undefined;
   /**
-   * Maximum amount of one owner as a multiple of the amount that is free. With 1, a single owner may
-   * hold half of `total`, and two owners a third each. New owners therefore always find a share.
+   * Maximum amount of one owner as a multiple of the amount that is free. Default: no such maximum.
+   * For example, 1 allows an owner to hold as much as stays free. A single owner may then hold half
+   * of `total`, and two owners a third each. New owners can therefore always get an amount.
    */
   readonly timesFree?: number | undefined;
   /** Maximum number of uses that may wait. Default: 0, so that further uses fail at once. */
@@ -138,11 +139,11 @@ export function defineLimits<const Name extends string>(
 export const unlimitedWaiting = { perOwner: Infinity, total: Infinity } as const;
 
 /**
- * Checks that one more use may wait. Half of the waiting places are reserved for owners without a
+ * Checks that one more use of an owner may wait. Half of `total` is reserved for owners without a
  * waiting use.
  * @param own - number of waiting uses of the owner
  * @param all - number of waiting uses of all owners
- * @throws LimitExceeded
+ * @throws LimitExceeded if the use may not wait
  */
 export function assertMayWait(
   limit: Limit,

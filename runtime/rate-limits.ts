@@ -15,9 +15,9 @@ interface Bucket {
 }
 
 /**
- * A token bucket for each owner (a minion, an address). Full buckets are removed, so that memory
- * depends only on the currently active owners. The total of the limit is the maximum number of
- * buckets.
+ * Token buckets, one for each owner (a minion, an address). The total of the limit is the maximum
+ * number of buckets, by default 100,000. Beyond it, a new bucket replaces the one that was created
+ * first.
  */
 export class TokenBuckets {
   #rate: Rate;
@@ -87,9 +87,9 @@ export class TokenBuckets {
   }
 
   /**
-   * Removes the oldest bucket if the maximum number of owners is reached. A full bucket can be
-   * removed without effect. If more owners are active than the maximum, the limit becomes
-   * approximate.
+   * Removes the bucket that was created first if the maximum number of buckets is reached. The next
+   * request of its owner creates a full bucket. An owner that is still active can therefore exceed
+   * the rate.
    */
   #forgetIdle(): void {
     if (this.#buckets.size < this.#maxOwners) return;

@@ -1,8 +1,8 @@
 /**
- * Describes why a large value does not match a schema. TypeBox takes about five microseconds for
- * each entry of a list or map that it describes, because it describes without compiled code, and
- * visits valid entries too. For lists with many duplicates, the time grows with the square of their
- * length. So of a large value, it describes only the beginning of each list and map.
+ * Describes why a value does not match a schema. TypeBox takes about five microseconds for each
+ * entry of a list or map, because it does not use compiled code here and visits valid entries too.
+ * For lists with many duplicates, the time grows with the square of their length. This module
+ * therefore passes only the first entries of the lists and maps in a large value to TypeBox.
  */
 
 import type { TLocalizedValidationError } from 'typebox/error';
@@ -14,13 +14,22 @@ interface CompiledCheck {
   Errors(value: unknown): readonly [boolean, readonly TLocalizedValidationError[]];
 }
 
-/** Number of entries in a value that TypeBox describes as a whole. */
+/**
+ * Maximum number of entries in a value that is passed to TypeBox, counted over all its lists and
+ * maps.
+ */
 const fewEntries = 500;
 
-/** Maximum numbers of entries of each list and map, tried in this order. */
+/**
+ * Numbers of entries to which the lists and maps of a large value are shortened. If the shortened
+ * value is still too large, or all its mistakes are ignored, the next number is used.
+ */
 const beginnings = [64, 16, 4] as const;
 
-/** Keywords whose requirement the beginning of a list or map may violate, but the whole does not. */
+/**
+ * Schema keywords that a shortened list or map may violate although the complete one does not.
+ * Mistakes about these keywords are ignored for shortened lists and maps.
+ */
 const wholeKeywords: ReadonlySet<string> = new Set([
   'const',
   'contains',
@@ -30,8 +39,9 @@ const wholeKeywords: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns mistakes in a value. Empty if the value matches the schema. If a large value is valid in
- * the beginning of its lists and maps, the only mistake names the first large list or map.
+ * Returns the mistakes in a value, or an empty list if the value matches the schema. In a large
+ * value, only the first entries of its lists and maps are examined. If these entries are valid, the
+ * result is one mistake about the first list or map that was shortened.
  */
 export function schemaErrors(
   check: CompiledCheck,
@@ -108,8 +118,9 @@ class Beginning {
   readonly #lacking: Map<string, object>;
 
   /**
+   * @param entries - maximum number of entries to copy from each list and map
    * @param names - keys of maps that are always copied
-   * @param lacking - receives the lists and maps of which entries are left out, by path
+   * @param lacking - receives each list and map that is not copied completely, by path
    */
   constructor(entries: number, names: ReadonlySet<string>, lacking: Map<string, object>) {
     this.#entries = entries;

@@ -125,8 +125,9 @@ function mistakesOfMembers(
 }
 
 /**
- * Whether a value has the basic type of a schema: list, map, text or number. For a union of
- * schemas, only mistakes against the schemas with the type of the value are reported.
+ * Whether a value has the basic type of a schema: list, map, text or number. If a value does not
+ * match a union of schemas, the mistakes inside the value are reported only if exactly one of these
+ * schemas has its type.
  */
 function isAlike(schema: TSchema, value: unknown): boolean {
   if (Array.isArray(value)) return Type.IsArray(schema);

@@ -1,4 +1,7 @@
-/** Values that all masters in one process share if the values are derived from the same content. */
+/**
+ * Shares values between all masters in one process, for example the parsed manifest of a site
+ * bundle. Values that are derived from the same content are in memory only once.
+ */
 
 /**
  * Values by the digest of the content from which they are derived. A value is in memory as long as

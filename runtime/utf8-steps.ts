@@ -4,8 +4,8 @@ import { isUtf8 } from 'node:buffer';
 import type { ReadingStep } from './step-scheduler.ts';
 
 /**
- * Size in bytes from which collected input is decoded as one step. It equals the maximum size of
- * one socket read.
+ * Minimum number of bytes that one step decodes, except for the last step. Smaller chunks are
+ * joined first. One read from a socket returns at most this number of bytes.
  */
 const maxPartBytes = 65_536;
 

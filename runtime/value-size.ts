@@ -2,11 +2,14 @@
 
 import { isMap } from './plain-map.ts';
 
-/** Size of a value. */
+/** Maximum size of a value. */
 interface ValueSize {
-  /** Number of values. Lists and maps count as values, keys do not. */
+  /** Maximum number of values. Lists and maps count as values, keys do not. */
   readonly values: number;
-  /** Number of characters of texts and keys, and of bytes. Default: unlimited. */
+  /**
+   * Maximum length of all texts, keys and byte arrays together, in characters and bytes. Default:
+   * unlimited.
+   */
   readonly characters?: number;
 }
 
@@ -36,7 +39,10 @@ function membersOf(value: unknown): readonly (readonly [key: string, value: unkn
   return isMap(value) ? Object.entries(value) : [];
 }
 
-/** Approximate size of a value besides its texts and bytes, in bytes. */
+/**
+ * Number of bytes that an estimate adds for each list or map (`list`), and for each other value
+ * (`other`).
+ */
 interface PartSizes {
   readonly list: number;
   readonly other: number;
@@ -52,7 +58,10 @@ export function messageSizeOf(value: unknown): number {
   return estimateSize(value, { list: 3, other: 3 });
 }
 
-/** Estimates the size of a value: its texts and bytes, and an amount for each list and other value. */
+/**
+ * Returns the estimated size of a value, in bytes. It is the length of all texts, keys and byte
+ * arrays, plus a fixed number of bytes for each value.
+ */
 export function estimateSize(value: unknown, parts: PartSizes): number {
   const open: unknown[] = [value];
   let bytes = 0;

@@ -113,8 +113,8 @@ export class WorkBudget implements WorkMeter {
   }
 
   /**
-   * Counts steps, for example of another budget, towards the current slice of this budget, but not towards its
-   * total.
+   * Counts steps towards the current slice, but not towards the limit of this budget. Use it, for
+   * example, for work that another budget limits.
    */
   addToSlice(steps: number): void {
     this.#sliceStart -= steps;

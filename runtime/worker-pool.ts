@@ -11,8 +11,8 @@ export interface WorkerPoolOptions {
   /** URL of the worker script. */
   readonly script: URL;
   /**
-   * Maximum number of threads, not counting the threads that the limit reserves for owners without
-   * a task. A thread starts when all others are busy. Default: one less than the number of
+   * Maximum number of threads. The amount `reserved` of the limit is added to it, for owners
+   * without a task. A thread starts when all others are busy. Default: one less than the number of
    * processors, but at least 1 and at most 2.
    */
   readonly threads?: number;

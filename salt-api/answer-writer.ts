@@ -11,7 +11,8 @@ import { apiLimits } from './limits.ts';
 const deadlineMs = 30_000;
 
 /**
- * Writes small and large responses: JSON in steps on the main thread, and YAML in a worker thread.
+ * Encodes responses without blocking the event loop: JSON in steps on the main thread, and YAML in
+ * a worker thread.
  */
 export class AnswerWriter {
   readonly #scheduler: Pick<StepScheduler, 'run'>;

@@ -32,7 +32,7 @@ const mostByDefault = 10_000;
 const handshakeMs = 20_000;
 /** Total rate of handshakes of all addresses, as a multiple of the rate of one address. */
 const handshakeShare = 4;
-/** Maximum burst of handshakes: the number that the permitted rate allows in this many seconds. */
+/** Maximum number of handshakes at once, as a multiple of the permitted number per second. */
 const handshakeBurst = 4;
 /**
  * Maximum delay of a handshake, in milliseconds. A handshake that would wait longer is rejected.
@@ -205,8 +205,8 @@ export class HttpConnections {
   }
 
   /**
-   * Returns the connection of a socket, or `undefined` if it has ended or is rejected. A connection
-   * that another server accepted is registered first.
+   * Returns the connection of a socket, or `undefined` if it has ended or is rejected. If the HTTP
+   * server of the embedding program has accepted the connection, registers it first.
    */
   #of(socket: Socket): GuardedConnection | undefined {
     const known = this.#bySocket.get(socket);

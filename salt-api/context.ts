@@ -61,7 +61,7 @@ export interface ApiContext {
   /** Memory budget for the responses that wait for slow readers, shared by all streams. */
   readonly sendPool: SendPool;
   readonly eventEncoder: EventEncoder;
-  /** Encoded returns for streams of formatted events. */
+  /** Cache of encoded returns for the streams of `/ws?format_events`. */
   readonly formattedTexts: FormattedTexts;
   readonly statePace: StatePace;
   /** Timer that determines when event streams are written. */
@@ -121,9 +121,10 @@ export async function requireSessionOf(
 }
 
 /**
- * Returns a function that finds the master's token of a request. If the request contains a session
- * token, the function returns the master's token of that session. It returns any other token
- * unchanged, and `undefined` if there is none.
+ * Creates a function that returns the token in a request as a token of the master. If the request
+ * contains a session token, the function returns the token with which the session's user is logged
+ * in at the master. It returns any other token unchanged, and `undefined` if the request contains
+ * no token.
  */
 export function tokenFinder(
   context: ApiContext,
@@ -156,7 +157,7 @@ export function userOwner({ name }: Pick<Caller, 'name'>): string {
   return `user ${name}`;
 }
 
-/** Returns the owner of a stream in limits. */
+/** Returns the token and the user for which the limits count the event streams of a caller. */
 export function streamOwnerOf(caller: Pick<Caller, 'name' | 'token'>): StreamOwner {
   return { token: caller.token, user: userOwner(caller) };
 }

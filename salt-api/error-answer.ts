@@ -7,8 +7,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 
 /**
- * HTTP status of each error code that other modules of saltbridge define. An error with any other
- * code is unexpected.
+ * HTTP status of each error code that other modules of saltbridge define. An error with a code that
+ * is not listed is answered with status 500, unless the error itself has a status.
  */
 const statuses: ReadonlyMap<string, number> = new Map([
   ['ERR_ARGS', 400],

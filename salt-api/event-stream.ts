@@ -218,7 +218,7 @@ export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders
   reply.raw.writeHead(200, headers);
 }
 
-/** Owner of a stream in limits. */
+/** Token and user for which the limits count an event stream. */
 export interface StreamOwner {
   /** Token of the log-in. */
   readonly token: string;
@@ -227,8 +227,8 @@ export interface StreamOwner {
 }
 
 /**
- * Limits the number of open event streams, in total, per user and per log-in [THREATS A-18]. The
- * log-ins of one user cannot take the last streams, which are reserved for users without one.
+ * Limits the number of open event streams, in total, per user and per log-in [THREATS A-18]. A
+ * quarter of the total is reserved for users who have no open stream.
  */
 export class StreamLimiter {
   readonly #ofTokens: Budget;

@@ -34,7 +34,10 @@ interface ReturnTexts {
 
 /** Cache of the encoded values of returns. A return is encoded once for all readers. */
 export class FormattedTexts {
-  /** Maximum size of the state of jobs, and of the state of minions, of a reader. */
+  /**
+   * Maximum size of the job states that are kept for one reader, in characters. The same maximum
+   * applies to its minion states.
+   */
   readonly maxBytes: number;
   readonly #texts = new WeakMap<MasterEvent, ReturnTexts>();
 
@@ -61,9 +64,12 @@ export class FormattedTexts {
   }
 }
 
-/** State of a job, as last sent to the reader. */
+/** State of a job for one reader, after the events that were applied last. */
 interface JobState {
-  /** Members of the job before and after its minions, as JSON. */
+  /**
+   * Members of the job as JSON. `before` contains the members that precede `minions` in the text of
+   * the job, and `after` contains the members that follow it.
+   */
   readonly before: readonly string[];
   readonly after: readonly string[];
   readonly state: 'running' | 'complete' | undefined;
@@ -88,7 +94,10 @@ const unknownJob: Omit<JobState, 'minions'> = {
   bytes: 0,
 };
 
-/** State of a minion, as last sent to the reader: its grains as JSON, and the whole text. */
+/**
+ * State of a minion for one reader. `grains` is its grains as JSON. `text` is the JSON that the
+ * reader receives for the minion.
+ */
 interface MinionState {
   readonly grains: string | undefined;
   readonly text: string;
@@ -235,9 +244,9 @@ function member(name: string, value: WireValue): string {
 }
 
 /**
- * Creates a cache of entries.
- * @param maxEntries - maximum number of entries; each entry counts as at least `maxBytes /
- * maxEntries` bytes
+ * Creates a cache with a maximum size and a maximum number of entries.
+ * @param maxEntries - maximum number of entries. To enforce it, each entry counts as at least
+ * `maxBytes / maxEntries` bytes
  */
 function createEntries<Entry extends object>(
   maxEntries: number,

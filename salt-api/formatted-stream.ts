@@ -1,4 +1,7 @@
-/** Streams of formatted events: when they send their states, and how much. */
+/**
+ * Writes the streams of `/ws?format_events`. Limits the work for these streams, and the number of
+ * bytes that are sent to each user.
+ */
 import type { MasterEvent } from '#master';
 import { delay, type SendQueue, TokenBuckets, WorkBudget } from '#runtime';
 import { type EventWriterOptions, keepAliveMs } from './event-stream.ts';
@@ -8,19 +11,28 @@ import { apiLimits } from './limits.ts';
 export interface StateWriterOptions extends Omit<EventWriterOptions, 'form'> {
   readonly state: FormattedEvents;
   readonly keepAlive: Uint8Array;
-  /** Owner of the bytes in limits. */
+  /** Name under which the limit `formattedBytes` counts the bytes that are sent to a user. */
   readonly owner: string;
   readonly pace: Pick<StatePace, 'noteEvents' | 'noteSent' | 'turn'>;
 }
 
-/** Determines when streams of formatted events apply events, and send their states. */
+/**
+ * Paces the streams of `/ws?format_events`. Lets other work run in between, and limits the rate of
+ * the bytes that are sent to each user.
+ */
 export class StatePace {
   readonly #sent: TokenBuckets;
   readonly #delay: (milliseconds: number) => Promise<void>;
-  /** All streams share one budget, so that many small changes need few slices. */
+  /**
+   * Work budget of all streams. It is shared, so that the streams give way to other work only when
+   * their combined work fills a slice.
+   */
   readonly #budget = new WorkBudget({ steps: Infinity });
 
-  /** @param sent - the limit `formattedBytes` */
+  /**
+   * @param sent - enforces the limit `formattedBytes`
+   * @param wait - resolves after the given time; tests can replace it
+   */
   constructor(
     sent: TokenBuckets = new TokenBuckets(apiLimits.formattedBytes),
     wait: (milliseconds: number) => Promise<void> = delay,
@@ -34,7 +46,7 @@ export class StatePace {
     if (this.#budget.isSliceOver) await this.#budget.giveWay();
   }
 
-  /** Counts the work of applying events. */
+  /** Counts the work of events that were applied to the state of a reader. */
   noteEvents(events: readonly MasterEvent[]): void {
     for (const { data } of events) {
       const ids = data.minions ?? data.present;
@@ -43,7 +55,7 @@ export class StatePace {
     }
   }
 
-  /** Counts sent bytes. Resolves when the user may send further bytes. */
+  /** Counts bytes that were sent to a user. Resolves when the rate limit permits sending more. */
   async noteSent(owner: string, bytes: number): Promise<void> {
     this.#budget.spend('formatted events', Math.ceil(bytes * stepsOfByte));
     const wait = this.#sent.take(owner, bytes);
@@ -51,14 +63,18 @@ export class StatePace {
   }
 }
 
-/** Steps of applying an event, of a minion that the event names, and of a byte that is sent. */
+/**
+ * Number of work steps that are counted for each applied event, for each minion that the event
+ * names, and for each byte that is sent.
+ */
 const stepsOfEvent = 100;
 const stepsOfMinion = 20;
 const stepsOfByte = 0.1;
 
 /**
- * Writes the state that events change, like {@link writeEvents}. Changes are combined as long as
- * the user may send no further bytes.
+ * Applies events to the state of a reader, and sends the changed state. While the rate limit
+ * permits no further bytes, collects changes and sends them together later. Ends the stream when
+ * there are no more events, or when the reader disconnects or is too slow.
  */
 export async function writeStates(
   batches: AsyncIterable<readonly MasterEvent[]>,

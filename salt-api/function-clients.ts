@@ -29,8 +29,8 @@ interface FunctionClientDeps {
 const ownFields = ['client', 'fun', 'arg', 'kwarg', 'full_return', ...credentialFields];
 
 /**
- * Runs a runner and returns its value. If `full_return` is set, returns the data of its event
- * instead.
+ * Runs a runner and returns its value. If `full_return` is set, returns the event with the result
+ * instead, as `{tag, data}`.
  */
 export async function runRunner(
   { user, name, timeout, readWords }: FunctionClientDeps,
@@ -63,7 +63,10 @@ export async function startRunner(
   return { tag, jid };
 }
 
-/** Runs a wheel function and returns the data of its event, also if the function failed. */
+/**
+ * Runs a wheel function and returns the event with its result, as `{tag, data}`, also if the
+ * function failed.
+ */
 export async function runWheel(parts: FunctionClientDeps, low: Lowstate): Promise<WireMap> {
   const call = await toCall(low, parts.readWords);
   try {

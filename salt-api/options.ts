@@ -24,8 +24,9 @@ export interface SaltApiPlugin {
   /** Path prefix of the routes, for example `/bridge/v1`. `rootPrefix` precedes it. */
   readonly prefix: string;
   /**
-   * Methods that can be called as `/rpc/<name>`, like those of the local socket. Methods for users
-   * run with the token of the caller. All others require a caller with all rights. Default: none.
+   * Further methods that clients can call as `/rpc/<name>`. They have the same form as the methods
+   * of the local socket. Methods for users run with the token of the caller. All others require a
+   * caller with all rights. Default: none.
    */
   readonly methods?: () => RpcTable;
   register(app: FastifyInstance, doors: SaltApiPluginContext): void;
@@ -40,9 +41,9 @@ export interface SaltApiPlugin {
 /** Services of the server that additional routes can use. */
 export interface SaltApiPluginContext {
   /**
-   * Returns the master's token of a request. If the request contains a session token, returns the
-   * master's token of that session. Returns any other token unchanged, and `undefined` if there is
-   * none.
+   * Returns the token in a request as a token of the master. If the request contains a session
+   * token, returns the token with which the session's user is logged in at the master. Returns any
+   * other token unchanged, and `undefined` if the request contains no token.
    */
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
   /** Signal that is aborted when the server closes. It ends streams. */
@@ -64,7 +65,10 @@ export interface SaltApiPluginContext {
  */
 type TlsNames = 'sslCrt' | 'sslKey' | 'sslChain';
 
-/** Options for all log-ins of the master. Only the configuration of the master can set them. */
+/**
+ * Options that apply to all log-ins at the master, not only to those through this API. Only the
+ * configuration of the master can set them.
+ */
 type OfMaster = 'apiAcl';
 
 /** Options that a program may set. */
@@ -170,7 +174,8 @@ export function completeOptions(
 /**
  * Returns the options from a master's configuration (`saltbridge: api:`, otherwise
  * `rest_cherrypy:`), or `undefined` if it does not enable the HTTP API.
- * @throws SaltApiError ERR_HTTP_LISTEN if it has no TLS and does not confirm that
+ * @throws SaltApiError ERR_HTTP_LISTEN if `ssl_crt` or `ssl_key` is missing and `disable_ssl` is
+ * not set
  */
 export function saltApiOptions(
   config: Pick<

@@ -155,7 +155,7 @@ function createApp(
   });
 }
 
-/** Routes that do not start any work, or whose work is counted by the called method itself. */
+/** Routes that are served while the master is being drained, because they start no work. */
 const ungatedRoutes: ReadonlySet<string> = new Set(['/login', '/logout']);
 
 /** Rejects requests that would start work while the master is being drained. */

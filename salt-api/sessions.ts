@@ -37,8 +37,9 @@ export interface Sessions {
    * @param token - token of the user at the master
    * @param owner - user of the token
    * @returns the token of the session; it cannot be read again
-   * @throws StoreError if the session cannot be stored; LimitExceeded if the maximum is reached and
-   * no session may be evicted, because every user in the table has only one and this user has none
+   * @throws StoreError if the session cannot be stored; LimitExceeded if the maximum number of
+   * sessions is reached and no session may be evicted. The only session of another user is never
+   * evicted
    */
   open(token: string, owner: SessionOwner): Promise<string>;
   /**

@@ -72,7 +72,10 @@ const sessionRow = defineRow({
 
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
-/** Minimum number of writes of a session within `idleMs`, while the session is in use. */
+/**
+ * Minimum number of times within `idleMs` that the last use of a session is written to the store.
+ * Sessions that are not in use are not written.
+ */
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;
 
@@ -95,7 +98,10 @@ const expectedForMs = 250;
 export class SharedSessions implements Sessions {
   readonly #options: SharedSessionsOptions;
   readonly #writeIntervalMs: number;
-  /** Sessions by digest. Only {@link open} evicts, so that all members hold the same ones. */
+  /**
+   * Sessions by digest. The table evicts nothing itself. Only {@link open} evicts sessions, and
+   * deletes their rows in the store, so that all members hold the same sessions.
+   */
   readonly #held = new FairTable<HeldSession>(apiLimits.sessions, {}, {});
   /** Digests of the sessions that were used on this member after their rows were written. */
   readonly #unwritten = new Set<string>();
@@ -249,8 +255,8 @@ export class SharedSessions implements Sessions {
 
   /**
    * Returns the digests of the sessions to evict before a new one is opened.
-   * @throws LimitExceeded if no session may be evicted, because every user has only one session and
-   * this owner has none
+   * @throws LimitExceeded if the maximum number of sessions is reached and no session may be
+   * evicted. The only session of another user is never evicted
    */
   #surplusFor(owner: string): readonly string[] {
     const { capacity = apiLimits.sessions.total ?? Infinity } = this.#options;

@@ -31,7 +31,9 @@ import { sessionTokenOf } from './session-token.ts';
 /** Maximum size of a message from a client, in bytes. Clients only send one short text. */
 const maxMessageBytes = 4096;
 
-/** Number of unsent bytes at which the master stops reading from the client. */
+/**
+ * Maximum number of bytes that may wait to be sent to a client while the master reads its messages.
+ */
 const maxUnreadBytes = 65_536;
 
 /** Status code of a close frame for a policy violation [RFC 6455]. */
@@ -138,7 +140,10 @@ class WebsocketStream {
     this.#awaitReady().catch(() => this.#queue.destroy());
   }
 
-  /** Closes the connection if its client is not ready in time, or if the log-in ends before. */
+  /**
+   * Closes the connection if its client does not report in time that it is ready, or if the log-in
+   * ends before the client is ready.
+   */
   async #awaitReady(): Promise<void> {
     const { master, closing, options } = this.#context;
     const late = AbortSignal.timeout(Math.min(options.requestTimeoutMs, maxReadyMs));
@@ -173,8 +178,8 @@ class WebsocketStream {
   }
 
   /**
-   * Stops reading the client's messages until the client has received most of the bytes that are
-   * waiting for it.
+   * If more than {@link maxUnreadBytes} bytes wait to be sent to the client, stops reading its
+   * messages until all of them are sent.
    */
   async #holdBack(): Promise<void> {
     if (this.#queue.waitingBytes <= maxUnreadBytes) return;

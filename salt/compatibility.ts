@@ -201,9 +201,10 @@ function rowsOf(
 }
 
 /**
- * Returns the Markdown table of one kind of elements, below a sentence with their number. For
- * filters, the rows are the refused filters. For options, target types and exit codes, they are the
- * elements that differ from Salt. For the other kinds, they are modules.
+ * Returns the Markdown table of one kind of elements. For filters, the rows are the refused
+ * filters. For options, target types and exit codes, the rows are the elements that differ from
+ * Salt. A sentence with the number of elements precedes these tables. For the other kinds, the rows
+ * are modules.
  */
 function compatibilityTable(rows: readonly CompatibilityRow[], kind: CompatibilityKind): string {
   const own = rows.filter((row) => row.kind === kind);
@@ -225,8 +226,8 @@ function linesOf(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): st
 }
 
 /**
- * Returns the lines of a sentence that counts the unchanged elements, and of a table below it. The
- * table has one row for each difference from Salt.
+ * Returns the lines of a table with the elements that differ from Salt. A sentence with the number
+ * of unchanged elements precedes the table. Elements with the same text share a row.
  */
 function statusLines(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): string[] {
   const others = rows.filter(({ status }) => status !== 'served');

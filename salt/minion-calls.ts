@@ -25,9 +25,11 @@ export interface MinionAnswers {
 }
 
 /**
- * Returns the interface for jobs whose function the requester of a call chooses. Users and minions
- * need the same rights as for a job that they start without a runner.
- * @throws MasterError ERR_ARGS if a user or minion calls in a way that has no such interface
+ * Returns the interface with which a runner starts jobs on behalf of its requester. The requester
+ * chooses the function of such a job. Users and minions therefore need the same rights as for a job
+ * that they start without a runner.
+ * @throws MasterError ERR_ARGS if the requester is not the operator and the call provides no
+ * interface for the requester's jobs
  */
 export function jobsOfRequester(
   { jobs }: MinionCalls,

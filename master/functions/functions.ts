@@ -30,7 +30,10 @@ type FunctionTable = ReadonlyMap<string, MasterFunction>;
  */
 export type InsteadOf = (kind: 'runner' | 'wheel', fun: string) => string | undefined;
 
-/** Creates the objects that run runners and wheel functions for programs, users and minions. */
+/**
+ * Creates the callers of runners and of wheel functions. They serve calls from programs, users and
+ * minions.
+ */
 export function createFunctions(deps: FunctionDeps) {
   const { config, context, audit, events, jobs, tables } = deps;
   const { fixed } = config;
@@ -57,7 +60,7 @@ export function createFunctions(deps: FunctionDeps) {
   return { runners, wheel, api: { runners: toApi(runners), wheel: toApi(wheel) } };
 }
 
-/** Returns the methods of the master's interface that run the functions of this caller. */
+/** Returns the part of the master's interface that calls functions through this caller. */
 function toApi(caller: FunctionCaller): InProcessFunctionsApi {
   return {
     run: (call) => caller.run(call),

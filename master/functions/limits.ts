@@ -1,6 +1,6 @@
 import { defineLimits } from '#runtime';
 
-/** Limits of the calls of runners and wheel functions. */
+/** Limits for running calls of runners and wheel functions. */
 export const functionLimits = defineLimits('functions', {
   runningCalls: {
     unit: 'running calls of runners, and of wheel functions',

@@ -1,14 +1,14 @@
 import type { WireMap, WireValue } from '#minion-protocol';
 import type { AuditRequester, RequesterJobs } from '../api/index.ts';
 
-/** Call of a function, with the arguments as the caller sent them. */
+/** Name of the called function, and the arguments as the caller sent them. */
 export interface AskedCall {
   readonly fun: string;
   readonly arg: readonly WireValue[];
   readonly kwarg: Readonly<Record<string, WireValue>>;
 }
 
-/** Information about a call and callbacks for the function that serves it. */
+/** Information and callbacks that a runner or wheel function receives for one call. */
 export interface CallContext {
   readonly asked: AskedCall;
   readonly jid: string;
@@ -19,19 +19,25 @@ export interface CallContext {
    * the local interface.
    */
   readonly by: AuditRequester | undefined;
-  /** Interface for jobs whose function the requester chooses. It checks the requester's rights. */
+  /**
+   * Interface through which the function starts jobs that the requester has chosen. It checks the
+   * requester's rights. With `undefined`, users and minions cannot start such jobs.
+   */
   readonly requesterJobs?: RequesterJobs | undefined;
   /**
    * Time that minions have to respond, in seconds. With `undefined`, the master's default applies.
    */
   readonly timeoutSeconds: number | undefined;
-  /** Emits an event `<prefix>/<jid>/<suffix>`, for example to report progress. */
+  /**
+   * Emits an event with the tag `salt/run/<jid>/<suffix>`, for example to report progress. For
+   * wheel functions, the tag begins with `salt/wheel`.
+   */
   readonly emit: (suffix: string, data: WireMap) => void;
   /** Aborted when the master closes. */
   readonly closing: AbortSignal;
   /**
-   * The function calls this if another member of the cluster continues the call. The caller still
-   * receives the return value, but the value is neither stored nor reported in events.
+   * Reports that another member of the cluster continues the call. This master then neither stores
+   * the function's return value nor emits it as an event. The caller still receives the value.
    */
   readonly continueElsewhere: () => void;
   /** Registers an action that runs after the end of the call was reported and stored. */

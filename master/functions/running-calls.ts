@@ -3,10 +3,15 @@ import { Budget, estimateSize, LimitExceeded, releaseAll, tryTakeAll } from '#ru
 import { type AuditRequester, isOfOperator } from '../api/index.ts';
 import { functionLimits } from './limits.ts';
 
-/** Estimated size of a value in memory, besides its text, in bytes. */
+/**
+ * Estimated memory of each list or map, and of each other value, in bytes. The lengths of texts are
+ * added.
+ */
 const valueBytes = { list: 32, other: 32 } as const;
 
-/** Limits the running calls of users, and the memory for their arguments. */
+/**
+ * Limits the number of running calls and the size of their arguments, for each user and in total.
+ */
 export class RunningCalls {
   readonly #calls = new Budget(functionLimits.runningCalls);
   readonly #bytes = new Budget(functionLimits.argumentBytes);

@@ -155,9 +155,9 @@ async function gather(
 }
 
 /**
- * Asks the targeted minions for their functions, selects some minions that have the requested
- * function, and runs the job on them [salt client/__init__.py cmd_subset]. Yields only the updates
- * of the requested job.
+ * Runs a job on at most `subset` minions (default: 1) [salt client/__init__.py cmd_subset]. Asks
+ * the targeted minions for their functions, and selects at random from those that have the
+ * requested function. Yields only the updates of the requested job.
  * @param random - returns a random integer from 0 up to its argument, exclusive
  * @throws MasterError ERR_BAD_TGT, ERR_ARGS
  */

@@ -206,9 +206,9 @@ export class JobDispatcher {
   }
 
   /**
-   * Stores a job. If a job with the same jid exists, adds the minions of the record to it: all
-   * parts of a batch have the same jid. A minion of the existing job is accepted again only if it
-   * never received the job, because the process that should send the job ended.
+   * Stores a job. If a job with the same jid exists, adds the minions of the record to it, because
+   * all publications of a batch have the same jid. A minion can be added again only if it never
+   * received the job, because the master's process ended before it sent the job.
    * @throws MasterError ERR_ARGS if the jid belongs to another job, or the job already includes one
    * of these minions
    */

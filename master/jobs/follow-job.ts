@@ -316,8 +316,8 @@ function tooManyNews(): Error {
  */
 class Awaited {
   /**
-   * Minions that have not returned yet. The value is the set of resources that have not returned,
-   * if the minion returns for resources.
+   * Minions that have not returned yet. If a minion returns once for each of its resources, the
+   * value is the set of resources that have not returned. For other minions, it is `undefined`.
    */
   readonly #left: Map<string, Set<string> | undefined>;
 

@@ -53,8 +53,9 @@ export function separateKeywords(
 }
 
 /**
- * Rejects arguments that a minion would interpret differently from the policy: other maps with the
- * key `__kwarg__`, and keyword arguments with names that begin with two underscores.
+ * Returns the arguments unchanged, or rejects them if a minion would interpret them differently
+ * from the policy. Rejected are positional maps with the key `__kwarg__`, and keyword arguments
+ * whose names begin with two underscores.
  * @throws MasterError ERR_ARGS
  */
 export function checkArguments(separate: SeparateArguments): SeparateArguments {

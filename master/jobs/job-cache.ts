@@ -57,8 +57,8 @@ export interface JobCacheOptions {
   readonly keepMarksMs: number;
   readonly now: () => number;
   /**
-   * Returns whether a publication was certainly never sent, because the process that should send it
-   * ended before. Default: a function that returns false.
+   * Returns whether a publication was certainly never sent, because its process ended first.
+   * Default: a function that returns false.
    */
   readonly wasNeverSent?: (publication: PublicationId) => boolean;
   /** Whether other members of a cluster store jobs in the same store. Default: false. */
@@ -81,8 +81,8 @@ export class JobCache {
   #keepMs: number;
   readonly #mutex = new KeyedMutex();
   /**
-   * Returns of minions that this master is writing to the store now. Each is named by its jid and
-   * minion. Used only in a cluster.
+   * Names of the returns (jid and minion) that this master is writing to the store now. In a
+   * cluster, the master ignores the store's reports about these writes.
    */
   readonly #taking = new Set<string>();
   readonly #remembered = new Map<string, Job>();

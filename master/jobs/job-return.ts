@@ -31,8 +31,9 @@ export function returnerOf({ minion, resource }: Pick<JobReturn, 'minion' | 'res
 }
 
 /**
- * Whether the `retcode` of a return means a failure: a value other than 0. For several functions it
- * is a map, and one such value means a failure [salt cli/salt.py _get_retcode].
+ * Whether the `retcode` of a return means a failure: any value except 0, `false` and `null`. A job
+ * of several functions has a map of such values, and fails if one of them means a failure [salt
+ * cli/salt.py _get_retcode].
  */
 export function isFailureCode(retcode: WireValue): boolean {
   if (retcode instanceof Map) return [...retcode.values()].some(isFailureCode);

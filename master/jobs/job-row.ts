@@ -18,7 +18,7 @@ const fields = {
   fun: Type.Union([Type.String(), Texts]),
   /**
    * Positional values, followed by the keyword arguments as a map with `__kwarg__` [WIRE 11.5]. If
-   * there are several functions, a list of such lists.
+   * the job has several functions, one list of arguments for each function.
    */
   arg: Type.Unsafe<readonly WireValue[]>(Type.Array(Type.Unknown())),
   tgt: Type.Union([Type.String(), Texts]),
@@ -39,8 +39,8 @@ const fields = {
    */
   skipped: Type.Optional(Type.Number()),
   /**
-   * Publications that sent the job, each to one section of `minions`, in the same order. Absent if
-   * unknown.
+   * Publications that sent the job. The first one sent it to the first minions in `minions`, the
+   * second one to the minions after them, and so on. Absent if unknown.
    */
   publications: Type.Optional(
     Type.Unsafe<readonly JobPublication[]>(

@@ -10,8 +10,8 @@ interface JobsOfMembersDeps {
   readonly publisher: Publisher;
   readonly publishKey: PublishKey;
   /**
-   * Converts minion ids to the recipients of a publication, with the time for which transports
-   * retain it. `null`: all subscribers receive it.
+   * Returns the recipients for the minions with these ids, and the time for which transports retain
+   * the publication. If the ids are `null`, all subscribers receive it.
    */
   readonly addresseesOf: (minionIds: readonly string[] | null) => Addressees;
   readonly now: () => number;

@@ -25,7 +25,9 @@ export interface JobDeps extends ModuleDeps {
   readonly audit: Audit;
   readonly events: Events;
   readonly transports: readonly MasterTransport[];
-  /** Exchange of jobs with other cluster members. Default: none, outside a cluster. */
+  /**
+   * Exchange of jobs with other cluster members. Absent if the master does not belong to a cluster.
+   */
   readonly others?: JobsOfMembers | undefined;
 }
 

@@ -24,7 +24,10 @@ import type { Seal } from '../auth/index.ts';
 import type { Cluster } from '../context/index.ts';
 
 const endBytes = 4;
-/** Maximum total length of the names in a shared list, in characters. */
+/**
+ * Maximum length of a list of names that minions share, as JSON, in characters. Longer lists are
+ * not shared.
+ */
 const maxListLength = 8192;
 
 /**
@@ -40,8 +43,8 @@ export class SharedNames {
   /**
    * @param maxNames - maximum number of shared names. Default: 20,000, which is more than the
    * grains and pillar of a fleet contain
-   * @param maxLists - maximum number of shared lists. Default: 1000. Similar minions have the same
-   * list of names
+   * @param maxLists - maximum number of shared lists of names. Default: 1000. Minions of the same
+   * kind usually have the same list of names
    */
   constructor(maxNames = 20_000, maxLists = 1000) {
     this.#maxNames = maxNames;

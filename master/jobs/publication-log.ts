@@ -66,12 +66,15 @@ const lastSentRow = defineRow({
   unversioned: (bytes) => ({ number: Number(Buffer.from(bytes).toString()) }),
 });
 
-/** Width of a number in the file, so that each number overwrites the previous one completely. */
+/**
+ * Width of a number in the file, in characters. All numbers have the same width, so that each one
+ * overwrites the previous one completely.
+ */
 const digits = 16;
 
 /**
- * Numbers the publications of this process. Also holds the last number of each former process, from
- * which it knows the publications that were never sent.
+ * Numbers the publications of this process. Also stores, for each former process, the number of the
+ * last publication that it may have sent. Its publications with higher numbers were never sent.
  */
 export class PublicationLog {
   readonly #process = randomBytes(6).toString('hex');
@@ -126,10 +129,7 @@ export class PublicationLog {
     if (this.#file?.write(number) === false) this.#file = undefined;
   }
 
-  /**
-   * Whether a publication was certainly never sent, because the process that should send it ended
-   * before.
-   */
+  /** Whether a publication was certainly never sent, because its process ended first. */
   wasNeverSent({ process, number }: PublicationId): boolean {
     const lastSent = this.#lastSent.get(process);
     return lastSent !== undefined && number > lastSent;
@@ -143,8 +143,8 @@ export class PublicationLog {
 }
 
 /**
- * File with the identity of a process in its first line, and the number of a publication in its
- * second line.
+ * File in which a process records the number of the last publication that it has begun to send. The
+ * first line contains the identity of the process, the second line the number.
  */
 class NumberFile {
   readonly #path: string;

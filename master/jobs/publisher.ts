@@ -68,7 +68,7 @@ export class Publisher {
   /**
    * Reserves the next position and serial for a publication, encrypts it, and signs it if
    * publications are signed.
-   * @throws the error of the signature. Later publications are not affected
+   * @throws the error of the signing operation. The failure does not affect later publications
    */
   async prepare(load: PublicationLoad): Promise<PublicationSlot> {
     const id = this.#options.log.next();
@@ -131,7 +131,10 @@ export class Publisher {
   }
 }
 
-/** Position in a {@link TurnQueue}. The holder must call `release`, or later turns never begin. */
+/**
+ * Position in a {@link TurnQueue}. The caller that took it must call `release`. Otherwise later
+ * turns never begin.
+ */
 interface Turn {
   /** Resolves when all earlier turns were released. */
   readonly begun: Promise<void>;

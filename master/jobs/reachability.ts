@@ -14,8 +14,8 @@ export interface ReachabilityOptions {
 const freshMs = 5_000;
 
 /**
- * Time in which the master collects minions to ask, before it sends one publication to all of them,
- * in milliseconds.
+ * Delay before the master publishes `test.ping`, in milliseconds. All minions that must be asked
+ * within this time are asked with the same publication.
  */
 const collectMs = 10;
 

@@ -44,8 +44,9 @@ export class Reconnecting {
   }
 
   /**
-   * Returns how long transports retain a publication to these minions for later subscribers, in
-   * milliseconds. 0 if none of the minions is still expected to reconnect.
+   * Returns how long transports must retain a publication for these minions, because some of them
+   * have not reconnected yet. The result is in milliseconds. 0 if all of them have reconnected, or
+   * the time to reconnect is over.
    */
   holdMs(minionIds: readonly string[]): number {
     if (this.#isOver() || this.#away.size === 0) return 0;

@@ -30,7 +30,8 @@ export interface ReturnProcessorOptions {
   readonly cache: JobCache;
   /**
    * Returns whether a job was published to a former machine with the same minion id, before the key
-   * of that id was deleted. Its return is then treated as that of an unknown job.
+   * of that id was deleted. A return from the new machine is then treated as a return of an unknown
+   * job.
    */
   readonly isOfFormerOwner: (minionId: string, jid: string) => boolean;
   readonly resources: Pick<KnownResources, 'has'>;

@@ -42,8 +42,8 @@ export class SlowPatternRunner {
   /**
    * Matches the texts of each question against its pattern. Returns one list of results per
    * question, in the order of the texts.
-   * @param owner - minion whose request needs the results, or empty for requests without
-   * restrictions. Default: empty
+   * @param owner - name under which the waiting calls are counted, because their number is limited
+   * per owner. Default: one name for all callers
    * @throws MasterError ERR_BAD_TGT if matching takes longer than the time limit
    */
   async run(questions: readonly SlowQuestion[], owner = ''): Promise<boolean[][]> {
@@ -100,8 +100,8 @@ export class SlowPatterns {
 
   /**
    * Matches the collected texts in the worker thread, and records the results for the second pass.
-   * @param owner - minion whose request needs the results, or empty for requests without
-   * restrictions. Default: empty
+   * @param owner - name under which the runner counts waiting calls. Default: one name for all
+   * callers
    * @throws MasterError ERR_BAD_TGT if matching takes longer than the time limit
    */
   async settle(runner: SlowPatternRunner, owner?: string): Promise<void> {

@@ -77,8 +77,8 @@ export interface ResolveOptions {
 const exact = { pillar: 'exact' } as const;
 
 /**
- * Minions that a user's rights cover: those that a target of the user may match, and those whose
- * pillar it may query.
+ * Minions that a user's rights cover. It determines which minions a target of the user can match,
+ * and whose pillar the target may use.
  */
 export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 
@@ -176,8 +176,9 @@ export class TargetResolver {
   }
 
   /**
-   * Resolves a target to the minions that certainly match, with the restrictions of
-   * {@link resolveWithin} but for all minions. An invalid target is an error.
+   * Resolves a target to the minions that certainly match. All minions are examined. As in
+   * {@link resolveWithin}, pillar values are compared only for equality, and regular expressions
+   * without a limit of running time are rejected. An invalid target is an error.
    * @param budget - work budget of the request that contains the target
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
@@ -330,8 +331,8 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a right that is granted to this target applies to each of these minions. A minion
-   * without an accepted key does not count. See {@link entitles}.
+   * Whether a right that is granted to this target applies to each of these minions. The result is
+   * `false` if one of them has no accepted key. See {@link entitles}.
    */
   entitlesAll(request: TargetRequest, minions: readonly string[]): boolean {
     const compiled = this.#tryToRead(request, new WorkBudget(userWork));

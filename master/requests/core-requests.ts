@@ -26,7 +26,10 @@ export interface CoreRequestDeps extends ModuleDeps {
   readonly jobs: Jobs;
   readonly users: Users;
   readonly limits: RequestLimits;
-  /** Modules that store permitted events of minions: reactions, and the bridge's signals. */
+  /**
+   * Modules of extensions that store permitted events of minions, for example as signals of the
+   * bridge or to start reactions.
+   */
   readonly intakes: readonly SignalIntake[];
   readonly redactions: readonly ReturnRedaction[];
   /** Returns the file server environments that contain states. */

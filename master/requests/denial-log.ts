@@ -7,8 +7,8 @@ import { requestLimits } from './limits.ts';
 const burstMs = 60_000;
 
 /**
- * Keeps the latest events that the policy rejected, and logs them. If a minion repeats a rejected
- * event with the same tag, it is logged once per 60 s. For each minion, one event per second is
+ * Stores the latest events that the policy rejected, and logs them. Rejected events of one minion
+ * with the same tag are logged once per 60 s. For each minion, at most one event per second is
  * logged, or 20 in a burst.
  */
 export class DenialLog {

@@ -24,8 +24,8 @@ export interface MinionEventOptions {
   readonly jobs: JobCache;
   readonly limits: RequestLimits;
   /**
-   * Reactions and extensions that want events of minions. They store the effects of an event before
-   * the master replies.
+   * Modules of extensions that process events of minions, for example as signals or for reactions.
+   * They store the effects of an event before the master replies.
    */
   readonly intakes: readonly SignalIntake[];
   /** Policy that decides which events minions may emit. */
@@ -150,8 +150,8 @@ function isWanted({ intakes }: MinionEventOptions, minionId: string, tag: string
 const noJids: ReadonlySet<string> = new Set();
 
 /**
- * Returns the ids of the jobs that the tags of the events name, if the jobs were published to this
- * minion.
+ * Returns the job ids that occur in the tags of these events, without the ids of jobs that were not
+ * published to this minion.
  */
 function ownJids(
   { jobs }: MinionEventOptions,

@@ -51,8 +51,9 @@ export class DigestPool {
   }
 
   /**
-   * Returns the index of a mark's first word in the array {@link DigestPool.pageOf} of its block.
-   * @param index - position of the mark in the block
+   * Returns the index of a mark's first word. A mark identifies a request. The index refers to the
+   * array that {@link DigestPool.pageOf} returns for the block.
+   * @param index - position of the mark in the block, from 0 to 3
    */
   markAt(block: number, index: number): number {
     return startOf(block) + 1 + index * wordsPerMark;
@@ -79,34 +80,34 @@ function startOf(block: number): number {
   return (block % blocksPerPage) * wordsPerBlock;
 }
 
-/** Expiry time of marks that never expire, in seconds since 1970. */
+/** Expiry time of digests that never expire, in seconds since 1970. */
 const never = 0xffff_ffff;
 
 /**
  * Digests of one minion's requests, in the order of arrival, with their expiry times. Expired
- * digests are removed. A digest with its expiry time takes only 13 bytes, because a large fleet has
- * hundreds of thousands of them.
+ * digests are removed. A large fleet has hundreds of thousands of digests. To save memory, only
+ * eight bytes of each are stored. With its expiry time, a digest takes 13 bytes.
  *
- * Only eight bytes of a digest are stored. If a minion creates two requests with the same eight
- * bytes, only its own second request is lost.
+ * If two requests of a minion have the same eight bytes, the master treats the second one as a
+ * repetition of the first. Other minions are not affected.
  */
 export class DigestQueue {
   readonly #pool: DigestPool;
   readonly #maxMarks: number;
   #firstBlock = noBlock;
   #lastBlock = noBlock;
-  /** Position of the oldest request's mark in the first block, from 0 to 3. */
+  /** Position of the oldest digest in the first block, from 0 to 3. */
   #firstIndex = 0;
   #count = 0;
   #isReleased = false;
 
-  /** @param maxMarks - maximum number of marks. A further mark replaces the oldest */
+  /** @param maxMarks - maximum number of digests. A further digest replaces the oldest */
   constructor(pool: DigestPool, maxMarks: number) {
     this.#pool = pool;
     this.#maxMarks = maxMarks;
   }
 
-  /** Number of marks. It includes expired marks that have not been removed yet. */
+  /** Number of digests. It includes expired digests that have not been removed yet. */
   get size(): number {
     return this.#count;
   }
@@ -148,7 +149,7 @@ export class DigestQueue {
   }
 
   /**
-   * Removes expired marks, beginning with the oldest.
+   * Removes expired digests, beginning with the oldest.
    * @param now - seconds since 1970
    */
   removeExpired(now: number): void {
@@ -186,11 +187,11 @@ export class DigestQueue {
 }
 
 /**
- * Returns the mark that identifies a request among the requests of its minion. It is a digest of
- * the packed load, which contains the nonce. `ts` is omitted, because a client that repeats a
- * request may encrypt it again with a new time stamp [WIRE 4.4]. Two different requests without a
- * nonce may have the same content. For them, the mark is the message authentication code, so that
- * only identical bytes are the same request.
+ * Returns the mark that identifies a request among the requests of its minion. If the request has a
+ * nonce, the mark is a digest of the packed load, which contains the nonce. The digest does not
+ * cover `ts`, because a client may repeat a request with a new time stamp [WIRE 4.4]. If the
+ * request has no nonce, the mark is its message authentication code. Two different requests may
+ * then have the same content, so only identical bytes count as a repetition.
  */
 function markOf({ nonce, ts, packed, mac }: VerifiedRequest): Buffer {
   if (nonce === undefined) return mac;
@@ -240,9 +241,12 @@ interface OddReply {
  */
 interface Marks {
   readonly done: DigestQueue;
-  /** Replies that differ from the usual reply, by mark. The map is created when it is needed. */
+  /**
+   * Replies that differ from the usual reply, by the mark of the request. The map is created when
+   * it is needed.
+   */
   odd: Map<string, OddReply> | undefined;
-  /** Requests in progress, by mark. The map is created when it is needed. */
+  /** Requests in progress, by their marks. The map is created when it is needed. */
   underWay: Map<string, Promise<Reply>> | undefined;
 }
 
@@ -316,8 +320,8 @@ export class ReplayCache {
   }
 
   /**
-   * Deletes the marks of all requests of a minion after its keys have become invalid. These
-   * requests cannot be repeated, because the master can no longer decrypt them.
+   * Deletes the identifiers (marks) of all requests of a minion after its keys have become invalid.
+   * These requests cannot be repeated, because the master can no longer decrypt them.
    */
   forget(minionId: string): void {
     this.#marks.get(minionId)?.done.release();

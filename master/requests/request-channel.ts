@@ -150,9 +150,9 @@ export class RequestChannel {
   }
 
   /**
-   * Answers unencrypted requests. Only `_auth` and `ping` are permitted [THREATS C-23]. A command of
-   * Salt's own programs is refused with a message that names the interface for them. Any other
-   * command gets an empty map, as from a salt-master.
+   * Answers unencrypted requests. Only `_auth` and `ping` are permitted [THREATS C-23]. Commands
+   * that Salt's own programs send to a salt-master are refused, and the message explains how to
+   * connect these programs. Any other command gets an empty map, as from a salt-master.
    */
   async #answerClear(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
     const { signIn, counters, meter } = this.#options;
@@ -386,8 +386,8 @@ function openLoad(
 }
 
 /**
- * Returns the refusal of a command in the form that Salt's clients expect: a text for `publish`, and
- * otherwise the name and text of an exception.
+ * Returns the message that refuses a command, in the form that Salt's clients expect: a text for
+ * `publish`, and otherwise the name and text of an exception.
  */
 function notServedHere(cmd: WireValue | undefined): WireValue {
   const message = `the port of minions does not serve ${String(cmd)}; run saltbridge localclient enable, and use the configuration in the directory that it prints`;

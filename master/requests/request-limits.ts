@@ -17,14 +17,14 @@ import { replayCheck } from './replay-cache.ts';
  */
 const leastBytes = 16 * 1024;
 /**
- * Size of the burst that a minion may receive without delay: the file data of this number of
- * seconds at the rate limit. A highstate requests many files at once, and then none for some time.
+ * Size of a burst, in seconds. Without delay, a minion can receive as many bytes as the rate limit
+ * permits in this time. A highstate requests many files at once, and then none for some time.
  */
 const burstSeconds = 2;
 
 /**
  * Delays file requests that exceed `file_bytes_per_second`, before memory is allocated for their
- * reply. A highstate sends hundreds of file requests, so no other rate limit applies to them.
+ * reply. File requests have no other rate limit, because a highstate sends hundreds of them.
  */
 export class FileMeter {
   readonly #throttle: Throttle;
@@ -77,8 +77,8 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
     /** Rate limit of a minion's events. Events above the limit are dropped. */
     events,
     /**
-     * Rate limit of a minion's events, for signals that wait instead of being dropped. They share
-     * the limit with `events`.
+     * Delays the signals of a minion that exceed the rate limit of its events. Signals count
+     * towards the same limit as the minion's other events.
      */
     delayedEvents: new Throttle(requestLimits.waitingSignals, events),
     denials: new DenialLog(context.log.child({ component: 'requests' }), now),

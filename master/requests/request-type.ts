@@ -25,8 +25,8 @@ interface RequestNature {
    */
   readonly rate: 'requests' | 'own';
   /**
-   * Whether the connection waits until this request has ended before it processes the next one.
-   * This preserves the order of requests whose content is only stored. Default: false.
+   * Whether the connection processes its next request only after this request has ended. Use it for
+   * requests that take little time and whose order must be preserved. Default: false.
    */
   readonly isBrief?: boolean;
 }
@@ -34,7 +34,8 @@ interface RequestNature {
 /** Functions that read and handle the load of a request. */
 interface LoadReading<R, L> {
   /**
-   * Rejects a request before its load is read, for example because of its size. Returns the reply.
+   * Checks a request before its load is read, for example its size. Returns the reply if the
+   * request is rejected, and otherwise `undefined`. Default: no request is rejected.
    */
   readonly refuse?: (request: R) => Reply | undefined;
   /** Checks the load and returns it in typed form, or `undefined` if it is malformed. */

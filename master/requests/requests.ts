@@ -1,4 +1,7 @@
-/** Requests of minions: sign-in requests, and all other requests through the request channel. */
+/**
+ * Processes the requests of minions. Sign-in requests have their own handler. All other requests
+ * pass through the request channel.
+ */
 
 import {
   envelopeLimits,

@@ -69,8 +69,8 @@ function notKept(cause: unknown): never {
 }
 
 /**
- * Replaces the value of a return that is too large by a notice, and marks the return as failed. So
- * the job still gets a return from the minion.
+ * Replaces the value with a notice, and marks the return as failed. Called for returns that exceed
+ * `return_bytes`. The job therefore still gets a return from the minion.
  */
 function withoutValue(load: WireMap, { config, counters }: ReturnRequestOptions): WireMap {
   const maxBytes = config.current.limits.returnBytes;

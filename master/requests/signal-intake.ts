@@ -12,8 +12,8 @@ export interface ReactionEvent {
 }
 
 /**
- * Event with the rule, job and request that it comes from. {@link SignalIntake} receives events in
- * this form.
+ * Event with the rule that permitted it, the job that it is about, and the request that contained
+ * it. {@link SignalIntake} receives events in this form.
  */
 export interface TriggerEvent extends ReactionEvent {
   /**
@@ -33,7 +33,10 @@ export interface TriggerEvent extends ReactionEvent {
   readonly request: { readonly mark: string; readonly place: number } | undefined;
 }
 
-/** Module that stores permitted events of minions durably: the bridge's signals, and reactions. */
+/**
+ * Module of an extension that stores permitted events of minions durably, for example as signals of
+ * the bridge or to start reactions.
+ */
 export interface SignalIntake {
   isWanted(tag: string, sender: string): boolean;
   /**

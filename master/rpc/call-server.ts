@@ -40,7 +40,8 @@ const refusals = /^ERR_(?:DENIED|EAUTH.*)$/;
 const maxParameters = 100;
 
 /**
- * Number of unsent bytes from which a stream waits for its reader. Does not apply to live streams.
+ * Maximum number of unsent bytes of a stream. Above it, the server waits for the reader before it
+ * writes more items. It does not apply to live streams.
  */
 const maxUnreadBytes = 65_536;
 

@@ -22,8 +22,8 @@ type Given<S extends TSchema> = Omit<Static<S>, 'token'>;
 type ArgumentMapping<S extends TSchema> = ((...args: never) => Given<S>) | undefined;
 
 /**
- * Arguments with which TypeScript code calls the method: those of `args`, or else the parameters as
- * one object.
+ * Arguments with which TypeScript code calls the method. If the method has no `args` function, the
+ * only argument is the object of parameters.
  */
 type ArgumentsOf<S extends TSchema, F> = F extends (...args: infer A) => unknown
   ? A

@@ -34,7 +34,8 @@ export interface LoginBackend {
   readonly name: BackendSettings['kind'];
   /**
    * Verifies credentials.
-   * @returns the user, or `undefined` if the credentials are invalid, without a reason
+   * @returns the user, or `undefined` if the credentials are invalid. The result does not contain
+   * the reason
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE if the backend cannot verify them at the
    * moment
    */

@@ -44,8 +44,8 @@ interface Count extends Omit<RecordedDecision, 'samples'> {
   readonly shapes: Set<string>;
   isDirty: boolean;
   /**
-   * Value of `lastAt` when the record was last moved to the end of the order of eviction. If
-   * `lastAt` is later, the record has been used since then.
+   * Value of `lastAt` when the record was last moved to the end of the map. If `lastAt` is later,
+   * the record has been used since then. See `#forgetOldest`.
    */
   placedAt: number;
 }
@@ -206,9 +206,9 @@ export class DecisionRecorder {
   }
 
   /**
-   * Evicts the first record in the order of eviction that was not used since its last move. Records
-   * that were used are moved to the end first. So the recorder need not move a record at each
-   * decision.
+   * Evicts one record. The records are examined in the order of the map, oldest first. A record
+   * that was used since it was placed in the map is moved to the end. The first record that was not
+   * used is evicted. Therefore the recorder need not move a record at each decision.
    */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {

@@ -19,8 +19,8 @@ import {
 const maxFileBytes = 16 * 1024 * 1024;
 
 /**
- * Password entry that the backend compares if the file contains no users, so that a log-in takes
- * some time anyway.
+ * Password entry for comparisons if the file contains no users. It matches no password. The
+ * comparison takes some time, as for other unknown users.
  */
 const fallbackPassword = '{SHA}';
 

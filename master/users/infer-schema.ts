@@ -2,8 +2,8 @@ import { isWireMap, type WireValue } from '#minion-protocol';
 import { Float } from '#template/python/values.ts';
 
 /**
- * Returns a JSON Schema that accepts only values with the shape of a sample. Samples of the same
- * shape result in the same schema.
+ * Returns a JSON Schema that accepts only values with the same keys and types as one of the
+ * samples. Samples with equal keys and types result in the same schema.
  */
 export function inferSchema(samples: readonly WireValue[]): unknown {
   const schemas = distinct(samples.map(schemaOf));

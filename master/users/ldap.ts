@@ -82,10 +82,10 @@ async function findUser(
 }
 
 /**
- * Returns the user name of an account: the value of the first of these attributes that the account
- * has. If the attribute has several values, returns the one in the distinguished name. If the
- * distinguished name does not begin with this attribute, returns `undefined`, because the name is
- * ambiguous.
+ * Returns the user name of an account. It is the value of the first attribute in `attributes` that
+ * the account has. If this attribute has several values, the name is the value in the distinguished
+ * name. If the distinguished name does not begin with the attribute, the name is ambiguous, and the
+ * function returns `undefined`.
  */
 function nameOf(entry: Entry, attributes: readonly string[]): string | undefined {
   for (const attribute of attributes) {

@@ -70,8 +70,9 @@ function isPossible(record: RecordedDecision): boolean {
 }
 
 /**
- * Whether a record of a mine request needs no rule of its own. The record lacks the owner of the
- * mine data, and another record of the same minion and function contains it.
+ * Whether no rule is derived from a record, because another record replaces it. This applies to a
+ * record of a mine request that does not name the owner of the mine data. The other record is of
+ * the same minion and function, and names the owner.
  */
 function isImplied(record: RecordedDecision, all: readonly RecordedDecision[]): boolean {
   if (record.action !== 'mine' || record.owner !== undefined) return false;
@@ -127,9 +128,9 @@ function within({ action, minions }: RecordedDecision): { readonly within?: stri
 const sender = '${minion.id}';
 
 /**
- * Replaces the segments of a tag that equal the sender's id by `${minion.id}`, and escapes wildcard
- * characters in the others. If a segment before the id contains wildcard characters, the id is not
- * replaced.
+ * Returns a pattern for a tag. Each segment that equals the sender's id becomes `${minion.id}`.
+ * Wildcard characters in other segments are escaped. If the tag has only one segment, or a segment
+ * before the last such id contains wildcard characters, no id is replaced.
  */
 function generalised(tag: string, id: string): string {
   const parts = tag.split('/');

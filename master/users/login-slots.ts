@@ -20,8 +20,9 @@ export interface LoginSlot {
  */
 export class LoginSlots {
   /**
-   * Addresses from which a log-in has succeeded. Each entry belongs to the user who logged in last,
-   * so that the limit per user applies to it.
+   * Addresses from which a log-in has succeeded. An address belongs to the user who logged in from
+   * it last. If there are too many addresses, the oldest one of the user with the most addresses is
+   * evicted.
    */
   readonly #known = new FairTable<true>(userLimits.knownAddresses);
   readonly #budgets = {

@@ -73,8 +73,8 @@ export class Logins {
   readonly #isLet: AddressCheck;
   readonly #slots = new LoginSlots();
   /**
-   * Minimum duration of a failed log-in, as a number of {@link failureStepMs}. It covers the
-   * slowest log-in so far of at most {@link longestMeasureMs}.
+   * Minimum duration of a failed log-in, in units of {@link failureStepMs}. It is not shorter than
+   * any earlier log-in that took at most {@link longestMeasureMs}.
    */
   #failureSteps = 1;
   #backends: Backends;
@@ -113,9 +113,9 @@ export class Logins {
 
   /**
    * Verifies credentials and creates a token.
-   * @throws AuthenticationError ERR_EAUTH for any invalid credentials. The error is delayed to a
-   * multiple of 250 ms that covers the slowest log-in so far. ERR_EAUTH_LIMIT,
-   * ERR_EAUTH_UNAVAILABLE
+   * @throws AuthenticationError ERR_EAUTH for any invalid credentials. The error is delayed so that
+   * its time reveals little about the cause: a failed log-in takes a multiple of 250 ms, and at
+   * least as long as earlier log-ins of up to 2 s. ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
    */
   async login(request: LoginRequest): Promise<Login> {
     const { source = 'local', eauth } = request;
@@ -331,8 +331,8 @@ export class Logins {
 }
 
 /**
- * Returns the form of a user name under which failed log-ins are counted. Some backends ignore case
- * or character width. So all spellings that a backend may accept for a user have the same form.
+ * Normalises a user name for counting failed log-ins. Some backends ignore case or character width.
+ * Therefore all spellings that a backend may accept for a user must have the same normalised name.
  */
 function foldName(username: string): string {
   return username.normalize('NFKC').toUpperCase().toLowerCase().replace(/\s+/g, ' ').trim();

@@ -9,7 +9,8 @@ import { cryptBase64 } from './crypt-base64.ts';
 const md5CryptForm = /^\$(apr1|1)\$([^$]{0,8})/;
 
 /**
- * Returns the entry that a password has in a password file.
+ * Returns the MD5-crypt hash of a password as a password-file entry. The result equals `kept` if
+ * the password is correct.
  * @param kept - stored entry, which supplies the form and the salt
  */
 export function md5Crypt(password: string, kept: string): string {

@@ -72,8 +72,8 @@ function logPolicyMode({ acl }: ReloadableConfig, log: Logger): void {
 }
 
 /**
- * Returns the rules of a configuration that have no effect, or another effect than they seem to
- * have. The master need not be running.
+ * Returns findings about rules that have no effect, or an effect that differs from the rule's
+ * apparent meaning. The master need not be running.
  * @param minionIds - ids of accepted minions, or `undefined` if they are unknown
  */
 export function lintConfiguredPolicy(

@@ -42,8 +42,8 @@ export class LivePolicy {
   }
 
   /**
-   * Function that returns the project of a guest, for rules about projects. Default: no minion
-   * belongs to a project.
+   * Function that returns the id of the project for which a minion was enrolled. Policy rules about
+   * projects use it. Default: no minion belongs to a project.
    */
   set projectOf(find: (id: string) => string | undefined) {
     this.#projectOf = find;

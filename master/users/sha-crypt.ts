@@ -17,7 +17,8 @@ const maxRounds = 500_000;
 const roundsATurn = 2000;
 
 /**
- * Returns the entry that a password has in a password file.
+ * Returns the SHA-crypt hash of a password as a password-file entry. The result equals `kept` if
+ * the password is correct.
  * @param kept - stored entry, which supplies the form, the number of rounds and the salt
  */
 export async function shaCrypt(password: string, kept: string): Promise<string> {

@@ -171,8 +171,9 @@ export class UserGate {
   }
 
   /**
-   * Asks the policy a question.
+   * Decides about a request of a user with the policy, and logs the decision.
    * @returns the name of the rule that permits the request
+   * @throws AuthorizationError if the policy denies the request
    */
   #judge(question: Question, policy: Policy, { fun }: AskedCalls): string {
     const { effect, rule, reason } = decide(question, policy);

@@ -35,7 +35,9 @@ export interface UserApiDeps extends UserScope {
   readonly ownJobs: OwnJobs;
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
   readonly counters: RequestCounters;
-  /** Writer of decisions to the audit log. */
+  /**
+   * Recorder of decisions in the audit log. It counts repetitions within a minute in one record.
+   */
   readonly ruled: AuditBursts;
   readonly now: () => number;
   /** Cluster of the master. Default: the master has no cluster. */

@@ -3,8 +3,8 @@ import type { KnownUser, LoginBackend, Standing } from './backend.ts';
 import { userLimits } from './limits.ts';
 
 /**
- * Time for which a status is cached, in milliseconds. The sum of this time and the interval of
- * {@link TokenWatch} is well below a minute.
+ * Time for which a status is cached, in milliseconds. It is short enough that streams of a disabled
+ * user end within a minute. {@link TokenWatch} checks their tokens every second.
  */
 const maxAgeMs = 30_000;
 
@@ -30,7 +30,7 @@ export class UserStatusChecks {
 
   /**
    * Returns the status of a user, at most 30 seconds old. If the backend cannot check users, the
-   * status is always valid.
+   * user counts as valid.
    * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE. The next call asks the backend again
    */
   async of(backend: LoginBackend, user: KnownUser): Promise<Standing> {

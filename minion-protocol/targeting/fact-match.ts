@@ -115,8 +115,8 @@ class FactSearch {
   }
 
   /**
-   * Follows a path from `start`, except for its last part. Returns `start` and the value after each
-   * part. If a key is missing, the list ends with `undefined`.
+   * Looks up the keys of `path` one after the other, beginning in `start`, but not the last key.
+   * Returns `start` and the value of each key. If a key is missing, the list ends with `undefined`.
    */
   #along(
     start: WireValue | undefined,

@@ -1,7 +1,8 @@
 /**
  * Expands nodegroups, which are names for compound expressions and may refer to each other
  * [salt/utils/minions.py nodegroup_comp]. An expanded group is put in parentheses, so that
- * `not N@group` excludes all its minions. Salt omits the parentheses in one case.
+ * `not N@group` excludes all its minions. Salt omits the parentheses if the group refers to no
+ * other group.
  */
 
 import { isCompoundOperator, splitTargetWords } from './compound.ts';

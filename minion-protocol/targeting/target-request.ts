@@ -59,8 +59,8 @@ export function readTargetRequest(request: WrittenTarget): TargetExpression {
 
 /**
  * Compiles the target of an access rule.
- * @throws SyntaxError if the target is invalid, even if Salt accepts it as a target that matches no
- * minion
+ * @throws SyntaxError if the target is invalid. This includes targets that Salt accepts, although
+ * they match no minion
  */
 export function compileRightTarget(request: WrittenTarget, nodegroups: Nodegroups): CompiledTarget {
   const compiled = compileTarget(expandTargetRequest(request, nodegroups), compileLinearPattern);

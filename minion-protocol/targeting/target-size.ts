@@ -11,7 +11,10 @@ const maxListLength = 4_000_000;
 /** Maximum length of any other target, in characters. */
 const maxTargetLength = 262_144;
 
-/** Rejects a target that is too large before a request with a work budget exists. */
+/**
+ * Default of the parameter `meter` of {@link requireTargetSize}, for callers without a work budget.
+ * It throws a WorkLimitExceeded.
+ */
 const unlimited: Pick<WorkMeter, 'refuse'> = {
   refuse: (part, limit, unit) => {
     throw new WorkLimitExceeded(part, limit, unit);

@@ -112,8 +112,8 @@ export interface CompiledTarget {
   readonly restsOnGrains: boolean;
   /**
    * Returns the ids of the minion's resources that the target matches [WIRE 23.3]. The minion then
-   * returns the results of these resources, and none of its own. Empty if a condition is not about
-   * resources.
+   * returns the results of these resources, and none of its own. The result is empty if any
+   * condition of the target is not about resources.
    */
   resourcesMeant(candidate: TargetCandidate): ReadonlySet<string>;
 }
@@ -192,8 +192,8 @@ export function* compileTargetInSteps(
 }
 
 /**
- * Returns a copy of a condition after `not`, without its ids. The target excludes these ids, and
- * can match any other.
+ * Removes the ids from a condition that stands after `not`. The target excludes these ids, and can
+ * match any other id.
  */
 function withoutNames({ names: _names, ...term }: TargetTerm): TargetTerm {
   return { ...term, ids: [] };

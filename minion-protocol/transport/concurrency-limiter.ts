@@ -8,8 +8,8 @@ export interface LimiterClient {
 
 /**
  * Limits the number of requests that a listener processes at the same time, for all connections
- * together. While a request waits for a slot, its connection reads no further requests. This
- * happens, for example, if all minions of a large fleet return at once. Free slots are assigned in
+ * together. If all minions of a large fleet return at once, some requests must wait for a slot.
+ * While a request waits, its connection reads no further requests. Free slots are assigned in
  * turns: each waiting connection gets one, regardless of its number of requests.
  */
 export class ConcurrencyLimiter {

@@ -118,8 +118,8 @@ export class GuardedConnection {
   /** Time of connecting, in milliseconds on the guard's clock. */
   readonly connectedAt: number;
   /**
-   * Time since when output waits that the peer has not read, in milliseconds on the guard's clock.
-   * `undefined` if no output waits.
+   * Time at which the peer last made progress in reading its queued output, in milliseconds on the
+   * guard's clock. `undefined` if no output is queued.
    */
   stalledSince: number | undefined;
   #minionIds: Set<string> | undefined;
@@ -168,7 +168,10 @@ export class GuardedConnection {
     if (this.#phase !== 'proven') this.#prove();
   }
 
-  /** Whether the connection is processing something and must not be evicted for a new one. */
+  /**
+   * Whether a request of the connection is in progress. The guard then does not evict the
+   * connection in favour of a new one.
+   */
   get isBusy(): boolean {
     return this.#isBusy;
   }
@@ -378,12 +381,12 @@ export class ConnectionGuard {
   }
 
   /**
-   * Adds `change` to the memory that is counted for incomplete messages and subscriptions, in
-   * bytes. If the total exceeds `maxHeldBytes`, one connection must end: of the connections of
-   * unknown addresses that are not processing a request, the one with the most memory. If this is
-   * another connection, the guard ends it here.
-   * @returns the limit because of which the caller must end `connection` or undo the change, or
-   * `undefined`
+   * Counts a change of the memory for incomplete messages and subscriptions, in bytes. If the total
+   * exceeds `maxHeldBytes`, one connection must end: the one with the most memory among the idle
+   * connections of unknown addresses, or `connection` if there is none. The guard ends it, unless
+   * it is `connection`.
+   * @returns the exceeded limit if the caller must end `connection` or undo the change, and
+   * otherwise `undefined`
    */
   heldBytesChanged(connection: GuardedConnection, change: number): GuardRefusal | undefined {
     this.#heldBytes += change;
@@ -413,8 +416,9 @@ export class ConnectionGuard {
   }
 
   /**
-   * Evicts the oldest connection of an unknown address. Connections of known addresses are never
-   * evicted for a new one.
+   * Evicts the oldest connection of an unknown address, to admit a new one. Connections of known
+   * addresses are never evicted for this reason. Returns `false` if there is no connection to
+   * evict.
    */
   #makeRoom(): boolean {
     const oldest = first(this.#strangers);
@@ -423,7 +427,10 @@ export class ConnectionGuard {
     return oldest !== undefined;
   }
 
-  /** Evicts the oldest idle connection of the address if the address is at its limit. */
+  /**
+   * Returns whether the address may have one more connection. If the address is at its limit,
+   * evicts its oldest idle connection. Returns `false` if none of its connections is idle.
+   */
   #hasRoomAt(key: string): boolean {
     const connections = this.#addresses.get(key)?.connections ?? new Set();
     if (connections.size < this.limits.maxConnectionsPerAddress) return true;

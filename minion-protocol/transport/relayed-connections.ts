@@ -21,7 +21,10 @@ export interface RelayPortsOptions {
   readonly from: readonly string[];
   /** Time from connecting to the end of the header, in milliseconds. Default: 5,000. */
   readonly headerMs?: number;
-  /** Idle time before a ZeroMQ subscriber is sent a PING, in milliseconds. Default: 15,000. */
+  /**
+   * Interval between PINGs to a ZeroMQ subscriber, in milliseconds. Default: 15,000. A PING is
+   * omitted while messages to the subscriber are queued.
+   */
   readonly pingMs?: number;
 }
 

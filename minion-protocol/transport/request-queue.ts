@@ -15,7 +15,10 @@ export interface RequestService {
   readonly publishPort: () => number;
   /** Maximum number of requests of one connection in progress. */
   readonly maxInFlight: number;
-  /** Maximum size in bytes of the requests in progress. A single request may be larger. */
+  /**
+   * Maximum total size of the requests of one connection in progress, in bytes. A single request
+   * may be larger.
+   */
   readonly maxBytesInFlight: number;
   /** Limit for requests in progress, which all connections share. */
   readonly limiter: ConcurrencyLimiter;

@@ -1,6 +1,6 @@
 /**
- * One connection over a byte stream, for both ports of any transport, with back-pressure and
- * deadlines.
+ * Handles one connection over a byte stream: decodes its input, queues its output, and pauses
+ * reading if the queue is too long. All transports over TCP use this module for both ports.
  */
 
 import type { Socket } from 'node:net';

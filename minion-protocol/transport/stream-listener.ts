@@ -167,8 +167,8 @@ export interface ListenerDesign {
     announce: AnnouncementHandler,
     publishPort: () => number,
     /**
-     * Idle time before a subscriber is sent a keep-alive (a PING, not a message), in milliseconds.
-     * Default: none is sent.
+     * Interval between keep-alive messages to a subscriber (PING, not a publication), in
+     * milliseconds. Default: no such messages.
      */
     pingMs?: number,
   ) => PortProtocol;

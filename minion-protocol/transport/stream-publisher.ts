@@ -40,7 +40,10 @@ export interface PublicationForm {
   readonly maxBytes: number;
 }
 
-/** Sends each publication to the subscribers that it may concern, each through its own queue. */
+/**
+ * Sends publications to subscribers, each through its own queue. A subscriber that has announced
+ * its minion ids does not receive publications for other minions, unless `orderMasters` is set.
+ */
 export class StreamPublisher {
   readonly options: StreamPublisherOptions;
   readonly #form: PublicationForm;

@@ -39,9 +39,9 @@ const maxAnnouncementBytes = 4096;
  */
 const maxAnnouncements = 16;
 /**
- * Delay in milliseconds before a minion that has announced itself is sent the stored publications.
- * A new publication ends the delay. If a minion up to 3005 receives a job before it has noticed the
- * connection, it runs the job but does not return the result [salt/transport/tcp.py
+ * Delay between the announcement of a minion and the sending of stored publications to it, in
+ * milliseconds. A new publication ends the delay. If a minion up to 3005 receives a job before it
+ * has noticed the connection, it runs the job but does not return the result [salt/transport/tcp.py
  * connect_callback, salt/minion.py _thread_return].
  */
 const subscriptionDelayMs = 1000;

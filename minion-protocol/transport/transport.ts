@@ -67,8 +67,8 @@ export interface OutgoingPublication {
    */
   readonly minionIds: readonly string[] | null;
   /**
-   * Time in milliseconds in which new subscribers also receive the publication, before any later
-   * one. Default: 0.
+   * Time for which transports store the publication for new subscribers, in milliseconds. A new
+   * subscriber receives the stored publications before any later one. Default: 0.
    */
   readonly replayMs?: number;
 }

@@ -42,8 +42,9 @@ interface PeerHandlers<Session extends StreamSession> {
 }
 
 /**
- * Maximum size of a message from a subscriber, in bytes. Subscribers send nothing, and small
- * messages are ignored.
+ * Maximum size of a message from a subscriber, in bytes. Minions send only the text `close` on this
+ * connection. The master ignores other messages up to this size, and ends the connection after a
+ * larger one.
  */
 const maxSubscriberMessageBytes = 4096;
 /**

@@ -4,8 +4,8 @@ import type { Socket } from 'node:net';
 
 const BATCH_BYTES = 256 * 1024;
 /**
- * Size limit in bytes: chunks below it are copied together, because this is cheaper than writing
- * them one by one.
+ * Size of a batch, in bytes, below which its chunks are copied into one buffer. This is cheaper
+ * than writing the chunks one by one.
  */
 const JOIN_BELOW_BYTES = 64 * 1024;
 /** Number of queued bytes above which reading from the peer should stop. */
@@ -33,8 +33,8 @@ export interface ListenerDeps {
 export interface WriteQueueOwner {
   /**
    * Called when output was queued or written.
-   * @param stalledSince - time since which the peer has not read waiting bytes, or `undefined` if
-   * no bytes wait
+   * @param stalledSince - current time if output is still queued, otherwise `undefined`. If no
+   * further call follows, the peer has not read anything since then
    */
   onProgress(stalledSince: number | undefined): void;
 }
@@ -56,7 +56,8 @@ export class WriteQueue implements ScheduledWriter {
   #waiting: EncodedMessage[] = [];
   #head = 0;
   /**
-   * Position in the first message after the bytes that were written: the chunk, and the byte in it.
+   * Position of the next byte to write in the first message: `#chunk` is the index of its chunk,
+   * and `#offset` its offset in the chunk.
    */
   #chunk = 0;
   #offset = 0;
@@ -142,8 +143,8 @@ export class WriteQueue implements ScheduledWriter {
   }
 
   /**
-   * Removes written messages from the array. It is not called for each batch, because it moves the
-   * remaining messages.
+   * Removes the messages before `#head` from the array. Does so only if no message is left or at
+   * least 64 can be removed, because the remaining messages must be moved.
    */
   #dropTaken(): void {
     if (this.#head < this.#waiting.length && this.#head < 64) return;
@@ -180,10 +181,10 @@ export interface ScheduledWriter {
 const writersPerTick = 256;
 
 /**
- * Schedules the writes of a listener's sockets. A socket is written at the end of the event loop
- * turn in which messages were queued, so that all of them leave in one write. A publication to a
- * large fleet takes several turns. Other requests wait for one of these turns, not for the whole
- * fleet.
+ * Schedules the writes of a listener's sockets. If several messages are queued for a socket in one
+ * turn of the event loop, the scheduler writes them together at the end of the turn. To publish to
+ * a large fleet, it needs several turns. Other requests are processed between these turns, so they
+ * need not wait for the whole fleet.
  */
 export class WriteScheduler {
   #waiting: ScheduledWriter[] = [];

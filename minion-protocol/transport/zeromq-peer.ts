@@ -1,4 +1,7 @@
-/** Protocol of one ZeroMQ peer of a ROUTER or PUB socket, with handshake and PING. */
+/**
+ * Creates the protocol of a ZeroMQ port with the role ROUTER or PUB. It performs the handshake,
+ * answers PINGs, and passes messages and subscriptions to handlers.
+ */
 
 import type { StreamConnection, StreamProtocol, StreamSession } from './stream-connection.ts';
 import { toEncodedMessage } from './write-queue.ts';

@@ -175,8 +175,9 @@ export class ZeromqPublisher {
   }
 
   /**
-   * Registers a subscriber. It is sent the stored publications after the current chunk of its input
-   * was processed, because a peer sends all its subscriptions in its first chunk.
+   * Registers a new subscriber, and sends the stored publications to it. A peer sends all its
+   * subscriptions in its first chunk. Therefore the publications are sent only after the current
+   * chunk has been processed.
    */
   #welcome(session: ZeromqSubscriberSession): void {
     this.#held.addSubscriber(session);

@@ -21,7 +21,7 @@ const COPY_BELOW_BYTES = 4096;
 
 export const EMPTY: Uint8Array = new Uint8Array(0);
 
-/** Protocol violation that a frame header shows. */
+/** Protocol violation in the header of a frame. */
 export type ZmtpFrameBreach = 'reserved-flags' | 'command-with-more' | 'frame-length';
 
 /** The result of {@link ZmtpFrameReader.next}: a frame, the end of the input, or a protocol error. */
@@ -160,8 +160,8 @@ export function encodeFrame(body: Uint8Array, flags: number): Uint8Array {
 
 /**
  * Encodes one message of at least one frame as chunks to be written in order. If the body of the
- * last frame has 4 KiB or more, its buffer is a chunk without a copy, so that messages to several
- * peers share one buffer. Everything else is copied.
+ * last frame has 4 KiB or more, the last chunk is this body itself, so that messages to several
+ * peers can share its memory. All other bytes are copied into the first chunk.
  */
 export function encodeMessage(frames: readonly Uint8Array[]): Uint8Array[] {
   const last = frames.at(-1) ?? EMPTY;

@@ -1,6 +1,7 @@
 /**
- * ZMTP 3.0 on the binding side, with the mechanism NULL and the roles ROUTER and PUB. Converts
- * bytes to events and back, without I/O [RFC 23 of the ZeroMQ project, WIRE 4.1 "The bytes"].
+ * Implements ZMTP 3.0 for sockets that accept connections, with the mechanism NULL and the roles
+ * ROUTER and PUB. Decodes received bytes to events and encodes the greeting, without I/O [RFC 23 of
+ * the ZeroMQ project, WIRE 4.1 "The bytes"].
  *
  *     greeting = signature:10 version:2 mechanism:20 as-server:1 filler:31
  *     signature = ff padding:8 7f      version = 03 minor      mechanism = "NULL", zeros
@@ -10,7 +11,7 @@
  * | greeting  | 64 bytes, each checked as it arrives                 | handshake |
  * | handshake | READY with a Socket-Type that fits the role          | open      |
  * | open      | messages, PING, PONG; for PUB SUBSCRIBE and CANCEL   | open      |
- * | broken    | nothing; any breach leads to this final state        |           |
+ * | broken    | nothing; any violation leads to this final state     |           |
  */
 
 import { latin1, parseCommand, parseProperties, type ZmtpCommand } from './zmtp-commands.ts';
@@ -94,7 +95,9 @@ const PEERS: Readonly<Record<ZmtpRole, readonly string[]>> = {
   PUB: ['SUB', 'XSUB'],
 };
 
-/** Returns our greeting. Its version is 3.0, so that SUB peers subscribe by message. */
+/**
+ * Returns the greeting of the master. Its version is 3.0, so that SUB peers subscribe by message.
+ */
 export function encodeGreeting(): Uint8Array {
   const greeting = new Uint8Array(GREETING_BYTES);
   greeting[0] = 0xff;

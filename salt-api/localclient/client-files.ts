@@ -114,14 +114,15 @@ export interface ClientConfig extends Pick<ExtensionHost, 'config' | 'reloadable
 }
 
 /**
- * Log-in options for `salt-run`, so that it sends calls to the master. It then sends the key in
- * place of a token.
+ * Log-in options that make `salt-run` send its calls to the master. With them, it sends the key of
+ * the master's account where it would otherwise send a token.
  */
 const remoteRunners = { eauth: 'saltbridge', token: 'key' };
 
 /**
- * Modules that Salt's clients run in their own process, with the files of a salt-master. There are
- * no such files here, so most functions would return an empty result. Disabled modules fail by name.
+ * Modules that Salt's clients would run in their own process, with the files of a salt-master.
+ * These files do not exist here, so most functions would return an empty result. The clients
+ * therefore do not load these modules, and report an error that names the function.
  */
 const disabledModules = {
   disable_wheels: ['config', 'error', 'file_roots', 'key', 'minions', 'pillar_roots'],

@@ -133,8 +133,9 @@ export class LocalRequests {
   }
 
   /**
-   * Publishes the job of a request. If a client repeats a request that is not answered yet, both
-   * get the same result. Identical requests at the same time are from two callers, and each
+   * Publishes the job of a request. If an identical request arrived at least
+   * {@link repetitionAfterMs} earlier and is not answered yet, this request repeats it and gets the
+   * same reply. If it arrived more recently, the two requests come from different callers, and each
    * publishes a job.
    */
   #publishOnce(load: WireMap, request: Uint8Array): Promise<WireValue> {
@@ -234,8 +235,8 @@ export class LocalRequests {
   }
 
   /**
-   * Returns the failure with the name of the exception that clients raise. It contains no values of
-   * the request, because they may be secret.
+   * Returns the reply to a request that failed. It contains the name of the exception that the
+   * client raises. It contains no values of the request, because they may be secret.
    */
   #refusal({ cmd, fun }: WireMap, error: unknown): WireValue {
     const code = codeOf(error);

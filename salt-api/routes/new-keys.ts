@@ -15,8 +15,9 @@ import { newKeysSchema } from './schemas.ts';
 type CreatedKey = NonNullable<Awaited<ReturnType<MasterApi['keys']['create']>>>;
 
 /**
- * Creates the method `POST /keys`. The body of a request contains the credentials, as for `/run`.
- * If no key is created, the archive contains empty files.
+ * Creates the method `POST /keys`, which responds with a tar archive of the new key pair. The body
+ * of a request contains the credentials, as for `/run`. If no key is created, the files in the
+ * archive are empty.
  */
 export function newKeysMethod(context: ApiContext): RouteMethod {
   return {

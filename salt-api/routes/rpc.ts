@@ -54,7 +54,10 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
   addRoute(app, '/rpc/:method', { POST: { schema: { hide: true }, handle } });
 }
 
-/** Takes the response over from fastify. The server of the master's interface writes it. */
+/**
+ * Detaches a response from fastify, because {@link CallServer} writes it. Keeps the headers that
+ * fastify has set, and forbids caching.
+ */
 function takeOver(reply: FastifyReply): void {
   reply.hijack();
   for (const [name, value] of Object.entries(reply.getHeaders())) {
@@ -99,7 +102,7 @@ async function permitted(
 }
 
 /**
- * Returns the owner of the stream of a call in limits.
+ * Returns the token and the user for which the limits count the event stream that a call opens.
  * @throws AuthenticationError
  */
 async function readerOf(
@@ -128,8 +131,9 @@ async function parametersOf(
 }
 
 /**
- * Returns the master's token of a request: the token in `Authorization`, or else the master's token
- * of the session that `X-Auth-Token` names.
+ * Returns the token of the master that a request contains in `Authorization`. If this header is
+ * missing, `X-Auth-Token` must contain a session token. The function then returns the token with
+ * which the session's user is logged in at the master.
  * @throws SaltApiError ERR_HTTP_SESSION
  */
 async function tokenOf(context: ApiContext, { headers, ip }: FastifyRequest): Promise<string> {

@@ -113,8 +113,9 @@ export class FileServer {
 }
 
 /**
- * Cache of merged lists, by the two lists that were merged. The environment is not the key: minions
- * may request any name, and all environments that only `__env__` serves have the same lists.
+ * Cache of merged lists. The two lists that were merged are the key. The environment is not the
+ * key, because minions may request any environment name. Environments without their own roots all
+ * have the lists of `__env__`.
  */
 const known = new WeakMap<FileLists, WeakMap<FileLists, FileLists>>();
 

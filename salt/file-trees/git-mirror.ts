@@ -391,7 +391,10 @@ export class GitMirror {
     }
   }
 
-  /** Returns the size of a stored file content in bytes, or `undefined` if it is not stored. */
+  /**
+   * Measures a stored file content and records its size.
+   * @returns the size in bytes, or `undefined` if the content is not stored
+   */
   async #count(id: string): Promise<number | undefined> {
     if (!this.#blobs.has(id)) return undefined;
     const found = await ifPresent(stat(path.join(this.#blobDirectory, blobPath(id))));
@@ -401,8 +404,10 @@ export class GitMirror {
 
   /**
    * Stores one file content.
-   * @param before - total size of the contents that were counted before this one, in bytes
+   * @param before - total size of the contents that count towards the limit before this one, in
+   * bytes
    * @returns its size in bytes
+   * @throws MasterError ERR_GIT if all contents together would exceed the limit
    */
   async #keep(reader: ObjectReader, id: string, before: number): Promise<number> {
     const header = await reader.header(id);

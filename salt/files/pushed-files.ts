@@ -30,8 +30,8 @@ interface Use {
 }
 
 /**
- * Size in bytes that each folder counts towards the limits of a minion. Smaller files count as this
- * size too.
+ * Number of bytes that are counted for each folder towards the limit of a minion. A smaller file is
+ * counted with the same number.
  */
 const leastFileBytes = 4096;
 

@@ -7,8 +7,8 @@ const markRoot = 'mine-marks';
 /** Text that sorts after all keys, used as the end of key ranges. */
 const last = '\u{10ffff}';
 /**
- * Number of bytes that each value counts in addition to its name and content. Empty values
- * therefore count too.
+ * Number of bytes that are counted for each value towards `mine_bytes`, in addition to its name and
+ * content. Empty values are therefore limited, too.
  */
 const overheadBytes = 64;
 const maxNameBytes = 256;

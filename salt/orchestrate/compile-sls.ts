@@ -47,8 +47,8 @@ export interface SlsRequest {
    */
   readonly pillar: PillarMap;
   /**
-   * Whether the caller has all rights. Otherwise the texts of `pillar` are treated as plain values
-   * in templates.
+   * Whether the caller has all rights. Otherwise, texts of `pillar` that a template prints stay
+   * plain values and cannot change the structure of the SLS.
    */
   readonly isTrusted: boolean;
   /** Value of `opts.test` in templates. */

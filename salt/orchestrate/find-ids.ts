@@ -13,9 +13,10 @@ export interface DeclaredState {
 type Bodies = High['bodies'];
 
 /**
- * Finds states by id. If no id matches, finds states that have an argument with this value, usually
- * `name`.
- * @param isStrict - whether a state of the given module must be declared under the id
+ * Returns the states that a reference such as `state: name` means. If `name` is an id, returns the
+ * state under this id. If `state` is `sls`, returns the first state of each id in this SLS.
+ * Otherwise, returns the states that have an argument with this value, usually the argument `name`.
+ * @param isStrict - whether an id counts only if a state of the module `state` is declared under it
  */
 export function findIds(
   bodies: Bodies,

@@ -39,8 +39,8 @@ export interface Body {
   /** SLS that include this SLS. */
   readonly includedFrom: readonly string[];
   /**
-   * Arguments by state module, such as `test` or `salt`. If well formed, a list of maps with one
-   * argument each, and the function's name as text.
+   * Arguments by state module, such as `test` or `salt`. A well-formed value is a list. It contains
+   * a map for each argument, and the function's name as text.
    */
   readonly states: ReadonlyMap<string, PlainData>;
 }

@@ -144,8 +144,8 @@ function requestOf(
 }
 
 /**
- * Returns the arguments of a call for the event about it, in the form in which Salt's client
- * receives them.
+ * Returns the `args` of the event that reports a call of a state. They have the form in which
+ * Salt's client receives them.
  */
 function publishedArguments({ given }: StateCall, { arg, kwarg, expectsAll }: Work): WireMap {
   const published: WireMap = {

@@ -149,9 +149,10 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
 }
 
 /**
- * Removes the findings about dependencies of one kind that do not count. For `onfail` and the kinds
- * `…_any`, one dependency that meets the requisite is enough, so the findings about the others are
- * removed. For `onfail_all`, one dependency that succeeded is decisive, so `met` is removed.
+ * Removes findings that another finding about the same kind of requisite overrides. For `onfail`
+ * and the kinds `…_any`, one dependency that meets the requisite is enough. The findings about the
+ * other dependencies are then removed. For `onfail_all`, one dependency that succeeded is decisive,
+ * so `met` is removed.
  */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
   if (kind.endsWith('_any') || kind === 'onfail') {

@@ -39,8 +39,9 @@ export interface ChunkRunOptions {
 const maxLooks = 20;
 
 /**
- * Maximum length of a chain of requisites. Salt fails at the recursion limit of Python, which is
- * the same number. A chain without a cycle has at most twice as many links as there are chunks.
+ * Maximum length of a chain of requisites. A longer chain is treated as a cycle. Salt fails at the
+ * recursion limit of Python, which is the same number. In a run of more than 500 chunks, the
+ * maximum is twice the number of chunks, because a chain without a cycle is never longer.
  */
 const maxDepth = 1000;
 
@@ -282,7 +283,10 @@ export class ChunkRun {
     this.#note(chunk, { ...result, facts, didRun: false });
   }
 
-  /** Stores the result of a chunk. Chunks whose function was not called also get a run number. */
+  /**
+   * Assigns the next run number (`__run_num__`) to a result and stores it. A result gets a number
+   * even if the function of the chunk was not called.
+   */
   #note(chunk: Chunk, result: StateResult): StateResult {
     const results = this.#trials.has(chunk) ? this.#tried : this.#results;
     results.set(tagOf(chunk), this.#options.caller.number(result));

@@ -79,9 +79,10 @@ function timeOfDay(time: Date): string {
 }
 
 /**
- * Whether the results of a run, or the return of a minion, contain no failure.
- * @param recurses - whether the value is inside a return of a minion; values that are not maps
- * count as success there
+ * Whether the results of a run, or the return of a minion, contain no failure. An empty map, and a
+ * value that is not a map, count as failures.
+ * @param recurses - whether the value is part of a minion's return. Members that are not maps then
+ * count as success
  */
 export function isSuccess(running: WireValue | undefined, recurses = false): boolean {
   const entries = entriesOf(running);

@@ -63,8 +63,8 @@ function functionsOf({ fun }: WireMap): readonly string[] | undefined {
 }
 
 /**
- * Returns calls without their arguments. The decision to reject a request does not depend on
- * arguments, so they are not parsed before it.
+ * Returns calls without arguments, for a request that the rules reject because of its functions.
+ * The arguments of such a request are not parsed.
  */
 function bareCalls(funs: readonly string[]): readonly BoundFunction[] {
   return funs.map((fun) => ({ fun, arg: [], kwarg: {} }));

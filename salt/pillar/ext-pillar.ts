@@ -91,8 +91,8 @@ export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): Pil
 }
 
 /**
- * Returns the method `inputs` of a source as a member of another source. Returns an empty object if
- * the source has no such method.
+ * Returns an object that contains only the method `inputs` of a source, so that another source can
+ * include it. Returns an empty object if the source has no such method.
  */
 export function inputsOf(base: PillarSource): Pick<PillarSource, 'inputs'> {
   const inputs = base.inputs?.bind(base);
@@ -151,8 +151,9 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
 }
 
 /**
- * Merges the pillars of all layers. The versions without grains are merged separately, unless each
- * layer has only one version.
+ * Merges the pillars of all layers, and the versions of them that do not depend on grains
+ * (`proven`). If both versions are the same object in every layer, they are also the same object in
+ * the result.
  */
 function joinAnswers(
   answers: readonly PillarAnswer[],

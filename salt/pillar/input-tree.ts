@@ -1,7 +1,7 @@
 /**
- * Finds a result by the inputs from which it was rendered. The next input that a rendering reads
- * depends only on the inputs that it has read before. The inputs therefore form a tree, and a
- * look-up needs only the inputs on its path.
+ * A tree of rendered results, for example pillars. A result is found by the inputs, such as grains,
+ * that its rendering has read. The values of these inputs determine which input a rendering reads
+ * next. A look-up therefore follows one path of the tree, and needs only the inputs on this path.
  */
 
 /** An input that a rendering has read: the name, and a fingerprint of its value. */

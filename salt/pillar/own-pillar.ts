@@ -167,8 +167,8 @@ export class OwnPillar implements PillarSource {
   }
 
   /**
-   * Returns counts of the pillars in the cache, and of the different values of each grain that they
-   * have read.
+   * Returns the number of cached pillars. For each grain that they depend on, also returns the
+   * number of its different values.
    */
   async inputs(): Promise<PillarInputs> {
     return pillarInputs(await this.#sharing.inputs(), this.#cache.kept());

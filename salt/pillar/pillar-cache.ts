@@ -351,7 +351,10 @@ export interface PillarCacheOptions {
   readonly maxBytes?: number;
 }
 
-/** Maximum number of cached environments of one minion. */
+/**
+ * Maximum number of cached pillars of one minion. They differ in the environments, the external
+ * pillar or the options.
+ */
 const maxPerMinion = 4;
 
 /** Memory overhead of a minion's entry, in bytes. */

@@ -1,4 +1,7 @@
-/** Counts compiled pillars, and the different values of each grain that they have read. */
+/**
+ * Counts compiled pillars. For each grain that they depend on, counts the pillars and the different
+ * values of the grain.
+ */
 
 import type { PillarInputs } from '#master';
 import type { KeptPillar } from './pillar-cache.ts';

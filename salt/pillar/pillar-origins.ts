@@ -13,7 +13,10 @@ type PillarOrigin = PillarExplanation['files'][number];
 export interface PillarOrigins {
   /** Files that provide the value, from the lowest layer to the topmost. */
   readonly files: PillarOrigin[];
-  /** Number of lower files that `files` does not contain. */
+  /**
+   * Number of files in the lowest layers that are left out of `files`, because it contains at most
+   * {@link maxFiles} files.
+   */
   readonly omitted: number;
 }
 

@@ -358,7 +358,8 @@ function fillAnswer(
 }
 
 /**
- * Returns a record in which the grains that a rendering has printed as placeholders count as read.
+ * Returns a record of the grains that a rendering has printed as placeholders. It contains the
+ * fingerprints of their values, as if the rendering had read them.
  */
 function lateReads({ late }: GrainReads, grains: WireMap): GrainReads {
   const read = new GrainReads();
