@@ -47,8 +47,9 @@ export function readLeniently<T>(
 }
 
 /**
- * Whether an error may be a consequence of an earlier removal of an invalid part of the value, so
- * that it must not be reported.
+ * Whether an error may only exist because an invalid part of the value was removed before. Such an
+ * error must not be reported.
+ * @param leftOut - path of the part that was removed
  */
 function mayFollow({ path, problem }: DefinitionMistake, leftOut: ValuePath): boolean {
   const isAbove = path.length <= leftOut.length;
@@ -60,7 +61,7 @@ function mayFollow({ path, problem }: DefinitionMistake, leftOut: ValuePath): bo
   return isField || words.includes(name);
 }
 
-/** Names of options in files, by their names in programs. */
+/** Names of fields in definition files, by the names of the same fields in TypeScript. */
 const writtenNames: ReadonlyMap<string | number, string> = new Map([
   ['timeoutSeconds', 'timeout'],
   ['perTarget', 'per_target'],
@@ -69,7 +70,10 @@ const writtenNames: ReadonlyMap<string | number, string> = new Map([
   ['onFailure', 'on_failure'],
 ]);
 
-/** Returns an error that uses the names of fields in files. */
+/**
+ * Returns the error with the field names of definition files. A field that `value` contains under
+ * its TypeScript name keeps this name in the path.
+ */
 function asWritten(value: unknown, { path, problem, meant }: DefinitionMistake): DefinitionMistake {
   let within = value;
   const written = path.map((step) => {
@@ -109,9 +113,9 @@ function memberOf(value: unknown, step: string | number): unknown {
 }
 
 /**
- * Returns a copy of a value in which an error is removed. If the error is an unknown name of a
- * field and a similar name is known, renames the field. Otherwise removes the part at the path of
- * the error. If the path does not exist, returns the same value.
+ * Returns a copy of a value without the invalid part that an error reports. If the part is a field
+ * with a misspelt name, `meant` is the correct name, and the field is renamed instead of removed.
+ * Returns the same value if the path of the error does not exist.
  */
 function correct(value: unknown, { path, meant }: DefinitionMistake): unknown {
   const [step, ...rest] = path;

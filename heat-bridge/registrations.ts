@@ -9,16 +9,23 @@ import { Budget, WorkBudget } from '#runtime';
 import { BridgeError, type BridgeErrorCode } from './errors.ts';
 import { bridgeLimits } from './limits.ts';
 
-/** Owner of a registration. Without an owner, the name alone must identify one registration. */
+/**
+ * Owner of a registration, for example a project. Without an owner, a lookup finds the registration
+ * that has none, or else the only registration with the name.
+ */
 export interface RegistrationOwner {
   readonly owner?: string;
 }
 
-/** Further checks of a new registration. */
+/**
+ * Check that the caller of the API supplies for a new registration, in addition to the checks of
+ * its form.
+ */
 export interface RegistrationChecks {
   /**
-   * Called immediately before the registration is stored, and throws if its owner may no longer
-   * register it. Registrations can wait for others of the same name, and rights can end meanwhile.
+   * Called immediately before the registration is stored. Throws if the owner may no longer
+   * register it. The owner can lose its rights while the registration waits for another one with
+   * the same name.
    */
   readonly requirePermission?: (() => void) | undefined;
 }
@@ -79,12 +86,14 @@ export interface RegistrationsApi<
   remove(name: string, of?: Of): Promise<Info>;
 }
 
-/** Number of steps that one part of a registration counts, for example a server or a value. */
+/** Work of converting one part of a registration, in steps of a {@link WorkBudget}. */
 const stepsPerPart = 200;
 
 /**
- * Returns the infos of registrations. Other work can run after each slice.
- * @param partsOf - returns the number of parts of a registration
+ * Converts registrations with `infoOf`, and returns the results in the same order. The work is
+ * divided into slices of about one millisecond, and other work can run between them.
+ * @param partsOf - returns the number of parts of a registration, for example its servers. A
+ * registration with more parts takes longer to convert
  */
 export async function listInSlices<Item, Info>(
   items: readonly Item[],

@@ -237,8 +237,8 @@ const noCluster: ClusterApi = {
 };
 
 /**
- * Name that stands for the master in error messages about an extension that uses a name of the
- * master.
+ * Name under which the master itself provides and uses services. It appears in the error about an
+ * extension that provides the same service.
  */
 const master = 'the master';
 

@@ -33,7 +33,7 @@ const row = defineRow({
      * run.
      */
     undoing: Type.Optional(Type.Unsafe<PlanOutcome['status']>(Type.String())),
-    /** Outcome. Absent if the run has not ended. */
+    /** Status of the ended plan, with the results of its steps. Absent until the plan has ended. */
     outcome: Type.Optional(Type.Unsafe<PlanOutcome>(Type.Object({}))),
   }),
   packed: { groups: markedJsonField, outcome: markedJsonField },

@@ -10,7 +10,7 @@ export type AgedSignal = Pick<OutboxRecord, 'handle' | 'minion' | 'owner'>;
 
 interface AgedId {
   readonly expiresAt: number;
-  /** Minion of the signal if no handle was registered for it. */
+  /** Minion that sent the signal, if no handle was registered for it. Otherwise `undefined`. */
   readonly unclaimedOf: string | undefined;
 }
 
@@ -21,7 +21,7 @@ interface Stored extends AgedId {
 export interface AgedIdsOptions {
   readonly part: 'dead' | 'delivered';
   readonly limit: Limit;
-  /** Amounts to use instead of those of `limit`. */
+  /** Maximum number of ids per owner and in total. Default: the maximums of `limit`. */
   readonly amounts?: LimitValues | undefined;
   /** Decodes a stored row. May throw for a damaged row. */
   readonly decode: (entry: Pick<Entry, 'key' | 'value'>) => AgedSignal;
@@ -30,7 +30,7 @@ export interface AgedIdsOptions {
 /**
  * Ids of the signals in the dead-letter list or in the delivered list, each with its expiry, the
  * oldest first. If there are too many, the oldest id of the owner with the most ids is removed. The
- * owner of a signal is the owner of its handle. A signal without a handle counts for its minion.
+ * owner of a signal is the owner of its handle, or the minion if no handle was registered.
  */
 export class AgedIds {
   readonly #options: AgedIdsOptions;
@@ -95,7 +95,10 @@ export class AgedIds {
     }
   }
 
-  /** Returns the latest ids of signals of some minions without a handle, the oldest first. */
+  /**
+   * Returns the ids of signals from these minions for which no handle was registered, the oldest
+   * first. If there are more than `most`, returns only the latest ones.
+   */
   unclaimedOf(minions: ReadonlySet<string>, most: number): readonly string[] {
     const ids: string[] = [];
     for (const [id, { unclaimedOf }] of this.#ids.entries()) {

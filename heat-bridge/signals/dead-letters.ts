@@ -27,14 +27,17 @@ export interface DeadLetterListOptions {
   readonly state: SharedArea;
   /** Time for which dead letters are stored, in milliseconds. */
   readonly keepMs: number;
-  /** Limits on the number of dead letters. Default: those of the table. */
+  /**
+   * Maximum number of dead letters per owner and in total. Default: 10,000 in total, without a
+   * maximum per owner.
+   */
   readonly amounts?: LimitValues;
   readonly now: () => number;
 }
 
 /**
  * Signals that will not be delivered, with the reasons. Operators can inspect them, and send them
- * again. If there are more than 10,000, the oldest of the owner with the most is removed.
+ * again. If there are more than 10,000, the owner with the most dead letters loses its oldest one.
  */
 export class DeadLetterList {
   readonly #options: DeadLetterListOptions;
@@ -74,9 +77,9 @@ export class DeadLetterList {
   }
 
   /**
-   * Returns the latest dead letters of some minions for which no handle was registered, the oldest
-   * first. Other dead letters are not read.
-   * @param most - maximum number
+   * Returns dead letters from these minions for which no handle was registered, the oldest first.
+   * Reads only these dead letters from the store.
+   * @param most - maximum number. If there are more, returns only the latest ones
    */
   async unclaimedOf(minions: ReadonlySet<string>, most: number): Promise<readonly OutboxEntry[]> {
     const entries: OutboxEntry[] = [];

@@ -11,8 +11,8 @@ import type { OutboxRecord } from './outbox-records.ts';
 const deliveredTtlMs = 86_400_000;
 
 /**
- * Signals that were delivered within the last 24 hours, without their data. Contains at most the
- * latest 10,000; above, the oldest of the owner with the most is removed.
+ * Signals that were delivered within the last 24 hours, without their data. If there are more than
+ * 10,000, the owner with the most signals in the list loses its oldest one.
  */
 export class DeliveredList {
   readonly #state: SharedArea;

@@ -66,8 +66,9 @@ interface HandleQueue {
   /** Controller of the delay before a retry. Aborting it ends the delay early. */
   wake: AbortController;
   /**
-   * Heat signal ids under which no signal may be sent at the moment, each with the time at which
-   * this ends, in milliseconds since 1970.
+   * Heat signal ids that must not be sent again yet, because the service may not have stored the
+   * last signal with this id. The value is the time at which the id may be sent again, in
+   * milliseconds since 1970.
    */
   readonly resting: Map<string, number>;
   /**
@@ -86,7 +87,7 @@ export class DeliveryWorker implements PendingSignals {
   readonly #options: DeliveryWorkerOptions;
   /** Queues by the id of the handle. */
   readonly #lanes = new Map<string, HandleQueue>();
-  /** Requests to each service. Owners of handles take turns. */
+  /** Limits the number of concurrent requests to each service. Owners of handles take turns. */
   readonly #endpoints: KeyedFairSlots;
   readonly #work = new Set<Promise<void>>();
   /** Keystone tokens of handles, by a digest of the credentials. */
@@ -232,7 +233,8 @@ export class DeliveryWorker implements PendingSignals {
 
   /**
    * Returns the signal that is being delivered. If there is none, returns the oldest signal whose
-   * id may be used.
+   * Heat signal id is not in {@link HandleQueue.resting}. Returns `undefined` if there is no such
+   * signal.
    */
   #nextOf({ current, queue, resting }: HandleQueue): PendingSignal | undefined {
     if (current !== undefined) return current;
@@ -243,7 +245,7 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Waits until the first id in `resting` may be used again, or until a signal with another id
+   * Waits until one of the ids in `resting` may be sent again, or until a signal with another id
    * arrives.
    */
   async #rest(lane: HandleQueue): Promise<void> {

@@ -20,7 +20,8 @@ export type ArgumentsSource =
   | { readonly kind: 'return' };
 
 /**
- * Returns the source of the arguments, or `undefined` if the event does not name one.
+ * Returns the source of the arguments. Returns `undefined` if neither a job nor `salt-call` with
+ * `event.send` fired the event.
  * @param body - the whole event
  */
 export function argumentsSourceOf(body: WireValue | undefined): ArgumentsSource | undefined {

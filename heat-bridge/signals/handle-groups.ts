@@ -32,8 +32,8 @@ export const groupFields = {
   /** Globs on minion ids. */
   globs: namesOf('^\\S+$', 253),
   /**
-   * Names of nodegroups, in the form that targets accept. Grains are not verified. Conditions on
-   * grains in a nodegroup can therefore exclude minions, but not include them.
+   * Names of nodegroups, in the form that targets accept. A minion can report false grains. A
+   * condition on grains in a nodegroup can therefore exclude a minion, but cannot include one.
    */
   nodegroups: namesOf('^[^\\s()]+$', 256),
   /** Projects. The group of a project contains the minions that the bridge enrolled for it. */
@@ -54,7 +54,8 @@ export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleG
 
 /**
  * Compiles a test of whether a minion belongs to one of the groups. Each call uses the current
- * memberships. The group of a project contains only minions that the bridge enrolled for it.
+ * memberships. The group of a project contains only minions that the bridge enrolled for it. If the
+ * owner of the handle is a project, all groups contain only minions of this project.
  */
 export function compileGroups(
   { globs = [], nodegroups = [], projects = [], owner = '' }: HandleGroups & { owner?: string },

@@ -39,8 +39,8 @@ export const RegistrationSchema = Type.Object(
   {
     /**
      * Name of the handle in the signals of minions: letters, digits, `.`, `_` and `-`, at most 64
-     * characters. Only one handle with this name can exist for each minion, and for each stack of
-     * an owner.
+     * characters. Each stack of an owner can have one handle with this name, and each minion can
+     * belong to one.
      */
     alias: Name,
     /** Ids of minions that may signal the handle. */
@@ -240,8 +240,8 @@ export interface HandleClaim
     RegistrationChecks {
   readonly minion: string;
   /**
-   * Returns whether the minion moves from the given handle, which has the same alias, to the new
-   * one.
+   * Returns whether the minion is removed from an existing handle so that it can belong to the new
+   * one. Both handles have the same alias.
    */
   readonly takesFrom: (handle: HandleInfo) => boolean;
 }
@@ -255,8 +255,9 @@ interface NewHandle {
 }
 
 /**
- * Registry of handles. One owner can use an alias once for each stack. Other owners and stacks can
- * use the same alias, unless a listed minion already belongs to another handle with the alias.
+ * Registry of handles. Each stack of an owner can have one handle with an alias. An owner can have
+ * one handle with groups for an alias. A minion must not be listed in a new handle if it already
+ * belongs to a valid handle with the same alias, even if that handle has another owner.
  *
  * The members of a group can change, so a minion can later belong to several handles with one
  * alias. A handle that lists the minion then receives its signals. If none lists it, the handle

@@ -51,7 +51,10 @@ export class HeldSignals {
   /** Serializes the work on the held signals of one minion. */
   readonly #turns = new KeyedMutex();
   readonly #work = new Set<Promise<void>>();
-  /** Ids of held signals whose data may still arrive in a return. */
+  /**
+   * Ids of held signals whose event had no data. The return of `salt-call` may still provide the
+   * data.
+   */
   readonly #delayed = new Set<string>();
   #timer: NodeJS.Timeout | undefined;
 
@@ -95,8 +98,8 @@ export class HeldSignals {
   }
 
   /**
-   * Assigns held signals to their handle, if the handle is registered. The signals are those that
-   * the minion sent for this alias. Resolves when the changes are durable.
+   * Assigns the held signals that a minion sent for an alias to their handle, if this handle is
+   * registered. Resolves when the changes are durable.
    * @param isForced - whether to include signals whose data may still arrive
    */
   async release(alias: string, minion: string, isForced = false): Promise<void> {

@@ -29,8 +29,8 @@ export type SignalsHost = Pick<
   'audit' | 'beforeReload' | 'closing' | 'fire' | 'isWithin' | 'logger' | 'now' | 'shared'
 > & {
   /**
-   * Configuration of the master. Only `publish_session` is used: a minion can repeat a request
-   * during this time.
+   * Configuration of the master. Only `publish_session` is used. It is the period during which a
+   * minion can repeat a request.
    */
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
   readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
@@ -57,7 +57,7 @@ export interface SignalsModule
   /** HTTP client that sends requests only to listed endpoints. */
   readonly ask: HttpClient;
   readonly isListed: (origin: string) => boolean;
-  /** Operations on handles that the metadata of a stack's servers contains. */
+  /** Operations on the handles of stacks. Servers name these handles in their metadata. */
   readonly ofStacks: StackHandles;
   /**
    * Returns the held and the expired signals of these minions, the oldest first; at most 1,000. No

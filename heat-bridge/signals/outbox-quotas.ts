@@ -27,7 +27,7 @@ export interface OutboxQuotaOptions {
   readonly bytes: number;
 }
 
-/** Fields of a record. They determine the quotas that the record uses. */
+/** Fields of a stored signal that determine which quotas it uses, and how much of them. */
 export interface QuotaUse {
   readonly minion: string;
   /** Stack of the handle. `undefined` if no handle is registered yet. */
@@ -64,7 +64,10 @@ export class OutboxQuotas {
   readonly #entries: Budget;
   readonly #bytes: Budget;
 
-  /** Owners of the held bytes of minions with held signals. */
+  /**
+   * Owner that the size of a minion's held signals counts for: the project of the minion, or the
+   * minion itself. The key is the minion id. Only minions with held signals have an entry.
+   */
   readonly #heldOwners = new Map<string, string>();
   readonly #projectOf: ProjectOf;
 
@@ -148,8 +151,8 @@ export class OutboxQuotas {
   }
 
   /**
-   * Stores the owner of a minion's held bytes while the minion has held signals, because the project
-   * of the minion can change meanwhile.
+   * Remembers the owner of a minion's held signals in `#heldOwners` as long as the minion has some.
+   * The signals are then released for the same owner, even if the minion's project has changed.
    */
   #noteHeldOwner(minion: string): void {
     if (this.#held.heldBy(minion) === 0) this.#heldOwners.delete(minion);
@@ -165,8 +168,8 @@ export class OutboxQuotas {
 }
 
 /**
- * Returns a key for the owner that shares the outbox with others: the owner of the handle, the stack
- * of a handle without an owner, or the minion of a held signal.
+ * Returns the owner that a record counts for in the quotas of the whole outbox. This is the owner
+ * of the handle, the stack of a handle without an owner, or the minion of a held signal.
  */
 function sharerOf(record: QuotaUse): string {
   const { owner, stack, minion } = record;

@@ -33,8 +33,9 @@ const recordFields = {
    */
   heldKey: Type.Optional(Text),
   /**
-   * `true` if the event had no data, otherwise absent. `signal` is then a FAILURE with this reason.
-   * If a handle is assigned later and its `emptyIsSuccess` is true, SUCCESS replaces it.
+   * `true` if the event had no data, otherwise absent. `signal` is then a FAILURE whose reason
+   * states that the data is missing. If a handle is assigned later and its `emptyIsSuccess` is
+   * true, SUCCESS replaces it.
    */
   isEmpty: Type.Optional(Type.Literal(true)),
   /**

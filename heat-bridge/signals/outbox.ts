@@ -326,7 +326,8 @@ export class Outbox {
   }
 
   /**
-   * Counts a record as held again, after it was counted for a handle. In a cluster, it is counted
+   * Counts a record as held again, after {@link Outbox.assign} has counted it for a handle. Called
+   * if the write fails. In a cluster, also called before each write, because the record is counted
    * for the handle when the replicated log delivers the changed row.
    */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {

@@ -62,8 +62,9 @@ export type IntakeResult =
 export class SignalIntake implements TakesSignals {
   readonly #options: SignalIntakeOptions;
   /**
-   * Takes over a signal without a registered handle, and returns the id of the signal. A master at
-   * the edge (a site) passes such signals to its centre. Default: such signals are held.
+   * Passes a signal without a registered handle to another master, and returns the signal's id. A
+   * site passes such signals to its centre in this way. If this function is `undefined`, such
+   * signals are held or rejected.
    */
   elsewhere: ((signal: TakenSignal) => Promise<string>) | undefined;
 
@@ -177,9 +178,9 @@ export class SignalIntake implements TakesSignals {
   /**
    * Waits for the return that `salt-call` sends after an event, and parses the signal in its
    * arguments.
-   * @returns a promise of the signal. It resolves to `undefined` if the arguments contain no data;
-   * the handle then decides between SUCCESS and FAILURE. The result is `undefined` instead of a
-   * promise if the bridge cannot observe returns
+   * @returns `undefined` if the bridge cannot observe returns. Otherwise a promise that resolves to
+   * the signal. It resolves to `undefined` if no data arrived; the handle then decides between
+   * SUCCESS and FAILURE
    */
   #signalOfReturn(
     minion: string,
@@ -230,8 +231,10 @@ function readData(
 }
 
 /**
- * Returns the signal that replaces invalid data. For an event without data, the handle determines
- * whether it means success. If the handle is not registered yet, `isEmpty` defers this decision.
+ * Returns the signal to store for an event whose data is missing or invalid. It is a FAILURE,
+ * unless the event has no data and the handle treats such events as a success. A FAILURE for an
+ * event without data has the field `isEmpty`. A handle that is registered later can therefore still
+ * change it to SUCCESS.
  */
 function substituteFor(
   problem: SignalProblem,

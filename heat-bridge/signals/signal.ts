@@ -104,8 +104,9 @@ function truncateReason(reason: string): string {
 }
 
 /**
- * Conversion of a value to JSON. Counts the least number of bytes that each value needs, and stops
- * before it converts more than fit.
+ * Conversion of a value to JSON with a maximum size. It adds up the minimum sizes of the parts, and
+ * stops when the sum exceeds the maximum. A value that is too large is therefore not converted
+ * completely.
  */
 class JsonConversion {
   #left: number;
@@ -154,7 +155,10 @@ class JsonConversion {
   }
 }
 
-/** Returns the least number of bytes of a value in JSON, without those of its members. */
+/**
+ * Returns the minimum size of a value in JSON, in bytes. For a list, counts the brackets and commas
+ * but not the elements. For a map, counts only the braces.
+ */
 function leastBytes(value: WireValue): number {
   if (typeof value === 'string') return value.length + '""'.length;
   if (typeof value !== 'object' || value === null || value instanceof Float) return 1;

@@ -45,7 +45,10 @@ export async function signalWithLogin(
   return outcome;
 }
 
-/** Returns a cache key of the whole credential, so that a wrong password finds no token. */
+/**
+ * Returns the cache key for a token, computed from all fields of the credentials. A handle with a
+ * wrong password can therefore not use the cached token of another handle.
+ */
 function credentialKey({ authUrl, userId, password, projectId }: Credentials): string {
   return hash('sha256', JSON.stringify([authUrl, userId, password, projectId]));
 }
@@ -112,9 +115,10 @@ function signalUrl(heat: string, { stackPath, name }: Resource): string {
 }
 
 /**
- * Returns the outcome of an attempt. If the attempt failed permanently, signals the resource as the
- * owner of the stack instead, and returns the outcome of this second attempt. This helps if a
- * pre-signed URL has expired, which is valid for only 15 minutes.
+ * Returns the given outcome of an attempt, unless the attempt failed permanently. After a permanent
+ * failure, signals the resource with the login of the stack's owner, if there is one, and returns
+ * the outcome of this request. This helps if the first attempt used a pre-signed URL that has
+ * expired. Such URLs are valid for only 15 minutes.
  */
 export async function orAsOwner(
   outcome: DeliveryOutcome,

@@ -24,8 +24,8 @@ export function getRequest(
 }
 
 /**
- * Returns the limit for an HTTP request: one byte more than permitted. A response that is too large
- * is recognised by this byte.
+ * Returns the limit for an HTTP request: `maxBytes` and one more byte. The HTTP client discards the
+ * rest of a larger response. The additional byte shows that the response was too large.
  */
 export function limitOf({ maxBytes }: AnswerLimit): { readonly maxAnswerBytes: number } {
   return { maxAnswerBytes: maxBytes + 1 };

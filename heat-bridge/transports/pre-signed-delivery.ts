@@ -71,21 +71,22 @@ export async function postAlarm(delivery: Delivery<PreSigned>): Promise<Delivery
 const untakenMs = 5_000;
 
 /**
- * MD5 of the text `in progress`, which Heat writes into an object after Heat has read the signal.
+ * MD5 of the text `in progress`. Heat writes this text into an object after it has read the signal
+ * in it. The next signal can then replace the text.
  */
-const unreadSignalEtag = hash('md5', 'in progress');
+const readSignalEtag = hash('md5', 'in progress');
 
 /**
  * Writes a signal as an object that Heat reads. Each `PUT` replaces the object, and Heat could miss
- * a signal that is replaced. Therefore the next signal waits until Heat has read the previous one,
- * which the etag in the response to `HEAD` shows. If an object stays unread for {@link untakenMs},
- * it belongs to a `SwiftSignal`, or to a condition that has not started. It may then be replaced,
+ * a signal that is replaced. The next signal therefore waits until the etag of the object shows
+ * that Heat has read the previous signal. An object that stays unread for {@link untakenMs} belongs
+ * to a `SwiftSignal`, or to a condition that has not started. The next signal may then replace it,
  * because Swift stores every version.
  */
 export async function putSignalObject(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
   const { destination, ask } = delivery;
   return putObject(destination.url, heatBody(delivery), ask, (etag, ageMs) => {
-    if (etag === unreadSignalEtag || ageMs >= untakenMs) return undefined;
+    if (etag === readSignalEtag || ageMs >= untakenMs) return undefined;
     const reason = 'waiting until Heat has read the previous signal';
     return { kind: 'again', reason, isTurn: true };
   });

@@ -32,7 +32,10 @@ export interface HandleUse<D> {
    * @throws BridgeError ERR_HANDLE_FORM; its message contains no part of the form
    */
   readonly parse: (form: unknown) => D | undefined;
-  /** Returns the URL of the service, whose endpoint must be listed. */
+  /**
+   * Returns the URL of the service. Signals are sent to it only if the configuration lists its
+   * endpoint.
+   */
   readonly address: (destination: D) => string;
   /**
    * Whether the service responds before it has stored a signal. It can then store signals in

@@ -515,7 +515,7 @@ function alarmUrlOf(form: unknown): string | undefined {
 
 /**
  * Whether a text is the `signal_url` of a scaling policy: a URL of heat-api without credentials.
- * Takes linear time, because tenants choose the text.
+ * The time grows only linearly with the length of the text, because a tenant chooses the text.
  */
 function isSignalUrl(text: string): boolean {
   if (!/^https?:\/\/[^?#\s]+$/.test(text)) return false;

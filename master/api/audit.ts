@@ -8,7 +8,11 @@ export interface AuditRequester {
 /** Kinds of requesters that act for the operator. */
 const operatorKinds: ReadonlySet<string> = new Set(['local', 'master', 'service']);
 
-/** Whether a call is of the operator, or of a service that runs the calls of the operator. */
+/**
+ * Whether a call comes from the operator, from the master itself, or from a service such as a
+ * reaction. These requesters have no limits of their own.
+ * @param by - requester of the call; `undefined` for the local interface, which the operator uses
+ */
 export function isOfOperator(by: AuditRequester | undefined): boolean {
   return by === undefined || operatorKinds.has(by.who.kind);
 }

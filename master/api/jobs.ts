@@ -180,10 +180,13 @@ export interface PresentMinion {
   readonly address: string;
   readonly by: PresenceEvidence;
   /**
-   * Whether the connection certainly belongs to this minion. With the evidence `topic`, the value
-   * is false if the minion's requests come from another address, because any client can subscribe
-   * to a topic. With the evidence `address`, the value is false if the address has fewer
-   * connections than active minions. The master then cannot determine which of these minions are
+   * Whether the connection certainly belongs to this minion. Always true if `by` is `announcement`.
+   *
+   * If `by` is `topic`, true if the last request of the minion came from the same address.
+   * Otherwise another client may have subscribed to the topic.
+   *
+   * If `by` is `address`, true if the address has at least as many connections as minions that sent
+   * their last requests from it. Otherwise the master cannot determine which of these minions are
    * connected.
    */
   readonly isSure: boolean;

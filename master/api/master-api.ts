@@ -167,7 +167,11 @@ export interface MasterStatus {
   readonly counters: Readonly<Record<string, number>>;
   /** Status of the cluster. Absent if the master belongs to no cluster. */
   readonly cluster?: ClusterStatus;
-  /** Metrics by extension and name. For `bridge` these are the outbox, enrolments and runs. */
+  /**
+   * Metrics of extensions, without histograms. The outer key is the namespace of the extension, and
+   * the inner key is the name of the metric. For example, `bridge` has metrics about the outbox,
+   * enrolments and runs.
+   */
   readonly extensions?: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
@@ -265,9 +269,11 @@ interface JobsApi {
    */
   show(jid: string): Promise<JobReport>;
   /**
-   * Returns unfinished jobs, latest first, at most 100. A job is unfinished if minions have not
-   * returned yet and a caller follows the job, a minion confirmed that it runs the job, or the job
-   * was published recently.
+   * Returns unfinished jobs, latest first, at most 100. Some minions of an unfinished job have not
+   * returned yet. In addition, one of these conditions is true:
+   * - a caller follows the job
+   * - a minion confirmed that it runs the job
+   * - the job was published recently, within the sum of `timeout` and `gather_job_timeout`
    */
   active(): Promise<readonly JobProgress[]>;
   /**
@@ -687,8 +693,9 @@ export type RequesterJobs = Pick<InProcessJobsApi, 'run'>;
 /** Origin of a call of a runner or wheel function. */
 export interface CallOrigin extends Requested {
   /**
-   * Interface for jobs whose function the requester chooses. Users and minions without this
-   * interface cannot start such jobs through runners.
+   * Interface with which runners start jobs whose function the requester chooses. It checks the
+   * requester's rights. If it is absent, the operator can start such jobs, but users and minions
+   * cannot.
    */
   readonly requesterJobs?: RequesterJobs | undefined;
 }

@@ -1,4 +1,8 @@
-/** Sites of a centre, for the status page. The extension `site-centre` provides the service. */
+/**
+ * Sites that have joined a centre, for the status page. A site is a master that works without its
+ * centre. A centre is a master that configures its sites and receives their logs. The extension
+ * `site-centre` provides the service.
+ */
 
 /** Release of a site, as the site reported it last. */
 export interface ReportedRelease {

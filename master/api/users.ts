@@ -145,16 +145,16 @@ export interface RecordedDecision {
 
 /** Recorded decision that would change with another policy. */
 export interface ReplayChange {
-  readonly kind: /** The policy permitted the request, and the other policy would deny it. */
+  readonly kind: /** The request was permitted, and the tested policy would deny it. */
     | 'denied'
-    /** The policy denied the request, and the other policy would permit it. */
+    /** The request was denied, and the tested policy would permit it. */
     | 'allowed'
     /** The effect would stay the same, but a different rule would decide. */
     | 'other-rule';
   readonly recorded: Omit<RecordedDecision, 'samples'>;
   /**
-   * Decision of the other policy. If that policy would deny some samples and permit others, this is
-   * the decision about a denied sample.
+   * Decision of the tested policy. If this policy would deny some samples of the request and permit
+   * others, this is the decision about a denied sample.
    */
   readonly decision: Decision;
 }

@@ -92,7 +92,7 @@ export class ArgumentReader {
 
   /**
    * Reads arguments as typed on a command line.
-   * @param owner - caller whose share of the worker threads the texts use
+   * @param owner - name of the caller. The worker threads have limits for each caller
    * @param noParse - names of keyword arguments. Their values stay text
    */
   async readWords(

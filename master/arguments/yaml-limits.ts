@@ -88,8 +88,9 @@ class LexemeLimits {
 }
 
 /**
- * Checks the nesting depth of a token without recursion.
- * @throws SyntaxError
+ * Returns the token if its nesting depth is permitted. Does not use recursion, because deep nesting
+ * could exhaust the stack.
+ * @throws SyntaxError if the depth is exceeded, or if the token is an error of the lexer
  */
 function checked(token: CST.Token, maxDepth: number): CST.Token {
   if (token.type === 'error') throw new SyntaxError(token.message);

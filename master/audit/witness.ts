@@ -13,8 +13,9 @@ import type { AuditRecord, AuditTrail } from './audit-record.ts';
 const action = 'audit.head';
 const detailForm = /^record (\d{1,15}) has the hash ([0-9a-f]{64})$/;
 /**
- * Interval at which a member records the heads of the other members' logs, in milliseconds. Until
- * other members have recorded its head, only a log's own hash chain protects new records.
+ * Interval at which a member records the last sequence numbers and hashes of the other members'
+ * logs, in milliseconds. Until other members have recorded a new record in this way, only the hash
+ * chain of its own log protects the record.
  */
 const noteMs = 600_000;
 

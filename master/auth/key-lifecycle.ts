@@ -77,8 +77,8 @@ export interface KeyLifecycle {
    */
   retire(id: string): Promise<void>;
   /**
-   * Whether the minion has sent a verified request since it received this key, or since the start
-   * of the master.
+   * Whether the minion has sent a verified request with its current key. Requests before the start
+   * of the master do not count.
    */
   isHeard(id: string): boolean;
   /**
@@ -264,8 +264,8 @@ export class Revocation {
   }
 
   /**
-   * Cancels a planned replacement of the publish key, which the next start of the master then
-   * performs. Waits for a replacement in progress.
+   * Waits for a replacement of the publish key that is in progress. Cancels a planned replacement;
+   * the next start of the master then replaces the key.
    */
   async close(): Promise<void> {
     clearTimeout(this.#planned);

@@ -77,7 +77,10 @@ export interface KeyChoice {
 }
 
 const pendingOnly: readonly KeyState[] = ['pending'];
-/** Steps of changing a key, without its write to the disk. */
+/**
+ * Work of changing one key, in steps of a {@link WorkBudget}. It does not include the write to the
+ * disk.
+ */
 const stepsOfChange = 2000;
 
 type Listener = (change: KeyChange) => void;
@@ -290,10 +293,12 @@ export class KeyStore {
   }
 
   /**
-   * Accepts, rejects or deletes the keys of all ids that match at least one glob pattern.
-   * @returns the ids with their previous states
-   * @throws KeyError ERR_PKI_DIR. If at least one key was changed, other keys with an unsuitable id
-   * or text are skipped. If none was changed, the error is ERR_KEY_ID or ERR_KEY_INVALID
+   * Accepts, rejects or deletes the keys of all ids that match at least one glob pattern. Skips a
+   * key if its id or text is unsuitable, if its fingerprint differs, or if its state has changed in
+   * the meantime.
+   * @returns the ids whose keys were changed, with their previous states
+   * @throws KeyError ERR_PKI_DIR; ERR_KEY_ID or ERR_KEY_INVALID if no key was changed and at least
+   * one was skipped because of its id or text
    * @throws WorkLimitExceeded if the patterns take too much work; no key was then changed
    */
   async eachMatching(

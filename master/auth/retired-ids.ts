@@ -22,8 +22,8 @@ interface End {
 }
 
 /**
- * Period for which a record about a retired id is stored. Both limits are times in milliseconds
- * since 1970.
+ * Period for which a record about a retired id is stored, from `now` to `expiresAt`, in
+ * milliseconds since 1970.
  */
 interface Span {
   readonly now: number;

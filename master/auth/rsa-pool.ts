@@ -30,8 +30,8 @@ const resourceLimits = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 12
  */
 const maxTasksPerThread = 8;
 /**
- * Number of tasks that a thread should have, so that it never waits for the main thread. New
- * threads are started only when all threads have this number.
+ * A thread receives further tasks when it has fewer unfinished tasks than this number. With two
+ * tasks, it need not wait for the main thread after it has ended one of them.
  */
 const ahead = 2;
 /** Time until the threads end after the last master has closed, in milliseconds. */

@@ -61,9 +61,9 @@ interface OfferedKey {
 
 /**
  * Function of an extension that decides about a key that a client offers for an id. `undefined`
- * leaves the decision to the built-in rules. So does `wait`, unless a different key of the id is
- * pending. In that case, the client receives the reply for a pending key, and the offered key is
- * not stored.
+ * leaves the decision to the built-in rules. `wait` also leaves it to them, except if a different
+ * key of the id is pending. In that case, the client receives the reply for a pending key, and the
+ * offered key is not stored.
  *
  * The master does not call the function if the offered key is already accepted for the id. It
  * ignores the result in open mode, and if the id has a rejected key or a different accepted key.
@@ -354,8 +354,9 @@ export interface FullnessOptions {
 const countHoldsMs = 1000;
 
 /**
- * Returns a function that checks whether `max_minions` prevents the sign-in of an id. It does if
- * more than `max_minions` minions are connected and the id is not one of them [WIRE 6.2].
+ * Returns a function that checks whether `max_minions` prevents the sign-in of an id. An id is
+ * rejected if more than `max_minions` minions are connected and the id is not one of them [WIRE
+ * 6.2]. With `max_minions` 0, there is no limit.
  */
 export function createFullnessCheck(options: FullnessOptions): (id: string) => boolean {
   const { config, lastRequests, present, now } = options;

@@ -19,8 +19,8 @@ export interface MasterContext {
   readonly duties: Duties | undefined;
   readonly disk: StoreDisk;
   /**
-   * Value of `state_dir`. `undefined` if the program supplied a store of its own; the master then
-   * writes no files there.
+   * Directory in which modules may store files that belong to the store: the value of `state_dir`.
+   * `undefined` if the program supplied its own store.
    */
   readonly stateDirectory: string | undefined;
   readonly meter: Meter;

@@ -65,33 +65,39 @@ interface ReadUpTo {
   /** Sequence number of the last record that the reader has read, by member. */
   readonly sequences: ReadonlyMap<string, number>;
   /**
-   * Sequence number of the last record that counts as read, for cluster members that are missing in
-   * `sequences`.
+   * Sequence number up to which the records of all other cluster members count as read. The other
+   * members are those that are missing in `sequences`.
    */
   readonly others: number;
   /** Whether all events after the reader's position are available. */
   readonly isWhole: boolean;
 }
 
-/** Search for the position of a reader among the stored events of one member. */
+/**
+ * Search for the position of a reader among the stored events of one cluster member. `place` is the
+ * position of the last event of this member that the reader has read.
+ */
 interface Search {
   readonly place: EventPosition;
   /** Position of the latest event of the member. */
   readonly latest: EventPosition | undefined;
   /** Oldest event of the member. */
   oldest?: Held;
-  /** Oldest event of the run of the position. */
+  /** Oldest event of the run that `place` names. */
   first?: Held;
-  /** Last event of this run that the reader has read. */
+  /** Latest event of this run that the reader has read. */
   last?: Held;
   /** Oldest event of the member after `last`. */
   afterLast?: Held | undefined;
 }
 
-/** Number of steps that count for each record in a search. */
+/** Work of examining one stored event in a search, in steps of a {@link WorkBudget}. */
 const recordSteps = 20;
 
-/** Applies the next event of a member to the search for a position of this member. */
+/**
+ * Updates a search with the next stored event of its member. Must be called for all events in
+ * order, the oldest first.
+ */
 function note(it: Held, search: Search): void {
   search.oldest ??= it;
   if (it.run === search.place.run) {
@@ -290,8 +296,10 @@ export class EventRing {
   }
 
   /**
-   * Returns a function that recognises events to skip: the reader has read them at another member,
-   * and this member will receive them later.
+   * Returns a function that recognises events that a reader has already read at another cluster
+   * member, although this member has not received them yet. The reader must not get these events
+   * again when they arrive.
+   * @param id - id of the last event that the reader has read
    * @returns `undefined` if there are no such events
    */
   seenElsewhere(id: string): ((event: MasterEvent) => boolean) | undefined {
@@ -451,7 +459,10 @@ export class EventRing {
     await this.#trim();
   }
 
-  /** Deletes the oldest sixteenth of the records at once, because each deletion is a write. */
+  /**
+   * If the ring exceeds a limit, deletes the oldest records until a sixteenth of the limit is free.
+   * Further events then need no deletion for some time, because each deletion is a write.
+   */
   async #trim(): Promise<void> {
     const { entries, bytes } = this.#parts.size;
     if (this.#held.length <= entries && this.#heldBytes <= bytes) return;

@@ -20,8 +20,8 @@ import { conflict } from './services.ts';
 import { operationOfArea } from './state-area.ts';
 
 /**
- * Name of the master in the error that reports a conflict between a name of an extension and a name
- * of the master.
+ * Name of the master as the owner of its method and request type names. It appears in the error
+ * about an extension that uses one of these names.
  */
 const master = 'the master';
 

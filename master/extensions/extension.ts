@@ -192,8 +192,8 @@ export interface OpenExtension {
   /** Wheel functions by name (`module.function`). */
   readonly wheel?: Readonly<Record<string, MasterFunction>>;
   /**
-   * Function that returns, for a runner or wheel function of Salt that saltbridge does not support,
-   * advice for the caller.
+   * Function that returns advice for callers of runners and wheel functions of Salt that saltbridge
+   * does not support.
    */
   readonly insteadOf?: InsteadOf;
   /** Runners that only minions can call. The policy decides on each call (action `runner`). */
@@ -204,8 +204,8 @@ export interface OpenExtension {
    */
   readonly redactReturn?: ReturnRedaction;
   /**
-   * Returns rows of {@link ExtensionHost.shared} that the master writes in the transaction with a
-   * return.
+   * Returns operations on {@link ExtensionHost.shared} for a return that a minion sent. The master
+   * writes them in the same transaction as the return.
    * @internal
    */
   returnRows?(jid: string, result: JobReturn): readonly StateOperation[];

@@ -61,6 +61,9 @@ export const masterServices = {
   pillar: defineService<PillarApi>('pillar'),
   /** Reactions part of the master's interface. An extension provides this service. */
   reactions: defineService<ReactionsApi>('reactions'),
-  /** Sites of this centre. An extension provides this service. */
+  /**
+   * Sites that have joined this master, if it is a centre. A site is a master that works without
+   * its centre. The extension `site-centre` provides this service.
+   */
   sites: defineService<SiteDirectory>('sites'),
 };

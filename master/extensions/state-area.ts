@@ -20,8 +20,8 @@ type StateEntry = Entry;
 export type StateOperation = Exclude<Operation, { readonly op: 'append' }>;
 
 /**
- * Rows of one extension in the store. Keys are relative to the area. Encryption uses a key of the
- * extension's own.
+ * Rows of one extension in the store. Keys are relative to the area. Each extension has its own
+ * encryption key.
  */
 export interface StateArea {
   /**

@@ -60,7 +60,10 @@ interface Ready {
   readonly by: AuditRequester | undefined;
   readonly requesterJobs: RequesterJobs | undefined;
   readonly end: CallEnd;
-  /** Uncounts the call from the limit of running calls. */
+  /**
+   * Ends the counting of the call in the limit of running calls. Must be called once, when the call
+   * has ended.
+   */
   readonly leave: () => void;
 }
 
