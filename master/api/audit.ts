@@ -17,6 +17,14 @@ export function isOfOperator(by: AuditRequester | undefined): boolean {
   return by === undefined || operatorKinds.has(by.who.kind);
 }
 
+/**
+ * Returns the name under which limits count a requester: its kind and name. Returns `undefined` for
+ * the operator (see {@link isOfOperator}), to whom no limit of one owner applies.
+ */
+export function limitOwnerOf(by: AuditRequester | undefined): string | undefined {
+  return by === undefined || isOfOperator(by) ? undefined : `${by.who.kind} ${by.who.name}`;
+}
+
 /** Attributes of a call that is made inside the master's process, possibly on behalf of a user. */
 export interface Requested {
   /**

@@ -4,6 +4,7 @@ export {
   type AuditHead,
   type AuditRequester,
   isOfOperator,
+  limitOwnerOf,
   type MethodAudit,
   type Requested,
   type StoredHead,

@@ -1,6 +1,6 @@
 import type { KeyPairText } from '#minion-protocol';
 import { LimitExceeded, WorkerPool, WorkerPoolError } from '#runtime';
-import { type AuditRequester, MasterError } from '../api/index.ts';
+import { type AuditRequester, limitOwnerOf, MasterError } from '../api/index.ts';
 import { authLimits } from './limits.ts';
 
 const minBits = 2048;
@@ -63,5 +63,5 @@ export class KeyGenerator {
 
 /** Returns the name under which the limits on key generation count a requester. */
 export function keyOwner(by: AuditRequester | undefined): string {
-  return by === undefined ? 'local' : `${by.who.kind} ${by.who.name}`;
+  return limitOwnerOf(by) ?? 'local';
 }

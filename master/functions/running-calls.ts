@@ -1,6 +1,6 @@
 import type { WireValue } from '#minion-protocol';
 import { Budget, estimateSize, LimitExceeded, releaseAll, tryTakeAll } from '#runtime';
-import { type AuditRequester, isOfOperator } from '../api/index.ts';
+import { type AuditRequester, limitOwnerOf } from '../api/index.ts';
 import { functionLimits } from './limits.ts';
 
 /**
@@ -23,8 +23,8 @@ export class RunningCalls {
    */
   enter(by: AuditRequester | undefined, args: readonly WireValue[]): () => void {
     // The calls of minions have a limit for each minion.
-    if (by === undefined || isOfOperator(by) || by.who.kind === 'minion') return () => {};
-    const owner = `${by.who.kind} ${by.who.name}`;
+    const owner = by?.who.kind === 'minion' ? undefined : limitOwnerOf(by);
+    if (owner === undefined) return () => {};
     const amount = estimateSize(args, valueBytes);
     const parts = [
       { budget: this.#calls, owner, amount: 1, limit: functionLimits.runningCalls },

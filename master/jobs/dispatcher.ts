@@ -328,7 +328,9 @@ export class JobDispatcher {
     const arg = toArguments(request);
     const { targets } = this.#options;
     targets.requireNodegroups(request);
-    const { target, minions, missing, resources, problem } = await targets.resolve(request);
+    const { target, minions, missing, resources, problem } = await targets.resolve(request, {
+      by: request.by,
+    });
     const record: JobRecord = {
       jid: request.jid ?? (await this.freshJid()),
       fun: request.fun,

@@ -43,14 +43,21 @@ export class SlowPatternRunner {
    * Matches the texts of each question against its pattern. Returns one list of results per
    * question, in the order of the texts.
    * @param owner - name under which the waiting calls are counted, because their number is limited
-   * per owner. Default: one name for all callers
-   * @throws MasterError ERR_BAD_TGT if matching takes longer than the time limit
+   * per owner. Empty for the operator
+   * @throws MasterError ERR_BAD_TGT if matching takes longer than the time limit, or if too many
+   * calls wait
    */
-  async run(questions: readonly SlowQuestion[], owner = ''): Promise<boolean[][]> {
+  async run(questions: readonly SlowQuestion[], owner: string): Promise<boolean[][]> {
     try {
       return await this.#pool.run(questions, owner);
     } catch (error) {
-      if (!(error instanceof WorkerPoolError) || error.reason !== 'deadline') throw error;
+      if (!(error instanceof WorkerPoolError)) throw error;
+      if (error.reason === 'busy') {
+        const reason =
+          'too many targets with lookaround or back-references wait; retry later, or do without these';
+        throw badTarget(reason, { cause: error });
+      }
+      if (error.reason !== 'deadline') throw error;
       const reason = `a regular expression of the target exceeds ${this.#budgetMs} ms over all minions; simplify it`;
       throw badTarget(reason, { cause: error });
     }
@@ -100,11 +107,10 @@ export class SlowPatterns {
 
   /**
    * Matches the collected texts in the worker thread, and records the results for the second pass.
-   * @param owner - name under which the runner counts waiting calls. Default: one name for all
-   * callers
+   * @param owner - name under which the runner counts waiting calls. Empty for the operator
    * @throws MasterError ERR_BAD_TGT if matching takes longer than the time limit
    */
-  async settle(runner: SlowPatternRunner, owner?: string): Promise<void> {
+  async settle(runner: SlowPatternRunner, owner: string): Promise<void> {
     const questions = this.#patterns.map(({ source, flags, answers }) => ({
       source,
       flags,

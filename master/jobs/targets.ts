@@ -14,6 +14,8 @@ import {
 import { storedWork, userWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 import {
   type AddressedMinions,
+  type AuditRequester,
+  limitOwnerOf,
   MasterError,
   type PlannedMinion,
   type TargetPlan,
@@ -71,6 +73,8 @@ export interface ResolveOptions {
    * rights and the mine. Default: true.
    */
   readonly greedy?: boolean;
+  /** Requester of the call with the target. Limits count its slow patterns under its name. */
+  readonly by?: AuditRequester | undefined;
 }
 
 /** Compiler options for the targets of users with limited rights. */
@@ -132,9 +136,9 @@ export class TargetResolver {
    */
   async resolve(
     request: TargetRequest,
-    { greedy = true }: ResolveOptions = {},
+    { greedy = true, by }: ResolveOptions = {},
   ): Promise<ResolvedTarget> {
-    const { target, compiled, sure, unknown, missing, resources } = await this.#match(request);
+    const { target, compiled, sure, unknown, missing, resources } = await this.#match(request, by);
     const { problem } = compiled;
     const common = { target, missing, resources, problem, isNarrowed: false };
     return greedy
@@ -388,11 +392,11 @@ export class TargetResolver {
     return { tgt, tgtType, minions, ...(problem === undefined ? {} : { problem }) };
   }
 
-  async #match(request: TargetRequest): Promise<Matched> {
+  async #match(request: TargetRequest, by?: AuditRequester): Promise<Matched> {
     const target = parseTarget(request, this.#nodegroups);
     const accepted = this.#options.acceptedIds();
     const budget = new WorkBudget(userWork);
-    const compiled = await this.#compile(target, accepted, budget);
+    const compiled = await this.#compile(target, accepted, { budget, by });
     const sure: string[] = [];
     const unknown: string[] = [];
     const resources = new Map<string, ReadonlySet<string>>();
@@ -422,7 +426,7 @@ export class TargetResolver {
   async #compile(
     target: TargetExpression,
     accepted: readonly string[],
-    budget: WorkBudget,
+    { budget, by }: { readonly budget: WorkBudget; readonly by: AuditRequester | undefined },
   ): Promise<CompiledTarget> {
     const slow = new SlowPatterns();
     const steps = compileTargetInSteps(target, slow.compile, { meter: budget });
@@ -434,7 +438,7 @@ export class TargetResolver {
       // another condition decides the result.
       for (const term of compiled.terms) term.test(this.#candidate(id));
     }
-    await slow.settle(this.#slowPatterns);
+    await slow.settle(this.#slowPatterns, limitOwnerOf(by) ?? '');
     return compiled;
   }
 

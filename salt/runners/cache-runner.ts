@@ -63,9 +63,9 @@ function mineFunctions(parts: CacheRunnerDeps): FunctionTable {
         tgt_type: optional(text, 'glob'),
         clear_mine_func_flag: required(text),
       },
-      call: async ({ tgt, tgt_type: tgtType, clear_mine_func_flag: fun }) => {
+      call: async ({ tgt, tgt_type: tgtType, clear_mine_func_flag: fun }, { by }) => {
         if (tgt === undefined) return false;
-        const { minions } = await targets.resolve({ tgt, tgtType }, { greedy: false });
+        const { minions } = await targets.resolve({ tgt, tgtType }, { greedy: false, by });
         for (const id of minions) await mine.delete(id, fun, undefined);
         return true;
       },
@@ -166,8 +166,8 @@ function show(parts: CacheRunnerDeps, part: Part, summary: string): MasterFuncti
     summary,
     parameters: { tgt: optional(target, '*'), tgt_type: optional(text, 'glob') },
     takesMore: true,
-    call: async ({ tgt, tgt_type: tgtType }) => {
-      const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false });
+    call: async ({ tgt, tgt_type: tgtType }, { by }) => {
+      const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false, by });
       const found: WireMap = Object.create(null);
       const budget = new WorkBudget(userWork);
       for (const id of minions) {
@@ -197,9 +197,9 @@ function clear(parts: CacheRunnerDeps, what: readonly Part[], summary: string): 
   return masterFunction({
     summary,
     parameters: { tgt: optional(target), tgt_type: optional(text, 'glob') },
-    call: async ({ tgt, tgt_type: tgtType }) => {
+    call: async ({ tgt, tgt_type: tgtType }, { by }) => {
       if (tgt === undefined) return false;
-      const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false });
+      const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false, by });
       const budget = new WorkBudget(userWork);
       for (const id of minions) {
         for (const part of what) {

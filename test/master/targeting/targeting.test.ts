@@ -174,6 +174,26 @@ test('an endless regular expression is refused, and the next one is answered', a
   t.deepEqual((await patient.resolve({ tgt: '(?!b)a', tgtType: 'pcre' })).minions, [id]);
 });
 
+test('targets with lookaround of one user do not delay those of another one', async (t) => {
+  const targets = resolver();
+  const ended: string[] = [];
+  const resolve = async (name: string): Promise<void> => {
+    const by = { who: { kind: 'user', name }, rule: 'all' } as const;
+    try {
+      await targets.resolve({ tgt: '(?!new).*', tgtType: 'pcre' }, { by });
+      ended.push(name);
+    } catch (error) {
+      t.like(error, { code: 'ERR_BAD_TGT' });
+      ended.push('rejected');
+    }
+  };
+  await Promise.all([...Array.from({ length: 300 }, () => resolve('busy')), resolve('other')]);
+  const answers = ended.filter((it) => it !== 'rejected');
+  t.true(answers.indexOf('other') >= 0 && answers.indexOf('other') < 5);
+  t.true(ended.includes('rejected'));
+  t.true(answers.filter((it) => it === 'busy').length >= 256);
+});
+
 test('a plan gives the reason for each minion', async (t) => {
   const targets = resolver({ nodegroups });
   const reasons = async (tgt: string, tgtType: string): Promise<TargetPlan['minions']> =>
