@@ -43,7 +43,7 @@ export interface OptionDetails {
   readonly extension?: OptionExtension;
   /**
    * Name of the option for programs that call `createMaster`. Default: the option's key in its
-   * table. If programs cannot set the option, `instead` tells them what to do.
+   * table. If programs cannot set the option, `instead` is the advice that they get.
    */
   readonly program?: string | { readonly instead: string };
   /** Whether clients may not read the value. Default: false. */

@@ -212,7 +212,7 @@ class PayloadReader {
   readAll(): WireValue {
     if (this.#bytes.length > this.#limits.maxBytes) {
       throw limitError(
-        `the size is ${this.#bytes.length} bytes; the maximum is ${this.#limits.maxBytes} bytes`,
+        `the payload has ${this.#bytes.length} bytes; the maximum is ${this.#limits.maxBytes} bytes`,
       );
     }
     const value = this.#value();
@@ -311,7 +311,7 @@ class PayloadReader {
     }
     this.#elements += entries;
     if (this.#elements > this.#limits.maxElements) {
-      throw limitError(`the number of elements is above ${this.#limits.maxElements}`);
+      throw limitError(`the payload has more than ${this.#limits.maxElements} elements`);
     }
   }
 

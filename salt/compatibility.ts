@@ -232,10 +232,9 @@ function linesOf(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): st
 function statusLines(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): string[] {
   const others = rows.filter(({ status }) => status !== 'served');
   const unchanged = rows.length - others.length;
-  const same =
-    kind === 'option' ? `${unchanged}` : `${unchanged} (${namesOf(rows, 'served').join(', ')})`;
+  const list = kind === 'option' ? '' : `: ${namesOf(rows, 'served').join(', ')}`;
   return [
-    `Of ${rows.length} ${kind}s of Salt, ${same} have the same meaning.`,
+    `saltbridge supports ${unchanged} of ${rows.length} ${kind}s of Salt with Salt's meaning${list}.`,
     '',
     `| ${kind} | status | difference, or alternative |`,
     '|---|---|---|',

@@ -34,20 +34,20 @@ export function defineAudit(command: Command, context: CommandContext): void {
   command
     .command('show')
     .description('print the records of the audit log, oldest first')
-    .option('--since <time>', 'only records since this time: 30m, 1h or 7d ago, or a date')
-    .option('--who <name>', 'only actions of this minion, user, service or token')
+    .option('--since <time>', 'print only records since this time: 30m, 1h or 7d ago, or a date')
+    .option('--who <name>', 'print only actions of this minion, user, service or token')
     .option(
       '--action <name>',
-      'only this action, or all actions that begin with this word: job, key, runner, …',
+      'print only this action, or all actions that begin with this word: job, key, runner, …',
     )
     .option(
       '--minion <id>',
-      'only actions that this minion performed, or that were performed on it',
+      'print only actions that this minion performed, or that were performed on it',
     )
-    .option('--jid <jid>', 'only records of this job')
+    .option('--jid <jid>', 'print only records of this job')
     .option(
       '--outcome <word>',
-      'only records with this outcome: done, failed, permitted, denied or expired',
+      'print only records with this outcome: done, failed, permitted, denied or expired',
     )
     .addOption(configOption())
     .addOption(jsonOption())

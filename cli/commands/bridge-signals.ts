@@ -64,7 +64,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
         'how long the handle is valid (default: 12 hours)',
       ).argParser(parseSeconds),
     )
-    .option('--replace', 'if a handle has this alias, replace the handle')
+    .option('--replace', 'replace an existing handle that has this alias')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -107,7 +107,7 @@ function addHandleList(handle: Command, context: CommandContext): void {
   handle
     .command('list')
     .description('list handles, including handles that expired less than a day ago')
-    .option('--owner <name>', 'only handles of this owner')
+    .option('--owner <name>', 'list only handles of this owner')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())
@@ -225,9 +225,12 @@ function addOutboxList(outbox: Command, context: CommandContext): void {
     .description(
       'list failed signals, then pending signals, then signals that wait for a handle; oldest first',
     )
-    .option('--handle <alias>', 'only signals of this handle')
-    .addOption(new Option('--dead', 'only failed signals').conflicts('delivered'))
-    .option('--delivered', 'only signals that were delivered in the last 24 hours, latest first')
+    .option('--handle <alias>', 'list only signals of this handle')
+    .addOption(new Option('--dead', 'list only failed signals').conflicts('delivered'))
+    .option(
+      '--delivered',
+      'list only signals that were delivered in the last 24 hours, latest first',
+    )
     .addOption(
       new Option('--limit <number>', 'maximum number of signals')
         .argParser(parseCount)

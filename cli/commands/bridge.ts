@@ -221,7 +221,7 @@ function addList(bridge: Command, context: CommandContext): void {
     .description('list the commands and plans of the running master')
     .option(
       '--service <name>',
-      'only commands and plans that the policy permits this service to run',
+      'list only commands and plans that the policy permits this service to run',
     )
     .addOption(configOption())
     .addOption(jsonOption())

@@ -43,7 +43,7 @@ export function defineConfig(command: Command, context: CommandContext): void {
     .command('show')
     .description('print every option with its value and the file that sets it, without secrets')
     .argument('[dir]', 'configuration directory (default: that of -c)')
-    .option('--changed', 'only options that the configuration files set')
+    .option('--changed', 'print only options that the configuration files set')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

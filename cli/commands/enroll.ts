@@ -194,7 +194,7 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
     .option('--address <ip>', 'IP address of the machine; only this address can use the ticket')
     .option(
       '--agent',
-      'let the machine claim its key through the metadata agent, not at the URL in the option enroll: url',
+      'make the machine claim its key through the metadata agent instead of the URL in the option enroll: url',
     )
     .option(
       '--master <address...>',

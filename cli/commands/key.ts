@@ -231,7 +231,7 @@ export function defineKey(command: Command, context: CommandContext): void {
     for (const state of include)
       changed.option(`--include-${state}`, `include keys in the state ${state}`);
     if (operation === 'delete') {
-      const state = new Option('--state <state>', 'only keys in this state');
+      const state = new Option('--state <state>', 'delete only keys in this state');
       changed.addOption(state.choices(['accepted', 'denied', 'pending', 'rejected']));
     }
     changed

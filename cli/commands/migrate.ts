@@ -81,12 +81,12 @@ export function defineMigrate(command: Command, context: CommandContext): void {
     .argument('[dir]', 'configuration directory of salt-master', '/etc/salt')
     .option(
       '--write <file>',
-      'write the smallest policy to this new file, for example in master.d; owner and file mode are those of the main configuration file',
+      'write the necessary rules to this new file, for example in master.d; owner and file mode are those of the main configuration file',
     )
     .addOption(
       new Option(
         '--policy <file>',
-        'write the smallest policy to this new file with mode 0644, outside of the checked directory',
+        'write the necessary rules to this new file with mode 0644, outside of the checked directory',
       ).conflicts('write'),
     )
     .addOption(jsonOption())

@@ -58,7 +58,7 @@ function addOffer(rehome: Command, context: CommandContext): void {
     .option('--ca <file>', 'PEM file with the CA that issued the certificate of the HTTP API')
     .option(
       '--behind-proxy',
-      'TLS connections of the sites end at a proxy in front of this centre',
+      'declare that TLS connections of the sites end at a proxy in front of this centre',
     );
   withCommonOptions(offer).action(async (options: OfferOptions) => {
     const { configDir, url, ca, behindProxy = false } = options;
@@ -87,7 +87,7 @@ function addSign(rehome: Command, context: CommandContext): void {
       'seconds without contact to this centre after which a site tries the next centre',
       parseCount,
     )
-    .option('--now', 'the sites try the next centre as soon as they receive the statement')
+    .option('--now', 'make the sites try the next centre as soon as they receive the statement')
     .option('--days <count>', 'validity of the statement in days', parseCount, defaultDays);
   withCommonOptions(sign).action(async (sites: readonly string[], options: SignOptions) => {
     const { maxStatementDays, parseNextCentre, writeStatement } = await import('#edge');

@@ -519,7 +519,7 @@ class CentreBundles {
   #advance(): void {
     this.#releases.advance().catch((err: unknown) => {
       if (this.#host.closing.aborted) return;
-      this.#host.logger.warn({ err }, 'cannot advance the release to the next ring');
+      this.#host.logger.warn({ err }, 'cannot advance the release to the next ring of sites');
     });
   }
 

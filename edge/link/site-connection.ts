@@ -141,7 +141,9 @@ export class SiteConnection implements SiteLink {
 
   sendEarly(source: EarlySource): void {
     if (this.#earlySources.push(source) <= maxEarlyRequests) return;
-    throw new TypeError(`cannot add a source of early requests: the limit is ${maxEarlyRequests}`);
+    throw new TypeError(
+      `cannot register another function that sends a request during the handshake: the limit is ${maxEarlyRequests}`,
+    );
   }
 
   async call<P extends TSchema, R extends TSchema>(

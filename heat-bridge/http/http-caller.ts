@@ -64,7 +64,7 @@ export function requireCommandRule(caller: HttpCaller, command: string): void {
  */
 export function requireRight({ subject, policy }: Rights, right: string): void {
   if (mayCallCommand(subject, right, policy)) return;
-  throw new AuthorizationError(`no rule permits this caller the action ${right}`);
+  throw new AuthorizationError(`no rule permits this caller to perform the action ${right}`);
 }
 
 /**

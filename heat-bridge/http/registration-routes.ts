@@ -131,7 +131,7 @@ export function addRegistrationRoutes<Registration, Info, Details>(
       const { effect, rule } = host.decide(question, holder.policy);
       if (effect === 'allow') return rule;
       throw new AuthorizationError(
-        `no rule permits this caller the action ${right} for all of these minions`,
+        `no rule permits this caller to perform the action ${right} for all of these minions`,
       );
     };
     const rule = permit();

@@ -19,7 +19,7 @@ export function isOfOperator(by: AuditRequester | undefined): boolean {
 
 /**
  * Returns the name under which limits count a requester: its kind and name. Returns `undefined` for
- * the operator (see {@link isOfOperator}), to whom no limit of one owner applies.
+ * the operator (see {@link isOfOperator}), which has no limits of its own.
  */
 export function limitOwnerOf(by: AuditRequester | undefined): string | undefined {
   return by === undefined || isOfOperator(by) ? undefined : `${by.who.kind} ${by.who.name}`;

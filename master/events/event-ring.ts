@@ -360,7 +360,7 @@ export class EventRing {
     } catch (error) {
       this.#parts.log.warn(
         { err: error },
-        'cannot store that no event was lost; after a restart, readers get a warning about missing events',
+        'cannot record that all events were stored; after a restart, readers get a warning about missing events, although none are missing',
       );
     }
   }

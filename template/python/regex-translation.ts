@@ -98,7 +98,7 @@ function readCharacter(text: string, isInSet = false): { length: number; codePoi
   const control = own(controls, letter);
   if (control !== undefined) return { length: 2, codePoint: control };
   if (letter === '' || /[A-Za-z0-9]/.test(letter)) {
-    throw new SyntaxError('unknown or unsupported escape');
+    throw new SyntaxError('unknown or unsupported escape sequence');
   }
   const escaped = text.codePointAt(1) ?? 0;
   return { length: escaped > 0xffff ? 3 : 2, codePoint: escaped };

@@ -180,7 +180,7 @@ test('an HTTP request to register asks for the right again before the registrati
   addRegistrationRoutes(app, { tokenOf: () => 'token' }, host, kind);
   const answer = await app.inject({ method: 'POST', url: '/things', payload: { name: 'x' } });
   t.not(answer.statusCode, 200);
-  t.regex(answer.body, /no rule permits this caller the action thing\.add/);
+  t.regex(answer.body, /no rule permits this caller to perform the action thing\.add/);
   t.deepEqual(stored, []);
   t.is(questions.length, 2);
   t.deepEqual(questions[1], questions[0]);
