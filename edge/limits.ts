@@ -53,6 +53,14 @@ export const edgeLimits = defineLimits('edge', {
     rate: { perSecond: 1, burst: 10 },
     effect: 'The connection ends.',
   },
+  loggedBytes: {
+    unit: 'bytes of returns in the log of a site, which wait for the centre',
+    owner: 'minion',
+    amounts: '`log_bytes` in total',
+    option: 'saltbridge:site:log_bytes',
+    timesFree: 1,
+    effect: 'The large fields of further returns are replaced by `VALUE_TRIMMED`.',
+  },
   runningOrders: {
     unit: 'running orders of the centre at a site',
     owner: 'user',

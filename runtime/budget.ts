@@ -43,12 +43,17 @@ export class Budget {
    * nothing and returns `false`.
    */
   tryTake(owner: string, amount = 1): boolean {
+    if (!this.hasPlace(owner, amount)) return false;
+    this.take(owner, amount);
+    return true;
+  }
+
+  /** Whether {@link tryTake} would succeed. */
+  hasPlace(owner: string, amount = 1): boolean {
     const held = this.heldBy(owner);
     const free = this.#total - this.#taken;
     if (held + amount > Math.min(this.#perOwner, this.#shareOf(free))) return false;
-    if (amount > free - (held === 0 ? 0 : this.#reserved)) return false;
-    this.take(owner, amount);
-    return true;
+    return amount <= free - (held === 0 ? 0 : this.#reserved);
   }
 
   #shareOf(free: number): number {

@@ -9,9 +9,10 @@ import { zstdCompressSync } from 'node:zlib';
 import Type from 'typebox';
 import type { StateArea, StateOperation } from '#master';
 import { packLocal, type WireMap } from '#minion-protocol';
-import { Mutex } from '#runtime';
+import { Budget, Mutex } from '#runtime';
 import { Bytes, defineRow } from '#store';
 import { HybridClock } from '../facts/hlc.ts';
+import { edgeLimits } from '../limits.ts';
 import {
   type LogClass,
   logClasses,
@@ -36,8 +37,18 @@ const entryRow = defineRow({
      * dropped entries.
      */
     from: Type.Optional(Count),
+    /** Minion that the entry is from, if its entries have a limit. */
+    minion: Type.Optional(Type.String()),
   }),
 });
+
+/** Total size of the stored entries of one minion. */
+const minionRow = defineRow({
+  name: 'minion in the log of a site',
+  schema: Type.Object({ bytes: Count }),
+});
+
+const minionsRoot = ['log', 'minion'];
 
 const headRow = defineRow({
   name: 'head of the log of a site',
@@ -67,11 +78,12 @@ interface Head {
   count: number;
 }
 
-interface PendingEntry {
-  readonly class: LogClass;
-  readonly kind: string;
-  readonly value: Uint8Array;
+interface PendingEntry extends NewLogEntry {
+  readonly packed: Uint8Array;
 }
+
+/** Entry or marker in the store. */
+type StoredItem = SentItem & { readonly minion?: string | undefined };
 
 /** Entries and operations that are written in one transaction. */
 interface PendingWrite {
@@ -116,6 +128,7 @@ export class DurableLog implements SiteLog {
   readonly #state: StateArea;
   readonly #maxBytes: number;
   readonly #heads: Readonly<Record<LogClass, Head>>;
+  readonly #ofMinions: Budget;
   readonly #pending: PendingWrite[] = [];
   readonly #mutex = new Mutex();
   #isFlushing = false;
@@ -126,11 +139,15 @@ export class DurableLog implements SiteLog {
     id: string,
     { state, now, maxBytes }: DurableLogOptions,
     heads: Readonly<Record<LogClass, Head>>,
+    ofMinions: ReadonlyMap<string, number>,
   ) {
     this.#id = id;
     this.#state = state;
     this.#maxBytes = Math.max(maxWriteBytes, maxBytes - maxWriteBytes);
     this.#heads = heads;
+    const limit = edgeLimits.loggedBytes;
+    this.#ofMinions = new Budget(limit, { ...limit, total: this.#maxBytes });
+    for (const [minion, bytes] of ofMinions) this.#ofMinions.take(minion, bytes);
     let floor = { ms: 0, count: 0 };
     for (const { ms, count } of Object.values(heads)) {
       if (ms > floor.ms || (ms === floor.ms && count > floor.count)) floor = { ms, count };
@@ -152,8 +169,12 @@ export class DurableLog implements SiteLog {
     const known = await state.get(['log', 'id']);
     const id = known === undefined ? newId() : Buffer.from(known.value).toString('latin1');
     if (known === undefined) await state.write([idOperation(id)]);
+    const ofMinions = new Map<string, number>();
+    for await (const entry of state.list(minionsRoot)) {
+      ofMinions.set(entry.key.at(-1) ?? '', minionRow.decode(entry).bytes);
+    }
     // All classes were read above.
-    return new DurableLog(id, options, heads as Record<LogClass, Head>);
+    return new DurableLog(id, options, heads as Record<LogClass, Head>, ofMinions);
   }
 
   get id(): string {
@@ -187,7 +208,7 @@ export class DurableLog implements SiteLog {
     given: readonly NewLogEntry[],
     operations: readonly StateOperation[],
   ): Promise<void> {
-    const entries = given.map((it) => ({ ...it, value: packBounded(it.value) }));
+    const entries = given.map((it) => ({ ...it, packed: packBounded(it.value) }));
     return new Promise((resolve, reject) => {
       this.#pending.push({ entries, operations, resolve, reject });
       if (this.#isFlushing) return;
@@ -229,6 +250,7 @@ export class DurableLog implements SiteLog {
       for (;;) {
         const next: Head = { ...head };
         const operations: StateOperation[] = [];
+        const ofMinions = new Map<string, number>();
         let isLast = true;
         for await (const { key, value } of this.#rows(name)) {
           const item = itemOf(key, value);
@@ -239,9 +261,10 @@ export class DurableLog implements SiteLog {
           isLast = false;
           operations.push({ op: 'delete', key });
           forget(next, item, value.length);
+          add(ofMinions, item.minion, -value.length - rowOverhead);
         }
         if (operations.length === 0) return;
-        await this.#writeHead(name, next, operations);
+        await this.#writeHead(name, next, operations, ofMinions);
         if (isLast) return;
       }
     });
@@ -280,7 +303,7 @@ export class DurableLog implements SiteLog {
     let count = 0;
     let bytes = 0;
     for (const { entries } of this.#pending) {
-      bytes += entries.reduce((sum, { value }) => sum + value.length, 0);
+      bytes += entries.reduce((sum, { packed }) => sum + packed.length, 0);
       if (count > 0 && (count === maxWriteEntries || bytes > maxWriteBytes)) break;
       count += 1;
     }
@@ -290,11 +313,15 @@ export class DurableLog implements SiteLog {
   async #write(batch: readonly PendingWrite[]): Promise<void> {
     const operations: StateOperation[] = batch.flatMap((it) => it.operations);
     const changed = new Map<LogClass, Head>();
-    for (const { class: name, kind, value } of batch.flatMap((it) => it.entries)) {
+    const ofMinions = new Map<string, number>();
+    for (const entry of batch.flatMap((it) => it.entries)) {
+      const { class: name, kind, minion } = entry;
       const head = changed.get(name) ?? { ...this.#heads[name] };
       changed.set(name, head);
       const { ms, count } = this.clock.next();
-      const row = entryRow.encode({ ms, count, kind, value });
+      const row = this.#fit(entry, ofMinions, (value) =>
+        entryRow.encode({ ms, count, kind, value, ...(minion === undefined ? {} : { minion }) }),
+      );
       operations.push({ op: 'put', key: keyOf(name, head.next), value: row });
       if (head.entries === 0 && !head.hasMarker) head.oldestAt = ms;
       head.next += 1;
@@ -304,8 +331,45 @@ export class DurableLog implements SiteLog {
       head.count = count;
     }
     for (const [name, head] of changed) operations.push(headOperation(name, head));
-    await this.#state.write(operations);
+    await this.#state.write([...operations, ...this.#minionOperations(ofMinions)]);
     for (const [name, head] of changed) Object.assign(this.#heads[name], head);
+    this.#countMinions(ofMinions);
+  }
+
+  /**
+   * Encodes an entry. If its minion then had more bytes than are free, replaces the large fields of
+   * the entry by `VALUE_TRIMMED`.
+   * @param ofMinions - bytes of each minion in the same write, to which the entry is added
+   */
+  #fit(
+    { minion, packed, value }: PendingEntry,
+    ofMinions: Map<string, number>,
+    encode: (packed: Uint8Array) => Uint8Array,
+  ): Uint8Array {
+    const whole = encode(packed);
+    if (minion === undefined) return whole;
+    const earlier = ofMinions.get(minion) ?? 0;
+    const hasPlace = this.#ofMinions.hasPlace(minion, earlier + whole.length + rowOverhead);
+    const row = hasPlace ? whole : encode(packTrimmed(value));
+    add(ofMinions, minion, row.length + rowOverhead);
+    return row;
+  }
+
+  #minionOperations(changes: ReadonlyMap<string, number>): readonly StateOperation[] {
+    return [...changes].map(([minion, change]) => {
+      const key = [...minionsRoot, minion];
+      const bytes = this.#ofMinions.heldBy(minion) + change;
+      return bytes > 0
+        ? { op: 'put', key, value: minionRow.encode({ bytes }) }
+        : { op: 'delete', key };
+    });
+  }
+
+  #countMinions(changes: ReadonlyMap<string, number>): void {
+    for (const [minion, change] of changes) {
+      if (change > 0) this.#ofMinions.take(minion, change);
+      else this.#ofMinions.release(minion, -change);
+    }
   }
 
   /**
@@ -321,6 +385,7 @@ export class DurableLog implements SiteLog {
       if (name === undefined) return;
       const head: Head = { ...this.#heads[name] };
       const operations: StateOperation[] = [];
+      const ofMinions = new Map<string, number>();
       let marker: { from: number; to: number; oldestAt: number } | undefined;
       for await (const { key, value } of this.#rows(name)) {
         const item = itemOf(key, value);
@@ -337,12 +402,13 @@ export class DurableLog implements SiteLog {
           };
         }
         forget(head, item, value.length);
+        add(ofMinions, item.minion, -value.length - rowOverhead);
       }
       if (marker === undefined) return;
       const { from, to, oldestAt } = marker;
       const row = { ms: oldestAt, count: 0, kind: '', value: Buffer.alloc(0), from };
       operations.push({ op: 'put', key: keyOf(name, to), value: entryRow.encode(row) });
-      await this.#writeHead(name, { ...head, hasMarker: true, oldestAt }, operations);
+      await this.#writeHead(name, { ...head, hasMarker: true, oldestAt }, operations, ofMinions);
     }
   }
 
@@ -354,9 +420,15 @@ export class DurableLog implements SiteLog {
     name: LogClass,
     head: Head,
     operations: readonly StateOperation[],
+    ofMinions: ReadonlyMap<string, number>,
   ): Promise<void> {
     if (head.entries === 0 && !head.hasMarker) delete head.oldestAt;
-    await this.#state.write([...operations, headOperation(name, head)]);
+    await this.#state.write([
+      ...operations,
+      headOperation(name, head),
+      ...this.#minionOperations(ofMinions),
+    ]);
+    this.#countMinions(ofMinions);
     const known = this.#heads[name];
     if (head.oldestAt === undefined) delete known.oldestAt;
     Object.assign(known, head);
@@ -367,11 +439,17 @@ function keyOf(name: LogClass, sequence: number): readonly string[] {
   return ['log', 'entry', name, String(sequence).padStart(16, '0')];
 }
 
-function itemOf(key: readonly string[], value: Uint8Array): SentItem {
+function itemOf(key: readonly string[], value: Uint8Array): StoredItem {
   const sequence = Number(key.at(-1));
   const row = entryRow.decode({ key, value });
   if (row.from !== undefined) return { from: row.from, to: sequence, oldestAt: row.ms };
-  return { sequence, ms: row.ms, count: row.count, kind: row.kind, value: row.value };
+  const { ms, count, kind, minion } = row;
+  return { sequence, ms, count, kind, value: row.value, minion };
+}
+
+/** Adds bytes to the amount of a minion, if the entry is from one. */
+function add(amounts: Map<string, number>, minion: string | undefined, bytes: number): void {
+  if (minion !== undefined) amounts.set(minion, (amounts.get(minion) ?? 0) + bytes);
 }
 
 /** Subtracts a removed entry or marker from the counters of its class. */
@@ -407,7 +485,10 @@ function emptyHead(): Head {
  */
 function packBounded(value: WireMap): Uint8Array {
   const whole = packLocal(value);
-  if (fits(whole)) return whole;
+  return fits(whole) ? whole : packTrimmed(value);
+}
+
+function packTrimmed(value: WireMap): Uint8Array {
   const trimmed: WireMap = {};
   for (const [name, field] of Object.entries(value)) {
     const isSmall = packLocal(field).length <= maxTrimmedField;

@@ -23,6 +23,11 @@ export interface NewLogEntry {
    */
   readonly kind: string;
   readonly value: WireMap;
+  /**
+   * Minion that the entry is from. All entries of one minion may use as many bytes of the log as
+   * are free. The large fields of further ones are replaced by `VALUE_TRIMMED`.
+   */
+  readonly minion?: string | undefined;
 }
 
 /** Entry as the centre receives it. */

@@ -202,7 +202,9 @@ function returnsOf(tag: string, data: WireMap): readonly NewLogEntry[] {
   const { fun = null, retcode = null, success = null, _stamp: stamp = null } = data;
   const value: WireMap = { jid, minion, fun, retcode, success, stamp };
   if (data.return !== undefined) value.return = data.return;
-  return [{ class: 'return', kind: 'return', value }];
+  // A minion reports the returns of its resources.
+  const owner = typeof data.id === 'string' ? data.id : minion;
+  return [{ class: 'return', kind: 'return', value, minion: owner }];
 }
 
 function anyOf(globs: readonly string[]): (tag: string) => boolean {

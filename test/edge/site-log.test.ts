@@ -125,6 +125,39 @@ test('any course of appending, acknowledging and reopening keeps order, bounds a
   );
 });
 
+test('the returns of one minion leave space in the log for those of others', async (t) => {
+  const options = { state: memoryArea(), now: () => 1, maxBytes: 2 * mebibyte };
+  let log = await DurableLog.open(options);
+  const add = async (minion: string, times: number): Promise<void> => {
+    for (let count = 0; count < times; count += 1) {
+      const value = { jid: '1', minion, return: 'x'.repeat(20_000) };
+      await log.append({ class: 'return', kind: 'return', value, minion });
+    }
+  };
+  const wholeOf = async (minion: string): Promise<number> => {
+    const values = (await allOf(log, 'return')).map((it) =>
+      isMarker(it) ? {} : decodeValue(it.value),
+    );
+    return values.filter((it) => it.minion === minion && it.return !== 'VALUE_TRIMMED').length;
+  };
+  await add('web1', 5);
+  await add('loud', 60);
+  log = await DurableLog.open(options);
+  await add('loud', 60);
+  await add('web1', 5);
+  await add('web2', 5);
+  t.is(log.waiting.return.entries, 135);
+  t.is(log.waiting.return.dropped, 0);
+  t.deepEqual([await wholeOf('web1'), await wholeOf('web2')], [10, 5]);
+  const ofLoud = await wholeOf('loud');
+  t.true(ofLoud > 30 && ofLoud < 60);
+  // The centre stores all entries, so that the minion has its share again.
+  await log.acknowledge('return', 135);
+  t.deepEqual(await Array.fromAsync(options.state.list(['log', 'minion'])), []);
+  await add('loud', 40);
+  t.is(await wholeOf('loud'), 40);
+});
+
 test('a value that is too large for a batch loses its large fields only', async (t) => {
   const state = memoryArea();
   const log = await DurableLog.open({ state, now: () => 1, maxBytes: 64 * mebibyte });
