@@ -58,8 +58,8 @@ export interface CompiledSubject {
 const always = (): boolean => true;
 
 /**
- * Fields of `subject` that select minions by grains, pillar, nodegroups or a compound target. The
- * second value is the target type in Salt.
+ * Fields of `subject` that select minions by facts or by a compound target, each with Salt's name
+ * of this target type.
  */
 const factSelectors = [
   ['grain', 'grain'],
@@ -181,7 +181,10 @@ function matchesKeystoneName({ id, name }: KeystoneName, test: TextTest | undefi
   return test === undefined || test(id) || test(name);
 }
 
-/** Form of Keystone's ids: random ids, and digests for entries from LDAP. */
+/**
+ * Matches the ids that Keystone assigns: 32 hexadecimal digits (random), or 64 (digest of an LDAP
+ * entry).
+ */
 const idForm = /^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i;
 
 /**
@@ -287,8 +290,8 @@ export interface Request {
   /** Targeted minions, or the owner of the mine. `undefined` if they are not known. */
   readonly minions?: readonly string[] | undefined;
   /**
-   * Id of the project of an enrolment that the request creates or ends. Absent in other requests:
-   * the project for which each minion was enrolled applies.
+   * Id of the project for which the request creates or ends an enrolment. Absent in all other
+   * requests. Each minion then belongs to the project for which it was enrolled.
    */
   readonly project?: string | undefined;
   readonly event?: EventResource;
@@ -309,8 +312,8 @@ export interface CompiledResource {
   /** Minions that the rule is limited to. Default: all. */
   readonly among?: MinionLimit;
   /**
-   * Whether a minion is an enrolled machine of the subject's own project. Absent if the rule has
-   * `among`.
+   * Whether a minion was enrolled for the project of the subject. Only present in `allow` rules for
+   * named commands without `within`.
    */
   readonly isOwnGuest?: (request: GuestRequest, id: string) => boolean;
 }
@@ -331,9 +334,8 @@ interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
 }
 
 /**
- * Whether the rule covers only machines that were enrolled for the subject's own project. This
- * holds for an `allow` rule for named commands that has no `within`, if the subject acts for a
- * project.
+ * Whether the rule covers only machines that were enrolled for the subject's own project. True if
+ * the subject acts for a project, and the rule allows named commands without `within`.
  */
 export function isForOwnGuests(
   { resource: { among, isOwnGuest } }: CompiledRule,
@@ -343,9 +345,9 @@ export function isForOwnGuests(
 }
 
 /**
- * Whether an `allow` rule covers a minion. If the rule has `within`, the minion must match this
- * target. Without `within`, a rule about a project covers only machines that were enrolled for the
- * project. Any other rule covers all minions.
+ * Whether an `allow` rule covers a minion. If the rule has `within` or `owner`, the minion must
+ * match it. If {@link isForOwnGuests} is true for the rule, the minion must be enrolled for the
+ * subject's project. Any other rule covers all minions.
  */
 export function mayReferTo(rule: CompiledRule, request: GuestRequest, id: string): boolean {
   const { among, isOwnGuest } = rule.resource;
@@ -366,7 +368,9 @@ export interface CompiledRule {
   /** Expiry in milliseconds since 1970, or `Infinity`. */
   readonly expiresAt: number;
   readonly meter: TokenBuckets | undefined;
-  /** Whether targets may depend on the pillar of the minions that this rule covers. */
+  /**
+   * Whether targets may query the pillar of the minions that this rule covers (`facts: pillar`).
+   */
   readonly showsPillar: boolean;
   /** Explanation of a decision by this rule, in one sentence. */
   readonly reason: string;
@@ -439,7 +443,10 @@ function refuseContradictions(rule: PolicyRule): void {
   }
 }
 
-/** Returns all mistakes of a rule: in its form, and in the patterns of its well-formed parts. */
+/**
+ * Returns all mistakes in a rule: the fields with an invalid form, and the invalid patterns in all
+ * other fields.
+ */
 export function ruleProblems(
   name: string,
   value: unknown,
@@ -493,7 +500,7 @@ function problemOf(look: () => unknown): readonly PolicyError[] {
   }
 }
 
-/** Whether targets may depend on the pillar of the minions that the rule covers. */
+/** Whether targets may query the pillar of the minions that the rule covers (`facts: pillar`). */
 export function showsPillar({ resource }: PolicyRule): boolean {
   return 'facts' in resource && resource.facts === 'pillar';
 }
@@ -665,8 +672,8 @@ function compileCall(
 }
 
 /**
- * Returns the compiled resource with one more check: a rule that allows must name a powerful
- * function without wildcards. Rules that deny are returned unchanged.
+ * Adds a check to the resource of an `allow` rule: functions for which {@link mustBeNamed} is true
+ * must be named without wildcards. Returns the resource of a `deny` rule unchanged.
  */
 function byName(
   { effect, action, resource: { fun } }: PolicyRule & { readonly action: 'runner' | 'wheel' },

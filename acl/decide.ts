@@ -145,8 +145,8 @@ function applyAllowRules(
 }
 
 /**
- * Returns rules that together allow the request: each rule covers some of its minions, and every
- * minion is covered. Otherwise returns an empty list.
+ * Returns rules that together allow the request. Each rule covers some minions of the request, and
+ * together the rules cover all of them. Returns an empty list if there are no such rules.
  */
 function rulesAllowingTogether(
   allow: readonly RuleIndex[],
@@ -339,8 +339,8 @@ export const builtInDenyNames: ReadonlySet<string> = new Set(
 );
 
 /**
- * Decides a signal by built-in rules. Allows a minion the signals about its own lifecycle. If
- * `hasAllowing` is true, denies reserved tags. Otherwise returns `undefined`.
+ * Decides a signal by built-in rules. Allows signals of a minion about its own lifecycle. Denies
+ * reserved tags if `hasAllowing` is true. Returns `undefined` if none of these rules applies.
  * @param hasAllowing - whether the policy has rules that allow this subject any signals. If it has
  * none, {@link decide} denies all other signals anyway
  */
@@ -370,7 +370,8 @@ function toDecision({ rule, reason }: CompiledRule): Decision {
 
 /**
  * Returns the decision for a question that no rule allows.
- * @param obstacle - reason why a rule that matches the request does not apply
+ * @param obstacle - further explanation, for example why a rule for the same function does not
+ * apply
  */
 function denied(question: Question, obstacle?: string): Decision {
   const reason = `no rule allows ${nameOf(question.subject)} to ${describe(question)}`;

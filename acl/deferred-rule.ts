@@ -24,8 +24,9 @@ const sharedSubjects = new WeakMap<PolicyRule, CompiledSubject>();
 
 /**
  * Compiled rule whose resource is compiled at first use. It is used only for rules that were
- * already found valid, so that the later compilation cannot fail. Most rules of a large policy
- * concern few subjects, and a compiled resource is many times larger than its rule.
+ * already found valid, so that the later compilation cannot fail. This saves memory: a compiled
+ * resource is many times larger than its rule, and most rules of a large policy concern few
+ * subjects.
  */
 export class DeferredRule implements CompiledRule {
   readonly rule: PolicyRule;

@@ -1,6 +1,6 @@
 /**
- * Explains decisions: names the deciding rule and the rules that would nearly have allowed the
- * question.
+ * Explains decisions: names the deciding rule. If no rule allows the question, names the rules that
+ * fail the fewest conditions.
  */
 
 import type { CompiledRule, Request } from './compile-rule.ts';
@@ -8,7 +8,7 @@ import { evaluateQuestion, obstaclesTo, requestsOf } from './decide.ts';
 import type { Policy } from './policy.ts';
 import type { Decision, Question, RuleOrigin } from './types.ts';
 
-/** Rule that nearly allows the question, with the reasons why it does not apply. */
+/** Rule that comes closest to allowing the question, with the reasons why it does not apply. */
 export interface NearRule {
   readonly rule: string;
   readonly origin?: RuleOrigin;
@@ -18,7 +18,8 @@ export interface NearRule {
 export interface Explanation {
   readonly decision: Decision;
   /**
-   * If no rule applies: at most three rules that nearly apply, with the reasons why they do not.
+   * If no rule applies: the rules with the fewest reasons why they do not apply, at most three.
+   * Otherwise empty.
    */
   readonly nearest: readonly NearRule[];
 }

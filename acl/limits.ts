@@ -1,6 +1,6 @@
 import { defineLimits } from '#runtime';
 
-/** Limit on how often a user may use a rule that has a `rate`. */
+/** Limits of the policy: how many times a user may use a rule that has a `rate`. */
 export const policyLimits = defineLimits('acl', {
   ruleRate: {
     unit: 'uses of a rule with `rate`',

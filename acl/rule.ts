@@ -138,7 +138,7 @@ export interface ResourcePatterns {
 /** Actions that a rule can apply to. Returns are decided by built-in rules only. */
 export type RuleAction = Exclude<Action, 'return'>;
 
-/** Fields of every rule. */
+/** Fields that rules of all actions have. */
 export interface RuleBase {
   /** Name of the rule in explanations of decisions. */
   readonly name: string;

@@ -42,9 +42,9 @@ export interface GrantSyntax {
    */
   readonly compile: (pattern: string) => (text: string) => boolean;
   /**
-   * Meaning of a map in a list of functions. With `function`, its key is a function and its value
-   * contains conditions on the arguments. With `target`, its key is a target and its value contains
-   * the functions that are granted for this target.
+   * Meaning of a map in a list of functions. `function`: the key is a function, and the value
+   * contains conditions on its arguments. `target`: the key is a target, and the value contains the
+   * functions that are granted for it.
    */
   readonly mapKey: 'function' | 'target';
 }

@@ -62,8 +62,8 @@ export interface ReturnResource {
       }
     | undefined;
   /**
-   * Salt resource on whose behalf the minion returns: its id, and whether this minion has
-   * registered it. Absent if the minion returns its own result.
+   * Resource (Salt 3008) that the minion manages and for which it returns: the id of the resource,
+   * and whether this minion has registered it. Absent if the minion returns its own result.
    */
   readonly managed?: { readonly id: string; readonly isOwn: boolean };
 }
@@ -81,8 +81,8 @@ export interface Call {
 interface CommandResource {
   readonly call: Call;
   /**
-   * Id of the project of an enrolment that the command creates or ends. Absent in other commands:
-   * the project for which each minion was enrolled applies.
+   * Id of the project for which the command creates or ends an enrolment. Absent in all other
+   * commands. Each minion then belongs to the project for which it was enrolled.
    */
   readonly project?: string;
   /**

@@ -19,10 +19,11 @@ type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
 
 /**
  * Whether a rule allows the subject all functions of an action on all minions, without any
- * conditions and without a rate limit. False if any rule denies the subject something in this
- * action. False also for projects with the action `command`, because they are limited to their own
- * machines. For an unlimited subject, the master publishes a job with its original target. For
- * other subjects, it replaces the target with the ids of permitted minions.
+ * conditions and without a rate limit. Returns `false` if a `deny` rule for the action applies to
+ * the subject. Also returns `false` for the action `command` if the subject acts for a project,
+ * because projects are limited to their own machines. If the result is true, the master publishes a
+ * job with its original target. Otherwise, it replaces the target with the ids of the permitted
+ * minions.
  * @param action - default: `publish`
  */
 export function isUnlimited(

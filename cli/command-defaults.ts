@@ -15,7 +15,10 @@ export type CommandDefaults = Pick<
   | 'saltCpChunkSize'
 >;
 
-/** Values that are used if the configuration does not set these defaults. */
+/**
+ * Salt's own defaults for these options. A command that does not read the configuration uses them,
+ * for example `salt-key --gen-keys`.
+ */
 export const saltDefaults: CommandDefaults = {
   confFile: '/etc/salt/master',
   output: null,

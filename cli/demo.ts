@@ -36,7 +36,9 @@ const greeting: CommandDefinition = {
   },
 };
 
-/** Rule that permits the service `trove` to run this command on the web minions. */
+/**
+ * Rule that permits the service `trove` to run the demonstration's commands on the minions `web*`.
+ */
 const greetingGrant: PolicyRule = allow('greetings', {
   subject: { service: 'trove' },
   action: 'command',

@@ -139,7 +139,10 @@ async function logIn(
   }
 }
 
-/** Returns the stored token if the master accepts it for this log-in. */
+/**
+ * Returns the stored token if it is valid for this eauth back end, otherwise `undefined`. Also
+ * returns `undefined` if the options contain a user name or a password, or request a new token.
+ */
 async function findSavedToken(
   api: MasterApi,
   eauth: string,

@@ -33,7 +33,7 @@ export interface ReachedMaster {
   readonly onBreak: () => void;
 }
 
-/** Selects the master for the next call. */
+/** Source of the master for the next call. */
 export interface MasterSource {
   /** Time for which a call waits for a master that accepts no connections, in milliseconds. */
   readonly waitLimitMs: number;

@@ -97,8 +97,8 @@ export class MasterList implements MasterSource {
   }
 
   /**
-   * Sends a request to one of the masters.
-   * @throws RemoteError if it does not answer
+   * Returns the master with this index in the list, after it has answered a request.
+   * @throws RemoteError if it cannot be reached, stops, or has closed its store
    */
   async #visit(index: number): Promise<VisitedMaster> {
     const [connection] = this.#connections.slice(index);

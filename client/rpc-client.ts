@@ -236,7 +236,7 @@ export interface NamedMethod {
   readonly row: RpcMethod;
 }
 
-/** Sends calls of the methods in the RPC table to a master. */
+/** Sender of calls to a master, for the methods in the RPC table. */
 export interface MethodCaller {
   call(method: NamedMethod, parameters: object): Promise<unknown>;
   /** Opens a stream. Resolves when the stream has started. */

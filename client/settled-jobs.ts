@@ -421,8 +421,8 @@ class SeenUpdates {
 }
 
 /**
- * Returns a name by which duplicates of an update are recognized, for example `return web1`.
- * Returns `undefined` for updates of which the caller receives every copy.
+ * Returns a name that is the same for all duplicates of an update, for example `return web1`.
+ * Returns `undefined` for types of updates whose duplicates are not skipped.
  */
 function nameOf({ type, minion, resource = '' }: Update): string | undefined {
   if (type === 'return') return `return ${minion} ${resource}`;

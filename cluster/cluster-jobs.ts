@@ -155,8 +155,8 @@ export class ClusterJobs implements OtherMembers {
   }
 
   /**
-   * Handles a return that another member has stored. If the job is in the memory of this member,
-   * adds the return to the job, so that callers who wait for it receive it.
+   * Handles a return that another member has stored. If this member has the job in memory, adds the
+   * return to the job. Callers on this member that wait for the job then receive the return.
    */
   #noteReturn(change: Change): void {
     if (change.type === 'delete') return;

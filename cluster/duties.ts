@@ -6,8 +6,9 @@ import { type Key, type Operation, type Store, StoreError } from '#store';
 import { Lease } from './lease.ts';
 
 /**
- * Lifetime of the lease for the duties without renewal, in milliseconds. It exceeds the usual
- * pauses of the log and of a process.
+ * Lifetime of the lease without renewal, in milliseconds. The member that has the lease performs
+ * the duties of the cluster (see {@link Duties}). The lifetime exceeds the usual pauses of the log
+ * and of a process.
  */
 const ttlMs = 30_000;
 /**
@@ -18,7 +19,10 @@ const marginMs = 5000;
 const heldMs = ttlMs - marginMs;
 const renewMs = 10_000;
 const releaseLimitMs = 2000;
-/** Store key of the lease for the duties. */
+/**
+ * Store key of the lease. The member that has the lease performs the duties of the cluster, see
+ * {@link Duties}.
+ */
 export const leaseKey: Key = ['leases', 'duties'];
 
 export interface DutiesOptions {
@@ -36,7 +40,10 @@ export interface DutiesOptions {
   readonly lookMs?: number;
 }
 
-/** Period during which this member has the lease for the duties. */
+/**
+ * Period during which this member has the lease and performs the duties of the cluster, see
+ * {@link Duties}.
+ */
 interface Term {
   readonly lease: Lease;
   /** Time of the last renewal, on the clock of `performance.now()`. */
@@ -47,8 +54,8 @@ interface Term {
 }
 
 /**
- * Function that is called when this member acquires the lease for the duties. The signal is aborted
- * when the member must stop its duties.
+ * Function that is called when this member acquires the lease and must begin the duties of the
+ * cluster, see {@link Duties}. The signal is aborted when the member must stop its duties.
  */
 type HeldListener = (ended: AbortSignal) => void;
 

@@ -55,9 +55,9 @@ export class MemberVersions {
   }
 
   /**
-   * Writes the digest of this member's configuration of one kind to the store. If writes are not
-   * possible now, it is written as soon as they are.
-   * @param kind - for example `policy`
+   * Writes the digest of one part of this member's configuration to the store. If the store cannot
+   * be written, tries again at intervals.
+   * @param kind - part of the configuration, for example `policy`
    * @param version - the digest
    */
   announce(kind: string, version: string): void {

@@ -3,7 +3,7 @@ export const anyValue: unique symbol = Symbol('any value');
 
 /** Options of Salt's master that share one piece of advice. */
 export interface AdviceGroup {
-  /** Alternative to the options, or the reason why the site loses nothing without them. */
+  /** Alternative to the options, or the reason why this master does not need them. */
   readonly advice: string;
   /**
    * Whether the options only adjust details of a feature. `migrate check` reports such options as

@@ -126,7 +126,7 @@ const ownMembers = {
   ],
 } as const;
 
-/** List of exports with unique names. */
+/** Schema of a list of exports with unique names. */
 export const eventExports = custom<readonly EventExport[]>(
   {
     expected:

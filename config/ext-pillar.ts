@@ -129,8 +129,8 @@ const extPillarModules: readonly string[] = ['git', 'minion_files', 'minion_http
 
 /**
  * Schema of `ext_pillar`: a list of maps from modules to their options, as in Salt. In a file, an
- * unsupported module becomes an {@link UnservedPillarEntry} and causes a warning. From a program,
- * it is rejected.
+ * unsupported module becomes an {@link UnservedPillarEntry} and causes a warning. If a program
+ * passes an unsupported module, the schema rejects it.
  */
 export const extPillarEntries = custom<readonly ExtPillarEntry[]>(
   {

@@ -1,4 +1,4 @@
-/** Salt's option `fileserver_backend`. */
+/** Salt's option `fileserver_backend`, which lists the backends that serve files to minions. */
 
 import { type ConfigWarning, placeOf } from './config-error.ts';
 import { custom, parseValue, textList } from './schema.ts';

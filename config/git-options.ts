@@ -327,7 +327,7 @@ function withId(
 
 const gitfsRemotes = remotesKind(ofGitfs);
 
-/** Remotes of `ext_pillar: git`. */
+/** Schema of the remotes of `ext_pillar: git`. */
 export const gitPillarRemotes = remotesKind(ofPillar);
 
 const allRefs = ['+refs/heads/*:refs/remotes/origin/*', '+refs/tags/*:refs/tags/*'];
@@ -523,7 +523,7 @@ export type GitOptions = ValuesOf<typeof gitOptions>;
 
 const protocol = oneOf(['https', 'http', 'ssh', 'git', 'file', 'ext']);
 
-/** Options under `saltbridge: git:`. */
+/** Schema of the options under `saltbridge: git:`. */
 export const gitLimits = section(
   {
     program: text({ default: 'git', description: 'Name or path of the git program.' }),

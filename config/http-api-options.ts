@@ -251,7 +251,10 @@ export const httpApi = section(members, {
 /** Options of the HTTP API. */
 export type HttpApiOptions = Static<typeof httpApi>;
 
-/** Rejects a port without TLS, unless `disable_ssl: true` is set. Returns the errors. */
+/**
+ * Returns an error if `port` is set, but `ssl_crt` or `ssl_key` is missing. Returns none if
+ * `disable_ssl` is true.
+ */
 function checkTls({ origin, values, meant }: GivenSection): readonly ConfigError[] {
   if (!meant.has('port')) return [];
   // If the value is not a boolean, another check reports that.

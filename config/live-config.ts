@@ -15,7 +15,10 @@ type ReloadableOption =
   | 'eauth';
 type ReloadableLimit = ReloadableOf<typeof limitOptions>;
 
-/** Names of the options that a reload replaces. Their rows have the property `reload`. */
+/**
+ * Names of the options that a reload replaces: `acl`, `eauth`, and the options that have the
+ * property `reload` in their option table.
+ */
 export const reloadableOptions: readonly ReloadableOption[] = [
   ...reloadableIn(saltOptions),
   ...reloadableIn(rightsOptions),

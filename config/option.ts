@@ -30,8 +30,8 @@ type OptionExtension =
  */
 export interface OptionDetails {
   /**
-   * Point of time at which a running master applies a new value. Absent if the option requires a
-   * restart.
+   * Text that states when a running master applies a new value, for example `the next request`.
+   * Absent if the option requires a restart.
    */
   readonly reload?: string;
   /**
@@ -52,7 +52,7 @@ export interface OptionDetails {
   readonly isForMinions?: boolean;
   /** Whether the processes of a shared master may have different values. Default: false. */
   readonly isPerProcess?: boolean;
-  /** Note for a site that migrates from a salt-master. Default: none. */
+  /** Note for operators who migrate from a salt-master. Default: none. */
   readonly migration?: string;
   /** Description of the default, for defaults that depend on the host. */
   readonly defaultText?: string;

@@ -34,8 +34,8 @@ export interface MasterConfig extends TopOptions {
   /** Options under `saltbridge:acl`. */
   readonly acl: AclOptions;
   /**
-   * Options `saltgui_*` and a few others, as written. SaltGUI reads them with the wheel function
-   * `config.values`.
+   * Options that SaltGUI reads with the wheel function `config.values`, as written: `saltgui_*`,
+   * and a few of Salt's options, for example `state_output`.
    */
   readonly saltgui: WireMap;
   /**

@@ -10,7 +10,10 @@ import { createBoundedMap } from '#runtime';
 import { configLimits } from './limits.ts';
 import { isSettings, type Setting, type Settings } from './settings.ts';
 
-/** Minimum size of a text that is kept, in characters. Smaller texts are parsed quickly. */
+/**
+ * Minimum size of a text whose parsed content is cached, in characters. Smaller texts are parsed
+ * each time, because this is fast.
+ */
 const smallestKept = 16_384;
 
 interface ParsedText {
@@ -25,7 +28,7 @@ const kept = createBoundedMap<string, ParsedText>(configLimits.parsedTexts, {
 
 /**
  * Returns the content of a configuration file.
- * @param parse - parses the text, if its content is not kept
+ * @param parse - parses the text if its content is not cached
  * @param file - path of the file, for the locations of values
  */
 export function parsedOnce(

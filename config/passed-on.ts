@@ -1,6 +1,6 @@
 /**
- * Options that do not affect the master. SaltGUI reads them with the wheel function
- * `config.values`.
+ * Options that SaltGUI reads with the wheel function `config.values`. Most of them do not affect
+ * the master.
  */
 
 import type { WireMap, WireValue } from '#minion-protocol';

@@ -53,8 +53,8 @@ export interface PlainOptions extends RowOptions {
    */
   readonly logLevel?: LogLevel | undefined;
   /**
-   * Options `saltgui_*` and a few others, as written. SaltGUI reads them with the wheel function
-   * `config.values`.
+   * Options that SaltGUI reads with the wheel function `config.values`, as written: `saltgui_*`,
+   * and a few of Salt's options, for example `state_output`.
    */
   readonly saltgui?: MasterConfig['saltgui'] | undefined;
   /** Profiles of `sdb://` by name. */

@@ -45,8 +45,8 @@ export interface ReadOptions {
 
 /**
  * Reads the options in a configuration directory without validating them.
- * @param name - name of the directory in the locations of its options. Directories of the same
- * content and name share their options
+ * @param name - name that replaces the path of the directory in the locations of the options.
+ * Directories with equal files and the same `name` share the parsed contents of large files
  */
 export async function readOptions(directory: string, name: string): Promise<ReadOptions> {
   const problems: ConfigError[] = [];

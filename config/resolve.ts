@@ -155,8 +155,8 @@ function optionOf(key: string): string {
 const ports = ['publish_port', 'ret_port', 'transport_opts'];
 
 /**
- * For each option, the other options with which it is compared. A mistake in one of the other
- * options may cause a misleading error about the option.
+ * Options that are compared with other options, each with a list of these. A mistake in a listed
+ * option may cause a misleading error about the option that is compared with it.
  */
 const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ...ports.map((port): [string, readonly string[]] => [port, ports]),

@@ -19,8 +19,8 @@ export type ScheduleTrigger =
   | { readonly kind: 'when'; readonly times: readonly ClockTime[] };
 
 /**
- * Point of time: either one moment, in milliseconds since 1970, or a local time of day. With
- * `weekday`, the time applies only on this day (0 is Sunday), otherwise on every day.
+ * Point in time in milliseconds since 1970, or local time of day in seconds. With `weekday`, the
+ * time of day applies only on this day (0 is Sunday), otherwise on every day.
  */
 export type ClockTime =
   | { readonly at: number }
@@ -284,8 +284,8 @@ function readTrigger(given: ReadonlyMap<string, unknown>): ScheduleTrigger {
 const weekdayNames = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
 
 /**
- * Reads a point of time: `5:00pm`, `17:00`, `Monday 5:00pm`, or a date with a time in ISO 8601
- * form.
+ * Reads a time of day (`5:00pm`, `17:00`, `Monday 5:00pm`), or a date in ISO 8601 form, with or
+ * without a time.
  */
 function readTime(name: string, value: unknown): ClockTime {
   const text = value instanceof Date ? value.toISOString() : String(value ?? '');

@@ -136,8 +136,8 @@ function withoutPlace(setting: Setting, place: OptionOrigin): Setting {
 }
 
 /**
- * Returns the plain value of a list item, without locations. The parser represents list items in
- * the same form.
+ * Returns the plain value of a list item, without locations. The property `value` of a list
+ * contains its items in this form.
  */
 function toData({ value, entries }: Setting): unknown {
   if (entries !== undefined) return entries.map(toData);
@@ -161,8 +161,8 @@ function nameOfPlace({ key, entry = '' }: OptionOrigin): string {
 }
 
 /**
- * Whether two locations can be in the same list. False only if `one` is an item of a list in
- * another file, because each file numbers its items separately.
+ * Whether two locations can be compared by their names. Each file numbers the items of a list
+ * separately. If `one` contains a list index, both locations must therefore be in the same file.
  */
 function isSameList(one: OptionOrigin, other: OptionOrigin): boolean {
   return one.entry === undefined || one.file === other.file;

@@ -1,4 +1,7 @@
-/** Proposes the smallest set of signal rules that the listeners of a site need. */
+/**
+ * Proposes the smallest set of signal rules that permits minions to emit the events for a list of
+ * listeners.
+ */
 
 import { isReservedTag, isSpecificTagGlob } from '#acl';
 import { compileGlob } from '#template/python/fnmatch.ts';

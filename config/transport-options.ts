@@ -46,8 +46,8 @@ const sslSection = section(
 export type SslOptions = Static<typeof sslSection> & { readonly certfile: string };
 
 /**
- * Requires a certificate for TLS, and `ca_certs` if client certificates are to be verified. Returns
- * the errors.
+ * Returns an error if `certfile` is missing. Returns another error if client certificates are to be
+ * verified, but `ca_certs` is missing.
  */
 function checkSsl({ origin, values, meant }: GivenSection): readonly ConfigError[] {
   const { certReqs } = values;

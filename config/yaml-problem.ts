@@ -48,8 +48,8 @@ export function describeYamlProblem({ code, message }: YAMLError): string {
 }
 
 /**
- * Maximum width of a quoted line, in characters. Of a longer line, only the part around the mistake
- * is quoted.
+ * Maximum width of a quoted line, in characters. If a line is longer, only the part around the
+ * mistake is quoted.
  */
 const maxWidth = 100;
 

@@ -116,11 +116,11 @@ function resultOfReturn(
 }
 
 /**
- * Returns standard output, standard error and possible outputs (`found`) of a run. If the minion
- * did not return `stdout` and `stderr` as `cmd.run_all` does, the whole return becomes the standard
- * output.
- * @param code - shell code that ran. Its standard output then also contains the outputs of the
- * script. `undefined` if no shell code ran
+ * Returns the standard output, the standard error and the possible outputs (`found`) of a run. If
+ * the minion did not return `stdout` and `stderr` as `cmd.run_all` does, the whole return becomes
+ * the standard output.
+ * @param code - shell code that ran, or `undefined`. The minion's `stdout` then also contains the
+ * outputs of the script, and this function separates them
  */
 function partsOf(
   value: WireValue | undefined,

@@ -61,7 +61,7 @@ export class ComposedBridge implements CoreBridge<CommandTypes, PlanTypes> {
 
   /**
    * Creates the bridge.
-   * @param others - extensions from other directories than `heat-bridge/`
+   * @param others - extensions from directories other than `heat-bridge/`
    */
   constructor(options: AnyBridgeOptions, others: readonly BridgeExtension[]) {
     this.#options = options;

@@ -1,6 +1,6 @@
 /**
- * Interface of a bridge for programs. It does not include the extensions from other directories
- * than `heat-bridge/`.
+ * Interface of a bridge for programs. It does not include extensions from directories other than
+ * `heat-bridge/`.
  */
 
 import type { MasterExtension } from '#master';

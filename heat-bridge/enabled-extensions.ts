@@ -117,7 +117,7 @@ function isLeftOut(
 
 /**
  * Returns all errors under `saltbridge: bridge:`, and in the catalog files to which it refers.
- * @param others - extensions from other directories than `heat-bridge/`
+ * @param others - extensions from directories other than `heat-bridge/`
  */
 export async function checkSections(
   config: Pick<MasterConfig, 'api' | 'bridge' | 'confFile' | 'restCherrypy'>,

@@ -1,13 +1,14 @@
 /**
- * Codec for fields of stored rows: objects that contain values of Salt which JSON lacks, for
- * example bytes. The fields are stored as JSON, in which marks give the types of these values.
+ * Codec for fields of stored rows that contain values of Salt as JSON. A value whose type JSON
+ * lacks is stored as a map whose only key names the type, for example `$bytes`.
  */
 
 import { readMarkedJson, writeMarkedJson } from '#master';
 import type { FieldCodec } from '#store';
 
 /**
- * Decodes a row of the first storage format: JSON, in which marks give the types that JSON lacks.
+ * Decodes a row of the first storage format. The row is JSON in which keys such as `$bytes` name
+ * the types that JSON lacks.
  */
 export function fromMarkedJson(bytes: Uint8Array): unknown {
   return readMarkedJson(Buffer.from(bytes).toString('utf8'));

@@ -18,8 +18,8 @@ export interface RegistrationOwner {
 }
 
 /**
- * Check that the caller of the API supplies for a new registration, in addition to the checks of
- * its form.
+ * Additional checks of a new registration, supplied by the caller of the API. The form of a
+ * registration is always checked.
  */
 export interface RegistrationChecks {
   /**
@@ -49,7 +49,7 @@ export class PendingRegistrations {
     }
   }
 
-  /** Resolves when the registrations that were permitted until now are stored or have failed. */
+  /** Resolves when all registrations that have been permitted so far are stored or have failed. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#pending);
   }
@@ -86,7 +86,7 @@ export interface RegistrationsApi<
   remove(name: string, of?: Of): Promise<Info>;
 }
 
-/** Work of converting one part of a registration, in steps of a {@link WorkBudget}. */
+/** Cost of converting one part of a registration, in steps of a {@link WorkBudget}. */
 const stepsPerPart = 200;
 
 /**

@@ -142,7 +142,7 @@ function decryptedToken(request: AuthRequest, token: Uint8Array, masterPrivate: 
 
 /**
  * Returns the `sig` field of replies to accepted minions. It proves that the AES key comes from the
- * master. Slow.
+ * master. The function performs an RSA operation, which is slow.
  */
 export function aesKeySignature(masterPrivate: KeyObject, aes: string): Buffer {
   return x931Sign(masterPrivate, aesKeyDigest(aes));
@@ -154,8 +154,9 @@ export function aesKeyDigest(aes: string): Buffer {
 }
 
 /**
- * Returns the `pub_sig` field: the signature of the master key with a second key pair
- * (`master_sign_pubkey`). The signed bytes are the PEM text as it is sent. Slow.
+ * Returns the `pub_sig` field. It is a signature of the master's public key, made with a separate
+ * key pair (Salt's `master_sign_pubkey`). The function signs the PEM text in the form in which the
+ * master sends it. It performs an RSA operation, which is slow.
  */
 export function masterPubkeySignature(
   signPrivate: KeyObject,

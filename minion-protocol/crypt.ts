@@ -203,7 +203,7 @@ export function sealValue(
 
 /**
  * Encrypts and signs a value in MessagePack.
- * @param packed - consecutive pieces of the packed value, which the caller need not join
+ * @param packed - the packed value, divided into one or more arrays
  */
 export function sealPacked(
   key: CrypticleKey,

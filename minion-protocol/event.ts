@@ -16,8 +16,8 @@ export interface BusEvent {
 
 /**
  * Packs an event.
- * @throws ProtocolError ERR_BAD_EVENT if the tag is empty, contains the separator or ends with a
- * line feed
+ * @throws ProtocolError ERR_BAD_EVENT if the tag is empty, contains two consecutive line feeds or
+ * ends with a line feed
  */
 export function packEvent(tag: string, data: WireValue): Buffer {
   // If a tag ended with a line feed, the separator would be found one byte too early.

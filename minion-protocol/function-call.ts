@@ -17,7 +17,10 @@ export function isFunctionName(fun: string): boolean {
   return functionName.test(fun);
 }
 
-/** Whether a minion reads this text as `name=value`, even among positional arguments. */
+/**
+ * Whether a minion treats a text argument as the keyword argument `name=value`. Minions do so even
+ * if the text is among the positional arguments.
+ */
 export function isKeywordText(text: string): boolean {
   return keywordNameOf(text) !== undefined;
 }

@@ -82,7 +82,7 @@ export type HandshakeStep =
    */
   | { readonly state: 'failed'; readonly code: ProtocolErrorCode };
 
-/** Configuration in which both algorithms are set. */
+/** Configuration in which `encAlgo` and `sigAlgo` are set. */
 type HandshakeSettings = MinionHandshakeConfig &
   Required<Pick<MinionHandshakeConfig, 'encAlgo' | 'sigAlgo'>>;
 

@@ -74,8 +74,8 @@ export function plainNumber<T>(value: T): Exclude<T, Float> | number {
 }
 
 /**
- * Returns a number, or the number that a text denotes (`NaN` if it denotes none). Returns
- * `undefined` for other values. `Number` would throw for maps from the wire.
+ * Converts a number, a `Float` or a text to a number. Returns `NaN` for a text that is not a
+ * number, and `undefined` for other values. `Number` would throw for maps from the wire.
  */
 export function numberOf(value: unknown): number | undefined {
   const number = typeof value === 'string' ? Number(value) : plainNumber(value);
@@ -337,10 +337,11 @@ class PayloadReader {
   }
 
   /**
-   * Reads the rest of a map that has a key that is not text.
-   * @param textKeys - entries before this key
+   * Reads the rest of a map after a key that is not text.
+   * @param textKeys - entries that were read before this key
    * @param key - the first key that is not text; its value is read next
    * @param remaining - number of entries to read, including the entry of `key`
+   * @throws ProtocolError ERR_BAD_PAYLOAD if `uniqueKeys` requires text keys
    */
   #mixedMap(textKeys: WireMap, key: WireValue, remaining: number): Map<WireValue, WireValue> {
     if (this.#limits.uniqueKeys) throw badPayload('a key of a map is not text');
@@ -375,8 +376,8 @@ class PayloadReader {
   }
 
   /**
-   * Whether the bytes are ASCII. Most texts are short and ASCII. This check makes reading a return
-   * a quarter faster (bench/payload).
+   * Whether the bytes are ASCII. Most texts are short and ASCII. This check reduces the time for
+   * reading a job return by a quarter (bench/payload).
    */
   #isAscii(start: number, end: number): boolean {
     for (let index = start; index < end; index += 1) {
@@ -452,8 +453,8 @@ type WritingDialect = 'wire' | 'local';
 
 const initialBufferBytes = 512;
 /**
- * Maximum nesting of maps and lists in a value to write. Every reader has a lower limit. A value
- * that contains itself exceeds it and is rejected.
+ * Maximum nesting of maps and lists in a value to write. Every reader has a lower maximum. A value
+ * that contains itself is rejected when it reaches this depth.
  */
 const maxWritingDepth = 256;
 /** MessagePack extension type of a date and time. */

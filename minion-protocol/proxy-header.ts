@@ -47,7 +47,7 @@ const tcpOverIpv6 = 0x21;
 const networkType = 0x05;
 /** Type number of the instance id, from the range that the protocol reserves for applications. */
 const instanceType = 0xe0;
-/** Type number of the project id, from the same range. */
+/** Type number of the project id, from the range that the protocol reserves for applications. */
 const projectType = 0xe1;
 const ownTypes: ReadonlySet<number> = new Set([networkType, instanceType, projectType]);
 

@@ -14,7 +14,7 @@ export interface PythonForms {
   readonly bytes?: (bytes: Uint8Array) => Value;
   readonly dateTime?: (value: WireDateTime) => Value;
   readonly extension?: (value: WireExtension) => Value;
-  /** Converts a map key after its conversion to a Python value. Default: the key is not changed. */
+  /** Changes a map key that was converted to a Python value. Default: the key is not changed. */
   readonly key?: (key: Value) => Value;
 }
 

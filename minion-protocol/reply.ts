@@ -74,7 +74,7 @@ export function encodeSendReply(
  * Returns a *send* reply with a value that the caller has packed. The caller can pack a value once
  * for many minions, and need not copy file content.
  * @param key - key that encrypted the request
- * @param packed - consecutive pieces of the packed value
+ * @param packed - the packed value, divided into one or more arrays
  * @throws TypeError if the nonce is missing and the version requires it
  */
 export function encodePackedReply(

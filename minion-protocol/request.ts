@@ -86,7 +86,7 @@ export function isValidMinionId(id: unknown): id is string {
 const longestNewId = 128;
 /**
  * Form of a new minion id: a letter or digit, then letters, digits and `._:@+-`. Letters and digits
- * may be of any script, but not invisible.
+ * may be of any script. Invisible characters are not allowed.
  */
 const newIdForm = /^(?!\p{DI})[\p{L}\p{Nd}](?:(?!\p{DI})[\p{L}\p{Nd}._:@+-])*$/u;
 
@@ -114,8 +114,8 @@ export function isNewMinionId(id: string): boolean {
 }
 
 /**
- * Whether the value is a nonce: exactly 32 lower-case hex digits. A signed nonce therefore cannot
- * be misused as another signed text.
+ * Whether the value is a nonce: exactly 32 lower-case hex digits. The master signs the nonces of
+ * minions. Because of this form, no sender can make it sign any other text as a nonce.
  */
 export function isNonce(nonce: unknown): nonce is string {
   return typeof nonce === 'string' && nonceForm.test(nonce);
@@ -213,8 +213,8 @@ export interface CheckedRequest {
 export type CheckedLoad = { readonly ok: true; readonly request: CheckedRequest } | RequestRefusal;
 
 /**
- * Checks the load of an envelope: steps 5 to 7, 9 and 10 of WIRE 5.2, and the form of the token for
- * steps 11 and 12. Never throws.
+ * Checks the load of an envelope: steps 5 to 7, 9 and 10 of WIRE 5.2. Also checks the type and
+ * length of the token. The caller verifies the token itself in steps 11 and 12. Never throws.
  * @param load - the decrypted load, or the load of an unencrypted envelope
  */
 export function checkLoad(

@@ -20,9 +20,9 @@ const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA2
 const noLimits = { maxBytes: Infinity, maxDepth: Infinity, maxElements: Infinity };
 
 /**
- * Whether the owner of the key signed the load, in any of the forms that minions use. Bytes in the
- * load that are valid UTF-8 arrive as text. Then the signature cannot be verified, and the result
- * is `false`. Slow and synchronous.
+ * Whether the owner of the key signed the load, in any of the forms that minions use. If a recent
+ * minion signs bytes that are valid UTF-8, they arrive as text. The signed form then cannot be
+ * restored, and the result is `false`. Slow, because it uses RSA.
  * @param packed - the load as it arrived; it must already have been unpacked successfully
  */
 export function isSignedLoad(
@@ -43,7 +43,7 @@ export function isSignedLoad(
 
 interface Entry {
   readonly name: string;
-  /** Packed name and value. */
+  /** Name and value of the field in MessagePack, as received. */
   readonly bytes: Buffer;
 }
 
@@ -64,8 +64,9 @@ function headOfMap(size: number): Buffer {
 }
 
 /**
- * Returns the number of bytes that follow the first byte of a MessagePack value and encode its
- * length or number.
+ * Returns the size of the length field after the first byte of a MessagePack value, in bytes. If
+ * the value is a number, returns the size of the number after the first byte. Returns 0 if the
+ * first byte contains the length or the number.
  */
 function lengthBytes(bytes: Buffer, offset: number): number {
   const head = bytes[offset] ?? 0;
@@ -73,9 +74,8 @@ function lengthBytes(bytes: Buffer, offset: number): number {
 }
 
 /**
- * Number of bytes that encode the length or number of a MessagePack value, for each first byte from
- * 0xc0 to 0xdf. For extensions of fixed size (0xd4 to 0xd8), the number includes their type and
- * data.
+ * Results of {@link lengthBytes} for the first bytes 0xc0 to 0xdf, in this order. The results for
+ * extensions of fixed size (0xd4 to 0xd8) include their type and data.
  */
 const argumentBytes: readonly number[] = [
   ...[0, 0, 0, 0, 1, 2, 4, 1, 2, 4, 4, 8, 1, 2, 4, 8],

@@ -76,7 +76,10 @@ export class Budget {
   }
 }
 
-/** Amount that an owner takes from a budget, together with amounts from other budgets. */
+/**
+ * One of several amounts that {@link tryTakeAll} takes together. Each amount can be from a
+ * different budget.
+ */
 export interface BudgetPart {
   readonly budget: Pick<Budget, 'tryTake' | 'release'>;
   readonly owner: string;

@@ -44,9 +44,9 @@ const stepCharacters = 32_768;
 const stepValues = maxReadingStep.values / 2;
 
 /**
- * Number of characters that are parsed before the reader checks again whether the step must end.
- * They contain at most as many values as characters. A step therefore never exceeds the maximum
- * number of values.
+ * Number of characters that are parsed at once, before the reader checks whether the step must end.
+ * A slice never contains more values than characters. A step therefore exceeds {@link stepValues}
+ * by less than this number.
  */
 const sliceCharacters = maxReadingStep.values / 2;
 

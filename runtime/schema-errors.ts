@@ -21,8 +21,9 @@ interface CompiledCheck {
 const fewEntries = 500;
 
 /**
- * Numbers of entries to which the lists and maps of a large value are shortened. If the shortened
- * value is still too large, or all its mistakes are ignored, the next number is used.
+ * Numbers of entries to keep of each list and map in a large value, in the order in which they are
+ * tried. The next number is tried if the shortened value is still too large. It is also tried if
+ * all mistakes in the shortened value may result from the shortening.
  */
 const beginnings = [64, 16, 4] as const;
 

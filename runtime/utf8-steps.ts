@@ -4,8 +4,9 @@ import { isUtf8 } from 'node:buffer';
 import type { ReadingStep } from './step-scheduler.ts';
 
 /**
- * Minimum number of bytes that one step decodes, except for the last step. Smaller chunks are
- * joined first. One read from a socket returns at most this number of bytes.
+ * Number of bytes at which a step decodes the chunks that it has joined. One read from a socket
+ * returns at most this number, so a step decodes less than twice as many. The last step may decode
+ * fewer.
  */
 const maxPartBytes = 65_536;
 

@@ -121,8 +121,8 @@ export class WorkBudget implements WorkMeter {
   }
 
   /**
-   * Counts steps like {@link WorkBudget.addToSlice}, and then gives way if the slice is over. For
-   * reading data whose size does not depend on the request.
+   * Counts steps like {@link WorkBudget.addToSlice}, and gives way to other work if the slice is
+   * over. Use it for work whose amount does not depend on the request, such as reading stored data.
    */
   async giveWayAfter(steps: number): Promise<void> {
     this.addToSlice(steps);

@@ -40,8 +40,8 @@ const handshakeBurst = 4;
 const maxHandshakeDelayMs = 5000;
 
 /**
- * Declared size up to which a body is counted in full when the request begins, in bytes. Larger
- * bodies are counted while they arrive.
+ * Maximum declared size of a body that is counted as a whole when its request begins, in bytes.
+ * Larger bodies, and bodies without a declared size, are counted while they arrive.
  */
 const smallBody = 65_536;
 /**
@@ -249,7 +249,7 @@ class BodyShare {
   }
 
   /**
-   * Adds to the counted bytes.
+   * Counts further bytes of the request.
    * @throws SaltApiError ERR_HTTP_BUSY
    */
   take(bytes: number): void {

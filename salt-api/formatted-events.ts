@@ -245,8 +245,8 @@ function member(name: string, value: WireValue): string {
 
 /**
  * Creates a cache with a maximum size and a maximum number of entries.
- * @param maxEntries - maximum number of entries. To enforce it, each entry counts as at least
- * `maxBytes / maxEntries` bytes
+ * @param maxEntries - maximum number of entries. The cache limits only the total size, so a small
+ * entry counts as `maxBytes / maxEntries` bytes
  */
 function createEntries<Entry extends object>(
   maxEntries: number,
@@ -260,7 +260,10 @@ function createEntries<Entry extends object>(
   });
 }
 
-/** Whether the JSON of a value certainly has more characters than this. */
+/**
+ * Whether the JSON of a value is certainly longer than `characters`. Computes a minimum length
+ * without encoding the value.
+ */
 function isLonger(value: WireValue, characters: number): boolean {
   let length = 0;
   const left: WireValue[] = [value];

@@ -54,7 +54,9 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined;
 }
 
-/** Session token in the path of WebSocket. */
+/**
+ * Matches the end of a WebSocket path, which may be a session token. The log contains `…` instead.
+ */
 const tokenInPath = /(\/ws\/).*/;
 
 /** Maximum size of the head of a request, in bytes [THREATS A-16]. */

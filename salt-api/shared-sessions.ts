@@ -1,7 +1,7 @@
 /**
- * Sessions of the HTTP API that all members of a cluster share. A row of the store contains the
- * digest of the session's token and the sealed token of the master. Each member has all sessions in
- * memory.
+ * Sessions of the HTTP API that all members of a cluster share. The store has a row for each
+ * session. The key of the row contains the digest of the session token. Its value is encrypted and
+ * contains the token of the user at the master. Each member has a copy of all sessions in memory.
  */
 
 import { EventEmitter, once } from 'node:events';
@@ -55,7 +55,7 @@ export interface SharedSessionsOptions extends Pick<ExtensionHost, 'now'> {
 
 const prefix = 'sessions';
 
-/** Schema of the rows `sessions/<digest>`, which are sealed. */
+/** Schema of the rows `sessions/<digest>`. The store contains their values in encrypted form. */
 const sessionRow = defineRow({
   name: 'HTTP session',
   schema: Type.Object({
@@ -73,7 +73,8 @@ const sessionRow = defineRow({
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
 /**
- * Minimum number of times within `idleMs` that the last use of a session is written to the store.
+ * Number of times in `idleMs` that the last use of a session is written to the store. If the
+ * resulting interval exceeds {@link maxWriteIntervalMs}, the last use is written more often.
  * Sessions that are not in use are not written.
  */
 const writesPerIdleTime = 4;
@@ -85,7 +86,7 @@ const maxWriteIntervalMs = 900_000;
  */
 const maxSurplus = 16;
 
-/** Maximum number of writes at the same time. */
+/** Maximum number of sessions whose last use is written at the same time. */
 const writesAtOnce = 128;
 
 /**

@@ -28,7 +28,9 @@ import {
 } from './named-files.ts';
 import { findUnservedFunctions } from './named-functions.ts';
 
-/** Result of checking a configuration directory, including those of its tenants. */
+/**
+ * Result of checking a configuration directory and the configuration directories of its tenants.
+ */
 export interface ConfigCheck {
   readonly directory: string;
   /** Every file that was read. */

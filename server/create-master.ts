@@ -18,7 +18,8 @@ export interface CreateMasterOptions
 /**
  * Creates a Salt master with Salt's services and the program's extensions. It opens no files or
  * ports before `start`.
- * @throws ConfigError. Its message contains the option name that the program used
+ * @throws ConfigError if an option is invalid or conflicts with another one. The message names the
+ * option as the program wrote it
  */
 export function createMaster(options: CreateMasterOptions = {}): Master {
   const {

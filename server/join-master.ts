@@ -15,7 +15,8 @@ export interface SharedMasterOptions extends SharingOptions, SaltServiceOptions 
  * interface through the holder's socket. If the holder ends, another process takes over within
  * three seconds. If the holder hangs, another process takes over after `takeover_after`. All
  * processes must run under one account and have the same options.
- * @throws ConfigError. Its message contains the option name that the program used
+ * @throws ConfigError if an option is invalid or conflicts with another one. The message names the
+ * option as the program wrote it
  */
 export function joinMaster(options: SharedMasterOptions): SharedMaster {
   const { without, fileserver, pillar, extPillar, tops, ...sharing } = options;

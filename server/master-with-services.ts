@@ -19,8 +19,8 @@ import type { SiteServeOptions } from './site-config.ts';
 /** A master with the bridge and the HTTP API. */
 export interface MasterServer {
   /**
-   * The running master. If the central master changes options that require a restart, its site
-   * restarts. This property then contains a new `Master`.
+   * The running master. If this server is a site, its central master can publish options that
+   * require a restart. After such a restart, this property contains a new `Master`.
    */
   readonly master: Master;
   readonly bridge: Bridge;
@@ -169,8 +169,8 @@ export class MasterWithServices implements UnstartedMasterServer {
   }
 
   /**
-   * Creates a master with the bridge and the HTTP API. When it closes for another reason than a
-   * restart, {@link MasterServer.closed} resolves.
+   * Creates a master with the bridge and the HTTP API. When the master closes,
+   * {@link MasterServer.closed} resolves, unless the server restarts the master.
    */
   #create(options: Omit<ServeOptions, 'service'>): Master {
     const site = {
@@ -200,10 +200,7 @@ export class MasterWithServices implements UnstartedMasterServer {
     return checkSiteBundle((await this.#readOwn?.()) ?? this.master.config, bundle);
   }
 
-  /**
-   * Restarts the master. If a restart is already in progress, the new one begins when that one has
-   * ended.
-   */
+  /** Restarts the master. If a restart is already in progress, the new restart begins after it. */
   #restart(): Promise<void> {
     const former = this.#restarting ?? Promise.resolve();
     const next = former.catch(() => {}).then(() => this.#restartOnce());

@@ -297,8 +297,8 @@ async function readReply(connection: Socket, waitMs: number): Promise<Partial<Lo
 }
 
 /**
- * Calls `use` with an address for the file that fits the length limit of Unix sockets, even if the
- * path of its directory is long.
+ * Calls `use` with an address of the Unix socket `file`. The address is short enough for the
+ * operating system, even if the path of the file is too long.
  */
 async function withAddress<T>(file: string, use: (address: string) => Promise<T>): Promise<T> {
   if (Buffer.byteLength(file) <= maxAddressBytes) return await use(file);

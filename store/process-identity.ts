@@ -1,7 +1,7 @@
 /**
  * Stores the identity of the process that has locked a directory, in a file in this directory.
- * Other processes can read the file even if that process does not respond. A process of the same
- * account can then end it.
+ * Other processes can read the file even if the process that holds the lock does not respond. If
+ * they run under the same account, they can then kill that process.
  */
 
 import { readFileSync, readlinkSync, statSync } from 'node:fs';
@@ -89,9 +89,9 @@ export async function removeOwnRecord(directory: string): Promise<void> {
 }
 
 /**
- * Kills the process that has locked the directory with the signal SIGKILL. Does so only if the
- * process is certainly the one in the identity file. It must run on this kernel, in the same PID
- * namespace and under the same account. Its start time must match the file.
+ * Sends SIGKILL to the process that has locked the directory, but only if it is certainly the
+ * process in the identity file. It must run on this kernel, in the same PID namespace and under the
+ * same account. Its start time must match the file.
  * @param directory - real path of the directory
  * @param generation - generation of the lock that the process has
  */

@@ -31,10 +31,11 @@ export interface RestoreReceipt {
 }
 
 /**
- * Replaces a store that no process has open with a backup. It reads and verifies the whole backup
- * first. Then it moves the old store to another directory beside it. After an interruption, the
- * directory contains either the complete old store or the complete restored store.
- * @throws StoreError ERR_STORE_LOCKED if a master has it open; ERR_STORE_CORRUPT or
+ * Replaces the store in a directory by the content of a backup. No process may have the store open.
+ * This function reads and verifies the whole backup first. Then it keeps the old store in another
+ * directory beside it. After an interruption, the directory contains either the complete old store
+ * or the complete restored store.
+ * @throws StoreError ERR_STORE_LOCKED if a process has the store open; ERR_STORE_CORRUPT or
  * ERR_STORE_VERSION for a backup that this version cannot use; ERR_STORE_BACKUP, ERR_STORE_FULL
  */
 export async function restoreStore(options: RestoreOptions): Promise<RestoreReceipt> {

@@ -78,8 +78,8 @@ function isSyntaxInSalt(kind: string): boolean {
 }
 
 /**
- * Exception of a function or loader of the caller. It ends the rendering. Templates cannot catch
- * it. The renderer passes it to its caller unchanged.
+ * Exception that ends a rendering. Template functions and loaders that the caller supplies can
+ * throw it. Templates cannot catch it, and the renderer rethrows it unchanged.
  */
 export class Interruption extends Error {}
 

@@ -30,8 +30,9 @@ type PlainDict = ReadonlyMap<PlainData, PlainData>;
 /** A change of a dict that a template passed to a function. */
 interface DictChange {
   /**
-   * Dict to change, as plain data. Either the template passed it to the function, or the function
-   * created it around dicts of the template. In the second case, the inner dicts are changed.
+   * Dict to change, as plain data. It is a dict that the template passed to the function, or a new
+   * dict that contains dicts of the template. If it is new, the template sees only the changes
+   * inside its own dicts.
    */
   readonly dict: PlainDict;
   /** Entries that are added or replaced. */

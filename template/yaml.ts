@@ -199,7 +199,11 @@ class Directives {
     this.#problems = problems;
   }
 
-  /** @throws TemplateError ERR_YAML */
+  /**
+   * Yields the given tokens unchanged, and checks each directive among them.
+   * @throws TemplateError ERR_YAML for a directive that libyaml rejects, or if no document follows
+   * a directive
+   */
   *checked(given: Iterable<CST.Token>): Generator<CST.Token> {
     let end = 0;
     for (const token of given) {

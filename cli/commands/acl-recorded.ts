@@ -22,7 +22,9 @@ interface LearnOptions extends SinceOptions {
   readonly forget?: boolean;
 }
 
-/** Adds `saltbridge acl learn`. */
+/**
+ * Adds `saltbridge acl learn`, which prints a policy that permits the requests recorded as denied.
+ */
 export function addLearnCommand(acl: Command, context: CommandContext): void {
   acl
     .command('learn')
@@ -48,7 +50,9 @@ export function addLearnCommand(acl: Command, context: CommandContext): void {
     });
 }
 
-/** Adds `saltbridge acl replay`. */
+/**
+ * Adds `saltbridge acl replay`, which lists the recorded decisions that a policy file would change.
+ */
 export function addReplayCommand(acl: Command, context: CommandContext): void {
   acl
     .command('replay')

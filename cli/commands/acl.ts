@@ -49,7 +49,7 @@ const actions: readonly ExplainRequest['action'][] = [
   'subscribe',
 ];
 
-/** Defines `saltbridge acl`. */
+/** Defines `saltbridge acl`, which inspects and reloads the policy. */
 export function defineAcl(command: Command, context: CommandContext): void {
   addDenials(command, context);
   addExplain(command, context);

@@ -29,7 +29,7 @@ interface VerifyOptions extends AuditOptions {
   readonly members?: string;
 }
 
-/** Defines `saltbridge audit`. */
+/** Defines `saltbridge audit`, which reads and verifies the audit log. */
 export function defineAudit(command: Command, context: CommandContext): void {
   command
     .command('show')

@@ -4,7 +4,10 @@ import type { CommandContext } from '../context.ts';
 import { escapeName, printLine } from '../terminal.ts';
 import { addRegistry } from './bridge-registry.ts';
 
-/** Defines `saltbridge bridge data`. */
+/**
+ * Defines `saltbridge bridge data`, which manages data spaces: values that the minions of a stack
+ * write for each other.
+ */
 export function addDataCommands(bridge: Command, context: CommandContext): void {
   const { stdout } = context;
   const print = (info: DataSpaceInfo): Promise<void> => printLine(stdout, formatSpace(info));

@@ -27,7 +27,9 @@ interface AddOptions extends OwnerOptions {
   readonly replace?: boolean;
 }
 
-/** Defines `saltbridge bridge handle`: where signals of minions are delivered. */
+/**
+ * Defines `saltbridge bridge handle`, which manages handles: the destinations of minions' signals.
+ */
 export function addHandleCommands(bridge: Command, context: CommandContext): void {
   const handle = bridge
     .command('handle')
@@ -211,7 +213,9 @@ interface ChangeOptions extends OutboxOptions {
   readonly all?: boolean;
 }
 
-/** Defines `saltbridge bridge outbox`: signals that wait for delivery or have failed. */
+/**
+ * Defines `saltbridge bridge outbox`, which manages signals that wait for delivery or have failed.
+ */
 export function addOutboxCommands(bridge: Command, context: CommandContext): void {
   const outbox = bridge.command('outbox').description('manage undelivered and failed signals');
   addOutboxList(outbox, context);

@@ -4,7 +4,9 @@ import type { CommandContext } from '../context.ts';
 import { escapeName, printLine } from '../terminal.ts';
 import { addRegistry } from './bridge-registry.ts';
 
-/** Defines `saltbridge bridge stack`: Heat stacks whose metadata the bridge reads. */
+/**
+ * Defines `saltbridge bridge stack`, which manages the Heat stacks whose metadata the bridge reads.
+ */
 export function addStackCommands(bridge: Command, context: CommandContext): void {
   const { stdout, stderr } = context;
   const print = (info: StackInfo): Promise<void> => printLine(stdout, formatStack(info));

@@ -87,7 +87,10 @@ async function runPlan(
   await printPlanUpdates(api.stream('runPlan', request), options, context);
 }
 
-/** Parses `NAME=TARGET`. The target is a glob on ids, or several ids separated by commas. */
+/**
+ * Parses `NAME=TARGET`, and adds the group to the groups in `before`. The target is a glob on ids,
+ * or several ids separated by commas.
+ */
 export function parseGroupTarget(text: string, before: GroupTargets = {}): GroupTargets {
   const [name = '', target = '', ...more] = text.split('=');
   if (name === '' || target === '' || more.length > 0) {

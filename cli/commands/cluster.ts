@@ -29,7 +29,10 @@ interface RefoundOptions extends ClusterCommandOptions {
 
 type RestoredPoint = NonNullable<RefoundReceipt['restored']>;
 
-/** Defines `saltbridge cluster`: masters on several machines that share a store. */
+/**
+ * Defines `saltbridge cluster`, which manages a cluster: masters on several machines that share a
+ * store.
+ */
 export function defineCluster(command: Command, context: CommandContext): void {
   const subcommand = (usage: string, description: string): Command =>
     command

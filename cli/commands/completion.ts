@@ -329,7 +329,7 @@ async function readStoredScript(shell: string): Promise<string | undefined> {
   return readTextIfPresent(fileURLToPath(new URL(`./completion.${shell}`, import.meta.url)));
 }
 
-/** Defines `saltbridge completion`. */
+/** Defines `saltbridge completion`, which prints a completion script for a shell. */
 export function defineCompletion(
   command: Command,
   context: CommandContext,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Command } from 'commander';
 
-/** Defines `saltbridge demo`. */
+/** Defines `saltbridge demo`, which runs a master with three minions. */
 export function defineDemo(command: Command): void {
   command.action(async () => {
     // Load this module on demand, because it includes all code that serves minions.

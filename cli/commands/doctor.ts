@@ -1,4 +1,4 @@
-/** `saltbridge doctor`. */
+/** `saltbridge doctor`: examines the configuration, the files and the machine of a master. */
 
 import type { Command } from 'commander';
 import { type DoctorFinding, type DoctorReport, runDoctor } from '#server/ops.ts';
@@ -41,7 +41,7 @@ interface DoctorOptions {
   readonly json?: boolean;
 }
 
-/** Defines `saltbridge doctor`. */
+/** Defines `saltbridge doctor`, which lists problems of a master without changing anything. */
 export function defineDoctor(command: Command, context: CommandContext): void {
   command
     .addOption(configOption())

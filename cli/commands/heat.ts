@@ -146,14 +146,15 @@ function addPrepare(heat: Command, context: CommandContext): void {
     });
 }
 
-/**
- * Loads the compiler of Heat templates on demand.
- * @throws CommandError ERR_ARGS; BridgeError ERR_DATA_FORM
- */
+/** Loads the compiler of Heat templates on demand. */
 async function loadTemplates(): Promise<HeatTemplates> {
   return (await loadGuests()).loadHeatTemplates();
 }
 
+/**
+ * Parses the output of `heat compile --print roles`.
+ * @throws CommandError ERR_ARGS if it is not JSON; BridgeError ERR_DATA_FORM if its form is invalid
+ */
 async function parseRoles(text: string): Promise<PreparedRoles> {
   const given: unknown = tryParseJson(text);
   if (given !== undefined) return (await loadTemplates()).parsePreparedRoles(given);

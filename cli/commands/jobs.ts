@@ -118,7 +118,10 @@ interface ShowOptions extends OutputCommandOptions {
   readonly json?: boolean;
 }
 
-/** Defines `saltbridge jobs`: published jobs, their returns, and reasons for missing returns. */
+/**
+ * Defines `saltbridge jobs`, which shows published jobs, their returns, and reasons for missing
+ * returns.
+ */
 export function defineJobs(command: Command, context: CommandContext): void {
   command
     .command('list')

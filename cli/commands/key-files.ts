@@ -1,4 +1,4 @@
-/** `saltbridge key gen`. */
+/** `saltbridge key gen`: generates an RSA key pair and writes its files. */
 
 import { chmod, unlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';

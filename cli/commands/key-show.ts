@@ -1,4 +1,4 @@
-/** `saltbridge key list|finger|print`. */
+/** `saltbridge key list`, `key finger` and `key print`: show minion keys. */
 
 import type { KeyInfo, KeyState, MasterApi } from '#master';
 import { compileGlob } from '#template/python/fnmatch.ts';

@@ -1,4 +1,4 @@
-/** Defines `saltbridge master`. */
+/** `saltbridge master`: runs a master. */
 
 import { type Command, Option } from 'commander';
 import type { LogLevel } from '#config';

@@ -1,4 +1,4 @@
-/** Defines `saltbridge migrate`. */
+/** `saltbridge migrate`: prepares the migration from a salt-master. */
 
 import { chown, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
@@ -73,7 +73,10 @@ interface MigrateOptions {
   readonly json?: boolean;
 }
 
-/** Defines `saltbridge migrate`. */
+/**
+ * Defines `saltbridge migrate`, which reports how saltbridge treats the configuration of a
+ * salt-master.
+ */
 export function defineMigrate(command: Command, context: CommandContext): void {
   command
     .command('check')

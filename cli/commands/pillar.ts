@@ -19,7 +19,7 @@ interface PillarOptions {
   readonly pillarenv?: string;
 }
 
-/** Defines `saltbridge pillar`. */
+/** Defines `saltbridge pillar`, which renders the pillar of a minion. */
 export function definePillar(command: Command, context: CommandContext): void {
   addShow(command, context);
   addExplain(command, context);
@@ -99,7 +99,10 @@ async function printPillarInputs(
   await printLine(context.stdout, text);
 }
 
-/** Returns the counts of compiled pillars as text, with a line for each grain. */
+/**
+ * Returns the number of shared pillars and of pillars for a single minion as text. Adds a line for
+ * each grain that pillars depend on.
+ */
 export function formatInputs({ shared, own, grains }: PillarInputs): string {
   const lines = grains.map(({ grain, values, pillars, isShared }) => {
     const note = isShared ? '' : '; these pillars are not shared';

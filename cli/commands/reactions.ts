@@ -13,7 +13,7 @@ interface RunsOptions extends ReactionOptions {
   readonly limit: number;
 }
 
-/** Defines `saltbridge reactions`. */
+/** Defines `saltbridge reactions`, which shows reactions and their runs. */
 export function defineReactions(command: Command, context: CommandContext): void {
   addList(command, context);
   addShow(command, context);

@@ -224,7 +224,10 @@ async function listFiles(source: string): Promise<SourceFile[]> {
 }
 
 /**
- * Returns the path of a file on the minions: below the destination, with the name of the source.
+ * Returns the path of a file on the minions. A file below a source directory keeps its relative
+ * path, below a directory with the name of the source directory.
+ * @param isInto - whether the destination is a directory. If it is not, it is the path of the only
+ * source file
  */
 function remotePath(file: string, { sources, destination }: CopyRequest, isInto: boolean): string {
   if (sources.includes(file)) {

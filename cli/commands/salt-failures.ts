@@ -1,5 +1,6 @@
 /**
- * Prints failures that Salt's commands treat as results. They use Salt's texts and standard output.
+ * Prints failures that Salt's commands treat as results. The messages are Salt's, and go to
+ * standard output.
  */
 
 import type { CommandContext } from '../context.ts';

@@ -150,9 +150,9 @@ export class SaltKeyActions {
   }
 
   /**
-   * Changes the chosen keys. Returns the ids of the changed keys. After the change, a minion may
-   * have keys in several states. As in Salt, the result then contains its id once for each of these
-   * states. A deleted key adds its id once.
+   * Changes the chosen keys, and returns the ids of the changed keys. As in Salt, an id can appear
+   * several times. After a deletion, it appears once for each deleted key. After any other
+   * operation, it appears once for each state in which the minion now has a key.
    */
   async #apply(operation: KeyOperation, chosen: readonly ListedKey[]): Promise<string[]> {
     const changed: ListedKey[] = [];

@@ -74,7 +74,7 @@ export function localKeySource(api: MasterApi['keys'], configDir: string): SaltK
 /**
  * Returns the fingerprints of the master's private key files in the PKI directory, as `salt-key -F`
  * prints them. Omits missing files.
- * @param own - public key files of the master. The private key `master.pem` belongs to `master.pub`
+ * @param own - public key files of the master. The private key of `NAME.pub` is in `NAME.pem`
  */
 async function privateHalves(
   own: readonly LocalKeyInfo[],
@@ -129,8 +129,9 @@ export function userKeySource(wheel: UserApi['wheel']): SaltKeySource {
 }
 
 /**
- * Returns the option with which a wheel function also changes keys in this state. Functions that
- * delete keys need no such option.
+ * Returns the keyword argument that makes a wheel function also change keys in this state, for
+ * example `{ include_rejected: true }`. Returns an empty object for pending keys and for deletions,
+ * which need no argument.
  */
 function includedBy(operation: KeyOperation, state: KeyState): Readonly<Record<string, boolean>> {
   return operation === 'delete' || state === 'pending' ? {} : { [`include_${state}`]: true };

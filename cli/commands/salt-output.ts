@@ -12,8 +12,8 @@ import { mapEntries, pythonStr } from '../output/value-text.ts';
 import { escapeLines, escapeName, printLine } from '../terminal.ts';
 
 /**
- * Returns the documentation of each function once, sorted. It is taken from the first minion that
- * returned one.
+ * Returns the documentation of each function, sorted by function. If several minions document a
+ * function, uses the text of the first minion.
  */
 export function formatFunctionDocs(
   results: readonly MinionReturn[],

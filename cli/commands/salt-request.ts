@@ -59,10 +59,10 @@ function parseCall(
 }
 
 /**
- * Splits the arguments of several functions at the separator. If the number of arguments that equal
- * the separator does not fit the number of functions, also splits each argument at separators
- * inside its text.
- * @throws CommandError ERR_COMPOUND if the result has too few or too many lists
+ * Splits the arguments of several functions at the separator. A separator is usually an argument of
+ * its own. If there are too few or too many such arguments, also splits arguments that contain the
+ * separator in their text.
+ * @throws CommandError ERR_COMPOUND if the number of lists differs from the number of functions
  */
 function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {
   const isAlone = args.filter((arg) => arg === separator).length === functions - 1;

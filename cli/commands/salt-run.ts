@@ -124,10 +124,11 @@ async function printResult(
 }
 
 /**
- * Returns the outputter for a result and the data to format. A function can select an outputter by
- * returning `{outputter, data}`; only `data` is then formatted. An orchestration returns further
- * members besides these two, and its whole result is formatted.
- * @param asked - outputter that the user selected. It takes precedence
+ * Returns the outputter for a result, and the data to format. If the result is a map with only
+ * `outputter` and `data`, this outputter formats `data`. If the map has other members too, as after
+ * an orchestration, the whole map is formatted.
+ * @param asked - outputter that the user selected. {@link formatData} uses it in place of the
+ * returned outputter, except if it is `highstate`
  */
 function splitOutputter(
   value: WireValue,

@@ -1,4 +1,4 @@
-/** `saltbridge site`: sites of a centre. */
+/** `saltbridge site`: joins sites to a centre and manages them. */
 
 import type { Command } from 'commander';
 import type { IssuedTicket, SiteDetails, SiteInfo } from '#edge';
@@ -16,7 +16,7 @@ interface TicketOptions extends CommonOptions {
   readonly hours?: number;
 }
 
-/** Defines `saltbridge site`. */
+/** Defines `saltbridge site`, which joins sites to a centre and manages them. */
 export function defineSite(command: Command, context: CommandContext): void {
   addTicket(command, context);
   addJoin(command, context);

@@ -75,8 +75,9 @@ async function waitUntilReady(
 const maxLastWords = 65_536;
 
 /**
- * Returns the reason that a process logged before it ended: the last log line in the form of this
- * program's error messages.
+ * Returns the last error message of this program in a log file, with a colon before it. Returns an
+ * empty text if there is none.
+ * @param begin - position in the file at which the process began to log
  */
 async function readLastWords(logFile: string, begin: number): Promise<string> {
   const said = await readEnd(logFile, begin).catch(() => '');

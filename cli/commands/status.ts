@@ -10,7 +10,7 @@ interface StatusOptions {
   readonly json?: boolean;
 }
 
-/** Defines `saltbridge status`. */
+/** Defines `saltbridge status`, which shows the state of the running master. */
 export function defineStatus(command: Command, context: CommandContext): void {
   command
     .addOption(configOption())

@@ -16,7 +16,7 @@ interface RevokeOptions extends TokenOptions {
   readonly all?: boolean;
 }
 
-/** Defines `saltbridge token`. */
+/** Defines `saltbridge token`, which lists and revokes tokens of users. */
 export function defineToken(command: Command, context: CommandContext): void {
   addList(command, context);
   addRevoke(command, context);

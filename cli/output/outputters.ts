@@ -1,4 +1,7 @@
-/** Selects the outputter for a result, like `salt` does [salt output/__init__.py get_printout]. */
+/**
+ * Selects the outputter for a result in the same way as `salt` [salt output/__init__.py
+ * get_printout].
+ */
 
 import { formatYaml, isWireMap, type WireValue } from '#minion-protocol';
 import { splitLines } from '#template/python/text.ts';
@@ -56,7 +59,7 @@ export interface MinionReturn {
 export interface OutputOptions {
   /**
    * Outputter that the user selects. It takes precedence over the outputter that the function
-   * selects.
+   * selects, except if it is `highstate`, as in Salt.
    */
   readonly outputter?: string | undefined;
   /**
@@ -65,11 +68,14 @@ export interface OutputOptions {
    */
   readonly indent?: number | undefined;
   readonly colors: Colors;
-  /** `state_output`. Default: `full`. */
+  /**
+   * `state_output`: format of each state: `full`, `terse`, `mixed` or `changes`, each also with the
+   * suffix `_id`. Default: `full`.
+   */
   readonly stateOutput?: string | undefined;
-  /** `state_verbose`. Default: true. */
+  /** `state_verbose`: whether unchanged states are printed too. Default: true. */
   readonly stateVerbose?: boolean | undefined;
-  /** `state_output_profile`. Default: true. */
+  /** `state_output_profile`: whether start and duration of a state are printed. Default: true. */
   readonly stateProfile?: boolean | undefined;
 }
 

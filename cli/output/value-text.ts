@@ -103,8 +103,8 @@ export function formatJson(value: WireValue, { indent }: JsonOptions = {}): stri
 }
 
 /**
- * Formats a value in lines of at most 80 columns, if it can be broken there [salt
- * output/pprint_out.py].
+ * Formats a value like Python's `pprint`: between the items of lists and maps, breaks lines that
+ * are longer than 80 columns [salt output/pprint_out.py].
  */
 export function formatPprint(value: WireValue, indentPerLevel = 1): string {
   const converted: Value = toPythonValue(value, printed);

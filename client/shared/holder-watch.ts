@@ -20,7 +20,7 @@ export type WatchedHolder =
 
 /**
  * Maximum time that one check adds to the measured silence of the holder, in milliseconds. If more
- * time has passed since the last check, this process itself may have been stopped.
+ * time has passed since the last check, this process itself may have been suspended.
  */
 const maxStepMs = 1500;
 

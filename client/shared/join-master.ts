@@ -70,7 +70,7 @@ export interface SharedMaster extends MasterApi {
   extension(name: string): ExtensionClient;
 }
 
-/** Creates the master of a process with its services. */
+/** Functions with which a process creates its own master when it becomes the holder. */
 export interface MasterFactory {
   create(options: BareMasterOptions): Master;
   /** Loads the modules of a master, so that a later start is fast. */
@@ -448,9 +448,9 @@ function rereadOf({ readConfig, config }: SharedMasterOptions): SharedMasterOpti
 }
 
 /**
- * Returns the options with which this process creates the master. They contain the complete
- * configuration `config`, and the extensions, logger and callbacks of `options`. Adds the extension
- * through which other processes join.
+ * Returns the options with which this process creates the master: the configuration `config`, and
+ * the extensions, the logger and the callbacks in `options`. Adds the extension through which other
+ * processes join.
  */
 function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMasterOptions {
   const { extensions = [], logger, logLevel, now } = options;

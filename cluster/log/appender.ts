@@ -38,9 +38,9 @@ interface SealedEntry {
 }
 
 /**
- * Maximum number of entries that are being appended at the same time. Further transactions wait and
- * then share one entry. A small number saves work, because an additional entry is more work for
- * every member than an additional transaction in an entry.
+ * Maximum number of entries that are being appended at the same time. Further transactions wait,
+ * and then share one entry. The number is small because each entry is work for every member.
+ * Another transaction in the same entry is less work.
  */
 const maxEntriesInFlight = 3;
 const maxTransactionsPerEntry = 128;

@@ -54,7 +54,7 @@ function newIdentity(): string {
 }
 
 /**
- * Returns the point in its history that an embedded store has reached, or `undefined` if the store
+ * Returns the point that an embedded store has reached in its history, or `undefined` if the store
  * is empty. If the store has never followed a log, first gives it a new history with a random id.
  */
 async function markHistory(directory: string): Promise<HistoryMark | undefined> {

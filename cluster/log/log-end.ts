@@ -1,6 +1,6 @@
 /**
- * Maximum number of reported ends of the log that are stored until this member has applied the log
- * up to them.
+ * Maximum number of stored reports about the end of the log. A report is stored until this member
+ * has applied the log up to the reported position.
  */
 const maxWaiting = 64;
 

@@ -44,8 +44,9 @@ export interface LogStoreOptions extends EmbeddedStoreOptions {
    */
   readonly acknowledge?: AcknowledgeRule | undefined;
   /**
-   * Whether writes continue while fewer members are running than `acknowledge` requires. Default:
-   * `local` while the cluster has one member, otherwise `refuse`.
+   * Behaviour while fewer members are running than `acknowledge` requires: `local` continues to
+   * write, `refuse` rejects writes. Default: `local` while the cluster has one member, otherwise
+   * `refuse`.
    */
   readonly whenAlone?: 'local' | 'refuse' | undefined;
   /** Function that is called once if the histories of the store and the log differ. */
@@ -85,7 +86,10 @@ interface LogStoreStatus {
    * Time since the log began to reject this member's writes, in milliseconds. 0 if it accepts them.
    */
   readonly failingMs: number;
-  /** Number of repeated entries. They have no effect. */
+  /**
+   * Number of ignored entries: copies of applied entries, and entries of earlier sessions of a
+   * member.
+   */
   readonly repeatedEntries: number;
   /** Number of entries that are not encrypted with a key of the cluster. They have no effect. */
   readonly foreignEntries: number;

@@ -45,8 +45,8 @@ interface Heard {
 export interface MembersOptions extends MemberLink {
   readonly acknowledge: AcknowledgeRule;
   /**
-   * Whether writes continue while too few members are running. Default: `local` in a cluster of one
-   * member, otherwise `refuse`.
+   * Behaviour while too few members are running: `local` continues to write, `refuse` rejects
+   * writes. Default: `local` in a cluster of one member, otherwise `refuse`.
    */
   readonly whenAlone: 'local' | 'refuse' | undefined;
   readonly now: () => number;

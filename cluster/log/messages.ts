@@ -87,7 +87,10 @@ export class Messages {
     log.announce(cipher.seal(Buffer.concat([this.#head(), ...bodies])).bytes);
   }
 
-  /** Returns the first line of a message, whose length is always the same. */
+  /**
+   * Returns the first line of a message: the name, the session and the position of this member. The
+   * length of the line does not depend on the position.
+   */
   #head(): Buffer {
     const { member, session, view } = this.#options;
     const position = String(view.state.position).padStart(16, '0');

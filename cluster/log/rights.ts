@@ -1,6 +1,6 @@
 /**
- * Checks the rights of a member's NATS user. It must have all rights that a member needs. Dangerous
- * rights beyond these are reported.
+ * Checks that the NATS user of a member has all rights that a member needs. Reports dangerous
+ * rights that no member needs.
  */
 
 import { setImmediate as turn } from 'node:timers/promises';

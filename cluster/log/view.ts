@@ -21,9 +21,9 @@ interface MemberState {
   /** Position of the entry that began this session. */
   readonly openedAt: number;
   /**
-   * Counter up to which further entries of this session are ignored. Each entry with this counter
-   * or a lower one was applied, or is missing although {@link maxBeyond} later entries were
-   * applied.
+   * Counter of an entry. If more entries of this session with this or a lower counter arrive, they
+   * are ignored. They were applied already, or arrive too late: more than {@link maxBeyond} entries
+   * with higher counters were applied before them.
    */
   readonly through: number;
   /**
@@ -120,7 +120,10 @@ export class LogView {
     return this.#state;
   }
 
-  /** Number of repeated entries. They have no effect. */
+  /**
+   * Number of ignored entries: copies of applied entries, and entries of earlier sessions of a
+   * member.
+   */
   get repeated(): number {
     return this.#repeated;
   }
@@ -217,8 +220,8 @@ export class LogView {
   }
 
   /**
-   * Compares the history in an entry with the history of this store.
-   * @throws StoreError ERR_STORE_DIVERGED if they differ
+   * Checks that the member that wrote an entry follows the same log as this store.
+   * @throws StoreError ERR_STORE_DIVERGED if it follows another log
    */
   #compare(state: ViewState, { member, known }: EntryBody): void {
     if (known.log !== state.log) {

@@ -1,6 +1,6 @@
 /**
  * Applies the minion keys of a bundle to the key store of a site: accepts some keys and deletes
- * others. Reports minion keys that the site has accepted itself to the centre.
+ * others. Reports to the centre the minion keys that the site itself has accepted.
  */
 
 import { readdir, readFile } from 'node:fs/promises';
@@ -37,7 +37,7 @@ export class BundleKeys {
 
   /**
    * Begins to report minion keys to the centre. Whenever the site accepts a key that its bundle
-   * lacks, appends an entry `key-claim` to the log. Returns a function that ends this.
+   * lacks, appends an entry `key-claim` to the log. Returns a function that stops the reports.
    */
   reportClaims(log: SiteLog): () => void {
     const { keys } = this.#host.use(masterServices.auth);

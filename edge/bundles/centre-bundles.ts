@@ -49,8 +49,8 @@ const renewalCheckMs = 3_600_000;
 
 /**
  * Interval at which a member of a cluster checks whether the next ring (group of sites) may install
- * the release, in milliseconds. The member that received the last report of a site may have failed
- * before it checked.
+ * the release, in milliseconds. These checks are necessary because the member that received the
+ * last report of a site may have failed before its own check.
  */
 const advanceMs = 5000;
 
@@ -484,8 +484,8 @@ class CentreBundles {
   }
 
   /**
-   * Deletes file contents that no release uses from the disk of this member. The member calls this
-   * method when another member has deleted a release.
+   * Deletes from the disk of this member the file contents that no release uses. The member calls
+   * this method when another member has deleted a release.
    */
   async #forgetContents(): Promise<void> {
     try {

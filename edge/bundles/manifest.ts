@@ -18,7 +18,8 @@ export const bundleBounds = {
 } as const;
 
 /**
- * Path in the bundle of the file with the approved plans, which sites may run without their centre.
+ * Path of a file in the bundle. The file lists the approved plans, which sites may run without
+ * their centre.
  */
 export const ordersFile = 'orders.yml';
 

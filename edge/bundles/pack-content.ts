@@ -13,8 +13,8 @@ import type { BundleFile, Manifest } from './manifest.ts';
 const maxDictionaryBytes = 32 * 2 ** 20;
 
 /**
- * Maximum window of the compression, as a power of two in bytes. It limits the memory that a site
- * needs to decompress a pack.
+ * Base-2 logarithm of the maximum compression window in bytes: 26 means 64 MiB. The window limits
+ * the memory that a site needs to decompress a pack.
  */
 const maxWindowLog = 26;
 

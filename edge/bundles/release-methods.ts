@@ -8,13 +8,19 @@ import type { OnlineKeys } from './tuf-repository.ts';
 /** Metadata of The Update Framework, encoded in base64 for RPC. */
 const Base64 = Type.String({ maxLength: 1_000_000, pattern: '^[A-Za-z0-9+/]*={0,2}$' });
 
-/** Maximum value of {@link ReleaseRequest.above}. It leaves room for later versions. */
+/**
+ * Maximum value of {@link ReleaseRequest.above}. It is low enough that many later versions remain
+ * possible.
+ */
 const maxAbove = 2 ** 31;
 
 const strict = { additionalProperties: false };
 const none = Type.Object({}, strict);
 
-/** Release that the keys of the role `targets` must still sign. */
+/**
+ * New release whose metadata are not signed yet. The command line signs them with the keys of the
+ * role `targets`.
+ */
 export interface ProposedRelease {
   readonly version: number;
   readonly files: number;

@@ -1,7 +1,7 @@
 /**
  * Bundles of a site. The centre names the release that the site must install. The site reads,
- * verifies and checks the release, and then uses it. The site does not try a release again that has
- * failed its check.
+ * verifies and checks the release, and then uses it. If a release fails its check, the site does
+ * not try this release again.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -60,7 +60,7 @@ export interface BundleInUse {
   onChange(listener: () => void): void;
   /**
    * Returns the root metadata that the site trusts, or `undefined` if it has none.
-   * @param options.isUpdated - whether to read the later roots of the centre first
+   * @param options.isUpdated - whether the site first reads newer root metadata from the centre
    */
   trustedRoot(options: { readonly isUpdated: boolean }): Promise<Uint8Array | undefined>;
 }

@@ -53,8 +53,8 @@ const fileKey = (name: string): Key => ['tuf', 'file', name];
 const onlineKey = (role: string): Key => ['tuf', 'key', role];
 
 /**
- * Number of versions of the snapshot and of the targets that are stored: the current version, and
- * earlier versions for clients whose update is in progress.
+ * Number of stored versions of the snapshot metadata and of the targets metadata: the current
+ * version, and earlier versions for clients whose update is in progress.
  */
 const keptVersions = 3;
 

@@ -1,4 +1,4 @@
-/** Stores which grains the pillars of each site depend on, as the site last reported it. */
+/** Stores the last report of each site about the grains on which its pillars depend. */
 
 import Type from 'typebox';
 import type { ExtensionHost, StateOperation } from '#master';

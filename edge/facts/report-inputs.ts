@@ -1,5 +1,6 @@
 /**
- * Reports which grains the pillars of a site depend on: appends a log entry if this has changed.
+ * Reports to the centre on which grains the pillars of a site depend. Appends a log entry if the
+ * report differs from the previous one.
  */
 
 import type { WireMap } from '#minion-protocol';
@@ -11,7 +12,7 @@ const compareMs = 600_000;
 
 /**
  * Part of the extension `site` that reports how many pillars the site has compiled, and which
- * grains make them differ. It reports when the site connects, and every ten minutes.
+ * grains make them differ. It looks for changes when the site connects, and every ten minutes.
  */
 export function openInputsReport({ host, link, log }: SiteContext): EdgePart {
   let last = '';

@@ -89,7 +89,10 @@ export interface TicketRequest {
   readonly root?: string | undefined;
 }
 
-/** Values about the present connection of a site. */
+/**
+ * Data about the present connection of a site. The time of the last contact is in milliseconds
+ * since 1970.
+ */
 export interface SiteConnection {
   readonly lastContactAt: number;
 }
@@ -328,8 +331,8 @@ export class SiteRegistry {
    * site if this centre has revoked it, or already has a joined site with this name and another
    * key.
    * @param from - id of the other centre
-   * @param isOwn - whether this centre has exported the list itself, for example before it was
-   * restored from a backup. A joined site with another key then gets the imported keys
+   * @param isOwn - whether the export is from this centre itself, for example from before it was
+   * restored from a backup. A joined site with another key then gets the exported keys
    */
   async import(from: string, exported: ExportedSite, isOwn: boolean): Promise<ImportedSite> {
     const { name } = exported;

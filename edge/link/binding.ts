@@ -4,9 +4,9 @@ import { EdgeError } from '../errors.ts';
 import { exporterLabel } from './handshake.ts';
 
 /**
- * Returns keying material of a TLS connection [RFC 5705]. Both sides derive the same bytes, and no
- * two connections have the same. This requires TLS 1.3, because earlier versions can give two
- * connections the same material.
+ * Returns keying material of a TLS connection [RFC 5705]. Both sides derive the same bytes. Every
+ * connection has different bytes, but only with TLS 1.3: earlier versions can give two connections
+ * the same bytes.
  * @throws EdgeError ERR_SITE_MESSAGE if the connection does not use TLS 1.3
  */
 export function bindingOf(socket: Duplex): Buffer {

@@ -240,8 +240,9 @@ export class CentreConnections implements CentreLinks {
   }
 
   /**
-   * Counts a handshake towards the limits of a client address, and returns `undefined`. If the
-   * connection must be refused, returns the HTTP status of the refusal.
+   * Returns the HTTP status with which the centre refuses a connection from this client address. If
+   * the centre accepts the connection, counts the handshake towards the limits of the address, and
+   * returns `undefined`.
    */
   #refusalOf(address: string): string | undefined {
     if (this.#isClosed) return '503 Service Unavailable';

@@ -8,8 +8,8 @@ import { codeOf } from '#runtime';
 import { EdgeError } from '../errors.ts';
 
 /**
- * Interval at which new attempts begin, in milliseconds. The interval grows when the centre is away
- * for a long time.
+ * Interval at which new attempts begin, in milliseconds. The interval grows if the centre is
+ * unreachable for a long time.
  */
 const defaultIntervalMs = 500;
 
@@ -36,8 +36,8 @@ const maxReaching = 14;
 const maxHandshakes = 3;
 
 /**
- * Time from which on a link counts as slow, in milliseconds. It is measured from the beginning of
- * an attempt until the TCP connection to the centre is open.
+ * Minimum connection time of a slow link, in milliseconds. It is measured from the beginning of an
+ * attempt until the TCP connection to the centre is open.
  */
 const defaultSlowMs = 500;
 

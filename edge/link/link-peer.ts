@@ -137,7 +137,7 @@ export class LinkPeer<From> implements LinkCaller {
     return performance.now() - this.#receivedAt;
   }
 
-  /** Whether requests were sent that the other side has not answered. */
+  /** Whether this side still waits for the reply to a request. */
   get isWaiting(): boolean {
     return [...this.#openByClass.values()].some((count) => count > 0);
   }

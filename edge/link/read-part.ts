@@ -1,4 +1,7 @@
-/** Reads parts of bundles with HTTP GET. A request can begin at any byte of a part. */
+/**
+ * Reads parts of packs (compressed files of a bundle) with HTTP GET. A request can begin at any
+ * byte of a part.
+ */
 
 import { type Agent as HttpAgent, get as httpGet, type IncomingMessage } from 'node:http';
 import { type Agent as HttpsAgent, get as httpsGet } from 'node:https';
@@ -77,7 +80,7 @@ export function readPart(asked: PartRequest): Readable {
 
 /**
  * Returns the offset in the part at which a response begins, or `undefined` if the request has
- * failed. A cache may send the whole part although a range was requested.
+ * failed. The offset is 0 if a cache sends the whole part although a range was requested.
  */
 function beginOf({ statusCode, headers }: IncomingMessage, from: number): number | undefined {
   if (statusCode === 200) return 0;

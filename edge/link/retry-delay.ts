@@ -18,8 +18,8 @@ const longestMs = 120_000;
 const longestUnreachedMs = 10_000;
 
 /**
- * Maximum number of failures that are counted if the centre accepted the site before the connection
- * failed. The upper limit of the delay then stops growing.
+ * Maximum failure count if the connection failed after the centre had accepted the site. The upper
+ * limit of the delay is then at most 4 seconds.
  */
 const mostFailuresIfAccepted = 3;
 

@@ -39,18 +39,21 @@ import { StallWatch } from './stall-watch.ts';
 const watchMs = 1000;
 
 /**
- * Duration without a received byte after which a request for a part of a bundle fails, in
+ * Duration without a received byte after which a request for a part of a pack fails, in
  * milliseconds. If the connection itself is lost, the request fails earlier.
  */
 const partStallMs = 30_000;
 
 /**
- * Maximum total size of the frames of early requests before they are sealed, in bytes. Sealing adds
- * less than 128 bytes.
+ * Maximum total size of the frames of early requests before encryption, in bytes. Packing and
+ * encryption add less than 128 bytes.
  */
 const maxEarlyFrames = maxEarlyBytes - 128;
 
-/** Empty message with which the site chooses a connection. */
+/**
+ * Last message of the handshake. It is empty. A site may open several connections at the same time,
+ * and sends this message only on the connection that it will use.
+ */
 const choice: Buffer = Buffer.alloc(0);
 
 /** Duration after which a connection counts as stable, in milliseconds. */
@@ -84,15 +87,18 @@ export class SiteConnection implements SiteLink {
   };
   readonly #stopped = new AbortController();
   readonly #sessions = new LastSession();
-  /** Key to which the site seals early requests, and the online key of the centre that sent it. */
+  /**
+   * Key with which the site encrypts early requests (`sealKey`), and the online key of the centre
+   * that sent it (`centreKey`). `undefined` until the site has connected once.
+   */
   #sealKey: { readonly centreKey: Uint8Array; readonly sealKey: Uint8Array } | undefined;
   readonly #earlySources: EarlySource[] = [];
   #peer: LinkPeer<void> | undefined;
-  /** Ends the requests for parts when the connection is lost. */
+  /** Aborts the requests for parts of packs when the connection is lost. */
   #parts = new AbortController();
-  /** Number of requests for parts of bundles that are in progress. */
+  /** Number of requests for parts of packs that are in progress. */
   #openParts = 0;
-  /** Address of the centre in the last attempt to connect, with its options. */
+  /** Address of the centre in the last attempt to connect, with its TLS options. */
   #endpoint: CentreEndpoint | undefined;
   /** Number of attempts to connect. It determines which endpoint the next attempt uses. */
   #attempts = 0;
@@ -298,8 +304,9 @@ export class SiteConnection implements SiteLink {
   }
 
   /**
-   * Chooses this connection, which the centre has accepted, and serves it. The promise resolves
-   * with the reason when the connection has ended.
+   * Notifies the centre that the site uses this connection, and handles its messages until it ends.
+   * The centre must have accepted the site.
+   * @returns the reason why the connection ended
    */
   #open(
     { socket, raw, messages, challenge, endpoint, roundTripMs }: Greeting,
@@ -360,13 +367,16 @@ export class SiteConnection implements SiteLink {
   }
 }
 
-/** Connection that the centre has accepted, with the early requests that were sent over it. */
+/**
+ * Connection over which the centre has accepted the site, and the early requests that its hello
+ * contained.
+ */
 interface Welcomed {
   readonly greeting: Greeting & { readonly centreKey: Uint8Array };
   readonly early: readonly SentEarly[];
 }
 
-/** Early request with its encoded frame. */
+/** Request that a hello contained (early request), with its encoded frame. */
 interface SentEarly {
   readonly id: number;
   readonly request: EarlyRequest;

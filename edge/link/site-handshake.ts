@@ -77,9 +77,7 @@ export interface GreetOptions {
   readonly signal: AbortSignal;
   readonly progress?: DialProgress;
   readonly sessions?: TlsSessions;
-  /**
-   * Returns the sealed early requests, which the hello contains, or `undefined` if there are none.
-   */
+  /** Returns the encrypted early requests for the hello, or `undefined` if there are none. */
   readonly early?: () => Promise<Uint8Array | undefined>;
 }
 
@@ -159,8 +157,8 @@ export async function beWelcomed(
 }
 
 /**
- * Returns whether the signatures of the handshake contain the keying material of the TLS
- * connection.
+ * Returns whether the signatures of the handshake cover the keying material of the TLS connection.
+ * They do if the centre itself, and not a proxy, ends the TLS connection.
  */
 function isBound(endpoint: CentreEndpoint): boolean {
   return isSecure(endpoint) && !endpoint.behindProxy;

@@ -3,10 +3,16 @@
  * operating system would notice it only after minutes.
  */
 
-/** Duration without a received byte after which the site sends a heartbeat, in milliseconds. */
+/**
+ * Duration without a received byte after which the site sends a heartbeat, in milliseconds. Applies
+ * while a request is unanswered.
+ */
 const quietMs = 4000;
 
-/** Interval of heartbeats while the site waits for nothing, in milliseconds. */
+/**
+ * Duration without a received byte after which the site sends a heartbeat, in milliseconds. Applies
+ * while no request is unanswered.
+ */
 const heartbeatMs = 60_000;
 
 /** Minimum duration before a heartbeat counts as lost, in milliseconds. */

@@ -40,16 +40,16 @@ const entryRow = defineRow({
 });
 
 const Kept = Type.Object({
-  /** Number of the next entry at this centre. The site does not choose this number. */
+  /** Number that the next stored entry gets. The centre counts the entries itself. */
   next: Type.Integer({ minimum: 1 }),
   entries: Type.Integer({ minimum: 0 }),
-  /** Size of the rows of the entries, in bytes. */
+  /** Total size of the rows of all stored entries, in bytes. */
   bytes: Type.Integer({ minimum: 0 }),
 });
 
 /**
- * Encodes and decodes the numbers of stored entries of a site and class. The key of the row is
- * `['centre', 'kept', site, class]`.
+ * Encodes and decodes the number and total size of the stored entries of a site and class. The key
+ * of the row is `['centre', 'kept', site, class]`.
  */
 const keptRow = defineRow({ name: 'number of stored entries of a site', schema: Kept });
 
@@ -145,9 +145,9 @@ function entriesOf(site: string, name: LogClass): Key {
 
 /**
  * Returns operations that store entries of a site and class, and delete the oldest entries if a
- * limit would be exceeded. Numbers the stored entries in the order of their arrival, because the
- * sequence numbers of the site are not usable for this: they may have gaps, and a new log of the
- * site may begin with any number.
+ * limit would be exceeded. Numbers the stored entries in the order of their arrival. The sequence
+ * numbers of the site are unsuitable, because they may have gaps, and a new log may begin with any
+ * number.
  */
 async function keep(
   { shared, now }: Pick<ExtensionHost, 'now' | 'shared'>,
@@ -194,8 +194,9 @@ async function keep(
 }
 
 /**
- * Returns the keys of the oldest entries whose deletion ends an excess, at most {@link maxDeleted},
- * and the size of their rows.
+ * Returns the keys and the total size of the oldest entries that must be deleted to comply with the
+ * limits. Returns at most {@link maxDeleted} keys.
+ * @param excess - number of entries and bytes above the limits
  */
 async function oldestOf(
   { list }: Pick<StateArea, 'list'>,

@@ -109,8 +109,8 @@ const rowOverhead = 64;
 const maxValueBytes = 524_288;
 
 /**
- * Maximum size of a field of an entry that is too large, in bytes. Larger fields of such an entry
- * are replaced by the text `VALUE_TRIMMED`.
+ * Maximum size of a field in an oversized entry, in bytes. If an entry is too large for a batch,
+ * each larger field is replaced by the text `VALUE_TRIMMED`.
  */
 const maxTrimmedField = 1024;
 

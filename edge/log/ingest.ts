@@ -77,8 +77,8 @@ export class Ingest implements LogIngest {
   readonly #slots: FairSlots;
   readonly #turns = new Map<string, Turn>();
   /**
-   * Last entry that this process has passed to `applied`, by site and class: the id of the log and
-   * the sequence number.
+   * Last entry for which this process has called {@link LogEntryHandler.applied}, by site and
+   * class: the id of the log and the sequence number.
    */
   readonly #appliedTo = new Map<string, { readonly log: string; readonly sequence: number }>();
   readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0, unhandled: 0 };
@@ -160,8 +160,8 @@ export class Ingest implements LogIngest {
   }
 
   /**
-   * Applies a batch. If another member of the cluster has applied entries of the site meanwhile, or
-   * the row of the site has changed, repeats all checks.
+   * Applies a batch. If another cluster member has changed the position or the row of the site in
+   * the meantime, checks and applies the batch again. Makes at most 16 attempts.
    */
   async #applyBatch(
     site: string,

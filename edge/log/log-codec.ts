@@ -6,8 +6,8 @@ import { EdgeError } from '../errors.ts';
 import { maxBatchEntries, maxRawBytes } from './log-messages.ts';
 
 /**
- * Steps of a {@link WorkBudget} for each byte of a value. Decoding a list of small numbers takes the
- * longest: about 0.17 microseconds for each byte.
+ * Number of steps that a {@link WorkBudget} counts for decoding one byte of a value. It corresponds
+ * to the slowest case, a list of small numbers: about 0.17 microseconds for each byte.
  */
 export const stepsOfByte = 16;
 

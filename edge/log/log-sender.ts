@@ -191,8 +191,8 @@ export class LogSender {
   }
 
   /**
-   * Removes the entries that the centre has acknowledged from the log. If the centre has lost
-   * earlier entries, begins a new log.
+   * Removes from the log the entries that the centre has acknowledged. If the centre has lost
+   * earlier entries, begins a new log instead.
    */
   async #settle(
     name: LogClass,

@@ -74,9 +74,9 @@ export interface WaitingEntries {
 /** Handler for the entries of one kind at the centre. */
 export interface LogEntryHandler {
   /**
-   * Returns the store operations that apply an entry. The centre executes them in one transaction
-   * with the position in the site's log, so that each entry takes effect once. Other effects must
-   * be idempotent, because the function is called again if the transaction fails. If the function
+   * Returns the store operations that apply an entry. In the same transaction, the centre stores
+   * that it has applied the entry, so that each entry takes effect once. Other effects must be
+   * idempotent, because the function is called again if the transaction fails. If the function
    * throws an `EdgeError`, the centre refuses the entry, and the site logs the refusal.
    */
   operations?(entry: LogEntry): readonly StateOperation[] | Promise<readonly StateOperation[]>;

@@ -182,7 +182,9 @@ class Sources {
   }
 }
 
-/** Returns the event data for a stored return. They contain only the fields that the log needs. */
+/**
+ * Returns the event data for a stored return. The data contain only the fields that the log needs.
+ */
 function dataOf({ minion, resource, receivedAt, ...result }: JobReturn): WireMap {
   const { fun, retcode, success } = result;
   return {

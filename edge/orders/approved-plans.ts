@@ -15,8 +15,8 @@ import { type ApprovedPlan, parseApprovedPlans } from './approved-plan-file.ts';
 import type { CentreClock } from './centre-clock.ts';
 
 /**
- * Interval at which the site calls {@link CentreClock.save}, in milliseconds. A restart therefore
- * does not extend the time for which approved plans are valid without the centre.
+ * Interval at which the site calls {@link CentreClock.save}, in milliseconds. The call stores the
+ * time of the last contact, so that a restart does not extend the validity of approved plans.
  */
 const saveIntervalMs = 5000;
 
@@ -69,8 +69,8 @@ export class ApprovedPlans {
   }
 
   /**
-   * Reads the approved plans of the bundle in use, and watches for their triggers instead of those
-   * of the former plans.
+   * Reads the approved plans of the bundle in use, and begins to watch for their triggers. Stops
+   * watching for the triggers of the plans that were read before.
    */
   async #read(): Promise<void> {
     const plans = parseApprovedPlans((await this.#bundle.readText(ordersFile)) ?? '');

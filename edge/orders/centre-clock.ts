@@ -19,7 +19,7 @@ const clockRow = defineRow({
 });
 const key = ['order-clock'];
 
-/** Parts of a site from which {@link CentreClock} estimates the time. */
+/** Objects and functions of a site from which {@link CentreClock} estimates the time. */
 export interface CentreClockContext {
   readonly host: Pick<ExtensionHost, 'now' | 'state'>;
   readonly link: Pick<SiteLink, 'state'>;

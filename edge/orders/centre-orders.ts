@@ -31,7 +31,7 @@ import {
 
 /** Request to issue an order. */
 export interface OrderRequest {
-  /** Names of sites, globs on them, and rings: `ring:<name>`. */
+  /** Sites that get the order: names, globs that match names, and rings (`ring:<name>`). */
   readonly sites: readonly string[];
   readonly work: OrderWork;
   /**
@@ -375,8 +375,8 @@ export class CentreOrders {
   }
 
   /**
-   * Selects the sites that get the order, and the minions at each site, by a target over facts.
-   * Without a target, selects all named sites.
+   * Selects the sites that get the order, and the minions at each site. With a target, selects the
+   * minions whose facts match, and their sites. Without a target, selects all named sites.
    * @throws EdgeError ERR_ORDER_INVALID
    * @throws MasterError ERR_BAD_TGT
    * @throws WorkLimitExceeded
@@ -468,7 +468,7 @@ export class CentreOrders {
     return permitted;
   }
 
-  /** Returns those of the sites that a name, a glob or a ring matches. */
+  /** Returns the given sites that a name, a glob or a ring matches. */
   async #matchesOf(
     pattern: string,
     sites: ReadonlySet<string>,
@@ -537,8 +537,8 @@ export class CentreOrders {
   }
 
   /**
-   * Returns the result as it is now. If a waiting order has expired but its stored row still says
-   * `waiting`, the state in the result is `expired`.
+   * Returns the current result of an order at a site. If the validity of the order has ended but
+   * the stored state is still `waiting`, the result has the state `expired`.
    */
   #presentResult(result: OrderResult, { validUntil }: OrderRow): OrderResult {
     const isOver = result.state === 'waiting' && this.#host.now() >= validUntil;
@@ -581,7 +581,7 @@ export class CentreOrders {
 /** Name of the right to issue orders, in rules with the action `command`. */
 const orderRight = 'site.order';
 
-/** Steps of the {@link WorkBudget} that are counted for each decision of the policy. */
+/** Number of steps that a {@link WorkBudget} counts for each decision of the policy. */
 const stepsOfDecision = 1000;
 
 function questionOf(subject: UserSubject, site: string, work: OrderWork): Question {

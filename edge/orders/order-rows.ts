@@ -85,7 +85,7 @@ export const orderSiteRow = defineRow({
     result: OrderResultSchema,
     /** Time of the last change, in milliseconds since 1970. */
     at: Time,
-    /** Sealed ticket of an enrolment, in base64. */
+    /** Ticket of an enrolment, encrypted with the key in `seal.key`, in base64. */
     ticket: Type.Optional(Type.String()),
   }),
   packed: { result: jsonField },

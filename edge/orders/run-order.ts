@@ -241,7 +241,7 @@ class ResultCounts {
 
   /**
    * Returns the result of the order.
-   * @param failure - reason why the whole order failed. Default: it did not fail as a whole
+   * @param failure - reason why the order failed as a whole; `undefined` if it did not
    */
   result(jids: readonly string[], failure?: string): OrderResult {
     const all = this.#succeeded + this.#failed + this.#silent;

@@ -15,8 +15,8 @@ const usualSeconds = 86_400;
 
 /**
  * Returns the time without contact to the centre after which its orders become invalid, in seconds.
- * The option of the site can only shorten the time that the bundle states.
- * @param ofBundle - time that the bundle states. Default: a day
+ * The option `valid_offline` of the site can only shorten the time that the bundle states.
+ * @param ofBundle - time that the bundle states, in seconds. Default: 86,400 (a day)
  */
 export function validOffline(
   { validOfflineSeconds = Infinity }: Pick<SiteOptions, 'validOfflineSeconds'>,
@@ -25,7 +25,7 @@ export function validOffline(
   return Math.min(validOfflineSeconds, ofBundle);
 }
 
-/** Returns the time of {@link validOffline} for the bundle in use. */
+/** Returns the result of {@link validOffline} for the bundle that the site uses now. */
 export function validOfflineOf({
   host,
   options,

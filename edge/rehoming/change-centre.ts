@@ -10,7 +10,10 @@ import type { CentreEndpoint } from '../link/centre-endpoint.ts';
 import { signLeave } from './leave-message.ts';
 import type { Statement } from './statement.ts';
 
-/** Returns the identity of a site with a newly accepted statement instead of the earlier one. */
+/**
+ * Returns the identity of a site that has accepted a statement. The statement replaces an earlier
+ * one.
+ */
 export function withStatement(
   identity: SiteIdentity,
   text: string,
@@ -20,24 +23,24 @@ export function withStatement(
 }
 
 /**
- * Root metadata that the site will trust at its next centre, compared with those of the present
- * centre.
+ * Root metadata that a site will trust after it changes its centre, and whether the id of the
+ * centre changes.
  */
 export interface NextTrust {
   readonly root: Uint8Array;
   /** Id of the present centre. */
   readonly from: string;
   /**
-   * Whether the next centre has another id, so that the versions of its bundles cannot be compared
-   * with the former ones.
+   * Whether the next centre has a different id. The versions of its bundles cannot then be compared
+   * with versions of the present centre.
    */
   readonly isOther: boolean;
 }
 
 /**
- * Returns the root metadata that the site trusts after the change: those in the statement. If the
- * centre keeps its id and the site already trusts the same or later root metadata, the site
- * continues to trust these.
+ * Returns the root metadata that a site trusts after it changes its centre. This is usually the
+ * root metadata in the statement. If the id of the centre stays the same, and the site already
+ * trusts root metadata of the same or a later version, nothing changes.
  * @param trusted - root metadata that the site trusts now
  */
 export async function nextTrust(trusted: Uint8Array, { to }: Statement): Promise<NextTrust> {
@@ -61,7 +64,10 @@ export interface ChangeOfCentre {
   readonly now: number;
 }
 
-/** Returns the identity of a site that has changed to the centre of its statement. */
+/**
+ * Returns the identity of a site that has changed to the next centre, which the statement
+ * describes.
+ */
 export function withNextCentre(
   identity: SiteIdentity,
   { statement, trust, key, configured, former, now }: ChangeOfCentre,
@@ -96,8 +102,8 @@ export function withNextCentre(
 }
 
 /**
- * Returns the signed notification for the former centre. Call this function only if the next centre
- * has another id. If both have the same id, the former address may lead to the same centre.
+ * Returns the signed notification for the former centre. Call this function only if the two centres
+ * have different ids. If they have the same id, the former address may lead to the next centre.
  */
 function leaveOf(
   { key, name }: SiteIdentity,

@@ -8,8 +8,8 @@ const strict = { additionalProperties: false };
 
 /**
  * Message with which a centre sends a site a statement about its next centre. The reply is `held`
- * if the site has stored the statement, and `used` if the site has changed to this centre because
- * of it. If the site refuses the statement, the reply is an error.
+ * if the site has stored the statement. It is `used` if the site has already changed its centre
+ * because of the statement. If the site refuses the statement, the reply is an error.
  */
 export const giveStatement = defineMessage({
   name: 'rehoming.give',

@@ -40,7 +40,10 @@ const announcedRow = defineRow({
 const announcedKey = ['rehoming', 'announced'];
 const confirmedKey = ['rehoming', 'confirmed'];
 
-/** Delays before the former centre is notified again, in milliseconds. */
+/**
+ * Initial and maximum delay before the site repeats its notification to the former centre, in
+ * milliseconds.
+ */
 const leaveDelays = { initialDelayMs: 1000, maxDelayMs: 600_000 };
 
 /** Part of the extension `site` that changes the centre of the site. */
@@ -231,8 +234,8 @@ class SiteRehoming {
   }
 
   /**
-   * Notifies the former centre if it was unreachable during the change. Repeats this until the
-   * former centre has confirmed or refused the notification.
+   * Notifies the former centre if it was unreachable during the change. Repeats the notification
+   * until the former centre has confirmed or refused it.
    */
   async #notifyFormer(): Promise<void> {
     const { closing } = this.#host;

@@ -62,16 +62,14 @@ const NextCentreSchema = Type.Object(
 );
 const nextCentreCheck = compileSchema(NextCentreSchema);
 
-/**
- * Description of a centre, which another centre puts into a statement that moves its sites there.
- */
+/** Description of the centre to which a statement moves sites. */
 export type NextCentre = Readonly<Static<typeof NextCentreSchema>>;
 
 const StatementSchema = Type.Object(
   {
     /** Id of the present centre. */
     centre: Type.String({ minLength: 1, maxLength: 128 }),
-    /** Names of sites and globs on them. */
+    /** Sites that the statement moves: names, or globs that match names. */
     sites: Type.Array(Type.String({ minLength: 1, maxLength: 63 }), { minItems: 1, maxItems: 200 }),
     /**
      * Time of issue, in milliseconds since 1970. A later statement replaces an earlier one.
@@ -166,7 +164,10 @@ export interface StatementRequirements {
   /** Root metadata of the present centre. */
   readonly root: Uint8Array;
   readonly now: number;
-  /** Name of the site that reads the statement. Default: the statement need not name a site. */
+  /**
+   * Name of the site that reads the statement. The statement must name this site. Default: the
+   * statement may name any sites.
+   */
   readonly site?: string;
   /**
    * Text of the statement that was accepted last, or `undefined`. This statement may be accepted

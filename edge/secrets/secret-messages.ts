@@ -22,8 +22,9 @@ export const secretsPurpose = 'saltbridge site secrets 1';
 export const nonceBytes = 16;
 
 /**
- * Request of a site for its secrets. The centre seals them to the key in the request. It signs each
- * reply together with the random number of the request, so that no earlier reply is valid.
+ * Request of a site for its secrets. The centre encrypts the secrets for the key in the request.
+ * Its signature covers the reply and the random number in the request, so the site cannot accept
+ * the reply to an earlier request.
  */
 export const secretsMessage = defineMessage({
   name: 'secrets.read',
@@ -41,7 +42,10 @@ export const secretsMessage = defineMessage({
   reply: Type.Object({
     /** Digest of the present secrets. Absent: the centre has no secrets for this site. */
     digest: Type.Optional(Sha256),
-    /** Sealed secrets. Absent if the site has these secrets already. */
+    /**
+     * Encrypted secrets. Absent if the site already has these secrets, or the centre has none for
+     * this site.
+     */
     box: Type.Optional(Bytes),
     /** Time at which the centre began to read the secrets, in milliseconds since 1970. */
     at: Type.Integer({ minimum: 0, maximum: 2 ** 48 }),

@@ -1,6 +1,6 @@
 /**
  * Part of a site that reads the site's secrets from the centre, and adds them to the pillar of the
- * site's minions. The disk of the site contains the secrets only in a sealed form.
+ * site's minions. The site stores them on disk in encrypted form only.
  */
 
 import { type KeyObject, randomBytes } from 'node:crypto';
@@ -26,7 +26,7 @@ import {
   signedSecrets,
 } from './secret-messages.ts';
 
-/** Service with which other parts of the site make it read its secrets again. */
+/** Service through which other parts of the site request that the site read its secrets again. */
 export interface ReadSecrets {
   /**
    * Reads the present secrets from the centre. Resolves when the site has stored them.
@@ -119,8 +119,8 @@ class StoredSecrets implements ReadSecrets {
   }
 
   /**
-   * Sets the time at which the centre read the secrets to 0, so that the next `refresh` reads them
-   * again. Called when the connection changes.
+   * Ensures that the next call of `refresh` reads the secrets again. Called when the connection
+   * changes.
    */
   forgetTime(): void {
     this.#readAt = 0;
@@ -164,8 +164,9 @@ class StoredSecrets implements ReadSecrets {
   }
 
   /**
-   * Decrypts the secrets in a sealed box, and verifies their digest.
-   * @throws EdgeError ERR_SITE_SECRETS if they are sealed to another site, or altered
+   * Decrypts secrets of this site, and verifies their digest.
+   * @param box - encrypted secrets, as the centre sent them
+   * @throws EdgeError ERR_SITE_SECRETS if they were encrypted for another site, or altered
    */
   #open(digest: string, box: Uint8Array): SiteSecrets {
     const { name } = this.#context.options;
@@ -193,8 +194,8 @@ function tryToUnseal(box: Uint8Array, key: KeyObject, site: string): Buffer | un
 }
 
 /**
- * Reads the private key of the site to which the centre seals secrets. Creates the key if it does
- * not exist.
+ * Reads the private key with which the site decrypts its secrets. Creates the key if it does not
+ * exist.
  */
 async function openKey(directory: string): Promise<KeyObject> {
   const name = 'seal-key.pem';

@@ -283,8 +283,9 @@ export class CloudReader {
   }
 
   /**
-   * Returns all entries of a list. To read the next page, takes only the query from the link in the
-   * response, and keeps `url`. The host in the link may be reachable only inside the cloud.
+   * Returns all entries of a list, page by page. The link to the next page may name a host that
+   * only the cloud itself can reach. Therefore only the query is taken from the link, and each
+   * request goes to `url`.
    */
   async #pages<S extends TSchema>(
     form: PageForm<S>,

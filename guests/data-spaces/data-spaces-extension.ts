@@ -129,7 +129,8 @@ async function readNotificationSecret(
 
 /**
  * Returns a function that reads the connections of all minions, and resolves to a lookup of a
- * minion's address. Addresses of relays and uncertain addresses are omitted.
+ * minion's address. The lookup returns `undefined` for a minion behind a relay, and if the
+ * connection may belong to another client.
  */
 function addressReader(host: ExtensionHost): () => Promise<AddressOf> {
   const present = createPresence(host);
@@ -172,8 +173,8 @@ function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
 const answerMs = 1_000;
 
 /**
- * Describes the state of a minion. If a client waits for a value of this minion, its error message
- * contains the description.
+ * Describes the state of a minion for an error message. A client gets the message if it has waited
+ * in vain for a value of the minion.
  */
 async function describeMinion(
   { admission, isReachable }: Pick<ExtensionHost, 'admission' | 'isReachable'>,

@@ -104,7 +104,7 @@ export type DataSpaceInfo = Readonly<Static<typeof SpaceInfoSchema>>;
 const isRegistration = compileSchema(DataSpaceSchema);
 
 /**
- * Steps of the {@link WorkBudget} that are counted for each declaration: a role, an attribute, a
+ * Number of steps that a {@link WorkBudget} counts for each declaration: a role, an attribute, a
  * value, a key or a minion.
  */
 const stepsPerDeclaration = 1_000;
@@ -258,7 +258,7 @@ function joinMaps<T>(
 }
 
 /**
- * Rejects names that Salt would interpret.
+ * Rejects names of values with text that Salt would interpret, for example `__slot__:`.
  * @throws BridgeError ERR_DATA_FORM
  */
 function requireInertNames(roles: DataSpaceRegistration['roles']): void {
@@ -356,8 +356,8 @@ export class DataSpaces {
   }
 
   /**
-   * Completes removals that failed cluster members began. Called when this member continues their
-   * work.
+   * Completes the removals of spaces that another cluster member had begun before it failed. Called
+   * when this member takes over the work of that member.
    */
   takeOver(): Promise<void> {
     return this.#ended.resume();

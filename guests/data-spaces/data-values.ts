@@ -54,11 +54,11 @@ export interface Attributes {
 
 const noAttributes: Attributes = { values: new Map(), isTruncated: false };
 const { perOwner: maxPillarBytes = Infinity } = guestLimits.pillarValueBytes;
-/** Number of values that one pillar reads at a time. */
+/** Number of values that are read at a time for one pillar. */
 const readsAtOnce = 16;
 /**
- * Steps of the {@link WorkBudget} that are counted for each value that is read, in addition to one
- * step for each character.
+ * Number of steps that a {@link WorkBudget} counts for each value that is read. Each character of
+ * the value counts as one more step.
  */
 const stepsPerRead = 1_000;
 
@@ -211,7 +211,8 @@ export class DataValues {
 
   /**
    * Returns the written value of a key. Returns `undefined` if the value has not been written, if
-   * another program has written it, or if Salt would interpret it.
+   * another program has written it, or if it contains text that Salt would interpret, for example
+   * `__slot__:`.
    */
   async #usable(space: DataSpace, key: string): Promise<DataValue | undefined> {
     try {
@@ -239,8 +240,9 @@ export class DataValues {
   }
 
   /**
-   * Returns the space of a value that the reader may read.
-   * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED
+   * Checks that a reader may read a value, and returns the data space of the reader.
+   * @throws BridgeError ERR_DATA_UNKNOWN if the minion belongs to no space; ERR_DATA_DENIED if its
+   * role does not read the value, or if the value is secret and the response is not private
    */
   #readableSpace({ minion, isPrivate }: DataReader, key: string): DataSpace {
     const { space, role } = this.#membershipOf(minion);

@@ -1,4 +1,7 @@
-/** Records of removed data spaces. Their values must still be deleted. */
+/**
+ * Deletes the values of removed data spaces. A record of each removed space is stored until its
+ * values are deleted, so that a restart does not leave values behind.
+ */
 
 import { BridgeError } from '#heat-bridge';
 import type { SharedArea, StateOperation } from '#master';

@@ -1,7 +1,7 @@
 /**
- * Handles requests of guests. Guests call runners through their minion, or send HTTPS requests. In
- * both cases, the policy decides about the action `runner` of the minion, with the arguments as
- * keywords.
+ * Handles requests of guests. A guest calls a runner through its minion, or sends an HTTPS request.
+ * In both cases, policy rules for the action `runner` must permit the guest's minion the call. The
+ * parameters of the request are the keyword arguments of the call.
  */
 
 import Type from 'typebox';

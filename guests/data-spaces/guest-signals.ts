@@ -14,8 +14,8 @@ import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';
 
 /**
- * Maximum size of a body, in bytes. It is larger than the maximum size of a signal. The error for a
- * too large signal can therefore name the maximum size.
+ * Maximum size of a request body, in bytes. It exceeds the maximum size of a signal. A larger
+ * signal can therefore be rejected with an error that states its maximum size.
  */
 const bodyLimit = 1_048_576;
 const maxValues = 100_000;
@@ -35,8 +35,9 @@ export interface GuestSignalDeps {
 }
 
 /**
- * Adds the route `POST guest/signals?alias=ALIAS`. The policy decides as for the event `heat/ALIAS`
- * of the guest's minion. The signal is durable when the response is sent.
+ * Adds the route `POST guest/signals?alias=ALIAS`. A policy rule for the action `signal` must
+ * permit the guest's minion to send the event `heat/ALIAS`. The signal is durable when the response
+ * is sent.
  */
 export function addGuestSignalRoute(
   app: FastifyInstance,

@@ -145,8 +145,9 @@ export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, vo
 const keysAtOnce = 100;
 
 /**
- * Yields the same problems as {@link findRoleProblems}. Between them, yields numbers: how many
- * declarations were examined since the previous number. The caller can pause after a number.
+ * Yields the same problems as {@link findRoleProblems}. In between, also yields the number of
+ * declarations that were examined since it last yielded a number. The caller can pause after each
+ * number.
  */
 export function* examineRoles(roles: Roles): Generator<RoleProblem | number, void, void> {
   const written = writtenKeys(roles);
@@ -197,9 +198,9 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
 
 /**
  * Returns the dependencies of each value: the keys in its `needs`, or by default all keys that its
- * role reads. For the default, the value depends on an additional node `<role>/`, and this node
- * depends on all keys that the role reads. Without this node, each of thousands of values could
- * have thousands of dependencies.
+ * role reads. By default, the values of a role depend on the additional node `<role>/`, and only
+ * this node lists the keys. Thousands of values therefore share one list. Yields 1 for each role,
+ * so that the caller can pause.
  */
 function* waitsOf(roles: Roles): Generator<number, ReadonlyMap<string, readonly string[]>, void> {
   const waits = new Map<string, readonly string[]>();
@@ -228,8 +229,9 @@ export function findCycle(
 }
 
 /**
- * Returns a cycle like {@link findCycle}. Yields {@link keysAtOnce} after each such number of
- * steps, so that the caller can pause.
+ * Finds a cycle like {@link findCycle}. After every {@link keysAtOnce} steps, yields this number,
+ * so that the caller can pause.
+ * @returns the cycle, or `undefined`
  */
 function* walkForCycle(
   edges: ReadonlyMap<string, readonly string[]>,

@@ -1,8 +1,8 @@
 /**
- * Reads the answers of services in steps, because an answer contains text of a tenant and may be
- * large. The number of answers of one owner that are read at a time is limited. A large answer
- * still counts towards this limit for some seconds after it was read. No owner can therefore use
- * the main thread continuously.
+ * Reads responses of OpenStack services in steps, because a response contains text of a tenant and
+ * may be large. Each owner of stacks has a limited number of slots, and reading a response occupies
+ * one of them. After a large response was read, its slot stays occupied for some seconds. No owner
+ * can therefore use the main thread continuously.
  */
 
 import {
@@ -16,24 +16,24 @@ import {
 } from '#runtime';
 import { guestLimits } from '../limits.ts';
 
-/** Result of reading an answer, or the reason why it could not be read. */
+/** Result of reading a response, or the reason why it could not be read. */
 export type Reading<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly reason: string };
 
 /**
- * Divisor that converts the number of values in an answer to milliseconds. For this time after it
- * was read, an answer still counts towards the limit of its owner.
+ * Number of values for which a response occupies its slot for one more millisecond after it was
+ * read. For example, a response with 100,000 values occupies its slot for 4 more seconds.
  */
 const workPerMs = 25;
 /**
- * Number of characters that count as one value. Reading them takes about the same time as reading a
- * value.
+ * Number of characters that count as one value. Reading this many characters takes about as long as
+ * reading one value.
  */
 const charactersPerValue = 50;
 
 /**
- * Reads answers in steps. The limit `metadataReadings` states how many answers of one owner are
+ * Reads responses in steps. The limit `metadataReadings` states how many responses of one owner are
  * read at a time.
  */
 export class AnswerReadings {
@@ -41,10 +41,9 @@ export class AnswerReadings {
   readonly #scheduler = new StepScheduler();
 
   /**
-   * Reads an answer. If the owner already has its maximum number of answers, first waits until one
-   * of them no longer counts.
-   * @param work - reads the answer in steps
-   * @returns the result of `work`; the reason if the answer is not valid JSON, if a limit is
+   * Reads a response. If all slots of the owner are occupied, first waits for a free slot.
+   * @param work - reads the response in steps
+   * @returns the result of `work`; the reason if the response is not valid JSON, if a limit is
    * exceeded, or if the master is closing
    */
   async run<T>(
@@ -92,22 +91,25 @@ function* countSteps<T>(
   }
 }
 
-/** Maximum nesting of an answer, in levels. Heat itself cannot read a deeper one. */
+/**
+ * Maximum nesting of a response, in levels. Heat itself cannot read a response with more levels.
+ */
 const maxAnswerDepth = 1_000;
 /**
- * Minimum average size of the values in an answer, in bytes. With the maximum size of an answer, it
- * determines the maximum number of values.
+ * Minimum average size of a value in a response, in bytes. A response with smaller values has too
+ * many of them and is rejected.
  */
 const bytesPerValue = 20;
 /**
- * Number of values that an answer may always have, even if the maximum size of an answer is small.
+ * Number of values that a response may always have, even if the maximum size of a response is
+ * small.
  */
 const alwaysPermittedValues = 10_000;
 
 /**
- * Returns options for reading an answer in steps. Maps in the result have the same prototype as
+ * Returns options for reading a response in steps. Maps in the result have the same prototype as
  * those that `JSON.parse` returns.
- * @param maxBytes - maximum size of the answer
+ * @param maxBytes - maximum size of the response
  */
 export function answerOptions<T = never>(
   maxBytes: number,

@@ -49,7 +49,10 @@ export interface CodeDefinition {
   readonly unsafe?: 'i-understand';
   /** JSON Schema of the inputs, of type object. Default: no inputs. */
   readonly parameters?: JsonSchema;
-  /** Compound target. Deployments on other minions are rejected. */
+  /**
+   * Compound target that limits the minions. Deployments on other minions are rejected. Default:
+   * all minions.
+   */
   readonly within?: string;
   /** Timeout, in seconds. Default: 600. */
   readonly timeout?: number;

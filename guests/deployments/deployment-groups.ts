@@ -34,8 +34,8 @@ export type DeploymentGroup = CodeGroup | 'salt-state' | 'saltbridge';
 export type CodeRow = {
   /**
    * Permission that a catalog entry must contain. `config`: `sha256` or `unsafe`.
-   * `config-or-paths`: these, or `paths` with the directories in which deployments may write files.
-   * `no-config`: none, because the group has no config.
+   * `config-or-paths`: `sha256`, `unsafe`, or `paths` with the directories in which deployments may
+   * write files. `no-config`: none, because the group has no config.
    */
   readonly permits: 'config' | 'config-or-paths' | 'no-config';
   /** Names of the config's options. */

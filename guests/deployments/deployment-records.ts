@@ -37,7 +37,10 @@ export interface DeploymentRecord {
    * MiB large.
    */
   readonly call?: DeploymentCall;
-  /** Destination and outputs of the result. Present until the result has reached Heat. */
+  /**
+   * Destination of the result, and the names of its outputs. Present until the result has reached
+   * Heat.
+   */
   readonly target?: Pick<Deployment, 'outputs' | 'resource' | 'signal'> & {
     readonly serverId: string;
   };
@@ -99,7 +102,7 @@ export interface DeploymentRecordsOptions {
   readonly now: () => number;
 }
 
-/** Size of a record in memory, in bytes, and the owner that it counts for. */
+/** Size of a record in memory, in bytes, and the owner to whose limit it counts. */
 interface RecordSize {
   readonly owner: string;
   readonly bytes: number;
@@ -114,14 +117,14 @@ export class DeploymentRecords {
   readonly #ownerOf: (stack: string) => string;
   readonly #now: () => number;
   /**
-   * Records of each server by deployment id. The outer key is that of {@link serverKey}. The call
+   * Records by server and by deployment id. {@link serverKey} returns the key of a server. The call
    * and the result of a record are not kept in memory.
    */
   readonly #servers = new Map<string, Map<string, DeploymentRecord>>();
   readonly #bytes: Budget;
   /**
-   * Half of an owner's limit, in bytes. From this size on, records of deployments that Heat no
-   * longer lists are deleted without the retention time.
+   * Size of an owner's records from which finished records are deleted without the retention time,
+   * in bytes. It is half of the owner's limit.
    */
   readonly #crowdedBytes: number;
   readonly #sizes = new WeakMap<DeploymentRecord, RecordSize>();
@@ -201,9 +204,10 @@ export class DeploymentRecords {
   }
 
   /**
-   * Deletes finished records of a server, if Heat no longer lists their deployments. They are
-   * deleted after the retention time. If the records of the owner use half of their limit, they are
-   * deleted at once.
+   * Deletes finished records of a server, if Heat no longer lists their deployments and the
+   * retention time has passed. If the owner's records use half of the owner's limit, does not wait
+   * for the retention time.
+   * @param ids - ids of the deployments that Heat lists
    */
   async keepOnly(stack: string, server: string, ids: ReadonlySet<string>): Promise<void> {
     const isCrowded = this.#bytes.heldBy(this.#ownerOf(stack)) >= this.#crowdedBytes;

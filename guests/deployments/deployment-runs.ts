@@ -38,8 +38,8 @@ const retryable: ReadonlySet<BridgeErrorCode> = new Set([
 ]);
 
 /**
- * Divisor of `max_running`: the quotient is the number of runs that are reserved for owners without
- * a running deployment.
+ * Denominator of the reserved fraction: one eighth of `max_running` is available only to owners
+ * that have no running deployment.
  */
 const reservedPart = 8;
 

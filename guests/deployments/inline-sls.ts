@@ -156,8 +156,8 @@ export function slsWithInputs(
 
 /**
  * Returns an input that the SLS reads with one of the functions in {@link ownReader}, or
- * `undefined` if there is none. The call may contain only the name of the input, or the name with a
- * colon and a path after it.
+ * `undefined` if there is none. Finds only calls whose first argument is the name of an input, or
+ * this name with a colon and a path after it.
  */
 function findMisread(names: ReadonlySet<string>, sls: string): string | undefined {
   const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*['"]([^'"]*)['"]`, 'g');

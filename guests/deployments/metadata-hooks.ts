@@ -42,8 +42,8 @@ export interface MetadataUpdates {
   /** Deployments to run now, in the form in which Heat lists deployments. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /**
-   * Changes to record without running a hook, because they do not trigger it. Also the last run of
-   * each hook whose value is unchanged, so that its record is retained.
+   * Changes to record although their hooks do not run, because the hooks have other triggers. Also
+   * contains the last run of each hook whose value is unchanged, so that its record is retained.
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /**
@@ -59,8 +59,8 @@ const hooksKey = 'saltbridge:cfn-hup';
 const optionsKey = 'saltbridge:cfn-init';
 const maxHooks = 16;
 /**
- * Maximum number of values inside the watched parts of the metadata, counted for all hooks of a
- * server together.
+ * Maximum number of values that all hooks of a server watch together. Values inside watched maps
+ * and lists are included.
  */
 const maxWatchedValues = 100_000;
 /** Maximum length of a hook's name, in characters. Each deployment record contains the name. */
@@ -75,8 +75,8 @@ const aliasForm = /^[A-Za-z0-9_.-]{1,128}$/;
 
 /**
  * Digests of the values that hooks watch. The key is the path of a hook, as JSON text. A path
- * without a value has the digest `undefined`. Paths whose digests would exceed
- * {@link maxWatchedValues} are missing.
+ * without a value has the digest `undefined`. A path is missing if its value would exceed the limit
+ * {@link maxWatchedValues}.
  */
 export type WatchedValues = ReadonlyMap<string, string | undefined>;
 

@@ -25,7 +25,8 @@ export interface Deployment {
   readonly id: string;
   readonly name: string;
   /**
-   * Group, which determines how the config is executed. For a component, the `tool` of the action.
+   * Group, which determines how the config is executed. For a software component of Heat, it is the
+   * `tool` that the component declares for the action.
    */
   readonly group: string;
   readonly config: string | Readonly<Record<string, unknown>>;

@@ -75,7 +75,10 @@ export interface DeploymentsModule
 /** Name of the right to register a stack, in rules of the action `command`. */
 export const stackRight = 'bridge.stack.add';
 
-/** Name of the service that owns registrations of the local socket. */
+/**
+ * Name of the service that owns stacks registered over the local socket, if the registration names
+ * no service.
+ */
 const defaultService = 'deployments';
 
 /**

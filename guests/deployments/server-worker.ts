@@ -109,7 +109,8 @@ export class ServerWorker {
    */
   #settled: string | undefined;
   /**
-   * Digest of the service's response that contained the metadata with the digest {@link #settled}.
+   * Digest of the response in which the service sent the metadata of {@link #settled}. If the next
+   * response has this digest, it is not parsed.
    */
   #settledAnswer: string | undefined;
   /** Digest of the last metadata with a deployment that waits for a disconnected minion. */

@@ -233,7 +233,7 @@ export const StackSchema = Type.Object({
       minion: Type.Optional(Type.String()),
       /**
        * Source of the server's metadata. `login`: heat-api, with the login of the registration. Any
-       * other value: the service in the field of `collect` with this name.
+       * other value is the name of the field of `collect` that describes the source.
        */
       source: Type.Enum(['cfn', 'heat', 'login', 'request', 'zaqar']),
     }),
@@ -569,8 +569,8 @@ function withoutMinion(registration: StackRegistration, minion: string): StackRe
 }
 
 /**
- * Returns the owner, bytes and servers with which limits count a registration. A stack without an
- * owner is counted under its own id.
+ * Returns the size of a registration, and the owner to whose limits it counts. If the stack has no
+ * owner, its own id serves as the owner.
  * @param bytes - size of the registration
  */
 function sizeOf({ id, owner, registration }: RegisteredStack, bytes: number): StackSize {

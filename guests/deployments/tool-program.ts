@@ -8,7 +8,8 @@ export const toolNameForm: RegExp = /^[A-Za-z0-9_-]{1,128}$/;
 /**
  * Returns shell commands that run a tool, and store its exit status in `saltbridge_status`. Unlike
  * the commands of heat-agents, they report status 127 if the tool is missing.
- * @param after - shell code to run after the tool, which begins with a line break; default: none
+ * @param after - shell code that runs after the tool, also if the tool is missing. It must begin
+ * with a line break. Default: none
  */
 export function runTool(program: string, args: readonly string[], after = ''): string {
   return [

@@ -290,8 +290,8 @@ function findInFile(file: string): FindInstance {
 
 /**
  * Time for which the result of a lookup is cached, in milliseconds, even if nothing was found. If
- * an address moves to another instance, requests from it count for the previous instance until the
- * cached result expires.
+ * an address moves to another instance, the agent attributes its requests to the previous instance
+ * until the cached result expires.
  */
 const foundForMs = 5_000;
 

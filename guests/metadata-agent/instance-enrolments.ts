@@ -49,7 +49,10 @@ export interface InstanceEnrolmentDeps {
   readonly enroll: Pick<EnrolmentModule, 'api' | 'enrolments' | 'reissue'>;
 }
 
-/** Enrolment of an instance. `enrolment` is `undefined` if it was deleted, long after its end. */
+/**
+ * Enrolment of an instance. `enrolment` is `undefined` if the enrolment has ended and was deleted
+ * later.
+ */
 interface KnownEnrolment {
   readonly enrolment: Enrolment | undefined;
 }

@@ -32,7 +32,7 @@ export type FindInstance = (
 
 /**
  * Returns the networks that a router connects. No address occurs in two of these networks. Returns
- * an empty list if the id is not that of a router.
+ * an empty list if no router has this id.
  */
 export type FindNetworks = (router: string) => Promise<readonly string[]>;
 

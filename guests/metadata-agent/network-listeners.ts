@@ -22,7 +22,7 @@ export interface AgentNetwork {
   readonly namespace: string | undefined;
   /** Addresses to listen on. A link-local address includes its device: `fe80::a9fe:a9fe%tap0`. */
   readonly addresses: readonly string[];
-  /** Port for metadata. */
+  /** Port on which the agent accepts metadata requests. */
   readonly port: number;
 }
 

@@ -67,9 +67,9 @@ const headerMs = 5000;
  */
 const keepAliveMs = 60_000;
 /**
- * Time for which lookups of instances are cached, in milliseconds. It applies to negative results
- * too. Minions open a connection for each request. If an address gets a new owner, the previous
- * owner is used until the cached lookup expires.
+ * Time for which lookups of instances are cached, in milliseconds, even if no instance was found.
+ * Minions open a connection for each request. If an address moves to another instance, the relay
+ * attributes its connections to the previous instance until the cached result expires.
  */
 const foundForMs = 5000;
 /** Destination address in the PROXY header that the relay sends. The master ignores it. */
@@ -200,8 +200,8 @@ class ByteRelay implements Relay {
   }
 
   /**
-   * Looks up the instance with an address. If a single id is given and no instance is found, the id
-   * may be that of a router, whose networks are then searched.
+   * Looks up the instance with an address in the networks. If there is only one id and no instance
+   * is found, the id may belong to a router. In this case, searches the networks of the router.
    */
   async #ask({ networks, address }: ConnectionOrigin): Promise<AgentInstance | undefined> {
     const { find, networksOf } = this.#deps;

@@ -113,9 +113,9 @@ const operation = describeRoute({
 
 /**
  * Adds the route `POST vendordata`, which Nova calls. The token must belong to a service. A rule
- * must permit this service the action `command` on `bridge.vendordata`. The keyword arguments are
- * `project`, `instance`, `image` and `name` of the instance. If no rule permits the instance, the
- * response is `{}`.
+ * for the action `command` must permit this service to call `bridge.vendordata`, with the keyword
+ * arguments `project`, `instance`, `image` and `name` of the instance. If no rule permits the call,
+ * the response is `{}`.
  * @param bursts - combines repeated audit records
  */
 export function addVendordataRoute(

@@ -124,8 +124,9 @@ export function openMurano(
 }
 
 /**
- * Limits the execution plans that wait for a result. Counts their number and bytes for each caller,
- * and their number for each caller on each guest.
+ * Limits the execution plans that wait for a result. One limit applies to the number of plans of a
+ * caller, and one to their bytes. A third limit applies to the number of plans that one caller has
+ * sent to one guest.
  */
 class PlanPlaces {
   readonly #ofGuests = new Budget(guestLimits.waitingPlans);
@@ -273,7 +274,7 @@ async function executeCall(
 
 /**
  * Returns the parameters for the command of an execution plan. If the catalog entry names a
- * parameter for the argument of the call, they include this argument.
+ * parameter for the argument of the call, the result includes this parameter.
  * @throws ExecutionPlanError if a parameter has no value, or if the command cannot receive the
  * argument
  */

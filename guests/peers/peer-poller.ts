@@ -153,9 +153,9 @@ export class PeerPoller {
 }
 
 /**
- * Returns the given instance if it has details. If Nova returned it without details, because its
- * cell is unreachable, returns the instance as the directory knows it in the same project, if it
- * does.
+ * Returns the details of an instance. Nova returns an instance without details if its cell is
+ * unreachable. In this case, uses the details that the directory has for the instance in the same
+ * project. If there are none, returns the instance without details.
  */
 function withKnown(server: CloudServer, before: ReadonlyMap<string, CloudServer>): CloudServer {
   if (server.name !== undefined) return server;

@@ -81,8 +81,8 @@ const nothing: CloudState = {
 };
 
 /**
- * Returns the address from which a minion is connected. Returns `undefined` if the address is
- * uncertain.
+ * Returns the address from which a minion is connected. Returns `undefined` if the minion is not
+ * connected, if it is behind a relay, or if the connection may belong to another client.
  */
 export type AddressOf = (minion: string) => string | undefined;
 
@@ -147,7 +147,10 @@ export class PeerDirectory {
     return own !== undefined && hasKey(own) ? own.project : undefined;
   }
 
-  /** Yields functions that create the peers of an enrolled minion. */
+  /**
+   * Yields one function for each peer of an enrolled minion. The function creates the description
+   * of the peer. A caller that stops at a maximum therefore creates only the peers that it uses.
+   */
   *#candidates(own: Enrolment, isTogether: boolean): Generator<() => Peer, void, void> {
     const { project, instance: self } = own;
     const { servers } = this.#cloud;

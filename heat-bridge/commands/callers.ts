@@ -19,7 +19,7 @@ import type { CommandCaller } from './command-request.ts';
 import type { Parameters } from './parameters.ts';
 import { Releases } from './releases.ts';
 
-/** Authenticated caller, as it is used during a run. */
+/** Authenticated caller of a command or plan. */
 export interface ResolvedCaller {
   /** Name that is unique to the caller. */
   readonly name: string;

@@ -18,9 +18,8 @@ export const CommandSchema = Type.Object({
   function: Text,
   state: Type.Optional(Text),
   /**
-   * Classification of the function. `reviewed` and `unsafe` are the two lists of functions that
-   * saltbridge contains. An `unknown` function is in neither list, and the operator has decided to
-   * expose it.
+   * Classification of the function. `reviewed` or `unsafe`: saltbridge's list of this name contains
+   * the function. `unknown`: neither list contains it, but the operator has decided to expose it.
    */
   standing: Type.Enum(['reviewed', 'unsafe', 'unknown']),
   parameters: SchemaField,

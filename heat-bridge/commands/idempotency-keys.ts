@@ -39,8 +39,8 @@ const keyRetentionMs = 86_400_000;
 const maxBytes = 1_048_576;
 const maxKey = 255;
 /**
- * Limits above which a row is shortened before it is encoded. Encoding a row takes one
- * uninterrupted step. A row with more characters than `maxBytes` could not be stored in any case.
+ * Limits above which a row is shortened before it is encoded, because encoding a large row would
+ * block the event loop. A row with more than `maxBytes` characters is too large to be stored.
  */
 const maxEncoded = { values: 100_000, characters: maxBytes } as const;
 

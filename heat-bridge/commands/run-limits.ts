@@ -61,24 +61,28 @@ interface Line {
 interface CommandRuns {
   /** Number of runs that have not started. */
   waiting: number;
-  /** For each caller, the number of runs that have not started, and the turn of its last run. */
+  /**
+   * For each caller, the number of runs that have not started, and the `turn` (position in the
+   * order) of its last run.
+   */
   readonly owners: Map<string, { waiting: number; turn: number }>;
-  /** Highest turn of the runs that have left the queues of their minions. */
+  /**
+   * Highest `turn` (position in the order) of the runs that have left the queues of their minions.
+   */
   turn: number;
   readonly slots: FairSlots;
 }
 
 /**
- * Factor for the option `queue`, if a caller has no waiting run. Such a caller may join a queue
- * that is already full for other callers, up to twice its size. A caller that fills the queue
- * therefore cannot block the others.
+ * Factor by which the option `queue` is multiplied for a caller that has no waiting run. This
+ * caller can therefore still queue a run after another caller has filled the queue.
  */
 const queueShare = 2;
 
 /**
  * Limits concurrent runs for each command and minion. On each minion, runs start in order, and
- * callers take turns. The cost of an operation is proportional to the minions of a run and the
- * waiting callers.
+ * callers take turns. The cost of an operation grows linearly with the number of minions of the run
+ * and the number of waiting callers.
  */
 export class RunConcurrency {
   readonly #lines = new Map<string, Line>();

@@ -13,7 +13,7 @@ interface RegisteredRun {
   readonly outcome: Promise<unknown>;
   /** Size of the minions' returns in the run, in bytes. */
   readonly returnBytes: number;
-  /** Omits the returns from the run. Called only after the run has ended. */
+  /** Removes the returns from the run. Called only after the run has ended. */
   dropReturns(): void;
 }
 
@@ -78,9 +78,9 @@ export class RunRegistry<R extends RegisteredRun> {
   }
 
   /**
-   * Omits the returns of the oldest ended runs until the returns no longer exceed the limits on
-   * bytes. First applies the limit for this owner. Then applies the limit for all owners, and
-   * chooses runs of the owner with the most bytes.
+   * Removes the returns of the oldest ended runs until the size of all returns is within the
+   * limits. First applies the limit of this owner. Then applies the limit of all owners together,
+   * and chooses runs of the owner with the most bytes.
    */
   #dropReturns(owner: string): void {
     const { perOwner = Infinity, total = Infinity } = this.#maxBytes;

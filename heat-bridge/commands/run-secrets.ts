@@ -74,8 +74,8 @@ export class RunSecrets {
   }
 
   /**
-   * Counts the bytes of a run's secrets for each of its minions, toward the limit of the minion and
-   * the limit of the caller on this minion.
+   * Counts the bytes of a run's secrets on each of its minions. The bytes count toward two limits:
+   * the limit of the minion, and the limit of the caller on this minion.
    * @returns a function that releases the bytes
    * @throws BridgeError ERR_COMMAND_BUSY if a limit is reached, except for a resumed run
    */

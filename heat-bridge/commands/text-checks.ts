@@ -27,8 +27,8 @@ const invisibleCharacters = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u;
 const lineBreaks = /[\n\t]/g;
 
 /**
- * Prefix of keys to which Salt's minion gives a special meaning in a map that is passed as an
- * argument, for example `__kwarg__` [salt.minion load_args_and_kwargs].
+ * Prefix of the special keys in a map that is passed as an argument, for example `__kwarg__`.
+ * Salt's minion interprets these keys [salt.minion load_args_and_kwargs].
  */
 const keywordMarker = /^__/;
 

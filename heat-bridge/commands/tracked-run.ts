@@ -178,7 +178,7 @@ export abstract class TrackedRun<U, O extends { readonly status: string }> {
   }
 
   /**
-   * Omits the returns from the updates and the outcome of the run, which must have ended. Handles
+   * Removes the returns from the updates and the outcome of the run, which must have ended. Handles
    * and readers that exist already are not affected.
    */
   dropReturns(): void {

@@ -58,9 +58,9 @@ export class EnrolmentDeadlines {
   }
 
   /**
-   * Returns what to do with an enrolment whose time has passed. `retire`: its key has expired and
-   * must be retired. A reason: the enrolment must be marked as failed for this reason. `undefined`:
-   * nothing has expired.
+   * Returns how an enrolment must end now. `retire`: its key has expired, so the key must be
+   * retired. An object: the enrolment must be marked as failed for this reason. `undefined`: the
+   * enrolment continues.
    */
   #endOf(enrolment: Enrolment): 'retire' | { readonly reason: string } | undefined {
     const { state, deadline = Infinity, keyExpiresAt = Infinity } = enrolment;
@@ -80,7 +80,7 @@ export class EnrolmentDeadlines {
     await this.#round;
   }
 
-  /** Runs the next check as soon as the current one has ended. */
+  /** Starts a check. If the previous check is still in progress, waits for its end first. */
   #next(): void {
     this.#round = this.#round
       .then(() => this.endExpired())

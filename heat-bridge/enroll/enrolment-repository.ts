@@ -236,7 +236,8 @@ export class EnrolmentRepository {
   }
 
   /**
-   * Removes enrolments that ended more than a week ago from memory. Their rows in the store expire.
+   * Removes from memory the enrolments that ended more than a week ago. Their rows in the store
+   * expire.
    */
   prune(): void {
     const now = this.#now();

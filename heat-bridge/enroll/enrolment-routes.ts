@@ -63,10 +63,10 @@ const serviceBodyLimit = 524_288;
 const createForm = compileSchema(ServiceEnrolRequestSchema);
 
 /**
- * Adds the routes `POST enrolments`, `GET enrolments/<number>` and `POST
- * enrolments/<number>/retire`. A rule must permit the caller the action `command` on
- * `bridge.enroll.create` or `bridge.enroll.retire`. The keyword arguments are `id` and `project` of
- * the enrolment. With a Keystone token, only enrolments of the token's project are accessible.
+ * Adds the routes `POST enrolments`, `GET enrolments/<number>` and
+ * `POST enrolments/<number>/retire`. A rule for the action `command` must permit the caller to call
+ * `bridge.enroll.create` or `bridge.enroll.retire`, with the keyword arguments `id` and `project`
+ * of the enrolment. With a Keystone token, only enrolments of the token's project are accessible.
  */
 export function addServiceRoutes(
   app: FastifyInstance,

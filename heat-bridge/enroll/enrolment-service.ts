@@ -56,7 +56,8 @@ type Machine =
 
 const maxTicketLifetimeMs = 86_400_000;
 /**
- * Divisor of the option `max_open`: one tenth is reserved for projects that have no open enrolment.
+ * Denominator of the reserved fraction: one tenth of `max_open` is available only to projects that
+ * have no open enrolment.
  */
 const reservedPart = 10;
 

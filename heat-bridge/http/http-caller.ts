@@ -12,18 +12,21 @@ type Rights = Pick<Awaited<ReturnType<ExtensionHost['holdToken']>>, 'subject' | 
 export interface HttpCaller {
   readonly token: string;
   /**
-   * Name of the caller for the limit on open streams. All tokens of a user have the same name, and
-   * so have all users of a project.
+   * Name under which the limit on open streams counts the caller. All tokens of a user have the
+   * same name. All Keystone users of a project share one name.
    */
   readonly owner: string;
-  /** Whether rules could permit the caller a command with this name. The command need not exist. */
+  /**
+   * Whether rules could permit the caller to run a command with this name. The command need not
+   * exist.
+   */
   mayCall(command: string): boolean;
 }
 
 /**
  * Creates a function that returns the caller of a request. Every user of the cloud can get a
  * Keystone token. Therefore a caller with a Keystone token is rejected if no rule permits its
- * project any command.
+ * project to run a command.
  * @throws AuthenticationError, BridgeError ERR_COMMAND_DENIED
  */
 export function createCallerResolver(
@@ -48,8 +51,8 @@ function ownerOf(subject: Subject): string {
 }
 
 /**
- * Checks that rules could permit the caller a command. Must be called before the catalog is read,
- * so that names and parameters of commands are not disclosed.
+ * Checks that rules could permit the caller to run a command with this name. Must be called before
+ * the catalog is read, so that names and parameters of commands are not disclosed.
  * @throws BridgeError ERR_COMMAND_DENIED
  */
 export function requireCommandRule(caller: HttpCaller, command: string): void {

@@ -1,6 +1,6 @@
 /**
- * Writes updates and outcomes of runs as lines of JSON. Marks in the JSON give the types of values
- * that JSON lacks, for example bytes. Long lines are written in steps.
+ * Writes updates and outcomes of runs as lines of JSON. A value whose type JSON lacks is written as
+ * a map whose only key names the type, for example `$bytes`. Long lines are written in steps.
  */
 
 import { markedForm } from '#master';

@@ -16,9 +16,9 @@ interface PlanCall {
 
 /**
  * Returns the bounds for the target of a group: the minions that it may match, and whether commands
- * send secrets to them. Rules must permit the caller all commands of the whole group on each of
- * these minions. If steps run on a part of the group (`first` or `rest`), rules must also permit
- * all commands of at least one part.
+ * send secrets to them. On each of these minions, rules must permit the caller to run all commands
+ * that run on the whole group. If steps run on a part of the group (`first` or `rest`), rules must
+ * also permit the commands of at least one part.
  * @throws BridgeError ERR_COMMAND_PARAMETERS
  */
 export function targetBoundsOfGroup(
@@ -51,8 +51,8 @@ function commandsOn({ steps }: CompiledPlan, group: string): readonly MappedComm
 }
 
 /**
- * Returns the function call by which rules decide about a step. If parameters depend on results of
- * other steps, the call has no arguments, because they are not known yet.
+ * Returns the function call to which the rules for a step are applied. If parameters depend on
+ * results of other steps, the call has no arguments, because they are not known yet.
  */
 function plannedCall({ command, sources }: MappedCommand, parameters: Parameters): IntendedCall {
   if (stepReferences(sources).length > 0) return { fun: command.definition.name };

@@ -79,9 +79,12 @@ const StepProgressSchema = Type.Object({
   step: Text,
   kind: Kind,
   state: Type.Enum(['running', 'succeeded', 'failed', 'skipped']),
-  /** Number of minions of the step, of minions with a result, and of minions that succeeded. */
+  /**
+   * Numbers of minions: of the step (`all`), with a result (`ended`), and with success
+   * (`succeeded`).
+   */
   minions: Type.Object({ ...counts, succeeded: Type.Integer() }),
-  /** Number of steps of the plan, and of ended steps. */
+  /** Numbers of steps: of the plan (`all`), and of those that have ended (`ended`). */
   steps: Type.Object(counts),
   reason: Type.Optional(Text),
 });

@@ -123,10 +123,11 @@ export class DeadLetterList {
 
   /**
    * Removes a dead letter.
-   * @param revision - revision of the row; the removal fails if the row has changed since
+   * @param revision - revision of the row when the caller read it. If the row has changed since
+   * then, nothing is removed
    * @param besides - further operations for the same transaction
-   * @throws BridgeError ERR_SIGNAL_UNKNOWN if another caller has removed the dead letter in the
-   * meantime
+   * @throws BridgeError ERR_SIGNAL_UNKNOWN if another caller has removed or changed the dead letter
+   * in the meantime
    */
   async take(id: string, revision: number, besides: readonly StateOperation[]): Promise<void> {
     const deleted = { op: 'delete', key: ['signals', 'dead', id], ifRevision: revision } as const;

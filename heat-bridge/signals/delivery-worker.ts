@@ -47,8 +47,8 @@ export interface DeliveryWorkerOptions {
 }
 
 /**
- * Delay before a delivery is retried because the service has not read the previous signal yet, in
- * milliseconds.
+ * Delay before the next attempt to deliver a signal, in milliseconds. It applies if the service has
+ * not read the previous signal yet.
  */
 const turnMs = 1_000;
 
@@ -116,7 +116,7 @@ export class DeliveryWorker implements PendingSignals {
 
   /**
    * Returns the state of a pending signal. Only the member that delivers signals knows about
-   * attempts in progress.
+   * attempts. On other members, `state` is never `sending`, and `failures` is 0.
    */
   stateOf({ id, handle }: PendingSignal): {
     readonly state: 'held' | 'sending' | 'waiting';

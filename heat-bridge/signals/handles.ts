@@ -59,8 +59,8 @@ export const RegistrationSchema = Type.Object(
       Type.Unsafe<readonly string[]>(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),
     ),
     /**
-     * Whether an event without data means SUCCESS. Default: false, so that it means FAILURE. Salt
-     * sends no data if the minion cannot parse them.
+     * Whether an event without data means SUCCESS instead of FAILURE. Salt sends an event without
+     * data if the minion cannot parse the data. Default: false.
      */
     emptyIsSuccess: Type.Optional(Type.Boolean()),
     /**
@@ -255,13 +255,14 @@ interface NewHandle {
 }
 
 /**
- * Registry of handles. Each stack of an owner can have one handle with an alias. An owner can have
- * one handle with groups for an alias. A minion must not be listed in a new handle if it already
- * belongs to a valid handle with the same alias, even if that handle has another owner.
+ * Registry of handles. Each stack of an owner can have one handle per alias. Each owner can have
+ * one handle with groups per alias. A minion must not be listed in a new handle if it already
+ * belongs to a valid handle with the same alias. This applies even if that handle has another
+ * owner.
  *
  * The members of a group can change, so a minion can later belong to several handles with one
- * alias. A handle that lists the minion then receives its signals. If none lists it, the handle
- * whose groups were registered first receives them.
+ * alias. A handle that lists the minion then receives its signals. If no handle lists the minion,
+ * the handle whose groups were registered first receives its signals.
  *
  * The members of a cluster share the handles, and each member applies the writes of the others.
  */
@@ -301,7 +302,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Sets the listener that receives the id of each handle that a cluster member changed or removed.
+   * Sets the listener that receives the id of each changed or removed handle. In a cluster, this
+   * includes the changes of all members.
    */
   set onFollowed(listener: (id: string) => void) {
     this.#onFollowed = listener;

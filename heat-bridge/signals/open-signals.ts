@@ -60,8 +60,9 @@ export interface SignalsModule
   /** Operations on the handles of stacks. Servers name these handles in their metadata. */
   readonly ofStacks: StackHandles;
   /**
-   * Returns the held and the expired signals of these minions, the oldest first; at most 1,000. No
-   * handle was registered for them.
+   * Returns the held and the expired signals that these minions sent. No handle was registered for
+   * these signals. The oldest signal is first. If there are more than 1,000 signals, returns only
+   * the latest 1,000.
    */
   unclaimedOf(minions: ReadonlySet<string>): Promise<readonly OutboxEntry[]>;
   /**
@@ -90,7 +91,7 @@ interface StackHandles {
 /** Maximum number of signals without a handle that are returned. */
 const maxUnclaimed = 1_000;
 
-/** Functions of other modules of the bridge. */
+/** Functions of other modules of the bridge that {@link openSignals} uses. */
 export interface SignalsDeps {
   /** Returns the project of a minion: the project of the enrolment that accepted its key. */
   readonly projectOf: GroupMembership['projectOf'];

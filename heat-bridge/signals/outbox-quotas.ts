@@ -36,7 +36,10 @@ export interface QuotaUse {
   readonly bytes: number;
 }
 
-/** Quota that is exhausted. */
+/**
+ * Quota that is exhausted. `held` is the quota `heldPerMinion`. `perOwner` is the quota `perOwner`
+ * or `ownerBytes`. `room` is the quota `bytes`, or the fraction of it that held signals may use.
+ */
 export type FullQuota = 'entries' | 'held' | 'perMinion' | 'perOwner' | 'perStack' | 'room';
 
 /** Maximum fraction of the quota `bytes` that held signals may use. */
@@ -65,8 +68,8 @@ export class OutboxQuotas {
   readonly #bytes: Budget;
 
   /**
-   * Owner that the size of a minion's held signals counts for: the project of the minion, or the
-   * minion itself. The key is the minion id. Only minions with held signals have an entry.
+   * Owner under which the size of a minion's held signals is counted: the project of the minion, or
+   * the minion itself. The key is the minion id. Only minions with held signals have an entry.
    */
   readonly #heldOwners = new Map<string, string>();
   readonly #projectOf: ProjectOf;
@@ -151,8 +154,9 @@ export class OutboxQuotas {
   }
 
   /**
-   * Remembers the owner of a minion's held signals in `#heldOwners` as long as the minion has some.
-   * The signals are then released for the same owner, even if the minion's project has changed.
+   * Updates the entry of a minion in `#heldOwners`. While the minion has held signals, its entry
+   * never changes. Their size is therefore released for the owner for which it was counted, even if
+   * the project of the minion changes.
    */
   #noteHeldOwner(minion: string): void {
     if (this.#held.heldBy(minion) === 0) this.#heldOwners.delete(minion);
@@ -168,8 +172,8 @@ export class OutboxQuotas {
 }
 
 /**
- * Returns the owner that a record counts for in the quotas of the whole outbox. This is the owner
- * of the handle, the stack of a handle without an owner, or the minion of a held signal.
+ * Returns the owner under which a record is counted in the quotas `entries` and `bytes`. This is
+ * the owner of the handle, the stack of a handle without an owner, or the minion of a held signal.
  */
 function sharerOf(record: QuotaUse): string {
   const { owner, stack, minion } = record;

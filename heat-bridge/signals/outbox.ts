@@ -87,7 +87,9 @@ export interface PendingSignals {
   forget(pending: PendingSignal): void;
 }
 
-/** Stored row of the outbox, in a cluster. */
+/**
+ * Signal id and revision of a stored row, as the replicated log of the cluster delivered it last.
+ */
 interface FollowedRow {
   readonly id: string;
   /** Revision of the row. It determines the row's position in the replicated log. */
@@ -326,9 +328,10 @@ export class Outbox {
   }
 
   /**
-   * Counts a record as held again, after {@link Outbox.assign} has counted it for a handle. Called
-   * if the write fails. In a cluster, also called before each write, because the record is counted
-   * for the handle when the replicated log delivers the changed row.
+   * Undoes the counting in {@link Outbox.assign}: counts the record as held again, and no longer
+   * for the handle. Without a cluster, called if the write fails. In a cluster, called before the
+   * write. There, the record is counted for the handle when the replicated log delivers the changed
+   * row.
    */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {
     this.#quotas.release(use);

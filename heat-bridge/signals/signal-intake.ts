@@ -32,8 +32,9 @@ export interface SignalIntakeOptions {
   /** Whether signals are held if no handle is registered. If false, they are rejected. */
   readonly holdsUnregistered: boolean;
   /**
-   * Waits for the return of the `salt-call` that fired an event, and returns its arguments.
-   * `undefined` if returns cannot be observed.
+   * Function that waits for the return of the `salt-call` that fired an event. It returns the
+   * arguments in this return, or `undefined` if none arrives in time. The property is `undefined`
+   * if the bridge cannot observe returns.
    */
   readonly returnedArguments:
     | ((minion: string, tag: string) => Promise<readonly WireValue[] | undefined>)

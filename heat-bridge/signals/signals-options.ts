@@ -96,9 +96,9 @@ export function parseSignalsOptions(given: unknown = {}) {
       maxDelayMs: (section.retry_max_delay ?? 60) * 1000,
     },
     /**
-     * Delay between two signals with the same id to handles of the types HEAT_SIGNAL and
-     * TOKEN_SIGNAL, in milliseconds. Heat responds to them before it has stored the signal.
-     * Default: 3,000.
+     * Delay between two signals with the same id, in milliseconds. It applies to the transports
+     * `HEAT_SIGNAL` and `TOKEN_SIGNAL`, because Heat responds to their requests before it has
+     * stored the signal. Default: 3,000.
      */
     sameIdMs: (section.same_id_wait ?? 3) * 1000,
     /** Maximum number of concurrent requests to one service. Default: 8. */

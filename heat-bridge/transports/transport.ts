@@ -14,7 +14,10 @@ export type Secrecy =
   | 'open'
   /** The whole value is secret. */
   | 'secret'
-  /** URL. Its full text, its query and long values in its query are secret. */
+  /**
+   * Pre-signed URL. These parts are secret: the complete URL, its query, and each value of at least
+   * 16 characters in the query.
+   */
   | 'signed-address';
 
 /** Names of all fields that a destination may have. */
@@ -38,8 +41,8 @@ export interface HandleUse<D> {
    */
   readonly address: (destination: D) => string;
   /**
-   * Whether the service responds before it has stored a signal. It can then store signals in
-   * another order than they were sent.
+   * Whether the service responds before it has stored a signal. The service can then store signals
+   * in the wrong order.
    */
   readonly storesAfterReply: boolean;
   /** Makes one attempt to deliver a signal. */

@@ -393,8 +393,7 @@ export function parseDestination(given: unknown): Destination {
 
 /**
  * Parses the destination of a deployment's result, from the inputs that Heat adds. If the
- * deployment belongs to no stack, these inputs name no transport, and the destination is the
- * transport `STATUS`.
+ * deployment belongs to no stack, these inputs name no transport. The transport is then `STATUS`.
  * @returns `undefined` if the transport is unknown or an input is missing
  */
 export function parseResultDestination(input: HeatInput): ResultDestination | undefined {
@@ -413,8 +412,8 @@ function addressBy<T extends Transport>(transport: T, destination: HandleDestina
 }
 
 /**
- * Whether the service responds before it has stored a signal. It may then store signals in another
- * order than it received them.
+ * Whether the service responds before it has stored a signal. The service can then store signals in
+ * the wrong order.
  */
 export function storesAfterReply({ transport }: Destination): boolean {
   return isTransport(transport) && handleRows[transport].handle.storesAfterReply;
@@ -514,8 +513,9 @@ function alarmUrlOf(form: unknown): string | undefined {
 }
 
 /**
- * Whether a text is the `signal_url` of a scaling policy: a URL of heat-api without credentials.
- * The time grows only linearly with the length of the text, because a tenant chooses the text.
+ * Whether a text is the `signal_url` of a scaling policy: a URL of heat-api without credentials. A
+ * tenant chooses the text, so the duration of this check must grow only linearly with the length of
+ * the text.
  */
 function isSignalUrl(text: string): boolean {
   if (!/^https?:\/\/[^?#\s]+$/.test(text)) return false;
@@ -532,8 +532,9 @@ function isAlarmOfPolicy(text: string): boolean {
 }
 
 /**
- * Returns the URL of the object that a `SwiftSignal` reads, or `undefined` if the form is not one
- * of Swift.
+ * Returns the pre-signed URL of the object that a `SwiftSignal` reads. Returns `undefined` if
+ * `form` contains no such URL.
+ * @param form - handle in Swift's form, a URL, or a `curl` command
  */
 function swiftUrlOf(form: unknown): string | undefined {
   const given = isSwiftHandle.Check(form) ? form.endpoint : form;

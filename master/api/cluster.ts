@@ -33,8 +33,8 @@ export interface ClusterStatus {
   /** Whether jobs, key changes and signals are rejected with ERR_CLUSTER_ALONE. */
   readonly refusesWrites: boolean;
   /**
-   * Whether this member may have lacked entries of the log for longer than `stale_after`. It then
-   * rejects requests of minions and users' tokens.
+   * Whether the data of this member may be outdated: they were last known to be complete more than
+   * `stale_after` ago. The member then rejects the requests of minions and the tokens of users.
    */
   readonly isStale: boolean;
   /** Whether the member is draining for a restart (`drain`) and accepts no new jobs or calls. */

@@ -34,7 +34,10 @@ interface NamedCall {
 interface MinionRunnerCall {
   /** Verified id of the minion. */
   readonly minion: string;
-  /** Protocol version of the request. Below version 3, all minions can decrypt the response. */
+  /**
+   * Protocol version of the request. In versions below 3, the response is encrypted with a key that
+   * all minions share, so every minion can decrypt it.
+   */
   readonly protocol: number;
   readonly arg: readonly WireValue[];
   readonly kwarg: Readonly<Record<string, WireValue>>;
@@ -82,9 +85,9 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
    */
   readonly isIdempotent?: boolean;
   /**
-   * Whether the method returns a live stream. A live stream is subscribed when the call resolves.
-   * It does not wait for slow readers, but disconnects a reader with too many pending items.
-   * Default: false.
+   * Whether the method returns a live stream. A live stream has already started when the call
+   * resolves. It does not wait for slow readers, but disconnects a reader with too many pending
+   * items. Default: false.
    */
   readonly isLive?: boolean;
   /** Definition of the method's audit record. Absent for methods that only read. */

@@ -31,7 +31,7 @@ export type BatchUpdate =
   | JobUpdate
   | {
       readonly type: 'ended';
-      /** Minion that ended the batch by its failure (`failHard`). */
+      /** Minion whose failure ended the batch (`failHard`). */
       readonly failed?: string;
       /** Minions that did not receive the job because the batch ended early. */
       readonly left: readonly string[];
@@ -185,8 +185,9 @@ export interface PresentMinion {
    * If `by` is `topic`, true if the last request of the minion came from the same address.
    * Otherwise another client may have subscribed to the topic.
    *
-   * If `by` is `address`, true if the address has at least as many connections as minions that sent
-   * their last requests from it. Otherwise the master cannot determine which of these minions are
+   * If `by` is `address`, the master compares the number of connections from the address with the
+   * number of minions whose last request came from it. True if there are at least as many
+   * connections as minions. Otherwise the master cannot determine which of these minions are
    * connected.
    */
   readonly isSure: boolean;
@@ -315,7 +316,7 @@ export type SilenceReason =
   | 'queue-full'
   /** The minion sent requests after the job was published, but returned nothing. */
   | 'no-return'
-  /** The job was not sent to the minion, because the publishing process ended before. */
+  /** The job was not sent to the minion, because the publishing process ended first. */
   | 'not-sent'
   /** The publishing process ended during the job, so it is unknown whether the minion ran it. */
   | 'unknown';

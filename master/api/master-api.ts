@@ -103,7 +103,10 @@ interface LocalKeyInfo {
 
 /** Selection of keys for an operation. */
 export interface KeySelection {
-  /** Glob pattern for ids, or a list of at most 10,000 of them. One of them must match. */
+  /**
+   * Glob pattern for ids, or a list of at most 10,000 patterns. The id of a selected key matches at
+   * least one pattern.
+   */
   readonly match: string | readonly string[];
   /** Fingerprint that the key must have. Default: any. */
   readonly fingerprint?: string;

@@ -73,7 +73,10 @@ export interface TokenSelection {
   readonly eauth?: string;
 }
 
-/** Hypothetical request. Its decision is explained, but it is not performed. */
+/**
+ * Hypothetical request. The master explains the policy's decision about the request, and does not
+ * perform the request.
+ */
 export interface ExplainRequest {
   readonly subject: Subject;
   readonly action:

@@ -43,7 +43,7 @@ export interface AuditEntry {
 export interface AuditRecord extends AuditEntry {
   /** Sequence number: 1, 2, 3, … A missing number means that a record is missing. */
   readonly sequence: number;
-  /** Time of the master's clock, in ISO 8601. */
+  /** Time by the master's clock, in ISO 8601. */
   readonly time: string;
   /** `hash` of the previous record. For the first record, zeros. */
   readonly previous: string;

@@ -9,8 +9,8 @@ import { type AuditEntry, type AuditTrail, noAudit } from './audit-record.ts';
 import { AuditWitness } from './witness.ts';
 
 /**
- * Writes an audit record after a key was accepted or revoked. The cause may be the master, an
- * operation, or a change of files in the PKI directory.
+ * Writes an audit record about a key that has been accepted or revoked. The cause may be the
+ * master, an operation, or a change of files in the PKI directory.
  */
 function recordKeyChange(audit: AuditTrail, { id, from, to }: KeyTransition): void {
   const wasOrIsAccepted = from === 'accepted' || to === 'accepted';

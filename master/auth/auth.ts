@@ -138,8 +138,9 @@ export async function createAuth(deps: AuthDeps) {
      */
     onRetire: (forget: Forget) => void onRetire.push(forget),
     /**
-     * Registers a function that deletes data of an id. It is called when the id's last key was
-     * deleted, unless `preserve_minion_cache` is set.
+     * Registers a function that deletes data of an id. The master calls the function after the last
+     * key of the id has been deleted. If `preserve_minion_cache` is set, it never calls the
+     * function.
      */
     onKeyDeleted: (forget: Forget) => void onKeyDeleted.push(forget),
     /**

@@ -77,8 +77,8 @@ export class KeyChanger {
   }
 
   /**
-   * Stores a key in the given state. It replaces the id's present key; a denied key is stored in
-   * addition.
+   * Stores a key of an id in the given state. A denied key is stored in addition to the present key
+   * of the id. A key in any other state replaces the present key.
    */
   async put(to: KeyState, id: string, pem: string, address?: string): Promise<void> {
     const from = this.#table.get(id)?.state ?? null;

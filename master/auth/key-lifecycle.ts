@@ -194,8 +194,8 @@ export class Revocation {
   }
 
   /**
-   * Registers a listener that is called each time the publish key was replaced while the master
-   * runs. The replacement is complete when the listener's promise resolves.
+   * Registers a listener that is called after each replacement of the publish key, except in
+   * {@link revokeLost}. {@link rotate} waits until the listener's promise has resolved.
    */
   onRotated(listener: () => Promise<void>): void {
     this.#onRotated.push(listener);

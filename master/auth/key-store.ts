@@ -58,8 +58,8 @@ export interface KeyStoreOptions extends PendingLimits {
   /** Hash algorithm of fingerprints. Default: `sha256`. */
   readonly hashType?: HashType;
   /**
-   * Returns whether a key may be stored for an id that has no accepted key. Default: ids that
-   * `minion_ids` permits by default.
+   * Returns whether a key may be stored for an id that has no accepted key. Default:
+   * {@link isNewMinionId}, the check that applies unless the option `minion_ids` is `salt`.
    */
   readonly takesNewId?: (id: string) => boolean;
   /** Returns whether an operator may accept this key text. Default: any text. */
@@ -78,7 +78,7 @@ export interface KeyChoice {
 
 const pendingOnly: readonly KeyState[] = ['pending'];
 /**
- * Work of changing one key, in steps of a {@link WorkBudget}. It does not include the write to the
+ * Cost of changing one key, in steps of a {@link WorkBudget}. It does not include the write to the
  * disk.
  */
 const stepsOfChange = 2000;

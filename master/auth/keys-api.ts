@@ -24,7 +24,7 @@ export interface KeysApiDeps {
   readonly generator: Pick<KeyGenerator, 'generateFor'>;
 }
 
-/** Work of describing one key, in steps of a {@link WorkBudget}. */
+/** Cost of describing one key, in steps of a {@link WorkBudget}. */
 const stepsOfKey = 2000;
 
 const states: readonly KeyState[] = ['accepted', 'denied', 'pending', 'rejected'];

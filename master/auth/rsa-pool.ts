@@ -44,8 +44,8 @@ const idleMs = 5000;
 class RsaThreads {
   readonly #members: Member[] = [];
   /**
-   * Pools of the open masters. The threads take the next tasks from the first pool that has waiting
-   * tasks. That pool then becomes the last.
+   * Pools of the open masters, in the order in which the threads serve them. The threads take tasks
+   * from the first pool that has waiting tasks, and this pool then moves to the end.
    */
   readonly #pools = new Set<RsaPool>();
   readonly #threads = availableParallelism();
@@ -99,8 +99,8 @@ class RsaThreads {
   }
 
   /**
-   * Sends several tasks to a thread in one message, because waking a thread takes a considerable
-   * part of the time of an RSA operation.
+   * Sends several tasks to a thread in one message. Waking a thread takes a considerable time
+   * compared with an RSA operation.
    */
   #give(member: Member, tasks: readonly Waiting[]): void {
     for (const waiting of tasks) member.underWay.set(waiting.id, waiting);

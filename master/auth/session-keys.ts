@@ -47,9 +47,9 @@ interface Kept {
 
 /**
  * Session keys of recently active minions, in the prepared form that decryption needs. Preparing a
- * key takes longer than decrypting a request. If more minions are active than the cache can hold,
- * the keys of active minions are not evicted. Frequently replaced entries would occupy memory that
- * only a full garbage collection frees.
+ * key takes longer than decrypting a request. If the cache is full, it evicts only keys that have
+ * not been used for a minute. If there is no such key, a further key is not cached. Frequently
+ * replaced entries would occupy memory that only a full garbage collection frees.
  */
 export class RecentKeys {
   /** Cached keys. The most recently used key is last. */
@@ -512,8 +512,8 @@ export class PublishKey {
   }
 
   /**
-   * Marks the key so that the next start of the master replaces it, unless {@link rotate} replaces
-   * it before.
+   * Marks the current key, so that the next start of the master replaces it. If {@link rotate}
+   * replaces the key earlier, the new key has no mark.
    */
   async retire(): Promise<void> {
     await this.#turn.run(() =>

@@ -61,9 +61,9 @@ interface OfferedKey {
 
 /**
  * Function of an extension that decides about a key that a client offers for an id. `undefined`
- * leaves the decision to the built-in rules. `wait` also leaves it to them, except if a different
- * key of the id is pending. In that case, the client receives the reply for a pending key, and the
- * offered key is not stored.
+ * leaves the decision to the built-in rules. `wait` has the same effect, unless a different key of
+ * the id is pending. In that case, the client receives the reply for a pending key, and the offered
+ * key is not stored.
  *
  * The master does not call the function if the offered key is already accepted for the id. It
  * ignores the result in open mode, and if the id has a rejected key or a different accepted key.

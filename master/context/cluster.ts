@@ -16,7 +16,10 @@ export interface Cluster {
   status(): ClusterStatus;
   /** Counts the calls of this member that clients wait for. */
   readonly calls: CallGate;
-  /** Whether this member may lack entries of the log for longer than `stale_after`. */
+  /**
+   * Whether the data of this member may be outdated: they were last known to be complete more than
+   * `stale_after` ago.
+   */
   isStale(): boolean;
   /**
    * Whether a member has left the cluster, or has been silent for so long that other members

@@ -81,17 +81,17 @@ interface Search {
   readonly place: EventPosition;
   /** Position of the latest event of the member. */
   readonly latest: EventPosition | undefined;
-  /** Oldest event of the member. */
+  /** Oldest stored event of the member. */
   oldest?: Held;
-  /** Oldest event of the run that `place` names. */
+  /** Oldest stored event of the run that `place` names. */
   first?: Held;
-  /** Latest event of this run that the reader has read. */
+  /** Latest stored event that the reader has read in the run that `place` names. */
   last?: Held;
-  /** Oldest event of the member after `last`. */
+  /** Oldest stored event of the member that follows `last`. */
   afterLast?: Held | undefined;
 }
 
-/** Work of examining one stored event in a search, in steps of a {@link WorkBudget}. */
+/** Cost of examining one stored event in a search, in steps of a {@link WorkBudget}. */
 const recordSteps = 20;
 
 /**
@@ -460,8 +460,9 @@ export class EventRing {
   }
 
   /**
-   * If the ring exceeds a limit, deletes the oldest records until a sixteenth of the limit is free.
-   * Further events then need no deletion for some time, because each deletion is a write.
+   * If the ring exceeds a limit, deletes the oldest records until a sixteenth of each limit is
+   * free. Deleting only as many records as necessary would cause a write to the store for every
+   * further event.
    */
   async #trim(): Promise<void> {
     const { entries, bytes } = this.#parts.size;

@@ -65,7 +65,8 @@ function optionsOf({ match }: EventsRequest, signal: AbortSignal | undefined): S
 }
 
 /**
- * Yields the notice for a reader that wants to continue after an id although no events are stored.
+ * Yields only a notice that events may be missing. Used if a reader wants to continue after an id,
+ * but the master stores no events.
  */
 async function* missed(after: string): AsyncGenerator<readonly MasterEvent[], void, void> {
   yield [new MissedEvents(after, Date.now())];

@@ -10,8 +10,8 @@ import { type ExportedEvent, jsonOf, type Receiver } from './export-receivers.ts
 type Nats = typeof import('@nats-io/transport-node');
 
 /**
- * Maximum length of a subject, because the NATS server limits the length of a line. If the subject
- * would be longer, it does not contain the tag.
+ * Maximum length of a subject, in characters. The NATS server limits the length of a line. In a
+ * subject that would be longer, `_` replaces the tag.
  */
 const maxSubjectLength = 1_000;
 /** Maximum size of a message's headers, in bytes. */

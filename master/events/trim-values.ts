@@ -5,8 +5,8 @@ const trimmed = 'VALUE_TRIMMED';
 /**
  * Returns the same map if it is small enough. Otherwise returns a copy in which the largest
  * top-level values are replaced by `VALUE_TRIMMED` until it fits [salt/utils/dicttrim.py]. Sizes
- * are estimates of the size in MessagePack. A value that is too large on its own is not read
- * further than necessary to know this.
+ * are estimates of the size in MessagePack. The measurement of a value stops as soon as its size
+ * exceeds `maxBytes`.
  */
 export function trimValues(data: WireMap, maxBytes: number): WireMap {
   if (maxBytes === 0) return data;

@@ -157,8 +157,8 @@ export interface ExtensionHost {
   freshJid(): Promise<string>;
   /**
    * Returns whether this master or another member of its cluster can reach the minion. If the
-   * minion has not responded recently, it is sent `test.ping` and has `gather_job_timeout` to
-   * respond.
+   * minion has not responded recently, the master sends `test.ping` to it. The minion must then
+   * respond within `gather_job_timeout`.
    */
   isReachable(minion: string): Promise<boolean>;
   /** Stored rows of this extension that only this master uses, even in a cluster. */
@@ -224,9 +224,9 @@ export interface OpenExtension {
    */
   readonly advice?: KeyAcceptanceHook;
   /**
-   * Called when the accepted key of an id was deleted, rejected or replaced. If this happened while
-   * the master was not running, the master calls the function at its next start. After a crash, it
-   * may call the function again.
+   * Called after the accepted key of an id has been deleted, rejected or replaced. If this happened
+   * while the master was not running, the master calls the function at its next start. After a
+   * crash, it may call the function again.
    */
   onKeyLost?(id: string): Promise<void>;
   /** Named commands that reactions can call. Only one extension may provide them. */

@@ -61,7 +61,7 @@ interface Ready {
   readonly requesterJobs: RequesterJobs | undefined;
   readonly end: CallEnd;
   /**
-   * Ends the counting of the call in the limit of running calls. Must be called once, when the call
+   * Stops counting the call towards the limit on running calls. Must be called once, when the call
    * has ended.
    */
   readonly leave: () => void;
@@ -74,7 +74,10 @@ interface Ready {
 interface CallEnd {
   /** Whether another member of the cluster continues the call and will report its result. */
   isElsewhere: boolean;
-  /** Actions that run after the end of the call was reported. */
+  /**
+   * Actions that run after the result of the call has been reported and stored. They do not run if
+   * {@link isElsewhere} is true.
+   */
   readonly work: (() => Promise<void>)[];
 }
 

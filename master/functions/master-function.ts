@@ -40,7 +40,10 @@ export interface CallContext {
    * the function's return value nor emits it as an event. The caller still receives the value.
    */
   readonly continueElsewhere: () => void;
-  /** Registers an action that runs after the end of the call was reported and stored. */
+  /**
+   * Registers an action that runs after the result of the call has been reported and stored. The
+   * action does not run after {@link continueElsewhere}.
+   */
   readonly atEnd: (work: () => Promise<void>) => void;
 }
 
@@ -57,8 +60,8 @@ export interface MasterFunction {
    */
   readonly declares: (name: string) => boolean;
   /**
-   * Whether only the caller may see arguments and result. They are then omitted from events, stored
-   * jobs and audit records.
+   * Whether only the caller may see the arguments and the result. They are then omitted from
+   * events, stored jobs and audit records.
    */
   readonly isConfidential: boolean;
   /** Whether a return value means success. */

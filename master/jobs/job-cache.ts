@@ -57,8 +57,8 @@ export interface JobCacheOptions {
   readonly keepMarksMs: number;
   readonly now: () => number;
   /**
-   * Returns whether a publication was certainly never sent, because its process ended first.
-   * Default: a function that returns false.
+   * Returns whether a publication was certainly never sent, because the process that prepared it
+   * ended first. Default: a function that returns false.
    */
   readonly wasNeverSent?: (publication: PublicationId) => boolean;
   /** Whether other members of a cluster store jobs in the same store. Default: false. */
@@ -193,8 +193,8 @@ export class JobCache {
   }
 
   /**
-   * Changes the stored record of a job. Concurrent changes of the same job run one after the other,
-   * because slices of a batch are published concurrently. Does nothing if the job is not stored.
+   * Changes the stored record of a job. Does nothing if the job is not stored. Changes of the same
+   * job are made one after the other, because parts of a batch can change the job at the same time.
    */
   async #change(
     jid: string,
@@ -290,8 +290,8 @@ export class JobCache {
   }
 
   /**
-   * Whether the identifier of this request is stored, so that its self-started job has been
-   * processed already.
+   * Whether the identifier of this request is stored. If it is, the self-started job in the request
+   * has already been processed.
    */
   async hasMark(minionId: string, mark: string | undefined): Promise<boolean> {
     if (mark === undefined) return false;

@@ -312,9 +312,9 @@ export class KnownFacts {
   }
 
   /**
-   * Updates the facts in memory, and returns the operations that store them. Memory is updated
-   * synchronously, before the write. So if the minion's key is deleted in the meantime, the facts
-   * are deleted too.
+   * Updates the facts in memory, and returns the operations that store them. Does nothing if the
+   * minion has no key. The check and the update are synchronous. If the key is deleted before the
+   * facts are stored, {@link forget} therefore deletes them from memory and from the store.
    */
   #note({ id, grains, pillar, proven = pillar }: FactsOfMinion): Operation[] {
     if (!this.#options.isOn || !this.#options.hasKey(id)) return [];

@@ -129,7 +129,10 @@ export class PublicationLog {
     if (this.#file?.write(number) === false) this.#file = undefined;
   }
 
-  /** Whether a publication was certainly never sent, because its process ended first. */
+  /**
+   * Whether a publication was certainly never sent, because the process that prepared it ended
+   * first.
+   */
   wasNeverSent({ process, number }: PublicationId): boolean {
     const lastSent = this.#lastSent.get(process);
     return lastSent !== undefined && number > lastSent;

@@ -39,8 +39,8 @@ export interface PublicationSlot {
   readonly id: PublicationId;
   readonly serial: number;
   /**
-   * Waits until every earlier publication was sent or released, and then passes this publication to
-   * each transport.
+   * Waits until every earlier publication has been sent or released, and then passes this
+   * publication to each transport.
    * @param to - recipients, and the time for which transports retain it for minions that subscribe
    * later
    * @throws MasterError ERR_MASTER_STOPPED
@@ -136,16 +136,16 @@ export class Publisher {
  * turns never begin.
  */
 interface Turn {
-  /** Resolves when all earlier turns were released. */
+  /** Resolves when all earlier turns have been released. */
   readonly begun: Promise<void>;
   release(): void;
 }
 
-/** Queue of turns. A turn begins when all earlier turns were released. */
+/** Queue of turns. A turn begins when all earlier turns have been released. */
 class TurnQueue {
   /**
-   * One function for each turn that was not released yet, in order. Calling the function begins the
-   * turn. The first turn has already begun.
+   * Functions that begin the turns, in order: one function for each turn that has not been
+   * released. The first turn has already begun.
    */
   readonly #waiting: (() => void)[] = [];
 

@@ -40,8 +40,8 @@ export class Reachability {
    */
   readonly #answers = new Map<string, number>();
   /**
-   * Minions that the next `test.ping` will ask. The value is a callback for the response of the
-   * minion. `undefined`: no publication is scheduled.
+   * Minions that the next `test.ping` will ask, each with a callback for its response. The property
+   * is `undefined` while no publication is scheduled.
    */
   #next: Map<string, () => void> | undefined;
 

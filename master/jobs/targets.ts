@@ -73,7 +73,10 @@ export interface ResolveOptions {
    * rights and the mine. Default: true.
    */
   readonly greedy?: boolean;
-  /** Requester of the call with the target. Limits count its slow patterns under its name. */
+  /**
+   * Requester of the call that contains the target. The number of waiting calls with slow regular
+   * expressions is limited per requester. Default: the operator.
+   */
   readonly by?: AuditRequester | undefined;
 }
 
@@ -347,8 +350,8 @@ export class TargetResolver {
   }
 
   /**
-   * Compiles the target of a policy rule. The tests of the result use the grains and pillar that
-   * each minion has when the test is called.
+   * Compiles the target of a policy rule. Each call of a function in the result uses the grains and
+   * pillar that the minion has at that time.
    * @throws SyntaxError
    */
   compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {

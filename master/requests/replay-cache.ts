@@ -416,8 +416,8 @@ function nameOf(mark: Buffer): string {
 /**
  * Returns a function that checks whether a request may be a replay. When the master restarts, it no
  * longer knows which requests it has answered. So a request with a time stamp before the start may
- * be a replay. If its session key was created after the start, it is not a replay, because no
- * earlier recording can use this key.
+ * be a replay. If the session key of its minion was created after the start, the request is not a
+ * replay. An attacker cannot have recorded it before the start, because the key did not exist then.
  */
 export function replayCheck(
   sessions: SessionKeys,

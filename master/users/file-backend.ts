@@ -19,8 +19,9 @@ import {
 const maxFileBytes = 16 * 1024 * 1024;
 
 /**
- * Password entry for comparisons if the file contains no users. It matches no password. The
- * comparison takes some time, as for other unknown users.
+ * Password entry that the backend compares with the password if the file contains no users. It
+ * matches no password. The comparison takes some time, as for any other unknown user, so that the
+ * duration reveals nothing.
  */
 const fallbackPassword = '{SHA}';
 

@@ -70,9 +70,9 @@ function isPossible(record: RecordedDecision): boolean {
 }
 
 /**
- * Whether no rule is derived from a record, because another record replaces it. This applies to a
- * record of a mine request that does not name the owner of the mine data. The other record is of
- * the same minion and function, and names the owner.
+ * Whether a record needs no rule of its own, because another record covers it. This applies to a
+ * record of a mine request that does not name the owner of the mine data. It is covered if another
+ * record of the same minion and function names the owner.
  */
 function isImplied(record: RecordedDecision, all: readonly RecordedDecision[]): boolean {
   if (record.action !== 'mine' || record.owner !== undefined) return false;
@@ -128,9 +128,9 @@ function within({ action, minions }: RecordedDecision): { readonly within?: stri
 const sender = '${minion.id}';
 
 /**
- * Returns a pattern for a tag. Each segment that equals the sender's id becomes `${minion.id}`.
- * Wildcard characters in other segments are escaped. If the tag has only one segment, or a segment
- * before the last such id contains wildcard characters, no id is replaced.
+ * Returns a glob pattern for a tag. Each segment that equals the sender's id becomes
+ * `${minion.id}`. Wildcard characters in other segments are escaped. No id is replaced if the tag
+ * has only one segment, or if any segment before an id contains wildcard characters.
  */
 function generalised(tag: string, id: string): string {
   const parts = tag.split('/');

@@ -44,14 +44,14 @@ export interface LoginsOptions {
 }
 
 /**
- * Time unit to which the duration of failed log-ins is rounded up, in milliseconds. So the duration
- * reveals little about the cause.
+ * Time unit to which the duration of failed log-ins is rounded up, in milliseconds. The duration
+ * therefore reveals little about the cause of the failure.
  */
 const failureStepMs = 250;
 
 /**
- * Longest log-in that increases the minimum duration of failed log-ins, in milliseconds. A longer
- * one indicates a problem of the backend, and is ignored.
+ * Longest duration of a log-in that can increase the minimum duration of failed log-ins, in
+ * milliseconds. A longer log-in indicates a problem of the backend, and is ignored.
  */
 const longestMeasureMs = 2000;
 

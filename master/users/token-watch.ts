@@ -10,7 +10,7 @@ export interface Watched {
 
 /**
  * Checks every second whether the tokens in use are still valid. When a token becomes invalid, its
- * signals are aborted [THREATS A-05].
+ * {@link Watched.ended} signals are aborted [THREATS A-05].
  */
 export class TokenWatch {
   readonly #isValid: (hash: string) => Promise<boolean>;

@@ -27,8 +27,9 @@ import { hasFullRights, type UserApiDeps, type UserSession } from './user-sessio
 export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSession>): UserApi {
   const gate = new UserGate(parts);
   /**
-   * Checks a request with the policy, and yields the stream that it starts, until the stream or the
-   * user's token ends.
+   * Checks a request with the policy, and starts the stream that it requests. Yields the items
+   * until the stream or the user's token ends.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN if the token ended
    */
   async function* judged<R, T>(
     run: (request: R, signal?: AbortSignal) => AsyncIterable<T>,

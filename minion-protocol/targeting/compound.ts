@@ -42,8 +42,8 @@ export function isCompoundOperator(word: string): boolean {
 
 /**
  * Returns the words of a target. A text is split at white space.
- * @param meter - if it is given and the text has too many words, returns only the first words;
- * {@link parseCompound} rejects them
+ * @param meter - limits the result for a text to 20,001 words. The other words are not needed,
+ * because {@link parseCompound} rejects more than 20,000. Default: no limit
  */
 export function splitTargetWords(
   tgt: string | readonly string[],

@@ -29,7 +29,7 @@ const maxParts = 100;
  * grains.
  */
 const maxSearchSteps = 3_000_000;
-/** Name of this work in error messages. */
+/** Name in error messages for the work on a condition. */
 const part = 'a condition on grains or pillar';
 
 /** A condition, split at its delimiters. */
@@ -115,8 +115,8 @@ class FactSearch {
   }
 
   /**
-   * Looks up the keys of `path` one after the other, beginning in `start`, but not the last key.
-   * Returns `start` and the value of each key. If a key is missing, the list ends with `undefined`.
+   * Follows all keys of `path` except the last one, beginning at `start`. Returns `start` and the
+   * value of each key. If a key is missing, the list ends with `undefined`.
    */
   #along(
     start: WireValue | undefined,

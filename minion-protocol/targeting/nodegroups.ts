@@ -7,7 +7,10 @@
 
 import { isCompoundOperator, splitTargetWords } from './compound.ts';
 
-/** Definitions by name. A definition is an expression as text, or a list of its words or of ids. */
+/**
+ * Definitions by name. A definition is an expression as text, a list of the words of an expression,
+ * or a list of minion ids.
+ */
 export type Nodegroups = Readonly<Record<string, string | readonly string[]>>;
 
 /**

@@ -91,7 +91,10 @@ export interface CompiledTarget {
   readonly terms: readonly TargetTerm[];
   /** Reason why the expression is invalid. An invalid target matches no minion. */
   readonly problem: string | undefined;
-  /** Whether the target matches this minion. */
+  /**
+   * Returns whether the target matches this minion. The result is `unknown` if it depends on grains
+   * or pillar that the master has not stored.
+   */
   test(candidate: TargetCandidate): MatchResult;
   /**
    * Whether the target may match this minion. Conditions on unknown grains or pillar count as true.

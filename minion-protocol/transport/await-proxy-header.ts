@@ -5,10 +5,11 @@ import { ProxyHeaderReader, type RelayedPeer } from '../proxy-header.ts';
 export type ProxyHeaderFailure = 'relay-header' | 'relay-header-timeout';
 
 /**
- * Reads the PROXY header of a connection. Does nothing more if the connection ends first.
+ * Reads the PROXY header of a connection.
  * @param headerMs - time until the header must be complete, in milliseconds
- * @param settle - called once, with the socket paused; bytes after the header are put back into the
- * socket
+ * @param settle - called once, with the socket paused. It receives the peer from the header, or the
+ * reason why no header was read. Bytes after the header are put back into the socket. It is not
+ * called if the connection ends first
  */
 export function awaitProxyHeader(
   socket: Socket,

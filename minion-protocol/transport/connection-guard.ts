@@ -46,7 +46,10 @@ export interface GuardLimits {
    * MiB. An address is known after a verified request from it.
    */
   readonly maxHeldBytesPerAddress: number;
-  /** Maximum number of connections on both ports. Default: 65,536. */
+  /**
+   * Maximum number of connections on the request port and the publish port together. Default:
+   * 65,536.
+   */
   readonly maxConnections: number;
   /**
    * Maximum number of connections of one address. A new one evicts the oldest idle one. Default:
@@ -212,8 +215,8 @@ export class GuardedConnection {
   }
 
   /**
-   * Sets the start time of the incoming message on the guard's clock, or `undefined` if no message
-   * is incomplete.
+   * Sets the time on the guard's clock at which the current incoming message began. `undefined`: no
+   * message is being received.
    */
   receivingSince(time: number | undefined): void {
     this.#messageSince = time;
@@ -381,12 +384,14 @@ export class ConnectionGuard {
   }
 
   /**
-   * Counts a change of the memory for incomplete messages and subscriptions, in bytes. If the total
-   * exceeds `maxHeldBytes`, one connection must end: the one with the most memory among the idle
-   * connections of unknown addresses, or `connection` if there is none. The guard ends it, unless
-   * it is `connection`.
-   * @returns the exceeded limit if the caller must end `connection` or undo the change, and
-   * otherwise `undefined`
+   * Counts a change of the memory for incomplete messages and subscriptions, in bytes, and checks
+   * the limits. If all connections together exceed `maxHeldBytes`, the guard selects a connection
+   * to end. It selects the idle connection of an unknown address with the most memory, or
+   * `connection` if there is none. The guard ends the selected connection, unless it is
+   * `connection`.
+   * @returns `held-bytes` if the guard selected `connection`, and `held-bytes-from-address` if an
+   * unknown address exceeds `maxHeldBytesPerAddress`. The caller must then end `connection` or undo
+   * the change. Otherwise `undefined`
    */
   heldBytesChanged(connection: GuardedConnection, change: number): GuardRefusal | undefined {
     this.#heldBytes += change;

@@ -9,8 +9,8 @@ export interface RequestService {
   /** Salt's name of the transport. */
   readonly transport: string;
   /**
-   * Returns the number of the publish port that the master has bound. It differs from the
-   * configured number if that is 0.
+   * Returns the number of the publish port that the master has bound. If the configured number is
+   * 0, the operating system selects a free port.
    */
   readonly publishPort: () => number;
   /** Maximum number of requests of one connection in progress. */

@@ -1,6 +1,7 @@
 /**
  * Handles one connection over a byte stream: decodes its input, queues its output, and pauses
- * reading if the queue is too long. All transports over TCP use this module for both ports.
+ * reading if the queue is too long. All transports over TCP use this module for the request port
+ * and the publish port.
  */
 
 import type { Socket } from 'node:net';

@@ -1,5 +1,6 @@
 /**
- * A transport over TCP ports: binds both ports, admits connections, enforces deadlines and closes.
+ * A transport over TCP: binds the request port and the publish port, admits connections and
+ * enforces their deadlines.
  */
 
 import type { Socket } from 'node:net';
@@ -50,7 +51,10 @@ export interface PortProtocol extends PortRules {
   ) => OpenConnection;
 }
 
-/** Returns a port that uses `protocol`. */
+/**
+ * Returns the protocol of a port. For each connection, it creates a {@link Connection} that uses
+ * `protocol`.
+ */
 export function createPortProtocol<
   Event extends { readonly type: string },
   Session extends StreamSession,
@@ -150,7 +154,10 @@ export interface ListenerOptions {
   readonly relay?: RelayPortsOptions;
   /** Interval between checks of the deadlines, in milliseconds. Default: 1,000. */
   readonly sweepIntervalMs?: number;
-  /** Returns milliseconds since 1970 and never goes back. Default: the clock of the process. */
+  /**
+   * Returns the current time, in milliseconds since 1970. The time must never go back. Default: the
+   * clock of the process.
+   */
   readonly now?: () => number;
 }
 
@@ -262,7 +269,10 @@ class StreamListener implements MasterTransport {
     return this.#closing;
   }
 
-  /** Binds both ports, the publish port first, because the reply to a sign-in contains it. */
+  /**
+   * Binds the publish port, then the request port. Replies to sign-ins contain the number of the
+   * publish port, so it must be known before the first request.
+   */
   async #bindBoth(handler: RequestHandler, announce: AnnouncementHandler): Promise<BoundPorts> {
     const { requestPort = 4506, publishPort = 4505 } = this.#options;
     const limits = this.#limits;
@@ -339,8 +349,8 @@ class StreamListener implements MasterTransport {
   /**
    * Admits a connection.
    * @param address - address to record; default: the remote address
-   * @returns a function to call once protocol bytes can be exchanged, or `undefined` if the
-   * connection was rejected and has ended
+   * @returns a function that starts the port's protocol on the socket or its TLS stream. With TLS,
+   * call it after the TLS handshake. `undefined` if the connection was rejected and has ended
    */
   #admit(
     socket: Socket,

@@ -106,7 +106,7 @@ export interface MasterTransport {
   /** Salt's name of the transport: `zeromq`, `tcp` or `ws`. The in-memory pair uses `memory`. */
   readonly name: string;
   /**
-   * Binds both ports.
+   * Binds the request port and the publish port.
    * @param announce - for transports whose minions announce themselves; default: no announcement is
    * accepted
    * @throws TransportError ERR_LISTEN, ERR_TLS

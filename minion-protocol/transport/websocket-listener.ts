@@ -100,7 +100,10 @@ function message(opcode: number, body: Uint8Array): EncodedMessage {
   return toEncodedMessage(encodeWebsocketFrame(opcode, body));
 }
 
-/** Returns the protocol of either port with handshake, PING and CLOSE. */
+/**
+ * Returns the protocol of a WebSocket port. It handles the handshake, PING and CLOSE, and passes
+ * messages to `handlers`.
+ */
 function websocketProtocol<Session extends StreamSession>(
   maxMessageBytes: number,
   handlers: PeerHandlers<Session>,

@@ -24,7 +24,7 @@ export function toEncodedMessage(chunks: readonly Uint8Array[]): EncodedMessage 
 
 /** Objects that all queues of a listener share. */
 export interface ListenerDeps {
-  /** Returns milliseconds and never goes back. */
+  /** Returns the current time, in milliseconds since 1970. The time never goes back. */
   readonly now: () => number;
   readonly writeScheduler: WriteScheduler;
 }
@@ -32,9 +32,9 @@ export interface ListenerDeps {
 /** Object that owns a queue. */
 export interface WriteQueueOwner {
   /**
-   * Called when output was queued or written.
-   * @param stalledSince - current time if output is still queued, otherwise `undefined`. If no
-   * further call follows, the peer has not read anything since then
+   * Called when the empty queue receives output, and after each write.
+   * @param stalledSince - time of this call if output is still queued, otherwise `undefined`. Until
+   * the next call, the peer has read nothing since this time
    */
   onProgress(stalledSince: number | undefined): void;
 }

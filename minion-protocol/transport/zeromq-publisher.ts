@@ -227,10 +227,11 @@ export class ZeromqPublisher {
   }
 
   /**
-   * Sends one message per topic to the subscribers of that topic. If the topic of a subscriber is a
-   * prefix of several topics, it receives only the first message. This is usually the topic `''` of
-   * a minion that does not filter. All messages contain the same envelope, and the minion would
-   * ignore the others by their jid.
+   * Sends one message per topic to the subscribers of that topic. If a subscription is a prefix of
+   * several topics, its subscriber receives only the message of the first topic. Usually, this
+   * subscriber is a minion without filtering, which subscribes to the topic `''`. One message is
+   * sufficient, because all messages contain the same envelope. The minion would ignore repetitions
+   * by their jid.
    */
   #sendByTopic(
     { envelope, minionIds }: OutgoingPublication,

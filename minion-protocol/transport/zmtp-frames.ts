@@ -43,7 +43,7 @@ export interface ZmtpFrameFilter<Refusal extends string> {
 export class ZmtpFrameReader<Refusal extends string> {
   /** Flags of the frame that `next()` returned last. */
   flags = 0;
-  /** Body of that frame, valid until the next call. */
+  /** Body of the frame that `next()` returned last. Valid until the next call. */
   body: Uint8Array = EMPTY;
 
   readonly #gate: ZmtpFrameFilter<Refusal>;

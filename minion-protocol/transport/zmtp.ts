@@ -96,7 +96,8 @@ const PEERS: Readonly<Record<ZmtpRole, readonly string[]>> = {
 };
 
 /**
- * Returns the greeting of the master. Its version is 3.0, so that SUB peers subscribe by message.
+ * Returns the greeting of the master. Its version is 3.0. SUB peers therefore subscribe with a
+ * message, and not with the command SUBSCRIBE of version 3.1.
  */
 export function encodeGreeting(): Uint8Array {
   const greeting = new Uint8Array(GREETING_BYTES);
@@ -180,8 +181,9 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
   }
 
   /**
-   * Copies the parts that are views of the chunk. Otherwise a few bytes would keep the whole chunk
-   * in memory.
+   * Copies the frames of the incomplete message that are views of the current chunk. Otherwise a
+   * few bytes would keep the whole chunk in memory.
+   * @param from - index of the first of these frames
    */
   #ownParts(from: number): void {
     for (let index = from; index < this.#parts.length; index += 1) {

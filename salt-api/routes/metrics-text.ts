@@ -1,4 +1,4 @@
-/** Prometheus' text format, version 0.0.4 [prometheus.io/docs/instrumenting/exposition_formats]. */
+/** Formats metrics as text for Prometheus. */
 
 import type { MetricFamily } from '#master';
 

@@ -43,8 +43,8 @@ export class FileServer {
   }
 
   /**
-   * Returns a file server that searches only some of these backends, in the same order. Closing it
-   * does not close the backends.
+   * Returns a file server that searches only the backends for which `isWanted` returns true, in the
+   * same order. Closing the returned file server does not close the backends.
    */
   narrowedTo(isWanted: (backend: FileServerBackend) => boolean): FileServer {
     return new FileServer(this.#backends.filter(isWanted));
@@ -113,9 +113,9 @@ export class FileServer {
 }
 
 /**
- * Cache of merged lists. The two lists that were merged are the key. The environment is not the
- * key, because minions may request any environment name. Environments without their own roots all
- * have the lists of `__env__`.
+ * Cache of merged lists, by the two lists that were merged. The name of the environment is not the
+ * key, because minions may request any name. An entry is removed by the garbage collector when its
+ * lists are no longer in use.
  */
 const known = new WeakMap<FileLists, WeakMap<FileLists, FileLists>>();
 

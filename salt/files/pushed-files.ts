@@ -30,8 +30,8 @@ interface Use {
 }
 
 /**
- * Number of bytes that are counted for each folder towards the limit of a minion. A smaller file is
- * counted with the same number.
+ * Minimum number of bytes that each file counts towards the limit of its minion. Each folder counts
+ * as this number.
  */
 const leastFileBytes = 4096;
 

@@ -13,7 +13,7 @@ const maxFunctions = 100;
 export interface MineQuery {
   readonly target: TargetRequest;
   readonly funs: readonly string[];
-  /** Whether the reply is grouped by function even if there is only one. */
+  /** Whether the reply is grouped by function even if the query names only one function. */
   readonly isByFunction: boolean;
 }
 

@@ -34,9 +34,9 @@ export function splitFunction(name: string): readonly [state: string, fun: strin
 export interface Body {
   /** Name of the SLS that contains the declaration. */
   readonly sls: string;
-  /** Environment of this SLS. */
+  /** Environment of the SLS that contains the declaration. */
   readonly saltenv: string;
-  /** SLS that include this SLS. */
+  /** Names of the SLS that include the SLS with the declaration. */
   readonly includedFrom: readonly string[];
   /**
    * Arguments by state module, such as `test` or `salt`. A well-formed value is a list. It contains

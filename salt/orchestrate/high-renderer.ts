@@ -163,8 +163,8 @@ export class HighRenderer implements SlsNames {
   }
 
   /**
-   * Adds an `order` to each state of an SLS that has none. States keep the order of the file and
-   * come after the states of included SLS [_handle_iorder].
+   * Adds the argument `order` to the states of an SLS that do not set it. These states keep the
+   * order of the file and come after the states of included SLS [_handle_iorder].
    */
   #giveOrder(high: High): void {
     for (const [id, body] of high.bodies) {

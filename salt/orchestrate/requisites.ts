@@ -49,9 +49,9 @@ export interface Requisite {
 }
 
 /**
- * Returns the requisites of one kind. A bare name is an id. As in Salt, if the argument is a text
- * instead of a list, each character counts as a name. If it is a map, each key does. Requisites
- * with such names fail, and the error lists the names.
+ * Returns the requisites of one kind. Their argument should be a list, in which a bare name is an
+ * id. As in Salt, if the argument is a text, each character counts as a name. If it is a map, each
+ * key counts as a name. Requisites with these names usually fail, and the error lists the names.
  */
 export function requisitesOf({ args, name }: Chunk, kind: RequisiteKind): readonly Requisite[] {
   return itemsOf(args.get(kind)).flatMap((item) => {
@@ -149,10 +149,10 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
 }
 
 /**
- * Removes findings that another finding about the same kind of requisite overrides. For `onfail`
- * and the kinds `…_any`, one dependency that meets the requisite is enough. The findings about the
- * other dependencies are then removed. For `onfail_all`, one dependency that succeeded is decisive,
- * so `met` is removed.
+ * Removes findings that have no effect, because another finding decides about the requisites of
+ * this kind. For `onfail` and the kinds `…_any`, one dependency that meets its requisite is
+ * sufficient. The findings about dependencies that do not meet theirs are then removed. For
+ * `onfail_all`, one dependency that succeeded prevents the chunk from running, so `met` is removed.
  */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
   if (kind.endsWith('_any') || kind === 'onfail') {

@@ -39,9 +39,10 @@ export interface ChunkRunOptions {
 const maxLooks = 20;
 
 /**
- * Maximum length of a chain of requisites. A longer chain is treated as a cycle. Salt fails at the
- * recursion limit of Python, which is the same number. In a run of more than 500 chunks, the
- * maximum is twice the number of chunks, because a chain without a cycle is never longer.
+ * Maximum number of evaluations in a chain of requisites, for runs of up to 500 chunks. A longer
+ * chain is treated as a cycle. Salt fails at the recursion limit of Python, which is also 1000. In
+ * a larger run, the maximum is twice the number of chunks. A chain without a cycle never needs
+ * more.
  */
 const maxDepth = 1000;
 

@@ -29,7 +29,7 @@ export interface StateResult {
   /** Name of the state: text, unless an entry of `names` has another type. */
   readonly name: WireValue;
   outcome: Outcome;
-  /** Members with Salt's names for the position in the run, the start time and the duration. */
+  /** Position in the run, start time and duration, under the names that Salt uses in results. */
   facts: WireMap;
   /** Whether requisites of other states count this state as run. */
   readonly didRun: boolean;

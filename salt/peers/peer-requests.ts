@@ -24,9 +24,9 @@ export interface PeerRequestOptions {
 }
 
 /**
- * Maximum number of pending requests of one minion. If a minion repeats a pending request, both get
- * the same reply. If it repeats a request that was already answered, it gets an empty reply,
- * because replies may be large and are not stored.
+ * Maximum number of pending requests of one minion. If a minion repeats a pending request, both
+ * requests get the same reply. If it repeats a request that was already answered, the reply is
+ * empty. Earlier replies are not stored, because they may be large.
  */
 const maxWaiting = 16;
 

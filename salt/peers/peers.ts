@@ -49,7 +49,7 @@ const maxNames = 10_000;
 /** Parser of command-line style arguments. */
 type WordReader = Pick<ArgumentReader, 'readWords'>;
 
-/** Arguments that a minion sent: their parser, and the minion's id. */
+/** Parser for the arguments that a minion sent, and the id of this minion. */
 interface MinionReader {
   readonly reader: WordReader;
   readonly minionId: string;
@@ -167,7 +167,7 @@ interface Permitted {
   readonly decision: Decision;
 }
 
-/** Query of the access rules: whether a minion may make these calls. */
+/** Query to the access rules: may a minion publish a job with the given calls? */
 interface PeerQuestion {
   readonly subject: MinionSubject;
   readonly action: 'publish';

@@ -126,8 +126,8 @@ class PillarCompiler {
   }
 
   /**
-   * Counts an include.
-   * @throws MasterError ERR_PILLAR_FILE if there are too many includes
+   * Counts one SLS that an `include` names.
+   * @throws MasterError ERR_PILLAR_FILE if the pillar includes more than {@link maxIncludes} SLS
    */
   countInclude(): void {
     this.#includes += 1;
@@ -164,8 +164,8 @@ class PillarCompiler {
   }
 
   /**
-   * Whether an SLS exists. Looks up only its file, so that the pillar does not depend on the whole
-   * list of files.
+   * Whether an SLS exists. Looks up only the file of this SLS. If it listed all files, every new
+   * file would invalidate the cached pillar.
    */
   async #isThere(sls: string, saltenv: string): Promise<boolean> {
     if (sls.includes('/') || sls.endsWith('.init')) return false;
@@ -217,7 +217,7 @@ class PillarCompiler {
 class EnvironmentRun {
   readonly #saltenv: string;
   readonly #compiler: PillarCompiler;
-  /** Result of each rendered file, without the data of its includes. */
+  /** Result of each rendered SLS by its name, without the data of the SLS that it includes. */
   readonly #done = new Map<string, Rendered>();
 
   constructor(saltenv: string, compiler: PillarCompiler) {

@@ -10,8 +10,8 @@ import type { PillarAnswer, PillarSource } from '../render/pillar-source.ts';
 import { fromWire, toWirePillar } from '../render/pillar-wire.ts';
 
 /**
- * Source of pillar data. The data are merged over or under the pillar of files. The source also
- * provides a version of its data that does not depend on grains.
+ * Source of pillar data. The data are merged over or under the pillar of files. For access
+ * decisions, the source also provides a version of its data that does not depend on grains.
  */
 export interface ExtPillarLayer {
   /** Name of the layer in error messages and in the log. */

@@ -84,7 +84,8 @@ export async function openPillarExtension(
 }
 
 /**
- * Returns a function that stores a minion's grains and pillar, and publishes the event about them
+ * Returns a function that stores a minion's grains and pillar if `minion_data_cache` is set. If
+ * `minion_data_cache_events` is set too, the function publishes an event that reports the new data
  * [WIRE 9.3].
  */
 function factsKeeper(host: ExtensionHost): (minion: FactsOfMinion) => Promise<void> {

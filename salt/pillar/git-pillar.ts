@@ -19,7 +19,7 @@ import type { ExtPillarLayer } from './ext-pillar.ts';
 
 const anyEnv = '__env__';
 
-/** An opened remote. */
+/** A configured pillar remote with its local mirror and the files in it. */
 interface OpenRemote {
   readonly remote: GitPillarRemote;
   readonly mirror: GitMirror;
@@ -106,7 +106,8 @@ function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined
 
 /**
  * Returns the files of a remote as a file server backend.
- * @param includer - remote that includes these files; they are visible only in its environment
+ * @param includer - other remote whose SLS can include these files. If it is given, the files are
+ * visible only in the environment of the remote that contains them
  */
 function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServerBackend {
   const { remote, files } = opened;
@@ -133,9 +134,10 @@ function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServ
 export interface GitPillarUpdater {
   /**
    * Fetches remotes.
-   * @param wanted - filter; default: all remotes. `repo` may omit user and password
-   * @returns whether each remote has changed, or the error of its fetch, by address without user
-   * and password
+   * @param wanted - selects remotes by branch and address. `repo` may omit user and password.
+   * Default: all remotes
+   * @returns results by the address of the remote, without user and password. `true`: the remote
+   * has changed; `false`: it has not changed; an `Error`: it could not be fetched
    */
   update(wanted: {
     readonly branch?: string | undefined;

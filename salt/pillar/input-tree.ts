@@ -42,8 +42,9 @@ export class InputTree<Result extends Inputs> {
   }
 
   /**
-   * Adds a result. Returns the results that it replaces: one with the same inputs, or results of
-   * earlier versions of the files.
+   * Adds a result, and returns the results that it replaces. These are a result with the same
+   * inputs, and results whose rendering read a different input at the same point, for example
+   * before their files changed.
    */
   add(result: Result): Result[] {
     const replaced: Result[] = [];

@@ -19,7 +19,10 @@ export interface OnDemandDeps {
   readonly allowed: readonly string[];
   readonly reader: TextReader;
   readonly merge: MergeOptions;
-  /** Returns the pillar of the master with its configured sources. */
+  /**
+   * Returns the source of the pillar to which `pillar.ext` adds data. It includes the sources in
+   * the configuration.
+   */
   readonly source: () => PillarSource;
 }
 

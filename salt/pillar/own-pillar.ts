@@ -174,7 +174,7 @@ export class OwnPillar implements PillarSource {
     return pillarInputs(await this.#sharing.inputs(), this.#cache.kept());
   }
 
-  /** Compiles a pillar file by file, without the cache. */
+  /** Compiles a pillar without the cache. The result also contains the data of each file. */
   compile(request: PillarRequest, lower: PillarMap = new Map()): Promise<CompiledPillar> {
     return this.#compile(request, lower, new Reads(this.#sources));
   }
@@ -368,8 +368,8 @@ function rulesOf(config: PillarConfig): PillarRules {
 }
 
 /**
- * Returns the environments that a request uses. `__env__` replaces the requested environment if
- * this has no roots of its own.
+ * Returns the environments that a request uses. If `pillar_roots` does not contain the requested
+ * environment, the roots of `__env__` are used for it.
  */
 function environments(
   roots: PillarConfig['pillarRoots'],

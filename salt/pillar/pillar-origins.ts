@@ -14,8 +14,8 @@ export interface PillarOrigins {
   /** Files that provide the value, from the lowest layer to the topmost. */
   readonly files: PillarOrigin[];
   /**
-   * Number of files in the lowest layers that are left out of `files`, because it contains at most
-   * {@link maxFiles} files.
+   * Number of files that are left out of `files` because there are more than {@link maxFiles}. The
+   * files of the lowest layers are left out.
    */
   readonly omitted: number;
 }

@@ -21,7 +21,7 @@ export interface PillarRequestOptions {
   readonly maxGrainsBytes: number;
   /** Names of the modules in the option `ext_pillar`, which the master uses for every minion. */
   readonly modules: ReadonlySet<string>;
-  /** Options for merging the data of a `pillar=` on the minion's command line. */
+  /** Options for merging the data of the argument `pillar=` on the minion's command line. */
   readonly merge: MergeOptions;
   /**
    * Function that stores the grains of the request and the resulting pillar, which are used for
@@ -34,10 +34,11 @@ export interface PillarRequestOptions {
 }
 
 /**
- * Handles `_pillar`: returns the minion's own pillar, encrypted with a new key [WIRE 9.3]. Data of
- * a `pillar=` on the minion's command line is merged over the reply and never stored. The master
- * does not query pillar sources that the request names. The reply contains an error for each of
- * them, unless the master uses this source for every pillar [THREATS C-05, C-47, M-09].
+ * Handles `_pillar`: returns the minion's own pillar, encrypted with a new key [WIRE 9.3]. If the
+ * minion's command line contains the argument `pillar=`, its data is merged over the reply and
+ * never stored. A request can also name pillar sources, but the master does not query them. If a
+ * named source is not in the master's option `ext_pillar`, the reply contains an error about it
+ * [THREATS C-05, C-47, M-09].
  */
 export function pillarRequest(source: PillarSource, options: PillarRequestOptions): RequestType {
   return defineRequestType({

@@ -141,8 +141,9 @@ export class PillarSharing {
   }
 
   /**
-   * Returns the pillar of a minion: a shared one, or a new one. Returns `undefined` if the minion
-   * needs its own rendering.
+   * Returns the pillar of a minion. Uses a shared pillar if there is one for the minion's inputs,
+   * and compiles one otherwise. Returns `undefined` if the caller must compile the pillar for this
+   * minion alone, with the real values of its grains.
    */
   async provide(key: PillarKey, settings: PillarSettings): Promise<ProvidedPillar | undefined> {
     const { id, grains } = settings.setting;
@@ -330,7 +331,10 @@ export class PillarSharing {
     return [...reads.grains.values.keys()].every((name) => !this.#distinct.has(name));
   }
 
-  /** Caches a result. Returns `false` if the table is full of results of other minions. */
+  /**
+   * Adds a result to a table, and starts to write it to the store. Returns `false` if the table is
+   * full and no result may be evicted.
+   */
   #add(table: SharedResults, result: SharedResult): boolean {
     const kept = table.add(result);
     if (kept === undefined) return false;
@@ -358,8 +362,8 @@ function fillAnswer(
 }
 
 /**
- * Returns a record of the grains that a rendering has printed as placeholders. It contains the
- * fingerprints of their values, as if the rendering had read them.
+ * Returns the grains that a rendering has printed as placeholders, with the fingerprints of their
+ * values. The caller adds them to the dependencies of a pillar that is cached for one minion.
  */
 function lateReads({ late }: GrainReads, grains: WireMap): GrainReads {
   const read = new GrainReads();

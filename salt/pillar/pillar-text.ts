@@ -15,8 +15,9 @@ export const readAtOnce: TextReader = { read: async (task) => readData(task) };
 
 /**
  * Parses a response.
- * @throws TemplateError
- * @throws MasterError ERR_PILLAR_FILE if it is not a map, ERR_RENDER_GIVEN_UP
+ * @throws TemplateError if the text is not valid JSON or YAML, or exceeds a limit
+ * @throws MasterError ERR_PILLAR_FILE if the data is not a map; ERR_RENDER_GIVEN_UP if the thread
+ * that parses the text fails; ERR_MASTER_STOPPED
  */
 export async function readPillarText(
   bytes: Uint8Array,

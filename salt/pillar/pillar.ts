@@ -216,7 +216,7 @@ export function fromProvider(provider: PillarProvider): PillarSource {
 }
 
 /**
- * Compiles a pillar file by file.
+ * Compiles a pillar without the cache. The result also contains the data of each file.
  * @throws MasterError ERR_NOT_SERVED if the embedding program provides the pillar
  */
 export async function compiledOf(

@@ -219,8 +219,7 @@ export class SharedResults {
 
   /**
    * Makes space for the first result of an owner. If the table is full and no owner has more than
-   * one result, removes the least recently used result. Keeps this result if it was used in the
-   * last ten minutes.
+   * one result, removes the least recently used result, unless it was used in the last ten minutes.
    */
   #removeUnusedFor(owner: string): void {
     const isFull = this.#entries.size >= (this.#options.limit.total ?? Infinity);
@@ -244,7 +243,10 @@ export class SharedResults {
     this.#deleteLater(result);
   }
 
-  /** Deletes a result from the store. If the deletion fails, the next start deletes the row. */
+  /**
+   * Starts to delete a result from the store. If the deletion fails, the next start of the master
+   * reads the result again.
+   */
   #deleteLater(result: KeptResult): void {
     this.#deleteAll([result]).catch(() => {});
   }

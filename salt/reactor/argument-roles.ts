@@ -1,6 +1,6 @@
 /**
- * Meaning of the arguments of runners and wheel functions, for the check of event text in reactor
- * files.
+ * Meaning of the arguments of runners and wheel functions. The reactor uses it to decide in which
+ * arguments text from an event is allowed.
  */
 
 /**

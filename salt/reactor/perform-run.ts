@@ -98,7 +98,8 @@ function reachOfReaction(policy: Policy, reaction: string, call: TargetedCall): 
 }
 
 /** Reason in the record of a job if the rights of the reaction have restricted its target. */
-const narrowedByRights = 'the job was sent only to the minions that the rules permit this reaction';
+const narrowedByRights =
+  'the job was sent only to the minions that the rules permit for this reaction';
 
 function unaddressed({ missing }: Pick<AddressedMinions, 'missing'>): string[] {
   return missing.length === 0 ? [] : [`not addressed: ${missing.join(', ')}`];
@@ -189,7 +190,8 @@ async function performHere(
 
 /**
  * Returns the interface through which a runner starts jobs for a reaction. It starts only jobs that
- * the rules permit this reaction. Returns an empty object if the reaction has all rights.
+ * the access rules permit for the reaction. If the reaction has all rights, returns an empty
+ * object, because its jobs need no check.
  */
 function jobsOfReaction(
   { policy, jobs, targets }: PerformDeps,

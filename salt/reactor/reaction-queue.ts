@@ -119,7 +119,10 @@ function packCall(planned: PlannedCall): WireMap {
 const openKey = (jid: string): Key => [...openRunsPrefix, jid];
 const endedKey = (jid: string): Key => ['reactions', 'ended', jid];
 
-/** Conditions under which a run is stored. They are recorded atomically with the run. */
+/**
+ * Conditions for storing a run. The queue stores a marker for each condition in the same
+ * transaction as the run, so that a later run can be checked against it.
+ */
 export interface QueueConditions {
   /**
    * Identity of the run: the minion, its request, and the position among the runs of this request.
@@ -159,7 +162,7 @@ interface RunElsewhere {
 const noProcess = '';
 /** Time in milliseconds after which a failed write can no longer take effect. */
 const unconfirmedMs = 60_000;
-/** Revision number that no row has. A write with it as its condition always fails. */
+/** Revision number that no row has. If a write requires this revision, it always fails. */
 const noRevision = Number.MAX_SAFE_INTEGER;
 
 /**

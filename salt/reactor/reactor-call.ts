@@ -46,7 +46,10 @@ const internal: ReadonlySet<PlainData> = new Set([
   'state',
 ]);
 
-/** Parts of a chunk that are not arguments, or that contain the arguments. */
+/**
+ * Keys of a chunk that are not names of arguments: the function, the state, and the collections of
+ * arguments.
+ */
 const besides: ReadonlySet<PlainData> = new Set(['fun', 'state', 'arg', 'args', 'kwarg']);
 /** Matches the target types in which one text can match several minions. */
 const expressionKind = /^(?:compound|grain|ipcidr|node|pcre|pillar|range)/i;

@@ -42,7 +42,9 @@ interface ReactionData {
 
 /**
  * Renders a reactor file.
- * @throws TemplateError; MasterError ERR_RENDERER, ERR_PILLAR_FILE, ERR_RENDER_GIVEN_UP
+ * @throws TemplateError if the template or its output is invalid
+ * @throws MasterError ERR_RENDERER for an unsupported renderer; ERR_PILLAR_FILE if an imported file
+ * cannot be read; ERR_RENDER_GIVEN_UP if the rendering thread fails; ERR_MASTER_STOPPED
  */
 export async function renderReaction(
   file: SourceFile,

@@ -69,8 +69,9 @@ export interface Origins {
   /** Returns the texts of the files read so far. */
   readonly files: () => Iterable<string>;
   /**
-   * Whether a placeholder also replaces event text that is harmless in YAML, such as `web1`. Text
-   * that YAML reads as another type than a string, such as `5`, is then still printed unchanged.
+   * Whether placeholders also replace event text that is harmless in YAML, such as `web1`. Harmless
+   * text that YAML reads as a number, date, boolean or null, such as `5`, is always printed
+   * unchanged.
    */
   readonly marksWords: boolean;
 }
@@ -139,8 +140,8 @@ export class EventPrinter {
 
   /**
    * Prints a list or map as YAML, with placeholders in place of its texts.
-   * @param asPython - `true`: prints Python syntax, because a template may have put quotes around
-   * the output; `false`: prints JSON syntax
+   * @param asPython - `true`: prints Python syntax, as Salt does. A template may enclose the output
+   * in double quotes, and Python syntax uses single quotes. `false`: prints JSON syntax
    */
   #written(value: Value, asPython: boolean): string {
     const written = (item: Value): string => this.#written(item, asPython);

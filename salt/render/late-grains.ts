@@ -197,9 +197,9 @@ export interface MarkRules {
 
 /**
  * Renumbers the placeholders in the parsed data of a file, so that the numbers are unique in the
- * whole pillar. Returns `undefined` if the data cannot be used without the real values: a
- * placeholder is in a key, in `include` or in a compared list, or parsing removed a placeholder
- * that is not in a comment.
+ * whole pillar. Returns `undefined` if the file must be rendered with the real values. This is
+ * necessary if a placeholder is in a key, in `include`, or in a list that is merged. It is also
+ * necessary if a placeholder outside comments is missing from the parsed data.
  */
 export function numberMarks(
   data: PlainData,

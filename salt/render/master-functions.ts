@@ -75,8 +75,8 @@ export function masterFunctions({ runRunner, log }: TemplateMaster): AskedFuncti
 }
 
 /**
- * Returns the returned value of a call.
- * @throws TypeError if the call failed, because it then returned an error instead of a value
+ * Returns the value of a runner call that succeeded.
+ * @throws TypeError with the error of the runner, if the call failed
  */
 function returnOf({ fun, return: value, success }: MasterCallResult): WireValue {
   if (success) return value;

@@ -8,7 +8,7 @@ import { isGiven, map, takes } from './function-arguments.ts';
 import type { TracedGrains } from './grains.ts';
 import { mergedInto } from './template-functions.ts';
 
-/** The minion with which targets are compared, and the nodegroups that targets may name. */
+/** The minion against which targets are matched, and the nodegroups that targets may name. */
 export interface MatchWorld {
   readonly id: string;
   /** Grains of the minion. Each read is recorded. */

@@ -26,8 +26,8 @@ export interface PillarSource {
    */
   provide(request: PillarRequest, lower?: PillarMap): Promise<PillarAnswer>;
   /**
-   * Compiles a pillar file by file for inspection. Absent if the embedding program provides the
-   * pillar.
+   * Compiles a pillar without the cache. The result also contains the data of each file, for
+   * inspection by operators. Absent if the embedding program provides the pillar.
    */
   compile?(request: PillarRequest, lower?: PillarMap): Promise<CompiledPillar>;
   /**

@@ -16,8 +16,8 @@ import type {
 import type { SourceText } from './source-file.ts';
 
 /**
- * A task in a form that can be cloned. Grains, data of events and of callers are packed, because
- * cloning loses the classes of floats and dates.
+ * A task in a form that can be cloned. The grains, the data of the event and the data of the caller
+ * are packed, because cloning would lose the classes of floats and dates in them.
  */
 export type SentTask =
   | (Omit<PillarTask, 'foreign' | 'grains'> & {

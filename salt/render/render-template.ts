@@ -24,7 +24,10 @@ import { insteadOfFunction } from './unserved-functions.ts';
 
 /**
  * Renders a template.
- * @throws NotRead, TemplateError
+ * @throws NotRead if the template needs a file that `known` does not contain
+ * @throws NotAnswered if the template calls a function of the main thread and `task` does not
+ * contain the answer
+ * @throws TemplateError if the template is invalid or fails
  */
 export function renderTemplate(
   file: SourceFile,

@@ -95,8 +95,8 @@ export class SlsRenderer {
 
   /**
    * Renders an SLS with placeholders for the values of late grains (see late-grains.ts). Returns
-   * `undefined` if the caller must render the file with the real values. This is always so for top
-   * files and for files that `slsutil.renderer` renders, because the master uses their data at
+   * `undefined` if the caller must render the file with the real values. Top files, and files that
+   * `slsutil.renderer` renders, always need the real values, because the master uses their data at
    * once.
    */
   async #renderLate(

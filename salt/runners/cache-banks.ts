@@ -14,8 +14,8 @@ import { operatorOwner, StoredAmounts } from './stored-amounts.ts';
 const root = 'cache-banks';
 
 /**
- * Key prefix of the rows that name the owner of each value of a user or minion. Values of the
- * operator have no such row.
+ * Key prefix of the rows that contain the owner of a value. Only values that users or minions have
+ * stored have such a row. Values of the operator have none.
  */
 const ownersRoot = 'cache-bank-owners';
 const ownersPerTurn = 256;

@@ -24,11 +24,13 @@ export interface SdbDriver {
   /**
    * Sets a value.
    * @param owner - result of {@link ownerOfValues}
-   * @throws MasterError ERR_ARGS if the driver is read-only
+   * @returns the value of the key after the call
+   * @throws MasterError ERR_ARGS if the driver is read-only, or if it does not accept the value
    */
   set(key: string, value: WireValue, owner: string): WireValue;
   /**
    * Deletes a value.
+   * @returns whether the value existed
    * @throws MasterError ERR_ARGS if the driver is read-only
    */
   delete(key: string): WireValue;
@@ -73,7 +75,10 @@ export class EnvironmentDriver implements SdbDriver {
     return value;
   }
 
-  /** Deletes a value that a caller set. Variables of the process itself are never deleted. */
+  /**
+   * Deletes a value that a caller set, and returns whether it existed. Variables of the process
+   * itself are never deleted.
+   */
   delete(key: string): WireValue {
     const found = this.#own.get(key);
     if (found !== undefined) this.#variables.release(found.owner, 1);

@@ -40,7 +40,8 @@ const saltCharacters = 'abcdefghijklmnopqrstuvwxyz0123456789!@#$%^&*(-_=+)';
 
 /**
  * Returns the functions of the `sdb` runner. All of them are confidential, because a returned value
- * may be secret. If an address is unknown, a function returns the address itself.
+ * may be secret. If no profile matches an `sdb://` address, `sdb.get` and `sdb.get_or_set_hash`
+ * return the address itself, and the other functions return `false`.
  */
 export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
   const find = openProfiles(deps);

@@ -9,8 +9,9 @@ import { Budget, type Limit, type LimitValues } from '#runtime';
 export const operatorOwner = '';
 
 /**
- * Returns the owner of the values that a caller stores. It is short and has the same length for all
- * users and minions, so that it can be a part of a key in the store.
+ * Returns the owner of the values that a caller stores: {@link operatorOwner} for the operator,
+ * otherwise a text of 22 characters. The text has this fixed length so that it can be a part of a
+ * key in the store.
  */
 export function ownerOfValues({ by }: Pick<CallContext, 'by'>): string {
   if (by === undefined || isOfOperator(by)) return operatorOwner;
@@ -24,7 +25,10 @@ export class StoredAmounts {
   readonly #budget: Budget;
   readonly #values: LimitValues;
 
-  /** @param values - maximum numbers to enforce instead of those in `limit` */
+  /**
+   * @param values - amounts (per owner, total, reserved) to enforce in place of those in `limit`.
+   * Default: those in `limit`
+   */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#budget = new Budget(limit, values);
     this.#values = values;

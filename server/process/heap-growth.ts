@@ -10,12 +10,12 @@ const maxPercent = 100;
 const checkEveryMs = 5000;
 
 /**
- * Limits the growth of the heap between two major garbage collections. The heap may grow by 20 MiB,
- * or by a fifth of its size if that is more. As by default in V8, it never more than doubles.
+ * Limits the growth of the heap between two major garbage collections. A heap smaller than 20 MiB
+ * may double. A heap from 20 to 100 MiB may grow by 20 MiB. A larger heap may grow by 20 %.
  *
- * With the limit, a master with 15,000 minions uses about 130 MB less after a burst of returns. If
- * the limit was a fifth for small heaps too, garbage collection would take a third of the CPU time
- * of a return (docs/BENCHMARKS.md).
+ * With the limit, a master with 15,000 minions uses about 130 MB less after a burst of returns. A
+ * limit of 20 % for small heaps too would be too strict: garbage collection would take a third of
+ * the CPU time of a return (docs/BENCHMARKS.md).
  *
  * Call this function only in master processes, because it affects the whole process.
  */

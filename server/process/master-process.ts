@@ -138,9 +138,9 @@ export async function runMaster(
 }
 
 /**
- * Kills the process if its start-up is still running some time after an OS signal, for example
- * because a file system does not respond. Sends the OS signal again without a handler, so that it
- * ends the process.
+ * Kills the process if its start-up is still running {@link abortedStartTimeoutMs} after an OS
+ * signal, for example because a file system does not respond. Sends the OS signal again without a
+ * handler, so that it ends the process.
  */
 function forceExitAfterTimeout(signal: NodeJS.Signals, logger: Logger): void {
   setTimeout(() => {

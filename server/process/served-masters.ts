@@ -127,7 +127,7 @@ export class ServedMasters {
     return new ServedMasters(masters);
   }
 
-  /** Calls a function with the configuration of each master. */
+  /** Calls `act` once for each master, with the master's configuration and the given account. */
   forEachConfig(act: (config: MasterConfig, account: Account) => void, account: Account): void {
     for (const { config } of this.#masters) act(config, account);
   }

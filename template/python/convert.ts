@@ -19,8 +19,9 @@ import {
 } from './values.ts';
 
 /**
- * Python value from which each list or map of plain data was converted. With it, {@link toPython}
- * can return the same value again.
+ * Original Python values of converted data. The key is a list or map of plain data, and the value
+ * is the Python value that was converted to it. {@link toPython} uses this map to return the
+ * original value.
  */
 export type Origins = Map<object, Value>;
 

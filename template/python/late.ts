@@ -24,7 +24,8 @@ export abstract class LateValue implements PyObject {
   abstract mark(): string | undefined;
 
   /**
-   * Returns an item of this value without reading this value, or `undefined` if it must be read.
+   * Returns an item of this value without reading this value. Returns `undefined` if the caller
+   * must read this value to get the item.
    */
   abstract child(key: Value): LateValue | undefined;
 

@@ -163,7 +163,7 @@ export class RecursionGuard {
   readonly #maxSize: number;
   #left: number;
 
-  /** @param size - maximum number of elements, plus characters of texts */
+  /** @param size - maximum number of elements and characters together. Default: 4,000,000 */
   constructor(size: number = maxSize) {
     this.#maxSize = size;
     this.#left = size;

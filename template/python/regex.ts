@@ -49,7 +49,9 @@ export class PythonRegex {
 
   /**
    * Implements `re.sub`.
-   * @throws PythonException error if the template refers to a group that does not exist
+   * @throws PythonException of Python's class `re.error` if the template has a bad escape or refers
+   * to a group number that does not exist; PythonException IndexError for an unknown group name;
+   * LimitExceeded
    */
   replace(text: string, template: string): string {
     const meter = this.#meter;
@@ -121,8 +123,8 @@ const kept = new WeakMap<UsageMeter, Map<string, PythonRegex>>();
 
 /**
  * Compiles an expression, or returns it from the cache of the rendering.
- * @throws PythonException error for an invalid expression; UnsupportedFeature for lookaround and
- * back-references; LimitExceeded
+ * @throws PythonException of Python's class `re.error` for an invalid expression;
+ * UnsupportedFeature for lookaround and back-references; LimitExceeded
  */
 export function compileRegex(pattern: Value, flags: RegexFlags, meter: UsageMeter): PythonRegex {
   if (pattern instanceof Undefined) throw pattern.error();

@@ -14,8 +14,8 @@ import { isSimpleKey, scalarStyle } from './yaml-style.ts';
 /** Options for writing YAML. */
 export interface DumpOptions {
   /**
-   * Whether collections are written with braces and brackets. `null`: only collections that contain
-   * nothing but scalars.
+   * Whether collections are written with braces and brackets. `null`: only collections in which all
+   * items are scalars.
    */
   readonly flowStyle: boolean | null;
   /** Spaces per level. Default: 2. */

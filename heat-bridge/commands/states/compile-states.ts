@@ -60,7 +60,7 @@ class Compiler {
    * user's primary group.
    */
   readonly #groups: ReadonlySet<string>;
-  /** Sum of the numbers of states that each service watches. */
+  /** Total number of watched states, added up over all services. */
   #watched = 0;
 
   constructor(configs: readonly Config[]) {
