@@ -100,15 +100,19 @@ class LmdbTable implements Table {
     this.#database.removeSync(key);
   }
 
-  range({ from, to, limit, reverse = false }: RowRange): Row[] {
+  range({ from, to, limit, maxBytes = Infinity, reverse = false }: RowRange): Row[] {
     const bounds = reverse
       ? { start: to, exclusiveStart: true, end: from, inclusiveEnd: true }
       : { start: from, end: to };
     const count = limit === undefined || limit === Number.POSITIVE_INFINITY ? {} : { limit };
-    return Array.from(this.#database.getRange({ ...bounds, ...count, reverse }), (row) => ({
-      key: Buffer.from(row.key),
-      value: Buffer.from(row.value),
-    }));
+    const rows: Row[] = [];
+    let bytes = 0;
+    for (const { key, value } of this.#database.getRange({ ...bounds, ...count, reverse })) {
+      rows.push({ key: Buffer.from(key), value: Buffer.from(value) });
+      bytes += value.length;
+      if (bytes >= maxBytes) break;
+    }
+    return rows;
   }
 }
 

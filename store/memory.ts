@@ -40,15 +40,22 @@ class MemoryTable implements Table {
     if (this.#rows[index]?.key.equals(key)) this.#rows.splice(index, 1);
   }
 
-  range({ from, to, limit, reverse }: RowRange): Row[] {
+  range({ from, to, limit, maxBytes = Infinity, reverse }: RowRange): Row[] {
     const first = this.#indexOf(from);
     const end = Math.max(first, this.#indexOf(to));
     const count = Math.min(limit ?? end - first, end - first);
     const rows = reverse
       ? this.#rows.slice(end - count, end).reverse()
       : this.#rows.slice(first, first + count);
-    // Values are copied, so that the caller cannot change the stored bytes.
-    return rows.map(({ key, value }) => ({ key, value: Buffer.from(value) }));
+    const read: Row[] = [];
+    let bytes = 0;
+    for (const { key, value } of rows) {
+      // Values are copied, so that the caller cannot change the stored bytes.
+      read.push({ key, value: Buffer.from(value) });
+      bytes += value.length;
+      if (bytes >= maxBytes) break;
+    }
+    return read;
   }
 
   /** Returns the index of the first row whose key is equal to or after `key`. */

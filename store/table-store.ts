@@ -14,6 +14,9 @@ import { applyWrite, prepareStep, type WriteStep } from './write-steps.ts';
  */
 const firstStep = 8;
 const largestStep = 256;
+
+/** Size of the values in bytes after which a step of a list reads no further row. */
+const maxStepBytes = 1_048_576;
 const sweepIntervalMs = 1000;
 
 /** A {@link Store} on top of any {@link Tables}. */
@@ -57,8 +60,11 @@ export class TableStore implements Store {
       this.#refuseWhenClosed();
       // The list is read in steps, so that a slow reader does not keep a database snapshot open.
       const step = Math.min(most, left);
-      const rows = this.#tables.entries.range({ from, to, reverse, limit: step });
+      const range = { from, to, reverse, limit: step, maxBytes: maxStepBytes };
+      const rows = this.#tables.entries.range(range);
+      let bytes = 0;
       for (const row of rows) {
+        bytes += row.value.length;
         const entry = this.#living(decodeKey(row.key), unpackEntry(row.value));
         if (entry === undefined) continue;
         yield entry;
@@ -66,7 +72,7 @@ export class TableStore implements Store {
         if (left <= 0) return;
       }
       const last = rows.at(-1);
-      if (last === undefined || rows.length < step) return;
+      if (last === undefined || (rows.length < step && bytes < maxStepBytes)) return;
       pass(last.key);
     }
   }

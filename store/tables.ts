@@ -17,6 +17,11 @@ export interface RowRange {
   readonly to: Buffer;
   /** Maximum number of rows. Default: no limit. */
   readonly limit?: number;
+  /**
+   * Size of the values in bytes after which no further row is read. The last row may exceed it.
+   * Default: no limit.
+   */
+  readonly maxBytes?: number;
   /** Whether to read from the last row to the first. Default: `false`. */
   readonly reverse?: boolean;
 }

@@ -1,4 +1,5 @@
 import type { LiveConfig } from '#config';
+import { userWork, WorkBudget } from '#runtime';
 import {
   type Delivery,
   type DeliveryState,
@@ -34,13 +35,14 @@ export async function listJobs(
   { limit = defaultLimit }: JobListRequest = {},
 ): Promise<JobSummary[]> {
   const summaries: JobSummary[] = [];
-  for await (const record of parts.cache.records(limit)) {
+  const budget = new WorkBudget(userWork);
+  for await (const record of parts.cache.records(limit, budget)) {
     const {
       arg: _arg,
       deliveries: _deliveries,
       returns: _returns,
       ...summary
-    } = await report(parts, record);
+    } = await report(parts, record, budget);
     summaries.push(summary);
   }
   return summaries;
@@ -57,10 +59,14 @@ export async function showJob(parts: HistoryDeps, jid: string): Promise<JobRepor
   return report(parts, record);
 }
 
-async function report(parts: HistoryDeps, record: JobRecord): Promise<JobReport> {
+async function report(
+  parts: HistoryDeps,
+  record: JobRecord,
+  budget: WorkBudget = new WorkBudget(userWork),
+): Promise<JobReport> {
   const { cache, facts, config, now } = parts;
   const returns: JobReturn[] = [];
-  for await (const result of cache.returns(record.jid)) returns.push(result);
+  for await (const result of cache.returns(record.jid, budget)) returns.push(result);
   const job = cache.remembered(record.jid);
   const isFollowed = job?.isWatched === true || now() - record.publishedAt < idleTimeoutMs(config);
   const running = job?.running ?? new Set<string>();

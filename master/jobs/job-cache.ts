@@ -1,4 +1,4 @@
-import { KeyedMutex } from '#runtime';
+import { KeyedMutex, userWork, WorkBudget } from '#runtime';
 import { type Entry, type Key, type Operation, type Store, StoreError } from '#store';
 import { type AuditRequester, type JobReturn, MasterError } from '../api/index.ts';
 import { Job } from './job.ts';
@@ -42,6 +42,9 @@ export type ReturnRows = (jid: string, result: JobReturn) => readonly Operation[
 
 /** Maximum number of unfinished jobs that a listing returns. */
 const maxUnderWay = 100;
+
+/** Estimated work for a stored job or return without its bytes, in steps of a `WorkBudget`. */
+const stepsOfRow = 2000;
 
 export interface JobCacheOptions {
   readonly store: Store;
@@ -304,11 +307,16 @@ export class JobCache {
     return entry === undefined ? undefined : jobRow.decode(entry);
   }
 
-  /** Yields the stored jobs, starting with the latest jid. */
-  async *records(limit: number): AsyncIterableIterator<JobRecord> {
-    for await (const entry of this.#options.store.list(['jobs'], { reverse: true, limit })) {
-      yield jobRow.decode(entry);
-    }
+  /**
+   * Yields the stored jobs, starting with the latest jid.
+   * @param budget - work budget of the request, which counts the rows in its slices
+   */
+  async *records(
+    limit: number,
+    budget: WorkBudget = new WorkBudget(userWork),
+  ): AsyncIterableIterator<JobRecord> {
+    const rows = this.#options.store.list(['jobs'], { reverse: true, limit });
+    yield* decodeInSlices(rows, (entry) => jobRow.decode(entry), budget);
   }
 
   /** Returns the job if it is in memory. */
@@ -339,10 +347,16 @@ export class JobCache {
     return entry === undefined ? undefined : returnRow.decode(entry);
   }
 
-  /** Yields the stored returns of a job. */
-  async *returns(jid: string): AsyncIterableIterator<JobReturn> {
-    for await (const entry of this.#options.store.list(['returns', jid]))
-      yield returnRow.decode(entry);
+  /**
+   * Yields the stored returns of a job.
+   * @param budget - work budget of the request, which counts the rows in its slices
+   */
+  async *returns(
+    jid: string,
+    budget: WorkBudget = new WorkBudget(userWork),
+  ): AsyncIterableIterator<JobReturn> {
+    const rows = this.#options.store.list(['returns', jid]);
+    yield* decodeInSlices(rows, (entry) => returnRow.decode(entry), budget);
   }
 
   async #writeOnce(operations: readonly Operation[]): Promise<boolean> {
@@ -411,5 +425,17 @@ export async function freshJid(
   for (;;) {
     const jid = nextJid();
     if ((await jobs.find(jid)) === undefined) return jid;
+  }
+}
+
+/** Decodes rows in slices, because the store may yield many large rows in one turn. */
+async function* decodeInSlices<T>(
+  entries: AsyncIterable<Entry>,
+  decode: (entry: Entry) => T,
+  budget: WorkBudget,
+): AsyncIterableIterator<T> {
+  for await (const entry of entries) {
+    await budget.giveWayAfter(stepsOfRow + entry.value.length);
+    yield decode(entry);
   }
 }

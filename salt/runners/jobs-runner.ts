@@ -31,19 +31,10 @@ export interface JobsRunnerDeps extends MinionCalls {
 const maxRunning = saltLimits.reportedJobs.perOwner ?? 0;
 /** Maximum number of jobs to search. */
 const maxJobs = 1_000_000;
-/**
- * Estimated work for reading the record of a job, without its lists of minions, in steps of a
- * `WorkBudget`.
- */
+/** Estimated work for a job that a minion reports, in steps of a `WorkBudget`. */
 const stepsOfRecord = 2000;
-const stepsOfMinion = 10;
 /** Estimated work for formatting a job for the result, in steps of a `WorkBudget`. */
 const stepsOfDescription = 200;
-/**
- * Estimated work for reading a return, in steps of a `WorkBudget`. The number is large because
- * returns may be large.
- */
-const stepsOfReturn = 10_000;
 
 /** Parameters that Salt has and this master accepts without any effect. */
 const sources = { ext_source: ignored } as const;
@@ -165,18 +156,12 @@ async function findJobs(
   const test = await jobTest(filter, budget);
   const found: JobRecord[] = [];
   if (limit === 0) return found;
-  for await (const job of cache.records(maxJobs)) {
-    // The store may yield all records in one turn of the event loop.
-    await budget.giveWayAfter(stepsOfReading(job));
+  for await (const job of cache.records(maxJobs, budget)) {
     if (!(await test(job)) || !isWanted(job)) continue;
     found.push(job);
     if (found.length === limit) break;
   }
   return found;
-}
-
-function stepsOfReading({ minions, missing, tgt }: JobRecord): number {
-  return stepsOfRecord + stepsOfMinion * (minions.length + missing.length + tgt.length);
 }
 
 /**
@@ -217,8 +202,7 @@ async function readJob(
   const record = jid === '' ? undefined : await cache.record(jid);
   const returns: JobReturn[] = [];
   if (record === undefined) return { record, returns };
-  for await (const one of cache.returns(jid)) {
-    await budget.giveWayAfter(stepsOfReturn);
+  for await (const one of cache.returns(jid, budget)) {
     returns.push(one);
   }
   return { record, returns };

@@ -1,15 +1,17 @@
 /** Runners that read many entries of the store let other work run after each slice. */
 
 import test from 'ava';
-import type { JobReturn } from '#master';
-import type { JobRecord } from '#master/jobs/job-row.ts';
+import { JobCache } from '#master/jobs/job-cache.ts';
+import { returnRow } from '#master/jobs/job-return.ts';
+import { type JobRecord, jobRow } from '#master/jobs/job-row.ts';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { maxSliceSteps } from '#runtime';
 import { jobsRunner } from '#salt/runners/jobs-runner.ts';
 import { Queues } from '#salt/runners/queues.ts';
-import { createMemoryStore } from '#store';
+import { createMemoryStore, type Operation } from '#store';
 import { slicesOf } from '../../helpers/slices.ts';
 
+const firstJid = '0'.repeat(20);
 const returned = { retcode: 0, success: true, receivedAt: 0 } as const;
 
 interface Stored {
@@ -22,7 +24,7 @@ interface Stored {
   readonly running?: WireValue;
 }
 
-/** Calls a function of the `jobs` runner with a store whose lists never leave the current turn. */
+/** Calls a function of the `jobs` runner. The lists of the memory store take only one turn. */
 async function call(stored: Stored, fun: string, kwarg: WireMap = {}): Promise<unknown> {
   const record = (jid: string): JobRecord => ({
     ...{ jid, fun: 'test.ping', arg: [], tgt: 'web1', tgtType: 'glob', user: 'root' },
@@ -30,6 +32,19 @@ async function call(stored: Stored, fun: string, kwarg: WireMap = {}): Promise<u
     ...(stored.names === undefined ? {} : { fun: stored.names, tgt: stored.names }),
     ...(stored.metadata === undefined ? {} : { metadata: stored.metadata }),
   });
+  const store = createMemoryStore();
+  const options = { store, isOn: true, keepMs: 86_400_000, keepMarksMs: 1, now: Date.now };
+  const operations: Operation[] = [];
+  for (let number = 0; number < stored.jobs; number += 1) {
+    const jid = `${number}`.padStart(20, '0');
+    operations.push({ op: 'put', key: ['jobs', jid], value: jobRow.encode(record(jid)) });
+  }
+  for (let number = 0; number < (stored.returns ?? 0); number += 1) {
+    const result = { minion: `web${number}`, fun: 'test.ping', return: true, ...returned };
+    const key = ['returns', firstJid, result.minion];
+    operations.push({ op: 'put', key, value: returnRow.encode(result) });
+  }
+  await store.write(operations);
   const runners = jobsRunner({
     running: () => [],
     jobs: {
@@ -38,17 +53,7 @@ async function call(stored: Stored, fun: string, kwarg: WireMap = {}): Promise<u
         yield { type: 'return', jid: '1', ...result, ...returned };
       },
     },
-    cache: {
-      record: async (jid) => record(jid),
-      records: async function* () {
-        for (let number = stored.jobs; number > 0; number -= 1) yield record(`${number}`);
-      },
-      returns: async function* (): AsyncIterableIterator<JobReturn> {
-        for (let number = 0; number < (stored.returns ?? 0); number += 1) {
-          yield { minion: `web${number}`, fun: 'test.ping', return: true, ...returned };
-        }
-      },
-    },
+    cache: new JobCache(options),
   });
   return await runners[fun]?.bind(
     [],
@@ -136,7 +141,9 @@ test.serial('wanted metadata is written as text once, and equal entries match', 
 });
 
 test.serial('many returns and many running jobs are read with pauses', async (t) => {
-  const job = await slicesOf(() => call({ jobs: 1, returns: 200 }, 'jobs.list_job', { jid: '1' }));
+  const job = await slicesOf(() =>
+    call({ jobs: 1, returns: 1000 }, 'jobs.list_job', { jid: firstJid }),
+  );
   t.true(job.length >= 18, `${job}`);
   const running = Array.from({ length: 1000 }, (_, number) => ({ jid: `${number}` }));
   const active = await slicesOf(() => call({ jobs: 1, running }, 'jobs.active'));
