@@ -83,7 +83,7 @@ export interface MasterFactory {
  * over its socket. When the holder stops, another process takes over within three seconds. When the
  * holder hangs, another process takes over after `takeover_after`. All processes must run under one
  * account and with the same options.
- * @throws ConfigError, which names the option as in a configuration file
+ * @throws ConfigError, which names the option
  */
 export function shareMaster(options: SharedMasterOptions, factory: MasterFactory): SharedMaster {
   const member = new Member(options, factory);

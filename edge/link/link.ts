@@ -138,14 +138,14 @@ export interface SiteLink extends LinkCaller {
   /** Ends the connection and opens it again, for example to use a new key. */
   reconnect(): void;
   /**
-   * Reads a part of a bundle with an HTTP GET.
+   * Reads a part of a pack with an HTTP GET.
    * @param path - the path below `/site/v1` at the centre, such as `/packs/<id>/0`
    * @throws EdgeError ERR_SITE_LINK
    */
   get(path: string, range: PartRange, signal?: AbortSignal): Promise<Readable>;
 }
 
-/** Range of bytes that a site reads from a part of a bundle. */
+/** Range of bytes that a site reads from a part of a pack. */
 export interface PartRange {
   /** Number of bytes at the beginning that the site already has. */
   readonly from: number;
