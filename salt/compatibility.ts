@@ -232,7 +232,7 @@ function linesOf(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): st
 function statusLines(kind: CompatibilityKind, rows: readonly CompatibilityRow[]): string[] {
   const others = rows.filter(({ status }) => status !== 'served');
   const unchanged = rows.length - others.length;
-  const list = kind === 'option' ? '' : `: ${namesOf(rows, 'served').join(', ')}`;
+  const list = kind === 'option' ? '' : ` (${namesOf(rows, 'served').join(', ')})`;
   return [
     `saltbridge supports ${unchanged} of ${rows.length} ${kind}s of Salt with Salt's meaning${list}.`,
     '',

@@ -114,7 +114,7 @@ function addExplain(acl: Command, context: CommandContext): void {
 function addCheck(acl: Command, context: CommandContext): void {
   acl
     .command('check')
-    .description('report the rules without effect in a policy')
+    .description('report the rules of a policy that have no effect')
     .argument('[file]', 'policy file (default: the policy of the configuration)')
     .addOption(configOption())
     .addOption(jsonOption())

@@ -118,15 +118,12 @@ export function defineCluster(command: Command, context: CommandContext): void {
   )
     .option(
       '--from <backup>',
-      'start from this backup of a member, and replay the log after the backup',
+      'start from this backup of a member, and apply the log entries that follow the backup',
     )
-    .option(
-      '--until <time>',
-      'replay writes of the log up to this time: 30m, 1h or 7d ago, or a date',
-    )
+    .option('--until <time>', 'apply log entries up to this time: 30m, 1h or 7d ago, or a date')
     .option(
       '--position <number>',
-      'replay the log up to this position (number of the last entry)',
+      'apply log entries up to this position (number of the last entry)',
       parseCount,
     )
     .action((options: RefoundOptions) => refound(options, context));

@@ -147,7 +147,7 @@ function addPush(site: Command, context: CommandContext): void {
     .requiredOption('--key <file>', 'key file of the role targets')
     .option(
       '--above <version>',
-      'use a version above this one; necessary after the centre was restored from a backup',
+      'give the release a version above VERSION; necessary after the centre was restored from a backup',
       parseCount,
     );
   withCommonOptions(push).action((options: PushOptions) => release(context, options, undefined));

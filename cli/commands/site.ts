@@ -54,7 +54,9 @@ function addTicket(site: Command, context: CommandContext): void {
 function addJoin(site: Command, context: CommandContext): void {
   const join = site
     .command('join')
-    .description('join the centre that issued the ticket; the master of this site may be stopped')
+    .description(
+      'join the centre that issued the ticket, even while the master of this site is stopped',
+    )
     .argument('<ticket>', 'ticket of the centre; - reads it from standard input');
   withCommonOptions(join).action(async (text: string, { configDir, json }: CommonOptions) => {
     const ticket = text === '-' ? await readFileOrStandardInput('-', context) : text;

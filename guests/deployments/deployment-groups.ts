@@ -206,7 +206,7 @@ function configSetsOf({ [configSetsInput]: given }: Parameters): readonly string
   if (given === undefined) return undefined;
   const names = Array.isArray(given) ? given : [given];
   if (names.some((it) => typeof it === 'object')) {
-    throw states.configError(configSetsInput, 'must be a text, or a list of texts');
+    throw states.configError(configSetsInput, 'must be a string or a list of strings');
   }
   return (Array.isArray(given) ? given.map(String) : String(given).split(',')).map((it) =>
     it.trim(),

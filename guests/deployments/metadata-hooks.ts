@@ -345,7 +345,7 @@ function deploymentOf(
   const isSelected = isOfInit && configSets !== undefined && configSets !== null;
   const sets = textOrListOf(configSets);
   if (isSelected && sets === undefined) {
-    const problem = `configSets in ${optionsKey} must be a text, or a list of texts`;
+    const problem = `configSets in ${optionsKey} must be a string or a list of strings`;
     return { ...entry, signal, problem };
   }
   const config = boundedConfig(

@@ -133,7 +133,7 @@ test('config sets that are no text fail the deployment of the init metadata', (t
     return deployment && ('problem' in deployment ? deployment.problem : deployment.inputs);
   };
   for (const value of [{ toString: 1 }, [{ toString: 1 }], 5]) {
-    t.is(setsOf(value), 'configSets in saltbridge:cfn-init must be a text, or a list of texts');
+    t.is(setsOf(value), 'configSets in saltbridge:cfn-init must be a string or a list of strings');
   }
   t.deepEqual(setsOf(['a', 'b']), { configSets: 'a,b' });
   t.deepEqual(setsOf('a'), { configSets: 'a' });
