@@ -75,6 +75,9 @@ interface Measured {
 const maxBusyTurns = 25;
 const waitMs = 20;
 
+/** Number of turns after which a case has no answer: about five minutes. */
+const maxTurns = 15_000;
+
 /** Longest turn that is counted exactly, in tenths of a millisecond. */
 const maxTenths = 100_000;
 
@@ -242,6 +245,13 @@ class MatrixRun {
         this.#note('blocksOfTurn', work.blocks, `${where} (${work.busiest.place})`);
       }
       if (!state.isServed) this.#note('turnsUntilServed', turn, where);
+      if (turn === maxTurns) {
+        const who = [state.isOver ? '' : 'hostile', state.isServed ? '' : 'honest']
+          .join(' ')
+          .trim();
+        this.#fail(`${where}: no answer to the ${who} request`);
+        return;
+      }
     }
     const { answer, defect } = await hostile;
     await honest;
