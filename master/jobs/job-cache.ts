@@ -45,6 +45,8 @@ const maxUnderWay = 100;
 
 /** Estimated work for a stored job or return without its bytes, in steps of a `WorkBudget`. */
 const stepsOfRow = 2000;
+/** Number of bytes of a stored job or return that are decoded in about one step. */
+const bytesPerStep = 8;
 
 export interface JobCacheOptions {
   readonly store: Store;
@@ -435,7 +437,7 @@ async function* decodeInSlices<T>(
   budget: WorkBudget,
 ): AsyncIterableIterator<T> {
   for await (const entry of entries) {
-    await budget.giveWayAfter(stepsOfRow + entry.value.length);
+    await budget.giveWayAfter(stepsOfRow + entry.value.length / bytesPerStep);
     yield decode(entry);
   }
 }
