@@ -49,6 +49,8 @@ const smallBody = 65_536;
  */
 const costOfChunk = 256;
 
+const maxUnanswered = apiLimits.unansweredRequests.perOwner ?? 0;
+
 const sweepMs = 1000;
 
 /**
@@ -78,6 +80,8 @@ export class HttpConnections {
    */
   readonly #inHandshake = new Map<string, GuardedConnection>();
   readonly #bySocket = new WeakMap<Duplex, GuardedConnection>();
+  /** Number of unanswered requests of each connection. */
+  readonly #unanswered = new WeakMap<Socket, number>();
   readonly #sweeper: NodeJS.Timeout;
 
   constructor(limits: HttpConnectionLimits) {
@@ -103,6 +107,7 @@ export class HttpConnections {
 
   /** Applies the limits to each new connection, before the server processes it. */
   protect(server: Server, isSecure: boolean): void {
+    this.#limitPipelines(server);
     const accept = server.listeners('connection');
     const proceed = (socket: Socket): void => {
       for (const listener of accept) listener.call(server, socket);
@@ -124,6 +129,36 @@ export class HttpConnections {
       guarded.handshakeDone();
       this.#bySocket.set(stream, guarded);
     });
+  }
+
+  /**
+   * Ends a connection with too many unanswered requests. The parser emits all requests that one
+   * read from the socket contains in one turn, so that the further ones must not be processed.
+   */
+  #limitPipelines(server: Server): void {
+    const listeners = server.listeners('request');
+    server.removeAllListeners('request');
+    server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+      if (!this.admitRequest(request, response)) return;
+      for (const listener of listeners) listener.call(server, request, response);
+    });
+  }
+
+  /**
+   * Counts a request until it is answered. If its connection has too many unanswered requests, ends
+   * the connection and returns `false`. The request must then not be processed.
+   */
+  admitRequest({ socket }: IncomingMessage, response: ServerResponse): boolean {
+    const count = this.#unanswered.get(socket) ?? 0;
+    if (socket.destroyed || count >= maxUnanswered) {
+      socket.destroy();
+      return false;
+    }
+    this.#unanswered.set(socket, count + 1);
+    response.once('close', () => {
+      this.#unanswered.set(socket, (this.#unanswered.get(socket) ?? 0) - 1);
+    });
+    return true;
   }
 
   /**

@@ -10,6 +10,12 @@ export const apiLimits = defineLimits('api', {
     effect: 'The request is rejected.',
     code: 'ERR_HTTP_BUSY',
   },
+  unansweredRequests: {
+    unit: 'unanswered requests of a connection of the HTTP API',
+    owner: 'connection',
+    perOwner: 8,
+    effect: 'The connection ends.',
+  },
   streams: {
     unit: 'open event streams',
     owner: 'token',

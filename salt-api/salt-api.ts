@@ -121,7 +121,9 @@ export async function createSaltApi(
   app.server.on('upgrade', upgrade);
   return {
     upgrade,
-    handle: (request, response) => app.routing(request, response),
+    handle: (request, response) => {
+      if (context.connections.admitRequest(request, response)) app.routing(request, response);
+    },
     listen: () => listen(app, complete),
     renewCertificate: async () => {
       const isRenewed = await certificate?.check();

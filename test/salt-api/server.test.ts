@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect as connectPlainly } from 'node:net';
 import path from 'node:path';
 import { connect } from 'node:tls';
 import { fileURLToPath } from 'node:url';
@@ -106,6 +106,40 @@ test('an occupied port is reported', async (t) => {
   const second = await createSaltApi(master, { host: '127.0.0.1', port });
   t.teardown(() => second.close());
   await t.throwsAsync(second.listen(), { instanceOf: SaltApiError, code: 'ERR_HTTP_LISTEN' });
+});
+
+test('a connection with too many unanswered requests ends, and they are not processed', async (t) => {
+  const { master, port } = await startApi(t, { minions: [] });
+  const api = await createSaltApi(master, {});
+  const server = createServer((request, response) => api.handle(request, response));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const answersTo = async (port: number, count: number): Promise<number> => {
+    const socket = connectPlainly(port, '127.0.0.1');
+    let text = '';
+    socket.on('data', (chunk) => {
+      text += chunk.toString('latin1');
+      if (text.split('HTTP/1.1 404').length > count) socket.destroy();
+    });
+    socket.on('error', () => {});
+    socket.write('GET /nothing-here HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n'.repeat(count));
+    // `once` would reject, because the connection ends with a reset.
+    await new Promise((resolve) => socket.once('close', resolve));
+    return text.split('HTTP/1.1 404').length - 1;
+  };
+  for (const each of [port, (server.address() as AddressInfo).port]) {
+    t.is(await answersTo(each, 8), 8);
+    t.is(await answersTo(each, 2_000), 0);
+  }
+  // Requests that are sent after the answers to earlier ones have no such limit.
+  const socket = connectPlainly(port, '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  for (let count = 0; count < 20; count += 1) {
+    socket.write('GET /nothing-here HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n');
+    const [answer] = await once(socket, 'data');
+    t.regex(String(answer), /^HTTP\/1\.1 404/);
+  }
 });
 
 test('the API is ready while the master runs, and healthy while it responds', async (t) => {

@@ -1129,6 +1129,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'streams and requests without end',
     tests: [
       streams('a log-in has at most 64 streams, and a closed one can be replaced'),
+      'salt-api/server.test.ts: a connection with too many unanswered requests ends, and they are not processed',
       streams(
         'the log-ins of one user share a limit of streams, and leave streams for other users',
       ),
