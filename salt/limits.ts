@@ -147,6 +147,24 @@ export const saltLimits = defineLimits('salt', {
     effect: 'The variable is rejected. Only the total applies to the operator.',
     code: 'ERR_ARGS',
   },
+  peerReplyBytes: {
+    unit: 'bytes of returns in replies to `publish.publish` and `pub_ret`',
+    owner: 'minion',
+    perOwner: 16 * 1_048_576,
+    total: 256 * 1_048_576,
+    reserved: 16 * 1_048_576,
+    effect:
+      'A return that does not fit is replaced by an error text, and the counter `peer-reply-bytes` grows.',
+  },
+  peerReturns: {
+    unit: 'requests `pub_ret` whose returns are being read',
+    owner: 'minion',
+    perOwner: 1,
+    total: 4,
+    reserved: 1,
+    waiting: { perOwner: 16, total: 4_096 },
+    effect: 'Further requests wait in turns, then get an empty reply.',
+  },
   reportedJobs: {
     unit: 'running jobs that `jobs.active` lists, for each minion',
     owner: 'minion',

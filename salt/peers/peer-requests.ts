@@ -14,6 +14,8 @@ import {
   send,
 } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
+import { FairSlots, LimitExceeded } from '#runtime';
+import { saltLimits } from '../limits.ts';
 import { InFlight } from './in-flight.ts';
 import type { PeerPublisher, PeerRunner } from './peers.ts';
 
@@ -36,6 +38,7 @@ export function peerRequests({
   counters,
 }: PeerRequestOptions): NonNullable<OpenExtension['requests']> {
   const waiting = new InFlight<WireValue>(maxWaiting);
+  const readings = new FairSlots(saltLimits.peerReturns);
   const wait = async (
     request: ProvenRequest,
     work: (minionId: string, load: WireMap, mark: string | undefined) => Promise<WireValue>,
@@ -75,7 +78,15 @@ export function peerRequests({
       needsToken: true,
       rate: 'requests',
       load: anyLoad,
-      handle: async ({ minionId }, load) => send(await publisher.returns(minionId, load.jid)),
+      handle: async ({ minionId }, load) => {
+        try {
+          return send(await readings.run(minionId, () => publisher.returns(minionId, load.jid)));
+        } catch (error) {
+          if (!(error instanceof LimitExceeded)) throw error;
+          counters.count('peer-busy');
+          return send({});
+        }
+      },
     }),
   };
 }

@@ -37,6 +37,7 @@ import {
 } from '#minion-protocol';
 import { LimitExceeded, minionWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 import { requesterJobs } from '../requester-jobs.ts';
+import { PeerReplies, type PeerReply } from './peer-reply.ts';
 
 type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
 
@@ -185,6 +186,7 @@ const maxWaitSeconds = 3600;
  */
 export class PeerPublisher {
   readonly #options: PeerPublisherOptions;
+  readonly #replies = new PeerReplies();
 
   constructor(options: PeerPublisherOptions) {
     this.#options = options;
@@ -221,14 +223,19 @@ export class PeerPublisher {
     if (request === undefined) return {};
     const isFull = load.form === 'full';
     const reply: WireMap = Object.create(null);
+    const size = this.#replies.open(minionId);
     try {
       for await (const update of runJob(this.#options, { ...request, timeoutSeconds })) {
         if (isFull && update.type === 'published') reply.__jid__ = update.jid;
         if (update.type !== 'return') continue;
-        reply[returnerOf(update)] = isFull ? fullReturn(update.jid, update) : update.return;
+        const ret = size.fit(update.jid, update);
+        reply[returnerOf(update)] = isFull ? fullReturn(update.jid, update, ret) : ret;
       }
     } catch (error) {
       return this.#refusal(error);
+    } finally {
+      this.#countLeftOut(size);
+      size.close();
     }
     return reply;
   }
@@ -242,17 +249,27 @@ export class PeerPublisher {
 
   /**
    * Returns the results of a job by minion id if this minion requested the job. Otherwise returns
-   * an empty map.
+   * an empty map. A result that does not fit into the reply is replaced by an error text.
    */
   async returns(minionId: string, jid: WireValue | undefined): Promise<WireMap> {
     const record = isJid(jid) ? await this.#options.cache.record(jid) : undefined;
     if (record?.requestedBy !== minionId) return {};
     const reply: WireMap = Object.create(null);
-    for await (const result of this.#options.cache.returns(record.jid)) {
-      const out: WireMap = result.out === undefined ? {} : { out: result.out };
-      reply[returnerOf(result)] = { ret: result.return, ...out };
+    const size = this.#replies.open(minionId);
+    try {
+      for await (const result of this.#options.cache.returns(record.jid)) {
+        const out: WireMap = result.out === undefined ? {} : { out: result.out };
+        reply[returnerOf(result)] = { ret: size.fit(record.jid, result), ...out };
+      }
+    } finally {
+      this.#countLeftOut(size);
+      size.close();
     }
     return reply;
+  }
+
+  #countLeftOut({ leftOut }: PeerReply): void {
+    if (leftOut > 0) this.#options.counters.count('peer-reply-bytes');
   }
 
   async #toRequest(
@@ -364,9 +381,9 @@ function secondsOf(value: WireValue | undefined): number | undefined {
   return Number.isFinite(seconds) && seconds >= 0 ? Math.min(seconds, maxWaitSeconds) : undefined;
 }
 
-function fullReturn(jid: string, result: JobReturn): WireMap {
+function fullReturn(jid: string, result: JobReturn, ret: WireValue): WireMap {
   const fun = typeof result.fun === 'string' ? result.fun : [...result.fun];
-  const { minion: id, return: ret, retcode, success } = result;
+  const { minion: id, retcode, success } = result;
   return { id, jid, fun, ret, retcode, success };
 }
 

@@ -2574,6 +2574,9 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/run-returns.test.ts: the returns of many small values count with their memory',
       'heat-bridge/run-secrets.test.ts: the secrets of the runs of one caller leave room in the pillar of a minion for others',
       'heat-bridge/run-secrets.test.ts: the parameters of the active runs of one caller have a limited size',
+      peers('returns that do not fit into a reply are replaced by an error text'),
+      peers('replies of minion_publish to one minion share the bytes of returns'),
+      peers('one reply with returns is read at a time for each minion, and few requests wait'),
     ],
   },
   {

@@ -1,6 +1,7 @@
 /** Functions that minions may request on other minions and on the master [THREATS M-06]. */
 import test from 'ava';
 import type { MasterOptions } from '#config';
+import { returnRow } from '#master/jobs/job-return.ts';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { type ReadingStep, readingSteps } from '#runtime';
 import { maxReadingStep } from '#runtime/step-scheduler.ts';
@@ -230,6 +231,39 @@ test('only the sender of a job gets its returns', async (t) => {
   t.deepEqual({ ...(await returnsOf(master, '../../etc/passwd')) }, {});
 });
 
+/** Publishes a job, and stores a return of the given size for each of the minions. */
+async function returned(master: VectorMaster, bytes: number, ids: string[]): Promise<string> {
+  const { jid } = await publish(master, { tgt: ids, tgt_type: 'list' });
+  const common = { fun: 'test.ping', retcode: 0, success: true, receivedAt: 0 } as const;
+  for (const minion of ids) {
+    const value = returnRow.encode({ minion, return: 'r'.repeat(bytes), ...common });
+    await master.store.write([{ op: 'put', key: ['returns', String(jid), minion], value }]);
+  }
+  return String(jid);
+}
+
+test('returns that do not fit into a reply are replaced by an error text', async (t) => {
+  const master = await start(t, { peer: everybody });
+  const jid = await returned(master, 6_000_000, ['db1', 'web1', 'web2']);
+  for (const _repetition of [1, 2]) {
+    const reply = await ask(master, { cmd: 'pub_ret', jid });
+    const texts = Object.values(Object(reply)).map((entry) => String(Object(entry).ret));
+    const lengths = texts.map((text) => text.length);
+    t.deepEqual(lengths.slice(0, 2), [6_000_000, 6_000_000]);
+    t.regex(texts[2] ?? '', new RegExp(`salt-run jobs.lookup_jid ${jid}`));
+  }
+  t.is((await master.counters())['peer-reply-bytes'], 2);
+});
+
+test('one reply with returns is read at a time for each minion, and few requests wait', async (t) => {
+  const master = await start(t, { peer: everybody });
+  const jid = await returned(master, 300_000, ['db1', 'web1', 'web2']);
+  const load = { cmd: 'pub_ret', jid };
+  const replies = await Promise.all(Array.from({ length: 20 }, () => ask(master, load)));
+  t.is(replies.filter((reply) => Object.keys(Object(reply)).length === 3).length, 17);
+  t.is((await master.counters())['peer-busy'], 3);
+});
+
 async function returnsOf(master: VectorMaster, jid: WireValue): Promise<WireMap> {
   const reply = await ask(master, { cmd: 'pub_ret', jid });
   return isWireMap(reply) ? JSON.parse(JSON.stringify(reply)) : { reply };
@@ -339,3 +373,22 @@ test('a runner reports on whose behalf it runs', async (t) => {
 function asMap(value: WireValue): WireMap {
   return isWireMap(value) ? value : { value };
 }
+
+test('replies of minion_publish to one minion share the bytes of returns', async (t) => {
+  const master = await start(t, { peer: everybody });
+  const events = await master.master.events.subscribe({ match: 'salt/job/*/new' });
+  const reader = events[Symbol.asyncIterator]();
+  // A minion that does not return keeps the replies open until the time is over.
+  const load = { cmd: 'minion_publish', tgt: ['vecminion', 'web1'], tgt_type: 'list', tmo: 2 };
+  const replies = [1, 2, 3].map(() => ask(master, load));
+  for (const _job of replies) {
+    const jid: WireValue = (await reader.next()).value?.data.jid ?? '';
+    const result = { jid, return: 'r'.repeat(6_000_000), nonce: freshNonce() };
+    await master.ask(altered(recorded('return', 'simple v3'), { load: result }));
+  }
+  const texts = (await Promise.all(replies)).map((reply) => String(Object(reply).vecminion));
+  const fitting = texts.filter((text) => text.length === 6_000_000);
+  t.is(fitting.length, 2);
+  t.is(texts.filter((text) => text.includes('jobs.lookup_jid')).length, 1);
+  t.is((await master.counters())['peer-reply-bytes'], 1);
+});

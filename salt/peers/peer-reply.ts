@@ -1,0 +1,53 @@
+/** Limits the size of replies that contain the returns of a job which a minion requested. */
+
+import type { JobReturn } from '#master';
+import type { WireValue } from '#minion-protocol';
+import { Budget, messageSizeOf } from '#runtime';
+import { saltLimits } from '../limits.ts';
+
+/** Estimated size of an entry without its return, in bytes. */
+const entryBytes = 64;
+
+/** Reply that is being collected. It holds its bytes until it is closed. */
+export interface PeerReply {
+  /** Number of returns that did not fit into the reply. */
+  readonly leftOut: number;
+  /** Returns the value of a return, or a text that says why the reply does not contain it. */
+  fit(jid: string, result: JobReturn): WireValue;
+  /** Releases the bytes of the reply. */
+  close(): void;
+}
+
+/** Replies with returns that minions are waiting for. All replies to one minion share its bytes. */
+export class PeerReplies {
+  readonly #bytes = new Budget(saltLimits.peerReplyBytes);
+
+  /** Starts a reply to a minion. */
+  open(minionId: string): PeerReply {
+    const budget = this.#bytes;
+    let held = 0;
+    let leftOut = 0;
+    return {
+      get leftOut() {
+        return leftOut;
+      },
+      fit: (jid, result) => {
+        const size = entryBytes + messageSizeOf(result.return);
+        if (budget.tryTake(minionId, size)) {
+          held += size;
+          return result.return;
+        }
+        leftOut += 1;
+        return tooLarge(jid);
+      },
+      close: () => {
+        budget.release(minionId, held);
+        held = 0;
+      },
+    };
+  }
+}
+
+function tooLarge(jid: string): string {
+  return `ERROR: the replies to this minion are too large for this return; address fewer minions in one job, or read the return on the master with "salt-run jobs.lookup_jid ${jid}"`;
+}
