@@ -180,6 +180,7 @@ export {
   Job,
   type Jobs,
   joinKeywords,
+  RequestMarks,
   type RunDeps,
   readBatchSize,
   readBounded,

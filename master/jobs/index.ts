@@ -14,6 +14,7 @@ export { createJobs, type Jobs } from './jobs.ts';
 export type { JobsOfMembers } from './jobs-of-members.ts';
 export type { KnownResources } from './known-resources.ts';
 export { Announcements } from './presence.ts';
+export { RequestMarks } from './request-marks.ts';
 export type { FollowOptions } from './resume-job.ts';
 export { ReturnProcessor, type ReturnRedaction } from './returns.ts';
 export { type BoundFunction, callOf } from './rule-call.ts';

@@ -6,9 +6,9 @@ import { JobBytes } from './job-bytes.ts';
 import { returnRow } from './job-return.ts';
 import { type JobRecord, jobRow, minionsOfPublications, withSlice } from './job-row.ts';
 import type { PublicationId } from './publication-log.ts';
+import { RequestMarks } from './request-marks.ts';
 
 const jobKey = (jid: string): Key => ['jobs', jid];
-const markKey = (minionId: string, mark: string): Key => ['self-made', minionId, mark];
 const returnKey = (
   jid: string,
   { minion, resource }: Pick<JobReturn, 'minion' | 'resource'>,
@@ -85,6 +85,7 @@ export class JobCache {
   readonly #options: JobCacheOptions;
   #keepMs: number;
   readonly #mutex = new KeyedMutex();
+  readonly #marks: RequestMarks;
   /**
    * Names of the returns (jid and minion) that this master is writing to the store now. In a
    * cluster, the master ignores the store's reports about these writes.
@@ -96,6 +97,8 @@ export class JobCache {
   constructor(options: JobCacheOptions) {
     this.#options = options;
     this.#keepMs = options.keepMs;
+    const { store, keepMarksMs, now } = options;
+    this.#marks = new RequestMarks({ store, root: 'self-made', keepMs: keepMarksMs, now });
   }
 
   /** Sets the storage time for jobs that are published from now on. */
@@ -278,11 +281,10 @@ export class JobCache {
     mark: string | undefined,
   ): Promise<boolean> {
     if (!this.#options.isOn) return this.addMark(result.minion, mark);
-    return this.#writeOnce([
+    return this.#marks.write(result.minion, mark, [
       this.#putRecord(record),
       this.#putReturn(record.jid, result),
       ...this.#rowsOf(record.jid, result),
-      ...this.#putMark(result.minion, mark),
     ]);
   }
 
@@ -291,7 +293,7 @@ export class JobCache {
    * Returns `false` if the identifier was already stored. See {@link addSelfMade}.
    */
   async addMark(minionId: string, mark: string | undefined): Promise<boolean> {
-    return this.#writeOnce(this.#putMark(minionId, mark));
+    return this.#marks.write(minionId, mark, []);
   }
 
   /**
@@ -299,8 +301,7 @@ export class JobCache {
    * has already been processed.
    */
   async hasMark(minionId: string, mark: string | undefined): Promise<boolean> {
-    if (mark === undefined) return false;
-    return (await this.#options.store.get(markKey(minionId, mark))) !== undefined;
+    return mark !== undefined && this.#marks.has(minionId, mark);
   }
 
   /** Returns the record of a job, or `undefined` if it is not stored any more. */
@@ -384,13 +385,6 @@ export class JobCache {
 
   #rowsOf(jid: string, result: JobReturn): readonly Operation[] {
     return this.returnRows.flatMap((rows) => rows(jid, result));
-  }
-
-  #putMark(minionId: string, mark: string | undefined): Operation[] {
-    if (mark === undefined) return [];
-    const expiresAt = this.#options.now() + this.#options.keepMarksMs;
-    const key = markKey(minionId, mark);
-    return [{ op: 'put', key, value: new Uint8Array(0), expiresAt, ifRevision: 0 }];
   }
 
   #expiry(): number {

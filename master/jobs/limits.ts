@@ -17,6 +17,13 @@ export const jobLimits = defineLimits('jobs', {
     effect: 'The job is rejected. Jobs of the local interface and of services are not limited.',
     code: 'ERR_LIMIT',
   },
+  requestMarks: {
+    unit: 'identifiers of processed requests that change a mine, and of those that start jobs',
+    owner: 'minion',
+    perOwner: 512,
+    effect:
+      'The oldest identifier is evicted. If the master restarts, it does not recognize a repetition of that request.',
+  },
   jobNews: {
     unit: 'returns and events that wait for the reader of one job',
     owner: 'caller',

@@ -1,6 +1,7 @@
+import { RequestMarks } from '#master';
 import { packLocal, unpackLocal, type WireMap } from '#minion-protocol';
 import { KeyedMutex } from '#runtime';
-import { type Key, type Operation, type Store, StoreError } from '#store';
+import type { Key, Operation, Store } from '#store';
 
 const root = 'mine';
 const markRoot = 'mine-marks';
@@ -47,9 +48,12 @@ export interface PackedMineValue {
 export class MineStore {
   readonly #options: MineStoreOptions;
   readonly #mutex = new KeyedMutex();
+  readonly #marks: RequestMarks;
 
   constructor(options: MineStoreOptions) {
     this.#options = options;
+    const { store, keepMarksMs, now } = options;
+    this.#marks = new RequestMarks({ store, root: markRoot, keepMs: keepMarksMs, now });
   }
 
   /**
@@ -169,21 +173,7 @@ export class MineStore {
     operations: readonly Operation[],
     mark: string | undefined,
   ): Promise<void> {
-    const marks: Operation[] = mark === undefined ? [] : [this.#putMark(minionId, mark)];
-    if (operations.length === 0) return;
-    try {
-      await this.#options.store.write([...operations, ...marks]);
-    } catch (error) {
-      const isRepeated = error instanceof StoreError && error.code === 'ERR_REVISION';
-      if (!isRepeated) throw error;
-    }
-  }
-
-  #putMark(minionId: string, mark: string): Operation {
-    const { now, keepMarksMs } = this.#options;
-    const key = [markRoot, minionId, mark];
-    const expiresAt = now() + keepMarksMs;
-    return { op: 'put', key, value: new Uint8Array(0), expiresAt, ifRevision: 0 };
+    if (operations.length > 0) await this.#marks.write(minionId, mark, operations);
   }
 }
 

@@ -36,6 +36,7 @@ const proxyHeaders = inFile('minion-protocol/proxy-header.test.ts');
 const handshake = inFile('minion-protocol/handshake.test.ts');
 const envelope = inFile('minion-protocol/envelope.test.ts');
 const limits = inFile('minion-protocol/payload-limits.test.ts');
+const requestMarks = inFile('master/requests/request-marks.test.ts');
 const peers = inFile('master/peers/peer-requests.test.ts');
 const returns = inFile('master/jobs/returns.test.ts');
 const reactions = inFile('master/reactions/reactions.test.ts');
@@ -2574,6 +2575,9 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/run-returns.test.ts: the returns of many small values count with their memory',
       'heat-bridge/run-secrets.test.ts: the secrets of the runs of one caller leave room in the pillar of a minion for others',
       'heat-bridge/run-secrets.test.ts: the parameters of the active runs of one caller have a limited size',
+      requestMarks('the requests of a minion leave one row of limited size'),
+      requestMarks('the latest requests are recognized, also by another process'),
+      requestMarks('mines and self-made jobs keep one row of marks for each minion'),
       peers('returns that do not fit into a reply are replaced by an error text'),
       peers('replies of minion_publish to one minion share the bytes of returns'),
       peers('one reply with returns is read at a time for each minion, and few requests wait'),
