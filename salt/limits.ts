@@ -82,7 +82,7 @@ export const saltLimits = defineLimits('salt', {
     effect: 'Further reads wait.',
   },
   otherEnvironments: {
-    unit: 'file lists of environments that exist only through the root `__env__`',
+    unit: 'file lists of directories that serve environments only through the root `__env__`',
     owner: 'none',
     total: 64,
     effect: 'The least recently used entry is evicted.',

@@ -2,6 +2,7 @@
  * Serves files of the master's directories, like Salt's `roots` backend [salt/fileserver/roots.py].
  */
 
+import { stat } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { expandGlob } from '#config';
 import {
@@ -73,7 +74,11 @@ class Roots implements FileServerBackend {
   readonly #isIgnored: (path: string) => boolean;
   readonly #files: DiskFiles;
   readonly #lists = new Map<string, LiveLists>();
-  /** File lists of environments that exist only through the root `__env__`. */
+  /**
+   * File lists of environments that exist only through the root `__env__`, by their directories.
+   * Environments with the same directories share their lists, because minions may name any number
+   * of environments.
+   */
   readonly #otherLists = createBoundedMap<string, LiveLists>(saltLimits.otherEnvironments, {
     dispose: (lists) => this.#closeLists(lists),
   });
@@ -109,19 +114,26 @@ class Roots implements FileServerBackend {
   }
 
   async lists(saltenv: string): Promise<FileLists> {
-    const own = this.#lists.get(saltenv) ?? this.#otherLists.get(saltenv);
+    const own = this.#lists.get(saltenv);
     if (own !== undefined) return own.current();
-    const places = this.#placesOf(saltenv);
+    const places = await this.#existingPlacesOf(saltenv);
     if (places.length === 0) return noFiles;
-    return this.#openOther(saltenv, places);
+    const known = this.#sharedLists(places);
+    return known === undefined ? this.#openOther(places) : known.current();
   }
 
   async refresh(saltenvs?: readonly string[]): Promise<readonly string[]> {
     await this.#hidden.refresh();
-    const kept = [...this.#lists, ...this.#otherLists];
-    const wanted = kept.filter(([env]) => saltenvs?.includes(env) ?? true);
-    await Promise.all(wanted.map(([, lists]) => lists.refresh()));
-    return wanted.map(([env]) => env);
+    const names = saltenvs ?? [...this.#lists.keys()];
+    const wanted = new Map<string, LiveLists>();
+    for (const name of names) {
+      const lists = this.#lists.get(name) ?? this.#sharedLists(await this.#existingPlacesOf(name));
+      if (lists !== undefined) wanted.set(name, lists);
+    }
+    const others = saltenvs === undefined ? this.#otherLists.values() : [];
+    const all = new Set([...wanted.values(), ...others]);
+    await Promise.all([...all].map((lists) => lists.refresh()));
+    return [...wanted.keys()];
   }
 
   async close(): Promise<void> {
@@ -150,6 +162,26 @@ class Roots implements FileServerBackend {
     return places.map((place) => place.replaceAll(anyEnv, () => saltenv));
   }
 
+  /**
+   * Returns the roots of an environment, without directories that would be the environment's own
+   * but do not exist. An invented name therefore has the same roots as every other invented name.
+   */
+  async #existingPlacesOf(saltenv: string): Promise<readonly string[]> {
+    const shared = new Set(this.#roots.get(anyEnv));
+    const existing: string[] = [];
+    for (const place of this.#placesOf(saltenv)) {
+      if (shared.has(place) || (await isDirectory(place))) existing.push(place);
+    }
+    return existing;
+  }
+
+  /** Returns the open lists of these directories, or `undefined`. */
+  #sharedLists(places: readonly string[]): LiveLists | undefined {
+    const key = keyOf(places);
+    const isWhole = key === keyOf(this.#roots.get(anyEnv) ?? []);
+    return isWhole ? this.#lists.get(anyEnv) : this.#otherLists.get(key);
+  }
+
   #open(roots: readonly string[]): LiveLists {
     const { fileserverFollowsymlinks, fileserverIgnoresymlinks } = this.#options;
     const lists = new LiveLists({
@@ -170,15 +202,16 @@ class Roots implements FileServerBackend {
   }
 
   /**
-   * Returns the lists of an environment that exists only through the root `__env__`. Minions may
-   * name any environment, so empty lists are not cached.
+   * Opens the lists of environments that exist only through the root `__env__`. Minions may name
+   * any environment, so empty lists are not cached.
    */
-  async #openOther(saltenv: string, places: readonly string[]): Promise<FileLists> {
+  async #openOther(places: readonly string[]): Promise<FileLists> {
+    const key = keyOf(places);
     const opened = this.#open(places);
-    this.#otherLists.set(saltenv, opened);
+    this.#otherLists.set(key, opened);
     const lists = await opened.current();
     if (lists.files.length > 0 || lists.dirs.length > 0) return lists;
-    if (this.#otherLists.peek(saltenv) === opened) this.#otherLists.delete(saltenv);
+    if (this.#otherLists.peek(key) === opened) this.#otherLists.delete(key);
     return noFiles;
   }
 
@@ -186,5 +219,18 @@ class Roots implements FileServerBackend {
     lists
       .close()
       .catch((err: unknown) => this.#log.error({ err }, 'cannot stop watching file_roots'));
+  }
+}
+
+function keyOf(places: readonly string[]): string {
+  return places.join('\0');
+}
+
+async function isDirectory(place: string): Promise<boolean> {
+  try {
+    return (await stat(place)).isDirectory();
+  } catch {
+    // The walk would not find anything in it either.
+    return false;
   }
 }

@@ -576,6 +576,28 @@ test('__env__ stands for every other environment, within one segment of a path',
   }
 });
 
+test('invented environments share the lists of __env__', async (t) => {
+  const { backend, directory } = await serve(
+    t,
+    { 'all/a': 'all', 'envs/dev/b': 'dev' },
+    { fileRoots: { base: ['srv'], __env__: ['all', 'envs/__env__'] } },
+  );
+  const first = await backend.lists('invented');
+  t.deepEqual(first.files, ['a']);
+  for (let number = 0; number < 5; number += 1) t.is(await backend.lists(`x${number}`), first);
+  t.deepEqual((await backend.lists('dev')).files, ['a', 'b']);
+  layOut(directory, { 'envs/x1/c': 'new' });
+  t.deepEqual((await backend.lists('x1')).files, ['a', 'c']);
+  t.is(await backend.lists('x2'), first);
+  t.deepEqual(await backend.refresh?.(['x2', 'dev', '..']), ['x2', 'dev']);
+  const { backend: whole } = await serve(
+    t,
+    { 'all/a': 'all' },
+    { fileRoots: { base: ['srv'], __env__: ['all'] } },
+  );
+  t.is(await whole.lists('invented'), await whole.lists('__env__'));
+});
+
 test('a change is visible in the lists, and without a change they are the same object', async (t) => {
   const { backend, directory } = await serve(t, { 'srv/a': '1' });
   const before = await backend.lists('base');
