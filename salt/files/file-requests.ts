@@ -67,9 +67,12 @@ export function fileRequests(options: FileRequestOptions): NonNullable<OpenExten
   const list = (kind: ListKind): RequestType =>
     fileRequest(async (request, { saltenv, prefix }) => {
       const lists = await server.lists(saltenv);
-      const bytes = packed.pack(lists, kind, typeof prefix === 'string' ? prefix : '');
-      await meter.pass(request, bytes.length);
-      return { kind: 'packed', pieces: [bytes] };
+      const pieces = packed.pack(lists, kind, typeof prefix === 'string' ? prefix : '');
+      await meter.pass(
+        request,
+        pieces.reduce((sum, { length }) => sum + length, 0),
+      );
+      return { kind: 'packed', pieces };
     });
   return {
     _serve_file: fileRequest(async (request) => serveFile(request, await find(request), options)),

@@ -22,7 +22,7 @@ import {
 import { unpackWire, type WireMap, type WireValue } from '#minion-protocol';
 import { FileServer } from '#salt/file-trees/file-server.ts';
 import { TreeFiles } from '#salt/file-trees/gitfs.ts';
-import { PackedLists } from '#salt/file-trees/packed-lists.ts';
+import { type ListKind, PackedLists } from '#salt/file-trees/packed-lists.ts';
 import { requestedFile } from '#salt/file-trees/requested-file.ts';
 import { openRoots, type RootsOptions } from '#salt/file-trees/roots.ts';
 import { PushedFiles } from '#salt/files/pushed-files.ts';
@@ -138,12 +138,36 @@ test('a list is packed once for all requests with the same prefix', (t) => {
     links: new Map([['l', 'top.sls']]),
   };
   const packed = new PackedLists();
-  const modulesOnly = packed.pack(lists, 'files', '/_modules/');
-  t.deepEqual(unpackWire(modulesOnly), ['_modules/a', '_modules/b']);
-  t.is(packed.pack(lists, 'files', '_modules'), modulesOnly);
-  t.not(packed.pack({ ...lists }, 'files', '_modules'), modulesOnly);
-  t.deepEqual({ ...Object(unpackWire(packed.pack(lists, 'links', ''))) }, { l: 'top.sls' });
-  t.deepEqual(unpackWire(packed.pack(lists, 'files', 'zzz')), []);
+  const reply = (of: FileLists, kind: ListKind, prefix: string): WireValue =>
+    unpackWire(Buffer.concat(packed.pack(of, kind, prefix)));
+  t.deepEqual(reply(lists, 'files', '/_modules/'), ['_modules/a', '_modules/b']);
+  t.deepEqual(reply({ ...lists }, 'files', '_modules'), ['_modules/a', '_modules/b']);
+  t.deepEqual({ ...Object(reply(lists, 'links', '')) }, { l: 'top.sls' });
+  t.deepEqual(reply(lists, 'files', 'zzz'), []);
+});
+
+test('a reply for a prefix is a part of the packed list, for any size', (t) => {
+  const packed = new PackedLists();
+  for (const [size, ...prefixes] of [
+    [0, '', 'a'],
+    [15, '', 'é'],
+    [16, '', 'a1', 'b'],
+    [70_000, '', 'a', 'a1', 'a12', 'é', 'b', 'zz'],
+  ] as const) {
+    const long = 'x'.repeat(40);
+    const names = Array.from({ length: size }, (_, at) => `${'aéb'.charAt(at % 3)}${at}/${long}`);
+    const links = new Map(names.map((name) => [name, `to ${name}`]));
+    const lists: FileLists = { files: names, dirs: [], emptyDirs: [], links };
+    const whole = packed.pack(lists, 'files', '')[1]?.buffer;
+    for (const prefix of prefixes) {
+      const pieces = packed.pack(lists, 'files', prefix);
+      t.is(pieces[1]?.buffer, whole);
+      const wanted = names.filter((name) => name.startsWith(prefix)).sort();
+      t.deepEqual(unpackWire(Buffer.concat(pieces)), wanted);
+      const found = unpackWire(Buffer.concat(packed.pack(lists, 'links', prefix)));
+      t.deepEqual(Object.keys(Object(found)).sort(), wanted);
+    }
+  }
 });
 
 // Files that minions push, and paths that are rejected.
