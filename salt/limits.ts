@@ -147,6 +147,15 @@ export const saltLimits = defineLimits('salt', {
     effect: 'The variable is rejected. Only the total applies to the operator.',
     code: 'ERR_ARGS',
   },
+  orchestrations: {
+    unit: 'orchestrations at a time, including nested ones',
+    owner: 'user',
+    amounts:
+      '`orchestrations` in all; a quarter of these only for users without a running orchestration',
+    option: 'saltbridge:limits:orchestrations',
+    effect: 'The orchestration is rejected. Only the total applies to the operator.',
+    code: 'ERR_ORCHESTRATION',
+  },
   peerReplyBytes: {
     unit: 'bytes of returns in replies to `publish.publish` and `pub_ret`',
     owner: 'minion',

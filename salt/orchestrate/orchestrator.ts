@@ -1,9 +1,11 @@
 /** Runs orchestrations: states that act on minions and on the master [salt/runners/state.py]. */
 
 import { setMaxListeners } from 'node:events';
-import { type CallContext, MasterError } from '#master';
+import { type CallContext, isOfOperator, MasterError } from '#master';
 import { isJid, type WireMap, type WireValue } from '#minion-protocol';
+import { Budget } from '#runtime';
 import type { PlainData } from '#template';
+import { saltLimits } from '../limits.ts';
 import {
   type Compilation,
   compileSls,
@@ -89,9 +91,16 @@ export class Orchestrator {
   /** Jids of orchestrations that another member started and this member resumed. */
   readonly #resumed = new Set<string>();
   readonly #work = new Set<Promise<unknown>>();
+  /** Running orchestrations by user. */
+  readonly #places: Budget;
 
   constructor(options: OrchestratorOptions) {
     this.#options = options;
+    const { orchestrations: total } = options.limits;
+    this.#places = new Budget(saltLimits.orchestrations, {
+      total,
+      reserved: Math.floor(total / 4),
+    });
   }
 
   /**
@@ -172,15 +181,26 @@ export class Orchestrator {
 
   /**
    * Stops an orchestration before the given state, or before the next state. States that are
-   * already running are completed.
-   * @throws MasterError ERR_ORCHESTRATION if no orchestration runs under this jid
+   * already running are completed. Users can stop only their own orchestrations, and the operator
+   * can stop all.
+   * @throws MasterError ERR_ORCHESTRATION if no orchestration runs under this jid, or if it belongs
+   * to another user
    */
-  softKill(jid: string, stateId: string | undefined): void {
+  softKill(
+    jid: string,
+    stateId: string | undefined,
+    caller: Pick<OrchestrationCaller, 'by' | 'user'>,
+  ): void {
     const underWay = this.#underWay.get(jid);
     if (underWay === undefined) {
       throw new MasterError(
         'ERR_ORCHESTRATION',
         `this master runs no orchestration with the jid ${jid}`,
+      );
+    }
+    if (underWay.user !== caller.user && !isOfOperator(caller.by)) {
+      throw orchestrationError(
+        `the orchestration ${jid} belongs to another user; only this user or the operator can stop it`,
       );
     }
     underWay.kills.add(stateId);
@@ -279,15 +299,14 @@ export class Orchestrator {
   }
 
   async #within<T>(
-    { jid, user }: OrchestrationCaller,
+    caller: OrchestrationCaller,
     work: (underWay: UnderWay) => Promise<T>,
   ): Promise<T> {
-    const { orchestrations } = this.#options.limits;
+    const { jid, user } = caller;
     // An orchestration that another member started does not count towards the limit.
     const isResumed = this.#resumed.delete(jid);
-    if (this.#work.size >= orchestrations && !isResumed) {
-      throw tooMuch(`${orchestrations} orchestrations are already running; try again later`);
-    }
+    if (!isResumed) this.#requirePlace(caller);
+    this.#places.take(user);
     const end = this.#end();
     const kills = new Set<string | undefined>();
     const underWay = { jid, user, journal: undefined, signal: end.signal, stop: end.stop, kills };
@@ -299,8 +318,24 @@ export class Orchestrator {
     } finally {
       end.release();
       this.#work.delete(running);
+      this.#places.release(user);
       this.#underWay.delete(jid);
     }
+  }
+
+  /** @throws MasterError ERR_ORCHESTRATION if the caller can have no further orchestration now */
+  #requirePlace(caller: OrchestrationCaller): void {
+    const { orchestrations } = this.#options.limits;
+    const { total } = this.#places;
+    if (total >= orchestrations) {
+      throw orchestrationError(
+        `${orchestrations} orchestrations are already running; try again later`,
+      );
+    }
+    if (isOfOperator(caller.by) || this.#places.hasPlace(caller.user)) return;
+    throw orchestrationError(
+      `${total} orchestrations are already running, and the other places are reserved for users without one; try again later`,
+    );
   }
 
   /**
@@ -319,7 +354,7 @@ export class Orchestrator {
     };
     if (closing.aborted) close();
     closing.addEventListener('abort', close, { once: true });
-    const late = tooMuch(`the orchestration exceeded its time limit of ${seconds} s`);
+    const late = orchestrationError(`the orchestration exceeded its time limit of ${seconds} s`);
     const timer = setTimeout(() => stop(late), seconds * 1000);
     const release = (): void => {
       clearTimeout(timer);
@@ -334,6 +369,6 @@ function isTrusted({ by }: OrchestrationCaller): boolean {
   return by === undefined || by.who.kind === 'local';
 }
 
-function tooMuch(what: string): MasterError {
+function orchestrationError(what: string): MasterError {
   return new MasterError('ERR_ORCHESTRATION', what);
 }

@@ -72,8 +72,8 @@ export function stateRunner({ orchestrator }: StateRunnerDeps): FunctionTable {
     'state.soft_kill': masterFunction({
       summary: 'Stops an orchestration before its next state, or before the state with a given id.',
       parameters: { jid: required(text), state_id: optional(text) },
-      call: ({ jid, state_id: id }) => {
-        orchestrator.softKill(jid, id);
+      call: ({ jid, state_id: id }, context) => {
+        orchestrator.softKill(jid, id, context);
         return null;
       },
     }),

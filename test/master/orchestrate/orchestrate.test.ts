@@ -264,6 +264,40 @@ test('soft_kill ends an orchestration before a state, and waits for running ones
   t.regex(String((await master.runners.run(none)).return), /no orchestration with the jid 2024/);
 });
 
+const userCall = (name: string) => ({
+  user: name,
+  by: { who: { kind: 'user', name, eauth: 'file' }, rule: 'x' } as const,
+});
+
+test('a user can stop only its own orchestration, and leaves places to other users', async (t) => {
+  const { master } = await start(
+    t,
+    {
+      'srv/waits.sls': [
+        'waits:\n  salt.wait_for_event: [{name: go/on}, {id_list: [x]}]',
+        'last: test.nop\n',
+      ].join('\n'),
+      'srv/few.sls': nop,
+    },
+    { limits: { orchestrations: 4 } },
+  );
+  const waits = { fun: 'state.orchestrate', arg: ['waits'], ...userCall('ann') };
+  const jids: string[] = [];
+  for (const _place of [1, 2, 3]) jids.push((await master.runners.start(waits)).jid);
+  const few = (caller: object) =>
+    master.runners.run({ fun: 'state.orchestrate', arg: ['few'], ...caller });
+  t.regex(String((await few(userCall('ann'))).return), /reserved for users without one/);
+  t.true((await few(userCall('bob'))).success);
+  t.true((await few({})).success);
+  const kill = async (caller: object): Promise<string> => {
+    const call = { fun: 'state.soft_kill', kwarg: { jid: jids[0] ?? '' }, ...caller };
+    return String((await master.runners.run(call)).return);
+  };
+  t.regex(await kill(userCall('bob')), /belongs to another user/);
+  t.is(await kill(userCall('ann')), 'null');
+  t.is(await kill({}), 'null');
+});
+
 test("no other caller can report under a stranger's orchestration", async (t) => {
   const { master } = await start(t, {
     'srv/outer.sls': 'waits:\n  salt.wait_for_event: [{name: go/on}, {id_list: [x]}]\n',
