@@ -169,13 +169,16 @@ function wordWrap(context: FilterContext, value: Value, args: readonly Value[]):
   const lines = splitLines(textOf(value)).map((line) => {
     // In the worst case, the expression scans each run of hyphens once for each of its hyphens.
     context.meter.step(line.length + (line.split('-').length * line.length) / 1000);
-    return wrapLine(line, {
+    const options = {
       width: asIndex(width),
       breakLongWords: isTruthy(breakLong),
       breakOnHyphens: isTruthy(breakHyphens),
-    });
+    };
+    return wrapLine(line, options, context.meter);
   });
   const joint = wrapString === null ? '\n' : softText(wrapString);
+  const joints = lines.reduce((count, wrapped) => count + Math.max(wrapped.length, 1), 0);
+  context.meter.text(joint.length * joints);
   return lines.map((wrapped) => wrapped.join(joint)).join(joint);
 }
 

@@ -1,7 +1,8 @@
 /** Implements `textwrap.wrap` for one line. Tabs and spaces remain unchanged. */
 
 import { PythonException } from './exceptions.ts';
-import { charactersOf, isWhitespace, textLength } from './text.ts';
+import type { UsageMeter } from './limits.ts';
+import { charactersOf, stripEnd, textLength } from './text.ts';
 
 /** Options for wrapping a line. */
 export interface WrapOptions {
@@ -14,24 +15,34 @@ export interface WrapOptions {
 const withHyphens =
   /[\t\n\v\f\r ]+|(?<=[\w!"'&.,?])-{2,}(?=\w)|[^\t\n\v\f\r ]+?(?:-(?:(?<=[^\d\W]{2}-)|(?<=[^\d\W]-[^\d\W]-))(?=[^\d\W]-?[^\d\W])|(?=[\t\n\v\f\r ]|$)|(?<=[\w!"'&.,?])(?=-{2,}\w))/g;
 
+/** Piece of a line. The rest of a broken word is a chunk too. */
+interface Chunk {
+  readonly text: string;
+  /**
+   * Number of UTF-16 units of whitespace at the end of the piece that the line contains. If it is
+   * not less than the length of `text`, the chunk is whitespace. It is counted once for each piece,
+   * because a long word becomes many chunks.
+   */
+  readonly spaces: number;
+}
+
 /**
- * Wraps a line.
- * @throws PythonException ValueError
+ * Wraps a line. The work grows linearly with the length of the line.
+ * @throws PythonException ValueError, LimitExceeded
  */
 export function wrapLine(
   line: string,
   { width, breakLongWords, breakOnHyphens }: WrapOptions,
+  meter: Pick<UsageMeter, 'step'>,
 ): string[] {
   if (width <= 0) throw new PythonException('ValueError', `invalid width ${width} (must be > 0)`);
-  const chunks = (
-    line.match(breakOnHyphens ? withHyphens : /[\t\n\v\f\r ]+|[^\t\n\v\f\r ]+/g) ?? []
-  ).reverse();
+  const chunks = chunksOf(line, breakOnHyphens).reverse();
   const lines: string[] = [];
-  while (chunks.length > 0) {
-    if (lines.length > 0 && isWhitespace(chunks.at(-1) ?? '')) chunks.pop();
+  for (let last = chunks.at(-1); last !== undefined; last = chunks.at(-1)) {
+    meter.step();
+    if (lines.length > 0 && last.spaces >= last.text.length) chunks.pop();
     const current = takeLine(chunks, width);
-    const next = chunks.at(-1) ?? '';
-    if (textLength(next) > width)
+    if (isLonger(chunks.at(-1)?.text ?? '', width))
       breakWord(chunks, current, width, { breakLongWords, breakOnHyphens });
     if (current.at(-1)?.trim() === '') current.pop();
     if (current.length > 0) lines.push(current.join(''));
@@ -39,36 +50,50 @@ export function wrapLine(
   return lines;
 }
 
-function takeLine(chunks: string[], width: number): string[] {
+function chunksOf(line: string, breakOnHyphens: boolean): Chunk[] {
+  const pieces = line.match(breakOnHyphens ? withHyphens : /[\t\n\v\f\r ]+|[^\t\n\v\f\r ]+/g) ?? [];
+  return pieces.map((text) => ({ text, spaces: text.length - stripEnd(text).length }));
+}
+
+/** Whether a text has more than `width` characters. Does not read the rest of a long text. */
+function isLonger(text: string, width: number): boolean {
+  if (text.length <= width) return false;
+  // A character has at most two UTF-16 units.
+  return text.length > 2 * width || textLength(text) > width;
+}
+
+function takeLine(chunks: Chunk[], width: number): string[] {
   const current: string[] = [];
   let length = 0;
   for (let next = chunks.at(-1); next !== undefined; next = chunks.at(-1)) {
-    if (length + textLength(next) > width) break;
-    current.push(next);
-    length += textLength(next);
+    if (isLonger(next.text, width - length)) break;
+    current.push(next.text);
+    length += textLength(next.text);
     chunks.pop();
   }
   return current;
 }
 
 function breakWord(
-  chunks: string[],
+  chunks: Chunk[],
   current: string[],
   width: number,
   options: { readonly breakLongWords: boolean; readonly breakOnHyphens: boolean },
 ): void {
-  const word = chunks.pop() ?? '';
+  const { text: word, spaces } = chunks.pop() ?? { text: '', spaces: 0 };
   const room = width - textLength(current.join(''));
-  const all = charactersOf(word);
-  const cut = all.slice(0, room).join('');
+  // The rest of the word is not read, because it is broken again in the next line.
+  const cut = charactersOf(word.slice(0, 2 * room))
+    .slice(0, room)
+    .join('');
   if (options.breakLongWords) {
     const hyphen = options.breakOnHyphens ? cut.lastIndexOf('-') : -1;
     const end = hyphen > 0 && /[^-]/.test(word.slice(0, hyphen)) ? hyphen + 1 : cut.length;
     current.push(word.slice(0, end));
-    chunks.push(word.slice(end));
+    chunks.push({ text: word.slice(end), spaces });
   } else if (current.length === 0) {
     current.push(word);
   } else {
-    chunks.push(word);
+    chunks.push({ text: word, spaces });
   }
 }

@@ -2509,6 +2509,7 @@ export const catalogue: readonly Threat[] = [
       templateWork('wide formats with grouped digits count their digits'),
       templateWork('levels of YAML are counted before they are parsed'),
       templateWork('YAML that a filter reads counts its characters'),
+      templateWork('wrapping a long word reads it once, and counts its lines'),
       callerWork('a Mustache template is read once, also if it is nothing but braces'),
       callerWork('user-data that is large or deep is searched for the name, and not parsed'),
     ],

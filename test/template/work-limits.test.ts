@@ -100,3 +100,27 @@ test('YAML that a filter reads counts its characters', (t) => {
   t.throws(() => render('{{ text | load_yaml }}', { text }), exceeded);
   t.is(render('{{ (text | load_yaml).a }}', { text: `a: 1 # ${'x'.repeat(50_000)}` }), '1');
 });
+
+test.serial('wrapping a long word reads it once, and counts its lines', (t) => {
+  const { from } = Array;
+  let characters = 0;
+  Array.from = (...args: [never]) => {
+    const list: never[] = from(...args);
+    characters += list.length;
+    return list;
+  };
+  t.teardown(() => {
+    Array.from = from;
+  });
+  const length = 10_000;
+  const lines = render('{{ text | wordwrap(10) }}', { text: '\u{1f600}'.repeat(length) }).split(
+    '\n',
+  );
+  t.deepEqual([lines.length, lines.at(-1)], [length / 10, '\u{1f600}'.repeat(10)]);
+  t.true(characters < 20 * length, `${characters} characters`);
+  const text = 'a'.repeat(1_200_000);
+  t.throws(() => render('{{ text | wordwrap(1) }}', { text }), { ...exceeded, message: /steps/ });
+  const wide = "{{ text | wordwrap(1, true, 'x' * 4000) }}";
+  const message = /characters/;
+  t.throws(() => render(wide, { text: 'a'.repeat(10_000) }), { ...exceeded, message });
+});
