@@ -102,6 +102,33 @@ export const saltLimits = defineLimits('salt', {
     effect: 'Further requests wait in turns, then are rejected.',
     code: 'ERR_LIMIT',
   },
+  pillarRequests: {
+    unit: 'pillar requests in progress',
+    owner: 'minion',
+    perOwner: 4,
+    waiting: { perOwner: 64, total: 65_536 },
+    effect: 'Further requests wait in turns, then get a pillar with an error.',
+  },
+  pillarNames: {
+    unit: 'grains of a pillar request, and names in its `pillar=`',
+    owner: 'minion',
+    perOwner: 5_000,
+    effect: 'The minion gets a pillar with an error.',
+  },
+  pillarEntries: {
+    unit: 'list elements and map entries in the grains of a pillar request, and in its `pillar=`',
+    owner: 'minion',
+    perOwner: 50_000,
+    effect: 'The minion gets a pillar with an error.',
+  },
+  pillarServiceRequests: {
+    unit: 'requests to the web service of an `ext_pillar` source in progress',
+    owner: 'minion',
+    perOwner: 1,
+    total: 64,
+    effect:
+      'Further requests wait in turns. All waiting pillar requests of a minion share one request to the service.',
+  },
   queueItems: {
     unit: 'items in the queues of the runner `queue`',
     owner: 'user',

@@ -119,7 +119,7 @@ export function formatPprint(value: WireValue, indentPerLevel = 1): string {
 export function wrapText(text: string, width: number, indent: number): string {
   const line = text.replace(/[\t\n\v\f\r]/g, ' ');
   const options = { width: width - indent, breakLongWords: true, breakOnHyphens: true };
-  return wrapLine(line, options)
+  return wrapLine(line, options, UsageMeter.unlimited())
     .map((part) => ' '.repeat(indent) + part)
     .join('\n');
 }

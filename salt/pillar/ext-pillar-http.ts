@@ -2,6 +2,8 @@
 
 import { pillarAddressProblem } from '#config';
 import { type ExtPillar, MasterError } from '#master';
+import { FairSlots, unlimitedWaiting } from '#runtime';
+import { saltLimits } from '../limits.ts';
 import { readAtOnce, readPillarText, type TextReader } from './pillar-text.ts';
 
 /** Options of `extPillarHttp`. */
@@ -49,24 +51,44 @@ export function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextRea
   const problem = pillarAddressProblem(options);
   if (problem !== undefined) throw new MasterError('ERR_ARGS', `url: ${problem}`);
   const { host } = new URL(url.replaceAll('{id}', 'id'));
+  const slots = new FairSlots(saltLimits.pillarServiceRequests, {
+    ...saltLimits.pillarServiceRequests,
+    waiting: unlimitedWaiting,
+  });
+  /** Requests that have not started yet, by minion id. */
+  const waiting = new Map<string, ReturnType<ExtPillar['provide']>>();
+  const ask = async (id: string): ReturnType<ExtPillar['provide']> => {
+    const address = url.replaceAll('{id}', () => encodeURIComponent(id));
+    const signal = AbortSignal.timeout(timeoutMs);
+    const response = await answered(fetch(address, { headers, signal, redirect: 'error' }));
+    if (response.status === 404 || response.status === 204) {
+      await response.body?.cancel();
+      return undefined;
+    }
+    if (response.status !== 200) {
+      await response.body?.cancel();
+      throw new MasterError(
+        'ERR_PILLAR_SOURCE',
+        `the service responded with status ${response.status}`,
+      );
+    }
+    return readPillarText(await answered(readBounded(response, maxBytes)), format, reader);
+  };
   return {
     name: `http ${host}`,
-    provide: async ({ id }) => {
-      const address = url.replaceAll('{id}', () => encodeURIComponent(id));
-      const signal = AbortSignal.timeout(timeoutMs);
-      const response = await answered(fetch(address, { headers, signal, redirect: 'error' }));
-      if (response.status === 404 || response.status === 204) {
-        await response.body?.cancel();
-        return undefined;
-      }
-      if (response.status !== 200) {
-        await response.body?.cancel();
-        throw new MasterError(
-          'ERR_PILLAR_SOURCE',
-          `the service responded with status ${response.status}`,
-        );
-      }
-      return readPillarText(await answered(readBounded(response, maxBytes)), format, reader);
+    provide: ({ id }) => {
+      // Callers share a request only if it starts after they called. So they never get data from
+      // before their call.
+      const shared = waiting.get(id);
+      if (shared !== undefined) return shared;
+      let hasStarted = false;
+      const answer = slots.run(id, () => {
+        hasStarted = true;
+        waiting.delete(id);
+        return ask(id);
+      });
+      if (!hasStarted) waiting.set(id, answer);
+      return answer;
     },
   };
 }

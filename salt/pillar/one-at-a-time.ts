@@ -6,9 +6,9 @@
 /** Maximum number of other requests that a request waits for, one after the other. */
 const maxOthers = 32;
 
-/** Work in progress by key. Requests with the same key wait for each other. */
+/** Work in progress by key and owner. Requests with the same key wait for each other. */
 export class OneAtATime {
-  readonly #inProgress = new Map<string, Promise<unknown>>();
+  readonly #inProgress = new Map<string, Map<string, Promise<unknown>>>();
   readonly #maxWaitMs: number;
 
   /**
@@ -22,32 +22,61 @@ export class OneAtATime {
 
   /**
    * Returns the result of `find`, or of `work` if nothing is found. While another request with the
-   * same key works, waits and then calls `find` again.
+   * same key works, waits and then calls `find` again. A request waits at most once for each other
+   * owner, so that an owner with many requests does not delay others, and for each request of its
+   * own owner.
+   * @param owner - minion of the request
    * @param isFutile - whether requests cannot use results of other requests; then no request waits
    */
   async run<T>(
-    key: string,
+    { key, owner }: { readonly key: string; readonly owner: string },
     find: () => Promise<T | undefined>,
     work: () => Promise<T>,
     isFutile: () => boolean = () => false,
   ): Promise<T> {
     const deadline = performance.now() + 10 * this.#maxWaitMs;
+    const awaited = new Set<string>();
     for (let others = 0; ; others += 1) {
       const found = await find();
       if (found !== undefined) return found;
       if (isFutile() || others >= maxOthers) return work();
-      const current = this.#inProgress.get(key);
+      const current = this.#next(key, owner, awaited);
       if (current === undefined) break;
       if (performance.now() > deadline) return work();
-      const hasSettled = await settlesWithin(current, this.#maxWaitMs);
-      if (!hasSettled && this.#inProgress.get(key) === current) break;
+      const hasSettled = await settlesWithin(current.work, this.#maxWaitMs);
+      if (current.owner !== owner) awaited.add(current.owner);
+      else if (!hasSettled && this.#inProgress.get(key)?.get(owner) === current.work) break;
     }
-    const working = this.#afterFinding(find, work);
-    this.#inProgress.set(key, working);
+    return this.#start(key, owner, this.#afterFinding(find, work));
+  }
+
+  /**
+   * Returns the work that a request must wait for: work of its own owner, or otherwise of an owner
+   * that it has not waited for.
+   */
+  #next(
+    key: string,
+    owner: string,
+    awaited: ReadonlySet<string>,
+  ): { readonly owner: string; readonly work: Promise<unknown> } | undefined {
+    const running = this.#inProgress.get(key);
+    const own = running?.get(owner);
+    if (own !== undefined) return { owner, work: own };
+    for (const [other, work] of running ?? []) {
+      if (!awaited.has(other)) return { owner: other, work };
+    }
+    return undefined;
+  }
+
+  async #start<T>(key: string, owner: string, working: Promise<T>): Promise<T> {
+    const running = this.#inProgress.get(key) ?? new Map<string, Promise<unknown>>();
+    this.#inProgress.set(key, running.set(owner, working));
     try {
       return await working;
     } finally {
-      if (this.#inProgress.get(key) === working) this.#inProgress.delete(key);
+      if (running.get(owner) === working) running.delete(owner);
+      const isLast = running.size === 0 && this.#inProgress.get(key) === running;
+      if (isLast) this.#inProgress.delete(key);
     }
   }
 

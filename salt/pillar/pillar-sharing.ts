@@ -161,7 +161,9 @@ export class PillarSharing {
     const { root } = placed;
     const find = (): Promise<Found | undefined> => this.#find(root, grains);
     const make = (): Promise<Found> => this.#make(placed, settings);
-    const found = await this.#turns.run(root, find, make, () => this.#isUnshared(root));
+    const found = await this.#turns.run({ key: root, owner: id }, find, make, () =>
+      this.#isUnshared(root),
+    );
     return found === 'unfit' ? undefined : found;
   }
 
@@ -204,7 +206,8 @@ export class PillarSharing {
     const render = (): Promise<Tops | null> => this.#renderTops(root, settings);
     const isUnshared = this.#isUnshared(`${root} ${settings.setting.id}`);
     const isFutile = (): boolean => this.#isUnshared(root);
-    const tops = isUnshared ? await find() : await this.#turns.run(root, find, render, isFutile);
+    const turn = { key: root, owner: settings.setting.id };
+    const tops = isUnshared ? await find() : await this.#turns.run(turn, find, render, isFutile);
     return tops ?? undefined;
   }
 

@@ -802,6 +802,7 @@ export const catalogue: readonly Threat[] = [
       events('an oversized event is trimmed, counted and listed'),
       returns('an oversized return is counted, and the job contains a note in its place'),
       'master/requests/vectors.test.ts: oversized grains are named in the pillar, and not passed to providers',
+      'master/requests/vectors.test.ts: a pillar request with too many grains or values is refused',
     ],
   },
   {
@@ -2782,6 +2783,8 @@ export const catalogue: readonly Threat[] = [
       shared('a minion with many grain values does not evict the shared pillar of others'),
       shared('grains of a minion have no effect on the shared pillar of others'),
       shared('a request does not wait long for the rendering of another minion'),
+      shared('a request waits at most once for the renderings of another minion'),
+      'master/pillar/master.test.ts: a service gets one request of a minion at a time, and a minion does not delay others',
     ],
   },
   {

@@ -463,17 +463,18 @@ async function serve(t: ExecutionContext, answer: (response: ServerResponse) => 
   });
   const address = server.address();
   const host = `127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
-  const ask = (
-    id: string,
-    options: Partial<ExtPillarHttpOptions> = {},
-  ): Promise<FactMap | undefined> =>
+  const open = (options: Partial<ExtPillarHttpOptions> = {}): ExtPillar =>
     extPillarHttp({
       url: `http://${host}/pillar/{id}`,
       hosts: [host],
       allowsPlainHttp: true,
       ...options,
-    }).provide({ id, ...nobodyElse });
-  return { asked, ask };
+    });
+  const ask = (
+    id: string,
+    options: Partial<ExtPillarHttpOptions> = {},
+  ): Promise<FactMap | undefined> => open(options).provide({ id, ...nobodyElse });
+  return { asked, ask, open };
 }
 
 test('a service gets requests with the id and its headers', async (t) => {
@@ -496,6 +497,30 @@ test('a service may have no data, but must not fail, redirect or exceed the limi
   await t.throwsAsync(other.ask('web1', { maxBytes: 5 }), { code: 'ERR_PILLAR_SOURCE' });
   const silent = await serve(t, () => {});
   await t.throwsAsync(silent.ask('web1', { timeoutMs: 20 }), { code: 'ERR_PILLAR_SOURCE' });
+});
+
+test('a service gets one request of a minion at a time, and a minion does not delay others', async (t) => {
+  const open: ServerResponse[] = [];
+  const { asked, open: openSource } = await serve(t, (response) => open.push(response));
+  const source = openSource();
+  const provide = (id: string) => source.provide({ id, ...nobodyElse });
+  const many = Array.from({ length: 50 }, () => provide('evil'));
+  while (open.length < 1) await new Promise(setImmediate);
+  const other = provide('web1');
+  while (open.length < 2) await new Promise(setImmediate);
+  t.deepEqual(asked, ['/pillar/evil ', '/pillar/web1 ']);
+  open[1]?.end('{"a": 1}');
+  t.like(await other, { a: 1 });
+  open[0]?.end('{"a": 2}');
+  t.like(await many[0], { a: 2 });
+  while (open.length < 3) await new Promise(setImmediate);
+  // A request that arrives while the service works gets data from after its arrival.
+  open[2]?.end('{"a": 3}');
+  t.deepEqual(
+    new Set((await Promise.all(many.slice(1))).map((it) => JSON.stringify(it))),
+    new Set(['{"a":3}']),
+  );
+  t.is(asked.length, 3);
 });
 
 for (const [what, options] of Object.entries({

@@ -215,8 +215,8 @@ test('a request does not wait long for the rendering of another minion', async (
   const turns = new OneAtATime(50);
   const nothing = async (): Promise<undefined> => undefined;
   const { promise, resolve } = Promise.withResolvers<string>();
-  const slow = turns.run('a', nothing, () => promise);
-  t.is(await turns.run('a', nothing, async () => 'own'), 'own');
+  const slow = turns.run({ key: 'a', owner: 'm1' }, nothing, () => promise);
+  t.is(await turns.run({ key: 'a', owner: 'm2' }, nothing, async () => 'own'), 'own');
   resolve('slow');
   t.is(await slow, 'slow');
 });
@@ -232,9 +232,37 @@ test('requests with equal inputs wait for one rendering', async (t) => {
     result = 'made';
     return result;
   };
-  const all = Array.from({ length: 100 }, () => turns.run('a', find, work));
+  const all = Array.from({ length: 100 }, (_, id) =>
+    turns.run({ key: 'a', owner: `m${id}` }, find, work),
+  );
   t.deepEqual([...new Set(await Promise.all(all))], ['made']);
   t.is(count, 1);
+});
+
+test('a request waits at most once for the renderings of another minion', async (t) => {
+  const turns = new OneAtATime(5000);
+  const nothing = async (): Promise<undefined> => undefined;
+  const ends: (() => void)[] = [];
+  const run = (owner: string): Promise<string> => {
+    const work = () => new Promise<string>((resolve) => ends.push(() => resolve(owner)));
+    return turns.run({ key: 'a', owner }, nothing, work);
+  };
+  const turn = (): Promise<void> => new Promise(setImmediate);
+  const many = Array.from({ length: 40 }, () => run('evil'));
+  await turn();
+  t.is(ends.length, 1, 'one rendering of a minion at a time');
+  const others = ['web1', 'web2', 'web3'].map(run);
+  await turn();
+  t.is(ends.length, 1, 'others wait for it once');
+  ends[0]?.();
+  await turn();
+  if (ends.length !== 3) return t.fail('the next one of the minion, and one of the others');
+  for (let next = 1; next < ends.length; next += 1) {
+    ends[next]?.();
+    await turn();
+  }
+  t.deepEqual(await Promise.all(others), ['web1', 'web2', 'web3']);
+  t.is((await Promise.all(many)).length, 40);
 });
 
 test('requests do not wait for each other if no result is shared', async (t) => {
@@ -249,7 +277,9 @@ test('requests do not wait for each other if no result is shared', async (t) => 
     isFutile = true;
     return true;
   };
-  const all = Array.from({ length: 200 }, () => turns.run('a', find, work, () => isFutile));
+  const all = Array.from({ length: 200 }, (_, id) =>
+    turns.run({ key: 'a', owner: `m${id}` }, find, work, () => isFutile),
+  );
   t.is((await Promise.all(all)).length, 200);
   t.true(finds < 500, `${finds} searches`);
 });
