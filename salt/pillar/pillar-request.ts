@@ -7,9 +7,12 @@ import {
   type Reply,
   type Users,
 } from '#master';
-import { type FactMap, parsePillarLoad } from '#minion-protocol';
+import { type FactMap, parsePillarLoad, type WireMap } from '#minion-protocol';
+import { FairSlots, LimitExceeded } from '#runtime';
+import { saltLimits } from '../limits.ts';
 import { type MergeOptions, mergeOverride } from '../render/merge-pillar.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
+import { exceedsEntries } from './wire-entries.ts';
 
 type RequestType = NonNullable<OpenExtension['requests']>[string];
 
@@ -41,6 +44,7 @@ export interface PillarRequestOptions {
  * [THREATS C-05, C-47, M-09].
  */
 export function pillarRequest(source: PillarSource, options: PillarRequestOptions): RequestType {
+  const slots = new FairSlots(saltLimits.pillarRequests);
   return defineRequestType({
     kind: 'read',
     needsToken: false,
@@ -62,6 +66,11 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
     handle: async ({ minionId = '' }, load): Promise<Reply> => {
       const { grains, saltenv, pillarenv, pillar_override: override, ext } = load;
       if (grains === undefined) return { kind: 'private', pillar: {} };
+      const excess = excessOf({ grains, 'pillar=': override });
+      if (excess !== undefined) {
+        options.counters.count('grains-entries');
+        return failure(excess);
+      }
       const environment = pillarenv ?? saltenv;
       if (environment !== undefined) {
         const subject = { kind: 'minion', id: minionId } as const;
@@ -74,8 +83,12 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
         }
       }
       try {
-        const facts = { id: minionId, grains: { ...grains, id: minionId } };
-        const { pillar, proven } = await source.provide({ ...facts, saltenv, pillarenv });
+        // The request owns the map. A copy of many grains would take long.
+        grains.id = minionId;
+        const facts = { id: minionId, grains };
+        const { pillar, proven } = await slots.run(minionId, () =>
+          source.provide({ ...facts, saltenv, pillarenv }),
+        );
         await options.keepFacts({ ...facts, pillar, proven }).catch((error: unknown) => {
           // The minion gets its pillar even if this write fails. Targets then use the previous
           // data.
@@ -88,6 +101,10 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
         const unserved = ext.filter((name) => !options.modules.has(name));
         return { kind: 'private', pillar: withErrors(whole, unserved.map(notOnDemand)) };
       } catch (error) {
+        if (error instanceof LimitExceeded && error.limit === saltLimits.pillarRequests) {
+          options.counters.count('pillar-requests');
+          return failure(error.message);
+        }
         options.log.error(
           { minion: minionId, err: error },
           'cannot compile the pillar of a minion',
@@ -96,6 +113,16 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
       }
     },
   });
+}
+
+/** Returns the reason why a request has too many values, or `undefined` if it has not. */
+function excessOf(parts: Readonly<Record<string, WireMap>>): string | undefined {
+  const maxNames = saltLimits.pillarNames.perOwner ?? Infinity;
+  const maxEntries = saltLimits.pillarEntries.perOwner ?? Infinity;
+  const [name] =
+    Object.entries(parts).find(([, map]) => exceedsEntries(map, { maxNames, maxEntries })) ?? [];
+  if (name === undefined) return undefined;
+  return `The data of ${name} exceed the limit of ${maxNames} names or ${maxEntries} values; send fewer or shorter lists and maps.`;
 }
 
 function notOnDemand(module: string): string {

@@ -322,6 +322,31 @@ test('oversized grains are named in the pillar, and not passed to providers', as
   t.is(asked, 0);
 });
 
+test('a pillar request with too many grains or values is refused', async (t) => {
+  let asked = 0;
+  const { ask, counters } = await startVectorMaster(t, {
+    pillar: async () => ({ asked: ++asked }),
+  });
+  const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
+  const names = (count: number): WireMap =>
+    Object.fromEntries(Array.from({ length: count }, (_, index) => [`k${index}`, index]));
+  const grains = { id: keys.minionId };
+  const refused: WireMap[] = [
+    { grains: names(5001) },
+    { grains: { list: Array(50_001).fill(1) } },
+    { grains: { a: [names(30_000)], b: [names(30_000)] } },
+    { grains, pillar_override: names(5001) },
+  ];
+  for (const load of refused) {
+    const reply = openPillar(vector, await ask(altered(vector, { load })));
+    t.regex(JSON.stringify(reply), /^\{"_errors":\["The data of (grains|pillar=) exceed the limit/);
+  }
+  t.is((await counters())['grains-entries'], refused.length);
+  t.is(asked, 0);
+  const many = { grains: { ...names(4000), list: Array(40_000).fill(1) } };
+  t.like(openPillar(vector, await ask(altered(vector, { load: many }))), { asked: 1 });
+});
+
 test('a pillar is encrypted to the accepted key, not to one in the request', async (t) => {
   const { ask } = await startVectorMaster(t, { pillar: async () => ({ role: 'web' }) });
   const vector = recorded('pillar', 'v3 OAEP-SHA1 PKCS1v15-SHA1');
