@@ -21,36 +21,58 @@ export function newJobEvent(record: JobRecord): WireMap {
 
 const stateFunctions: ReadonlySet<WireValue> = new Set(['state.highstate', 'state.sls']);
 
-interface NamedEvent {
+/** Event about a failed state. */
+interface StateErrorEvent {
+  /** Tag of the job. */
   readonly tag: string;
+  /**
+   * Salt's old tag: module and function of the state. The minion chooses both, so that the tag
+   * counts as a signal of the minion. `undefined` if it is not of the form of such a tag.
+   */
+  readonly oldTag: string | undefined;
   readonly data: WireMap;
 }
 
+/** Maximum number of failed states in one return that get an event each. */
+const maxErrorEvents = 100;
+
+const oldTagForm = /^[\w-]{1,64}\.[\w-]{1,64}$/;
+
 /**
- * Returns two events for each failed state: one with Salt's old tag, and one with the tag of the
- * job.
+ * Returns the events about the failed states in a return. If there are more than
+ * {@link maxErrorEvents}, the last event states the number of the others.
  */
-export function stateErrorEvents(load: WireMap, jid: string, minionId: string): NamedEvent[] {
+export function stateErrorEvents(load: WireMap, jid: string, minionId: string): StateErrorEvent[] {
   const { fun, retcode } = load;
   const results = load.return;
   if (!stateFunctions.has(fun ?? null) || !retcode || !isWireMap(results)) return [];
-  return Object.entries(results).flatMap(([key, entry]) => {
-    if (!isWireMap(entry) || entry.result !== false) return [];
+  const tag = tags.stateError(jid, minionId, String(fun));
+  const eventOf = (entry: WireMap, failed: string): WireMap => ({
+    ...entry,
+    jid,
+    id: minionId,
+    retcode,
+    success: false,
+    return: `Error: ${failed}`,
+    fun: fun ?? null,
+    user: load.user ?? null,
+  });
+  const events: StateErrorEvent[] = [];
+  let others = 0;
+  for (const key in results) {
+    const entry = results[key];
+    if (!isWireMap(entry) || entry.result !== false) continue;
+    if (events.length === maxErrorEvents) {
+      others += 1;
+      continue;
+    }
     const parts = key.split('_|-');
     const failed = `${parts[0] ?? ''}.${parts.at(-1) ?? ''}`;
-    const data: WireMap = {
-      ...entry,
-      jid,
-      id: minionId,
-      retcode,
-      success: false,
-      return: `Error: ${failed}`,
-      fun: fun ?? null,
-      user: load.user ?? null,
-    };
-    return [
-      { tag: failed, data },
-      { tag: tags.stateError(jid, minionId, String(fun)), data },
-    ];
-  });
+    const oldTag = oldTagForm.test(failed) ? failed : undefined;
+    events.push({ tag, oldTag, data: eventOf(entry, failed) });
+  }
+  if (others > 0) {
+    events.push({ tag, oldTag: undefined, data: eventOf({}, `${others} further failed states`) });
+  }
+  return events;
 }

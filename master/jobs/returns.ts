@@ -43,6 +43,8 @@ export interface ReturnProcessorOptions {
   /** Rate limit of each minion for the bytes of the self-started jobs that it reports. */
   readonly selfMadeBytes: TokenBuckets;
   readonly meter: Meter;
+  /** Returns whether the policy permits a minion to emit a signal. */
+  readonly maySignal: (minionId: string, tag: string, data: WireMap) => boolean;
   /**
    * Functions of extensions that remove secrets from returns before they are stored and emitted.
    */
@@ -140,10 +142,14 @@ export class ReturnProcessor {
   }
 
   #emit(load: ReturnLoad, jid: string, minionId: string): void {
-    const { bus } = this.#options;
+    const { bus, maySignal } = this.#options;
     const event: WireMap = { ...load, cmd: '_return', id: minionId };
-    const failures = stateErrorEvents(event, jid, minionId);
-    for (const { tag, data } of failures) bus.fire(tag, data);
+    for (const { tag, oldTag, data } of stateErrorEvents(event, jid, minionId)) {
+      if (oldTag !== undefined && maySignal(minionId, oldTag, data)) {
+        bus.fire(oldTag, data, 'minion');
+      }
+      bus.fire(tag, data);
+    }
     bus.fire(tags.jobReturn(jid, resourceOf(minionId, load) ?? minionId), event);
   }
 

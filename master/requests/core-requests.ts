@@ -55,6 +55,7 @@ export function coreRequests(deps: CoreRequestDeps): RequestTypes {
         selfMadeLimit: new TokenBuckets(requestLimits.selfMadeJobs),
         selfMadeBytes: new TokenBuckets(requestLimits.selfMadeBytes),
         meter,
+        maySignal: (id, tag, data) => users.gate.permitsSignal(id, tag, data),
         redactions: deps.redactions,
       }),
       signatures: new SignatureCheck({

@@ -12,6 +12,7 @@ import {
   reachOf,
 } from '#acl';
 import type { AclOptions } from '#config';
+import { packLocal, type WireMap } from '#minion-protocol';
 import { type AuditBursts, actorOf } from '../audit/index.ts';
 import type { MinionQuestion } from './decision-samples.ts';
 import type { LivePolicy } from './policy.ts';
@@ -75,6 +76,18 @@ export class PolicyGate {
     const includes = (id: string): boolean => !denies(id);
     const isTrue = (): boolean => true;
     return { isEmpty: false, includes, denies, showsPillar: isTrue, covers: isTrue };
+  }
+
+  /**
+   * Whether the policy permits an event as a signal of a minion. Records no decision, because the
+   * minion did not send the event as a signal.
+   */
+  permitsSignal(minionId: string, tag: string, data: WireMap): boolean {
+    const subject = { kind: 'minion', id: minionId } as const;
+    const bytes = (): number => packLocal(data).length;
+    const resource = { tag, data, bytes, wasPublishedToSubject: () => false };
+    const { policy } = this.#options;
+    return decide({ subject, action: 'signal', resource }, policy.current).effect === 'allow';
   }
 
   decide(question: MinionQuestion): Decision {

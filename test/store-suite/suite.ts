@@ -1,5 +1,5 @@
 import anyTest, { type ExecutionContext, type TestFn } from 'ava';
-import { type Entry, type Key, type Operation, type Store, StoreError } from '#store';
+import { type Entry, type Operation, type Store, StoreError } from '#store';
 import { agreesWithModel, type OpenStore } from './model-property.ts';
 
 const test: TestFn = anyTest;
@@ -68,21 +68,6 @@ export function storeSuite(engine: string, openStore: OpenStore): void {
     );
     t.deepEqual(await keysOf(store.list(['n'], { after: ['z'] })), []);
     t.deepEqual(await keysOf(store.list(['n'], { limit: 0 })), []);
-  });
-
-  check('a list reads a limited number of bytes at a time', async (t, { store }) => {
-    const keys = Array.from({ length: 8 }, (_, i) => ['n', String(i)]);
-    const value = Buffer.alloc(300_000);
-    for (const key of keys) await store.write([{ op: 'put', key, value }]);
-    t.deepEqual(await keysOf(store.list(['n'])), keys);
-    t.deepEqual(await keysOf(store.list(['n'], { reverse: true })), keys.toReversed());
-    const read: Key[] = [];
-    for await (const { key } of store.list(['n'])) {
-      read.push(key);
-      // What was read before the deletion is still listed.
-      if (read.length === 1) await store.write(keys.map((it) => ({ op: 'delete', key: it })));
-    }
-    t.deepEqual(read, keys.slice(0, 4));
   });
 
   check('what cannot be a key is refused before anything is written', async (t, { store }) => {

@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import {
   createMemoryStore,
+  type Key,
   openEmbeddedStore,
   readStore,
   restoreStore,
@@ -36,6 +37,25 @@ async function openIn(t: ExecutionContext, directory: string): Promise<Store> {
   const store = await openEmbeddedStore({ directory });
   t.teardown(() => store.close());
   return store;
+}
+
+for (const engine of ['memory', 'embedded'] as const) {
+  test(`a list of the ${engine} store reads a limited number of bytes at a time`, async (t) => {
+    const store =
+      engine === 'memory' ? createMemoryStore() : await openIn(t, temporaryDirectory(t));
+    const keys = Array.from({ length: 8 }, (_, i) => ['n', String(i)]);
+    const value = Buffer.alloc(300_000);
+    await store.write(keys.map((key) => ({ op: 'put', key, value })));
+    const read: Key[] = [];
+    for await (const { key } of store.list(['n'])) read.push(key);
+    t.deepEqual(read.splice(0), keys);
+    for await (const { key } of store.list(['n'])) {
+      read.push(key);
+      // The entries that were read before the deletion are still listed.
+      if (read.length === 1) await store.write(keys.map((it) => ({ op: 'delete', key: it })));
+    }
+    t.deepEqual(read, keys.slice(0, 4));
+  });
 }
 
 test('entries, revisions, streams and positions survive closing and opening', async (t) => {

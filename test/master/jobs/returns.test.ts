@@ -19,6 +19,7 @@ import { markedJson } from '#master/arguments/arguments.ts';
 import { describeDeliveries, type MinionFacts } from '#master/jobs/follow-job.ts';
 import { toArguments } from '#master/jobs/job-arguments.ts';
 import { JobCache } from '#master/jobs/job-cache.ts';
+import { stateErrorEvents } from '#master/jobs/job-events.ts';
 import type { JobRecord } from '#master/jobs/job-row.ts';
 import {
   createMemoryTransport,
@@ -322,19 +323,46 @@ for (const [version, group] of byVersion(published)) {
 }
 
 test('a recorded failed state fires the events of the failure before the return', async (t) => {
-  const master = await startVectorMaster(t, { prepare: publishRecordedJobs });
-  const [failed] = published.filter(({ name }) => text(name).startsWith('state run failed'));
-  if (failed === undefined) return t.fail('no such case');
-  const events = await master.eventsDuring(() => master.ask(base64(failed.request_b64)));
-  const { jid } = loadOf(failed);
+  const resource = { tag: 'test.*' };
+  const rule = { name: 'old', effect: 'allow', subject: { minion: '*' }, resource } as const;
+  const acl = { rules: [{ ...rule, action: 'signal' }] } as const;
+  for (const config of [{}, { acl }]) {
+    const master = await startVectorMaster(t, { prepare: publishRecordedJobs, config });
+    const [failed] = published.filter(({ name }) => text(name).startsWith('state run failed'));
+    if (failed === undefined) return t.fail('no such case');
+    const events = await master.eventsDuring(() => master.ask(base64(failed.request_b64)));
+    const { jid } = loadOf(failed);
+    t.deepEqual(
+      events.map(({ tag }) => tag),
+      [
+        // Salt's old tag, which the minion chooses, is a signal that a rule has to permit.
+        ...('acl' in config ? ['test.fail_without_changes'] : []),
+        `salt/job/${jid}/sub/${keys.minionId}/error/state.sls`,
+        `salt/job/${jid}/ret/${keys.minionId}`,
+      ],
+    );
+  }
+});
+
+test('the failed states in a return cannot forge events, and fire a limited number', (t) => {
+  const failed = { result: false };
+  const eventsOf = (results: WireMap) =>
+    stateErrorEvents({ fun: 'state.sls', retcode: 2, return: results }, '1', 'evil');
+  const forged = eventsOf({
+    'salt/minion/web1.example_|-a_|-b_|-com/start': failed,
+    'salt/key/x_|-y': failed,
+    'cmd_|-a_|-b_|-run': failed,
+    'pkg_|-ok_|-ok_|-installed': { result: true },
+  });
   t.deepEqual(
-    events.map(({ tag }) => tag),
-    [
-      'test.fail_without_changes',
-      `salt/job/${jid}/sub/${keys.minionId}/error/state.sls`,
-      `salt/job/${jid}/ret/${keys.minionId}`,
-    ],
+    forged.map(({ oldTag }) => oldTag),
+    [undefined, undefined, 'cmd.run'],
   );
+  t.true(forged.every(({ tag }) => tag === 'salt/job/1/sub/evil/error/state.sls'));
+  const many = Array.from({ length: 5_000 }, (_, at) => [`cmd_|-${at}_|-${at}_|-run`, failed]);
+  const events = eventsOf(Object.fromEntries(many));
+  t.is(events.length, 101);
+  t.is(events.at(-1)?.data.return, 'Error: 4900 further failed states');
 });
 
 for (const [version, vectors] of byVersion(selfMadeReturns)) {
