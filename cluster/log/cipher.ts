@@ -48,6 +48,8 @@ export class LogCipher {
   readonly #cluster: string;
   readonly #kind: SealedKind;
   readonly #mark: number;
+  readonly #ownKey: Buffer;
+  /** Keys of the sessions that have sent an authentic message. */
   readonly #keys = new Map<string, Buffer>();
   #counter = 0;
 
@@ -60,6 +62,12 @@ export class LogCipher {
     this.#cluster = cluster;
     this.#kind = kind;
     this.#mark = sealVersion + kindMarks[kind];
+    this.#ownKey = this.#deriveKey(this.session);
+  }
+
+  /** Number of sessions whose keys are in memory, without the session of this cipher. */
+  get knownSessions(): number {
+    return this.#keys.size;
   }
 
   /** Encrypts a message. Its counter is one more than the counter of the previous message. */
@@ -69,7 +77,7 @@ export class LogCipher {
     head.writeUInt8(this.#mark, 0);
     head.set(this.session, 1);
     head.writeBigUInt64BE(BigInt(this.#counter), 1 + sessionBytes);
-    const cipher = createCipheriv('aes-256-gcm', this.#keyOf(this.session), nonceOf(head));
+    const cipher = createCipheriv('aes-256-gcm', this.#ownKey, nonceOf(head));
     cipher.setAAD(head);
     const sealed = Buffer.concat([head, cipher.update(body), cipher.final(), cipher.getAuthTag()]);
     return { counter: this.#counter, bytes: sealed };
@@ -83,7 +91,9 @@ export class LogCipher {
     if (sealed.length < sealOverheadBytes || sealed.readUInt8(0) !== this.#mark) return undefined;
     const head = sealed.subarray(0, headBytes);
     const session = head.subarray(1, 1 + sessionBytes);
-    const decipher = createDecipheriv('aes-256-gcm', this.#keyOf(session), nonceOf(head));
+    const name = session.toString('hex');
+    const key = this.#keys.get(name) ?? this.#deriveKey(session);
+    const decipher = createDecipheriv('aes-256-gcm', key, nonceOf(head));
     decipher.setAAD(head);
     decipher.setAuthTag(sealed.subarray(-tagBytes));
     try {
@@ -91,22 +101,24 @@ export class LogCipher {
         decipher.update(sealed.subarray(headBytes, -tagBytes)),
         decipher.final(),
       ]);
+      // A client without the secret must not displace the keys of the members.
+      this.#keep(name, key);
       const counter = Number(head.readBigUInt64BE(1 + sessionBytes));
-      return { session: session.toString('hex'), counter, body };
+      return { session: name, counter, body };
     } catch {
       return undefined;
     }
   }
 
-  #keyOf(session: Uint8Array): Buffer {
-    const name = Buffer.from(session).toString('hex');
-    const known = this.#keys.get(name);
-    if (known !== undefined) return known;
+  #deriveKey(session: Uint8Array): Buffer {
     const info = `saltbridge log ${this.#kind} v${sealVersion} ${this.#cluster}`;
-    const key = Buffer.from(hkdfSync('sha256', this.#secret, session, info, 32));
+    return Buffer.from(hkdfSync('sha256', this.#secret, session, info, 32));
+  }
+
+  #keep(name: string, key: Buffer): void {
+    if (this.#keys.has(name)) return;
     if (this.#keys.size >= maxKnownKeys) this.#keys.clear();
     this.#keys.set(name, key);
-    return key;
   }
 }
 

@@ -2187,6 +2187,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-85e',
     threat: 'cluster: who has the log alone reads, forges, takes out or replaces entries',
     tests: [
+      'cluster/cipher.test.ts: messages with forged sessions do not displace the keys of the members',
       clusterLog('the log reveals nothing of a write, and only members with the secret add to it'),
       clusterLog('removed or replaced entries stop the store'),
       clusterLog('a replaced entry is noticed while the store is open'),
