@@ -74,6 +74,13 @@ export interface ApiContext {
   readonly log: Logger;
 }
 
+/** The part of the context that identifies callers. */
+export interface LoginContext {
+  readonly master: Pick<MasterApi, 'asUser'> & {
+    readonly logins: Pick<MasterApi['logins'], 'identify' | 'login' | 'logout'>;
+  };
+}
+
 /** A user who has logged in. */
 export interface Caller {
   /**
@@ -139,7 +146,7 @@ export function tokenFinder(
  * Returns the user that this token of the master belongs to.
  * @throws AuthenticationError
  */
-export async function resolveCaller({ master }: ApiContext, token: string): Promise<Caller> {
+export async function resolveCaller({ master }: LoginContext, token: string): Promise<Caller> {
   const { user: name, expire: expiresAt } = await master.logins.identify(token);
   return { token, expiresAt, name, user: master.asUser(token) };
 }

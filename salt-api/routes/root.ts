@@ -5,6 +5,7 @@ import {
   type ApiContext,
   bodyOf,
   type Caller,
+  type LoginContext,
   requestEndSignal,
   requireSession,
   resolveCaller,
@@ -106,7 +107,7 @@ async function runWithCredentials(
  * credentials is valid for this command only.
  */
 export async function identifyCaller(
-  context: ApiContext,
+  context: LoginContext,
   low: Lowstate,
   source: string,
 ): Promise<{ readonly caller: Caller; leave(): Promise<void> }> {
@@ -117,10 +118,14 @@ export async function identifyCaller(
   }
   if (username === undefined) throw new SaltApiError('ERR_HTTP_SESSION', 'no credentials');
   const login = await context.master.logins.login(toLoginRequest(low, source));
-  return {
-    caller: await resolveCaller(context, login.token),
-    leave: async () => {
-      await context.master.logins.logout(login.token);
-    },
+  const leave = async (): Promise<void> => {
+    await context.master.logins.logout(login.token);
   };
+  try {
+    return { caller: await resolveCaller(context, login.token), leave };
+  } catch (error) {
+    // The master reports the first error, also if it can no longer end the log-in.
+    await leave().catch(() => {});
+    throw error;
+  }
 }

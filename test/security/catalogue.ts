@@ -1030,6 +1030,7 @@ export const catalogue: readonly Threat[] = [
     id: 'A-05',
     threat: 'tokens that outlive their user, their log-out or their time',
     tests: [
+      'salt-api/identify-caller.test.ts: a log-in for one command ends if its caller cannot be identified',
       logins('only users named by token_expire_user_override may choose the lifetime of a token'),
       logins('logout and revocation take effect at once, and survive a restart'),
       logins('the token of a deleted user ends within a minute'),
