@@ -4,6 +4,7 @@
  */
 
 import type { WireMap, WireValue } from '#minion-protocol';
+import type { AnswerBytes } from './answer-bytes.ts';
 import type { BodyReader } from './body.ts';
 import { type ApiContext, type Caller, userOwner } from './context.ts';
 import { SaltApiError } from './errors.ts';
@@ -17,6 +18,7 @@ type RunClient = (
   context: ApiContext,
   signal: AbortSignal,
   warnings: Set<string>,
+  bytes: AnswerBytes,
 ) => Promise<readonly WireValue[]>;
 
 const asList =
@@ -26,25 +28,25 @@ const asList =
 const clients: ReadonlyMap<string, RunClient> = new Map<string, RunClient>([
   [
     'local',
-    asList((caller, low, context, signal, warnings) =>
-      runLocal(localClientDeps(caller, context, warnings), low, signal),
+    asList((caller, low, context, signal, warnings, bytes) =>
+      runLocal(localClientDeps(caller, context, warnings, bytes), low, signal),
     ),
   ],
   [
     'local_async',
-    asList((caller, low, context, _signal, warnings) =>
-      startLocal(localClientDeps(caller, context, warnings), low),
+    asList((caller, low, context, _signal, warnings, bytes) =>
+      startLocal(localClientDeps(caller, context, warnings, bytes), low),
     ),
   ],
   [
     'local_batch',
-    (caller, low, context, signal, warnings) =>
-      runBatch(localClientDeps(caller, context, warnings), low, signal),
+    (caller, low, context, signal, warnings, bytes) =>
+      runBatch(localClientDeps(caller, context, warnings, bytes), low, signal),
   ],
   [
     'local_subset',
-    asList((caller, low, context, signal, warnings) =>
-      runSubset(localClientDeps(caller, context, warnings), low, signal),
+    asList((caller, low, context, signal, warnings, bytes) =>
+      runSubset(localClientDeps(caller, context, warnings, bytes), low, signal),
     ),
   ],
   ['runner', asList((caller, low, context) => runRunner(functionClientDeps(caller, context), low))],
@@ -78,6 +80,11 @@ export function checkClient(context: ApiContext, { client }: Lowstate): string {
 export class LowstateAnswer {
   readonly results: WireValue[] = [];
   readonly #warnings = new Set<string>();
+  readonly #bytes: AnswerBytes;
+
+  constructor(bytes: AnswerBytes) {
+    this.#bytes = bytes;
+  }
 
   /** Executes one command and adds its results to the response. */
   async execute(
@@ -86,9 +93,12 @@ export class LowstateAnswer {
     low: Lowstate,
     signal: AbortSignal,
   ): Promise<void> {
-    const run = clients.get(checkClient(context, low));
+    const client = checkClient(context, low);
+    const run = clients.get(client);
     if (run === undefined) throw new SaltApiError('ERR_HTTP_CLIENT', 'unknown client');
-    this.results.push(...(await run(caller, low, context, signal, this.#warnings)));
+    const results = await run(caller, low, context, signal, this.#warnings, this.#bytes);
+    if (!client.startsWith('local')) this.#bytes.take(userOwner(caller), [...results]);
+    this.results.push(...results);
   }
 
   /** Body of the response. It contains `warnings` if a command ran on only a part of its target. */
@@ -112,8 +122,10 @@ export function localClientDeps(
   caller: Caller,
   { bodies }: ApiContext,
   warnings: Set<string>,
+  bytes: AnswerBytes,
 ): Parameters<typeof runLocal>[0] {
-  return { user: caller.user, readWords: wordReaderOf(caller, bodies), warnings };
+  const hold = (value: WireValue): void => bytes.take(userOwner(caller), value);
+  return { user: caller.user, readWords: wordReaderOf(caller, bodies), warnings, hold };
 }
 
 function wordReaderOf(caller: Caller, bodies: BodyReader): WordReader {

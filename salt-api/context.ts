@@ -57,6 +57,8 @@ export interface ApiContext {
   readonly answers: AnswerWriter;
   /** Budget for the bytes of bodies from unidentified senders, by address. */
   readonly anonymousBodyBudget: Budget;
+  /** Budget for the bytes of results in responses, by user. */
+  readonly answerBudget: Budget;
   readonly streams: StreamLimiter;
   /** Memory budget for the responses that wait for slow readers, shared by all streams. */
   readonly sendPool: SendPool;

@@ -16,6 +16,15 @@ export const apiLimits = defineLimits('api', {
     perOwner: 8,
     effect: 'The connection ends.',
   },
+  answerBytes: {
+    unit: 'bytes of results of commands in responses that are not yet sent',
+    owner: 'user',
+    perOwner: 536_870_912,
+    total: 1_073_741_824,
+    reserved: 134_217_728,
+    effect: 'The request is rejected. Its jobs continue, and the job cache has their returns.',
+    code: 'ERR_LIMIT',
+  },
   streams: {
     unit: 'open event streams',
     owner: 'token',

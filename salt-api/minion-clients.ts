@@ -14,11 +14,16 @@ import { SaltApiError } from './errors.ts';
 import { argumentsOf, type Lowstate, secondsOf, type WordReader } from './lowstate.ts';
 
 export interface LocalClientDeps {
-  readonly user: UserApi;
+  readonly user: { readonly jobs: Pick<UserApi['jobs'], 'batch' | 'publish' | 'run'> };
   /** Parses arguments of the caller. */
   readonly readWords: WordReader;
   /** Texts for the member `warnings` of the response. */
   readonly warnings: Set<string>;
+  /**
+   * Counts a return toward the limit of the caller.
+   * @throws LimitExceeded
+   */
+  readonly hold: (value: WireValue) => void;
 }
 
 /** Warning that the caller's rights have limited the target. It contains no minion id. */
@@ -34,18 +39,18 @@ const usualSubset = 3;
  * `false`.
  */
 export async function runLocal(
-  { user, readWords, warnings }: LocalClientDeps,
+  { user, readWords, warnings, hold }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
   const request = await toRequest(localForm(low), readWords);
   const updates = noteNarrowing(user.jobs.run(request, signal), warnings);
-  return collect(updates, low.full_return === true);
+  return collect(updates, low.full_return === true, hold);
 }
 
 /** Runs a command on a few of the minions that have the function. */
 export async function runSubset(
-  { user, readWords, warnings }: LocalClientDeps,
+  { user, readWords, warnings, hold }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireValue> {
@@ -53,7 +58,7 @@ export async function runSubset(
   const subset = countOf(form.subset ?? form.sub) ?? usualSubset;
   const request = { ...(await toRequest(form, readWords)), subset };
   const updates = noteNarrowing(user.jobs.run(request, signal), warnings);
-  return collect(updates, low.full_return === true);
+  return collect(updates, low.full_return === true, hold);
 }
 
 /**
@@ -78,7 +83,7 @@ export async function startLocal(
  * returned.
  */
 export async function runBatch(
-  { user, readWords, warnings }: LocalClientDeps,
+  { user, readWords, warnings, hold }: LocalClientDeps,
   low: Lowstate,
   signal: AbortSignal,
 ): Promise<WireMap[]> {
@@ -96,6 +101,7 @@ export async function runBatch(
       warnings.add(`not in the batch, because they did not respond: ${update.silent.join(', ')}`);
     }
     if (update.type !== 'return') continue;
+    hold(update.return);
     returns.push({ [returnerOf(update)]: describeReturn(update, low.full_return === true) });
   }
   return returns;
@@ -114,13 +120,20 @@ async function* noteNarrowing<U extends BatchUpdate>(
   }
 }
 
-async function collect(updates: AsyncIterable<JobUpdate>, isFull: boolean): Promise<WireMap> {
+async function collect(
+  updates: AsyncIterable<JobUpdate>,
+  isFull: boolean,
+  hold: LocalClientDeps['hold'],
+): Promise<WireMap> {
   const values: WireMap = Object.create(null);
   for await (const update of updates) {
     if (update.type === 'published' && update.problem !== undefined) {
       throw brokenTarget(update.problem);
     }
-    if (update.type === 'return') values[returnerOf(update)] = describeReturn(update, isFull);
+    if (update.type === 'return') {
+      hold(update.return);
+      values[returnerOf(update)] = describeReturn(update, isFull);
+    }
     if (update.type !== 'finished') continue;
     for (const minion of [...update.silent, ...update.reconnecting]) values[minion] = false;
   }

@@ -94,6 +94,7 @@ export async function createSaltApi(
     bodies,
     answers: new AnswerWriter(bodies),
     anonymousBodyBudget: new Budget(apiLimits.openBodies),
+    answerBudget: new Budget(apiLimits.answerBytes),
     streams: new StreamLimiter(complete.streams, complete.streamsPerToken),
     sendPool: new SendPool(apiLimits.streamBytes, {
       messageBytes: complete.maxEventSize,

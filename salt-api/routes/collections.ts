@@ -2,6 +2,7 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { AnswerBytes } from '../answer-bytes.ts';
 import { LowstateAnswer, localClientDeps } from '../clients.ts';
 import {
   type ApiContext,
@@ -37,7 +38,12 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
   const minions = withSession(async (caller, request, reply) => {
     const low = { tgt: idOf(request, 'mid') ?? '*', fun: 'grains.items' };
     const warnings = new Set<string>();
-    const deps = localClientDeps(caller, context, warnings);
+    const deps = localClientDeps(
+      caller,
+      context,
+      warnings,
+      AnswerBytes.of(context.answerBudget, reply),
+    );
     const values = await runLocal(deps, low, requestEndSignal(context, reply));
     return { return: [values], ...(warnings.size === 0 ? {} : { warnings: [...warnings] }) };
   });
@@ -57,7 +63,7 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
   const publish = withSession(async (caller, request, reply) => {
     const lows = lowstatesOf((await bodyOf(context, request, { isCommand: true, caller })).value);
     const end = requestEndSignal(context, reply);
-    const answer = new LowstateAnswer();
+    const answer = new LowstateAnswer(AnswerBytes.of(context.answerBudget, reply));
     for (const low of lows) {
       await answer.execute(context, caller, { ...low, client: 'local_async' }, end);
     }

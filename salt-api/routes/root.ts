@@ -1,5 +1,6 @@
 /** `/` and `/run`, which execute commands. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
+import { AnswerBytes } from '../answer-bytes.ts';
 import { checkClient, LowstateAnswer } from '../clients.ts';
 import {
   type ApiContext,
@@ -44,7 +45,7 @@ export function addRootRoutes(
         const caller = await requireSession(context, request);
         const lows = await commandsOf(context, request, caller);
         const end = requestEndSignal(context, reply);
-        const answer = new LowstateAnswer();
+        const answer = new LowstateAnswer(AnswerBytes.of(context.answerBudget, reply));
         for (const low of lows) await answer.execute(context, caller, low, end);
         reply.header('cache-control', 'private');
         return sendAnswer(context, request, reply, answer.body, caller);
@@ -90,7 +91,7 @@ async function runWithCredentials(
 ): Promise<LowstateAnswer> {
   const lows = await commandsOf(context, request);
   const end = requestEndSignal(context, reply);
-  const answer = new LowstateAnswer();
+  const answer = new LowstateAnswer(AnswerBytes.of(context.answerBudget, reply));
   for (const low of lows) {
     const { caller, leave } = await identifyCaller(context, low, request.ip);
     try {

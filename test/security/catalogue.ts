@@ -1721,6 +1721,7 @@ export const catalogue: readonly Threat[] = [
         'over the limit of all addresses, the request with the largest body is ended',
       ),
       httpConnections('memory for bodies is released after the responses'),
+      'salt-api/answer-bytes.test.ts: returns of commands count for the user until the response ends',
     ],
   },
   {
