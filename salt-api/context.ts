@@ -233,6 +233,8 @@ export function tokenExpirySignal({ expiresAt }: Caller): AbortSignal {
 export function requestEndSignal({ closing }: ApiContext, reply: FastifyReply): AbortSignal {
   const gone = new AbortController();
   const { signal, unlink } = linkSignals(gone.signal, closing);
+  // The client may have disconnected before this call, for example while its token was checked.
+  if (reply.raw.destroyed) gone.abort();
   reply.raw.once('close', () => {
     // If the response is complete, nothing is left to abort.
     if (reply.raw.writableFinished) unlink();

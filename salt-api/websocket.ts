@@ -62,6 +62,8 @@ export async function acceptWebsocket(
       tokenOf(context, request),
       request.socket.remoteAddress ?? '',
     );
+    // The client may have disconnected while its token was checked.
+    if (socket.destroyed) return;
     const leave = context.streams.enter(streamOwnerOf(caller));
     socket.once('close', leave);
     new WebsocketStream(context, caller, request, socket).open(request, head);

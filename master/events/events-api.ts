@@ -1,6 +1,6 @@
 /** Implements the interface `events` of the master. */
 
-import { userWork, WorkBudget } from '#runtime';
+import { userWork, WorkBudget, type WorkMeter } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { EventsRequest, InProcessApi, MasterEvent } from '../api/index.ts';
 import type { EventBus, SubscribeOptions } from './event-bus.ts';
@@ -46,22 +46,30 @@ export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
 const maxPatterns = 64;
 const maxCharacters = 32_768;
 
+/** @throws WorkLimitExceeded */
+function optionsOf({ match }: EventsRequest, signal: AbortSignal | undefined): SubscribeOptions {
+  return {
+    ...(match === undefined ? {} : { accepts: tagTestOf(match) }),
+    ...(signal === undefined ? {} : { signal }),
+  };
+}
+
 /**
- * Converts a request to subscription options. A tag must match at least one pattern.
+ * Compiles the patterns of a reader to a function that tests whether a tag matches one of them.
+ * @param meter - counter of the work of the function. Default: the work is not counted
  * @throws WorkLimitExceeded
  */
-function optionsOf({ match }: EventsRequest, signal: AbortSignal | undefined): SubscribeOptions {
-  const patterns = [match ?? []].flat();
+export function tagTestOf(
+  match: NonNullable<EventsRequest['match']>,
+  meter?: WorkMeter,
+): (tag: string) => boolean {
+  const patterns = [match].flat();
   const budget = new WorkBudget(userWork);
   const characters = patterns.reduce((sum, { length }) => sum + length, 0);
   if (patterns.length > maxPatterns) budget.refuse('match', maxPatterns, 'patterns');
   if (characters > maxCharacters) budget.refuse('match', maxCharacters, 'characters');
-  const globs = [...new Set(patterns)].map((glob) => compileGlob(glob));
-  const accepts = (tag: string): boolean => globs.some((glob) => glob(tag));
-  return {
-    ...(match === undefined ? {} : { accepts }),
-    ...(signal === undefined ? {} : { signal }),
-  };
+  const globs = [...new Set(patterns)].map((glob) => compileGlob(glob, meter));
+  return (tag) => globs.some((glob) => glob(tag));
 }
 
 /**

@@ -2,6 +2,6 @@ export type { EventBus } from './event-bus.ts';
 export { MissedEvents, missedBySlowReader } from './event-ring.ts';
 export { tags } from './event-tags.ts';
 export { createEvents, type Events } from './events.ts';
-export { type BusApi, flat } from './events-api.ts';
+export { type BusApi, flat, tagTestOf } from './events-api.ts';
 export { jidOf } from './job-of-event.ts';
 export { trimValues } from './trim-values.ts';

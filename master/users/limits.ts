@@ -25,6 +25,13 @@ export const userLimits = defineLimits('users', {
     effect: 'Further log-ins of the user from the address are rejected.',
     code: 'ERR_EAUTH_LIMIT',
   },
+  patternSteps: {
+    unit: 'steps (about ten nanoseconds each) for comparing events with the patterns of event streams',
+    owner: 'user',
+    rate: { perSecond: 2_500_000, burst: 5_000_000 },
+    effect: 'The stream ends.',
+    code: 'ERR_LIMIT',
+  },
   failuresOfSource: {
     unit: 'failed log-ins of all user names',
     owner: 'address',

@@ -12,7 +12,7 @@ import {
   type MasterEvent,
   type UserApi,
 } from '../api/index.ts';
-import { flat } from '../events/index.ts';
+import { flat, MissedEvents } from '../events/index.ts';
 import { AuthenticationError } from './errors.ts';
 import { suffixOf } from './own-jobs.ts';
 import { readableBy } from './readable-events.ts';
@@ -50,7 +50,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
     }
   }
   async function subscribed(
-    request: Parameters<EventsApi['subscribe']>[0],
+    { match, ...request }: NonNullable<Parameters<EventsApi['subscribe']>[0]> = {},
     signal?: AbortSignal,
   ): Promise<AsyncGenerator<readonly MasterEvent[], void, void>> {
     const session = await open();
@@ -61,9 +61,16 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
     };
     const isReadable = readableBy(session, parts.ownJobs);
     try {
+      const isMeant =
+        match === undefined ? undefined : parts.streamPatterns.testOf(match, session.subject);
       // The subscription begins immediately, so that events before the first read are not missed.
       const events = parts.events.batches(request, end);
-      return only(events, (event) => !end.aborted && isReadable(event), stop);
+      // The policy decides before the patterns do, because it is the same for all streams.
+      const isForReader = (event: MasterEvent): boolean =>
+        !end.aborted &&
+        isReadable(event) &&
+        (isMeant === undefined || event instanceof MissedEvents || isMeant(event.tag));
+      return only(events, isForReader, stop);
     } catch (error) {
       stop();
       throw error;

@@ -7,6 +7,7 @@ import type { BusApi } from '../events/index.ts';
 import type { TargetResolver } from '../jobs/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import type { OwnJobs } from './own-jobs.ts';
+import type { StreamPatterns } from './stream-patterns.ts';
 
 /** Session of a user who has logged in. It is valid as long as the user's token. */
 export interface UserSession {
@@ -33,6 +34,7 @@ export interface UserScope {
 export interface UserApiDeps extends UserScope {
   /** Records which user started each job and call. */
   readonly ownJobs: OwnJobs;
+  readonly streamPatterns: StreamPatterns;
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
   readonly counters: RequestCounters;
   /**

@@ -19,6 +19,7 @@ import { Logins, toInfo } from './logins.ts';
 import { type OpenPolicy, openPolicy, type PolicyDeps } from './open-policy.ts';
 import { OwnJobs } from './own-jobs.ts';
 import type { LivePolicy } from './policy.ts';
+import { StreamPatterns } from './stream-patterns.ts';
 import { enforceSudoAcl } from './sudo-acl.ts';
 import { TokenTable } from './tokens.ts';
 import { createUserApi } from './user-api.ts';
@@ -104,7 +105,18 @@ export async function createUsers(deps: UsersDeps): Promise<Users> {
       const { cluster, counters, nextJid, now } = context;
       const { ruled } = audit;
       const ownJobs = new OwnJobs(nextJid);
-      const parts = { ...api, ownJobs, targets, counters, ruled, cluster, now, log };
+      const streamPatterns = new StreamPatterns();
+      const parts = {
+        ...api,
+        ownJobs,
+        streamPatterns,
+        targets,
+        counters,
+        ruled,
+        cluster,
+        now,
+        log,
+      };
       return {
         asUser: (token) => createUserApi(parts, () => holdToken(token)),
         sudoRights: (inner) => enforceSudoAcl({ ...parts, jobs: inner, config, policy }),

@@ -1,12 +1,14 @@
 /** Event streams: server-sent events and WebSocket. */
-import { IncomingMessage } from 'node:http';
-import { connect, Socket } from 'node:net';
+import { once } from 'node:events';
+import { createServer, IncomingMessage } from 'node:http';
+import { type AddressInfo, connect, Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import test from 'ava';
+import test, { type ExecutionContext } from 'ava';
+import { createSaltApi } from '#salt-api';
 import { StreamLimiter } from '#salt-api/event-stream.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { openEvents as open } from '../helpers/event-reader.ts';
-import { json, mayRead, password, startApi } from '../helpers/salt-api.ts';
+import { json, mayRead, password, send, startApi } from '../helpers/salt-api.ts';
 import { clientFrame, framesOf, upgrade } from '../helpers/websocket-reader.ts';
 
 test('a stream begins at once, and contains every event as one line of JSON', async (t) => {
@@ -155,6 +157,65 @@ test('a log-in has at most 64 streams, and a closed one can be replaced', async 
   }
   t.pass();
 });
+
+/** Returns an object like `whole` with another value of one member. */
+function withMember<T extends object>(whole: T, name: keyof T, value: unknown): T {
+  return new Proxy(whole, {
+    get: (target, key) => {
+      if (key === name) return value;
+      const member: unknown = Reflect.get(target, key);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+}
+
+async function leavesNoStream(t: ExecutionContext, kind: '/ws/' | '/events?token='): Promise<void> {
+  const { master } = await startApi(t, { minions: [] });
+  const asked = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<void>();
+  const identify = async (given: string) => {
+    asked.resolve();
+    await answer.promise;
+    return master.logins.identify(given);
+  };
+  const slow = withMember(master, 'logins', withMember(master.logins, 'identify', identify));
+  const api = await createSaltApi(slow, { streamsPerToken: 1 });
+  t.teardown(() => api.close());
+  const server = createServer((request, response) => api.handle(request, response));
+  server.on('upgrade', api.upgrade);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const body = { username: 'admin', password, eauth: 'sharedsecret' };
+  const login = { method: 'POST', path: '/login', headers: json(), body };
+  const token = String((await send(port, login)).headers['x-auth-token']);
+  const ended = Promise.withResolvers<void>();
+  server.once('connection', (socket) => socket.once('close', () => ended.resolve()));
+  const client = connect(port, '127.0.0.1');
+  const upgrade =
+    'Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n';
+  client.write(
+    `GET ${kind}${token} HTTP/1.1\r\nHost: localhost\r\n${kind === '/ws/' ? upgrade : ''}\r\n`,
+  );
+  await asked.promise;
+  client.resetAndDestroy();
+  await ended.promise;
+  answer.resolve();
+  for (let tries = 0; ; tries += 1) {
+    const { statusCode } = (await open(t, port, json(token))).response;
+    if (statusCode === 200 || tries === 20) {
+      t.is(statusCode, 200);
+      return;
+    }
+  }
+}
+
+test('a WebSocket that ends while its token is checked holds no place', (t) =>
+  leavesNoStream(t, '/ws/'));
+
+test('an event stream that ends while its token is checked holds no place', (t) =>
+  leavesNoStream(t, '/events?token='));
 
 test('WebSocket sends nothing until its client is ready, then every event', async (t) => {
   const { port, login, master } = await startApi(t, { minions: [] });

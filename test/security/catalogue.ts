@@ -1134,6 +1134,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'streams and requests without end',
     tests: [
       streams('a log-in has at most 64 streams, and a closed one can be replaced'),
+      streams('a WebSocket that ends while its token is checked holds no place'),
+      streams('an event stream that ends while its token is checked holds no place'),
+      'master/events/stream-patterns.test.ts: expensive patterns end the streams of their user, and not those of others',
       'salt-api/server.test.ts: a connection with too many unanswered requests ends, and they are not processed',
       streams(
         'the log-ins of one user share a limit of streams, and leave streams for other users',
