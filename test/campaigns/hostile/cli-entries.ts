@@ -1,6 +1,6 @@
 /** Entries of the matrix for the command line: each argument and option of each command. */
 
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { Command } from 'commander';
@@ -78,7 +78,9 @@ function cliEntry(
       const [name = '', isContent] = field.split(' ');
       const file = path.join(place, 'hostile-file');
       if (isContent !== undefined) writeFileSync(file, text);
-      const given = isContent === undefined ? text : file;
+      // With a directory that exists, a server would start and never end.
+      const isServed = servers.has(first) && name === '--config-dir' && existsSync(text);
+      const given = isContent === undefined && !isServed ? text : file;
       const config = hasConfig && name !== '--config-dir' ? ['-c', place] : [];
       const values = command.registeredArguments
         .filter((it) => it.required || it.name() === name)
