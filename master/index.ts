@@ -39,6 +39,7 @@ export {
   type LearnedPolicy,
   type Login,
   type LoginRequest,
+  limitOwnerOf,
   logLevels,
   type MasterApi,
   MasterError,
@@ -111,6 +112,7 @@ export {
 export {
   type Auth,
   createSeal,
+  DropConnectionError,
   KeyError,
   type KeyFile,
   type KeyFiles,

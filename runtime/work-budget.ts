@@ -6,6 +6,7 @@
 
 import { type Channel, channel } from 'node:diagnostics_channel';
 import { type ErrorEntry, SaltbridgeError } from './errors.ts';
+import { LinkedList, type ListNode } from './linked-list.ts';
 
 export const workErrors = {
   ERR_WORK_LIMIT: {
@@ -75,12 +76,18 @@ export const workSlices: Channel = channel('saltbridge.work.slice');
 /** Work budget of one request. All parts of the request share the budget. */
 export class WorkBudget implements WorkMeter {
   readonly #limits: Required<WorkLimits>;
+  readonly #owner: string | undefined;
   #steps = 0;
   #bytes = 0;
   #sliceStart = 0;
 
-  constructor({ steps, bytes = defaultBytes }: WorkLimits) {
+  /**
+   * @param owner - kind and name of the requester, such as `minion web1`. All budgets of an owner
+   * share one turn. Default: the budget has a turn of its own
+   */
+  constructor({ steps, bytes = defaultBytes }: WorkLimits, owner?: string) {
     this.#limits = { steps, bytes };
+    this.#owner = owner;
   }
 
   /** Number of steps counted so far. */
@@ -139,31 +146,62 @@ export class WorkBudget implements WorkMeter {
 
   /**
    * Ends the current slice and resolves when this work may run again. Each turn of the event loop
-   * runs one slice of the waiting work.
+   * runs one slice of the waiting work. Owners take turns.
    */
   async giveWay(): Promise<void> {
     workSlices.publish(this.#steps - this.#sliceStart);
-    await nextTurn();
+    await nextTurn(this.#owner ?? this);
     this.#sliceStart = this.#steps;
   }
 }
 
-const waiting: (() => void)[] = [];
+interface WaitingSlice extends ListNode<WaitingSlice> {
+  readonly start: () => void;
+}
+
+/** Owner whose work waits for its next slice. */
+interface SliceOwner extends ListNode<SliceOwner> {
+  /** Name of the owner, or the budget if it has no named owner. */
+  readonly name: string | WorkBudget;
+  readonly slices: LinkedList<WaitingSlice>;
+}
+
+const owners = new Map<SliceOwner['name'], SliceOwner>();
+/** Owners in the order of their turns. */
+const ring = new LinkedList<SliceOwner>();
 let isScheduled = false;
 
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    waiting.push(resolve);
+function nextTurn(name: SliceOwner['name']): Promise<void> {
+  return new Promise((start) => {
+    let owner = owners.get(name);
+    if (owner === undefined) {
+      owner = { name, slices: new LinkedList(), previous: undefined, next: undefined };
+      owners.set(name, owner);
+      ring.append(owner);
+    }
+    owner.slices.append({ start, previous: undefined, next: undefined });
     schedule();
   });
 }
 
 function schedule(): void {
-  if (isScheduled || waiting.length === 0) return;
+  if (isScheduled || ring.first === undefined) return;
   isScheduled = true;
   setImmediate(() => {
     isScheduled = false;
-    waiting.shift()?.();
+    takeNext()?.start();
     schedule();
   });
+}
+
+/** Removes and returns the first slice of the owner whose turn it is. */
+function takeNext(): WaitingSlice | undefined {
+  const owner = ring.first;
+  const slice = owner?.slices.first;
+  if (owner === undefined || slice === undefined) return undefined;
+  owner.slices.remove(slice);
+  ring.remove(owner);
+  if (owner.slices.first === undefined) owners.delete(owner.name);
+  else ring.append(owner);
+  return slice;
 }

@@ -18,6 +18,24 @@ export const saltLimits = defineLimits('salt', {
     total: 1_000,
     effect: 'The least recently used entry is evicted.',
   },
+  mineQueries: {
+    unit: 'queries of the mine in progress',
+    owner: 'minion',
+    perOwner: 1,
+    total: 16,
+    waiting: { perOwner: 32, total: 65_536 },
+    effect:
+      'Further queries wait in turns, then get no reply. Calls of the runner `mine.get` count for their user, and are rejected then.',
+    code: 'ERR_LIMIT',
+  },
+  peerTargets: {
+    unit: 'jobs that minions request whose targets are evaluated',
+    owner: 'minion',
+    perOwner: 1,
+    total: 16,
+    waiting: { perOwner: 32, total: 65_536 },
+    effect: 'Further requests wait in turns, then are rejected.',
+  },
   parsedCharacters: {
     unit: 'characters of parsed texts',
     owner: 'none',

@@ -44,7 +44,7 @@ export function requesterJobs(
       requireInertArguments(call);
       const calls = [callOf(call)];
       const target = { tgt, ...(tgtType === undefined ? {} : { tgtType }) };
-      const budget = new WorkBudget(work);
+      const budget = new WorkBudget(work, `${who.kind} ${who.name}`);
       const { minions, ...leftOut } = await targets.resolveWithin(target, reach(calls), budget);
       const { effect, rule } = decide(calls, minions);
       if (effect === 'deny') throw new AuthorizationError('Authorization error occurred.');

@@ -96,6 +96,9 @@ export const everyone: TargetReach = {
   covers: () => true,
 };
 
+/** Estimated work of deciding whether a reach includes a minion, in steps of a `WorkBudget`. */
+const stepsOfReach = 20;
+
 interface Matched {
   readonly target: TargetExpression;
   readonly compiled: CompiledTarget;
@@ -178,8 +181,40 @@ export class TargetResolver {
     reach: TargetReach,
     budget: WorkBudget = new WorkBudget(userWork),
   ): Promise<AddressedMinions> {
-    const compiled = await this.#compileExact(request, reach, budget);
+    const compiled = await this.#compileExact(request, reach === everyone, budget);
     return this.#within(compiled, request, reach, this.#options.factsOf, budget);
+  }
+
+  /**
+   * Compiles a target that a request evaluates with several reaches. The result returns the minions
+   * in a reach that certainly match, as {@link resolveWithin} does, and tests each minion only
+   * once.
+   * @param isEveryone - whether the reaches are {@link everyone}
+   * @param budget - work budget of the request that contains the target
+   * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
+   */
+  async compileWithin(
+    request: TargetRequest,
+    isEveryone: boolean,
+    budget: WorkBudget,
+  ): Promise<(reach: Pick<TargetReach, 'includes' | 'showsPillar'>) => Promise<string[]>> {
+    const { acceptedIds, factsOf } = this.#options;
+    const compiled = await this.#compileExact(request, isEveryone, budget);
+    const verdicts = { shown: new Map<string, boolean>(), hidden: new Map<string, boolean>() };
+    return async (reach) => {
+      const sources = this.#shownBy(reach, factsOf);
+      const minions: string[] = [];
+      for (const id of acceptedIds()) {
+        budget.addToSlice(stepsOfReach);
+        if (budget.isSliceOver) await budget.giveWay();
+        if (!reach.includes(id)) continue;
+        const known = reach.showsPillar(id) ? verdicts.shown : verdicts.hidden;
+        const isMatch = known.get(id) ?? compiled.test(new LazyCandidate(id, sources)) === 'yes';
+        known.set(id, isMatch);
+        if (isMatch) minions.push(id);
+      }
+      return minions;
+    };
   }
 
   /**
@@ -193,7 +228,7 @@ export class TargetResolver {
     request: TargetRequest,
     budget: WorkBudget = new WorkBudget(userWork),
   ): Promise<AddressedMinions> {
-    const compiled = await this.#compileExact(request, everyone, budget);
+    const compiled = await this.#compileExact(request, true, budget);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     return this.#within(compiled, request, everyone, this.#options.factsOf, budget);
   }
@@ -205,7 +240,7 @@ export class TargetResolver {
    */
   async resolveProven(request: TargetRequest, reach: TargetReach): Promise<AddressedMinions> {
     const budget = new WorkBudget(userWork);
-    const compiled = await this.#compileExact(request, reach, budget, isProvable);
+    const compiled = await this.#compileExact(request, reach === everyone, budget, isProvable);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     refuseTerm(
       compiled,
@@ -218,13 +253,14 @@ export class TargetResolver {
   }
 
   /**
-   * Compiles a target for a user with limited rights.
+   * Compiles a target for a requester with limited rights.
+   * @param isEveryone - whether the target is evaluated on {@link everyone}
    * @param isUsable - returns whether the target may use a nodegroup. Other nodegroups match no
    * minion
    */
   async #compileExact(
     request: TargetRequest,
-    reach: TargetReach,
+    isEveryone: boolean,
     meter: WorkBudget,
     isUsable: (group: CompiledTarget) => boolean = () => true,
   ): Promise<CompiledTarget> {
@@ -235,7 +271,7 @@ export class TargetResolver {
     ): Promise<CompiledTarget> =>
       inSlices(compileTargetInSteps(target, compileLinearPattern, options), meter);
     const nodegroups = this.#nodegroups;
-    if (reach === everyone) return inSteps(parseTarget(request, nodegroups));
+    if (isEveryone) return inSteps(parseTarget(request, nodegroups));
     const compileGroup = (target: TargetExpression): CompiledTarget =>
       compileTarget(target, compileLinearPattern, given);
     const groups = new Map<string, CompiledTarget | undefined>();
@@ -254,15 +290,8 @@ export class TargetResolver {
     factsOf: (id: string) => MinionFacts,
     budget: WorkBudget,
   ): Promise<AddressedMinions> {
-    const { includes, showsPillar } = reach;
-    // Conditions on unknown facts do not match, because the result must be certain.
-    const shownOf = (id: string): MinionFacts => ({
-      grains: factsOf(id).grains,
-      pillar: showsPillar(id) ? factsOf(id).pillar : undefined,
-    });
-    const { acceptedIds, resourcesOf } = this.#options;
-    const sources = { factsOf: shownOf, ...(resourcesOf === undefined ? {} : { resourcesOf }) };
-    const own = acceptedIds().filter(includes);
+    const sources = this.#shownBy(reach, factsOf);
+    const own = this.#options.acceptedIds().filter(reach.includes);
     const minions: string[] = [];
     for (const id of own) {
       if (budget.isSliceOver) await budget.giveWay();
@@ -301,17 +330,23 @@ export class TargetResolver {
   /**
    * Whether a target may be stored: compiling it stays within the work limit of stored targets. The
    * result is `true` for an invalid target too, because it matches no minion.
+   * @param budget - work budget of the request, which counts the work of all of its targets
+   * @throws WorkLimitExceeded if the targets of the request exceed its budget
    */
   isStorable(request: TargetRequest, budget: WorkBudget): boolean {
     const stored = new WorkBudget(storedWork);
+    const isWithinLimit = this.#isReadWithin(request, stored);
+    budget.spend('the targets of one request', stored.steps);
+    return isWithinLimit;
+  }
+
+  #isReadWithin(request: TargetRequest, meter: WorkBudget): boolean {
     try {
-      this.#tryToRead(request, stored);
+      this.#tryToRead(request, meter);
       return true;
     } catch (error) {
       if (error instanceof WorkLimitExceeded) return false;
       throw error;
-    } finally {
-      budget.addToSlice(stored.steps);
     }
   }
 
@@ -398,7 +433,7 @@ export class TargetResolver {
   async #match(request: TargetRequest, by?: AuditRequester): Promise<Matched> {
     const target = parseTarget(request, this.#nodegroups);
     const accepted = this.#options.acceptedIds();
-    const budget = new WorkBudget(userWork);
+    const budget = new WorkBudget(userWork, limitOwnerOf(by));
     const compiled = await this.#compile(target, accepted, { budget, by });
     const sure: string[] = [];
     const unknown: string[] = [];
@@ -448,6 +483,20 @@ export class TargetResolver {
   #rightful(id: string): TargetCandidate {
     const { factsOf, rightsOf = factsOf } = this.#options;
     return new LazyCandidate(id, { factsOf: rightsOf });
+  }
+
+  /** Returns the sources of those facts that a reach shows. */
+  #shownBy(
+    { showsPillar }: Pick<TargetReach, 'showsPillar'>,
+    factsOf: (id: string) => MinionFacts,
+  ): ConstructorParameters<typeof LazyCandidate>[1] {
+    // Conditions on unknown facts do not match, because the result must be certain.
+    const shownOf = (id: string): MinionFacts => ({
+      grains: factsOf(id).grains,
+      pillar: showsPillar(id) ? factsOf(id).pillar : undefined,
+    });
+    const { resourcesOf } = this.#options;
+    return { factsOf: shownOf, ...(resourcesOf === undefined ? {} : { resourcesOf }) };
   }
 
   #candidate(id: string): TargetCandidate {

@@ -1,9 +1,11 @@
 import { decide, isUnlimited, type Policy, type Question, reachOf, type UserSubject } from '#acl';
 import { jidTime } from '#minion-protocol';
+import { userWork, WorkBudget } from '#runtime';
 import {
   type AuditRequester,
   type FunctionCall,
   type JobOrigin,
+  limitOwnerOf,
   MasterError,
   type PublishRequest,
   type Requested,
@@ -67,9 +69,10 @@ export class UserGate {
     }
     const calls = toCalls(request);
     const reach = reachOf({ subject, action: 'publish', calls }, policy);
+    const budget = new WorkBudget(userWork, limitOwnerOf(requester(subject, defaultRule)));
     const { minions, ...leftOut } = reach.isEmpty
       ? noMinions
-      : await targets.resolveWithin(request, reach);
+      : await targets.resolveWithin(request, reach, budget);
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
     const rule = this.#judge(question, policy, request);
     requireInert(request);

@@ -1,10 +1,12 @@
 import { everyone, type Jobs, MasterError, type TargetRequest, type Users } from '#master';
 import { unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
-import { minionWork, userWork, WorkBudget, WorkLimitExceeded } from '#runtime';
+import { type FairSlots, minionWork, userWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 import { readMineEntry } from './mine-entry.ts';
 import type { MineStore } from './mine-store.ts';
 
 type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
+/** Returns the minions in a reach that match the target of a query. */
+type OwnersWithin = Awaited<ReturnType<Jobs['targets']['compileWithin']>>;
 
 /** Maximum number of functions in one request. */
 const maxFunctions = 100;
@@ -19,8 +21,10 @@ export interface MineQuery {
 
 export interface MineReaderOptions {
   readonly mine: MineStore;
-  readonly targets: Pick<Jobs['targets'], 'resolveWithin' | 'entitles' | 'matches'>;
+  readonly targets: Pick<Jobs['targets'], 'compileWithin' | 'entitles' | 'matches'>;
   readonly gate: Users['gate'];
+  /** Slots of requests to the mine. Minions and users are their owners. */
+  readonly slots: FairSlots;
   /** `mine_trusts_grains`: whether a query may select the owners of values by their grains. */
   readonly trustsGrains: boolean;
   /** `mine_reply_bytes`: maximum size of a reply, in bytes. */
@@ -43,25 +47,49 @@ export class MineReader {
   }
 
   /**
-   * Reads the mines of the targeted minions.
+   * Reads the mines of the targeted minions. Waits until the requester has a slot.
    * @param readerId - verified id of the requesting minion; `undefined`: the master, which may read
    * all
+   * @param requester - owner of the slot; by default, the minion
+   * @throws LimitExceeded if too many queries of the requester are already waiting
    */
-  async read(readerId: string | undefined, query: MineQuery): Promise<MineAnswer> {
+  async read(
+    readerId: string | undefined,
+    query: MineQuery,
+    requester: string = minionOwner(readerId),
+  ): Promise<MineAnswer> {
     const funs = [...new Set(query.funs)];
     if (funs.length > maxFunctions) return { ok: false, reason: 'mine-functions' };
-    const budget = new WorkBudget(readerId === undefined ? userWork : minionWork);
+    const permitted = funs.filter((fun) => this.#mayAsk(readerId, fun));
+    const budget = new WorkBudget(readerId === undefined ? userWork : minionWork, requester);
+    const asked = { ...query, funs: permitted };
+    const isByFunction = query.isByFunction || funs.length > 1;
+    return this.#options.slots.run(requester, () =>
+      this.#read(readerId, { ...asked, isByFunction }, budget),
+    );
+  }
+
+  async #read(
+    readerId: string | undefined,
+    query: MineQuery,
+    budget: WorkBudget,
+  ): Promise<MineAnswer> {
     const reading = new Reading(this.#options, readerId, budget);
-    for (const fun of funs.filter((fun) => this.#mayAsk(readerId, fun))) {
-      const owners = await this.#owners(query.target, this.#reach(readerId, fun), budget);
-      if (typeof owners === 'string') return { ok: false, reason: owners };
-      for (const owner of owners) {
-        if (!(await reading.take(owner, fun))) return { ok: false, reason: 'mine-reply-bytes' };
+    let ownersWithin: OwnersWithin | undefined;
+    try {
+      for (const fun of query.funs) {
+        ownersWithin ??= await this.#compile(readerId, query, budget);
+        for (const owner of await ownersWithin(this.#reach(readerId, fun))) {
+          if (!(await reading.take(owner, fun))) return { ok: false, reason: 'mine-reply-bytes' };
+        }
       }
+    } catch (error) {
+      if (error instanceof MasterError) return { ok: false, reason: 'mine-target' };
+      if (error instanceof WorkLimitExceeded) return { ok: false, reason: 'mine-work-limit' };
+      throw error;
     }
     const { values, isWithheld } = reading;
-    const isByFunction = query.isByFunction || funs.length > 1;
-    return { ok: true, value: toReply(values, isByFunction), isWithheld };
+    return { ok: true, value: toReply(values, query.isByFunction), isWithheld };
   }
 
   #reach(readerId: string | undefined, fun: string): TargetReach {
@@ -72,19 +100,12 @@ export class MineReader {
     return gate.reachToLearn(asked) ?? gate.reach(asked);
   }
 
-  async #owners(
-    target: TargetRequest,
-    reach: TargetReach,
+  #compile(
+    readerId: string | undefined,
+    { target }: MineQuery,
     budget: WorkBudget,
-  ): Promise<readonly string[] | MineRefusal> {
-    try {
-      const { minions } = await this.#options.targets.resolveWithin(target, reach, budget);
-      return minions;
-    } catch (error) {
-      if (error instanceof MasterError) return 'mine-target';
-      if (error instanceof WorkLimitExceeded) return 'mine-work-limit';
-      throw error;
-    }
+  ): Promise<OwnersWithin> {
+    return this.#options.targets.compileWithin(target, readerId === undefined, budget);
   }
 
   #mayAsk(readerId: string | undefined, fun: string): boolean {
@@ -93,6 +114,11 @@ export class MineReader {
     const question = { subject, action: 'mine', resource: { fun } } as const;
     return this.#options.gate.decide(question).effect === 'allow';
   }
+}
+
+/** Returns the name of a minion as the owner of slots and turns. */
+export function minionOwner(minionId = ''): string {
+  return `minion ${minionId}`;
 }
 
 /** State of one mine query while its reply is collected. */

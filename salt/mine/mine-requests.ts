@@ -2,6 +2,7 @@
 
 import {
   anyLoad,
+  DropConnectionError,
   defineRequestType,
   type Jobs,
   type MasterContext,
@@ -12,10 +13,16 @@ import {
   type TargetRequest,
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { minionWork, WorkBudget } from '#runtime';
+import { LimitExceeded, WorkBudget, WorkLimitExceeded, type WorkLimits } from '#runtime';
 import { readMineEntry } from './mine-entry.ts';
-import type { MineQuery, MineReader } from './mine-reader.ts';
+import { type MineQuery, type MineReader, minionOwner } from './mine-reader.ts';
 import type { MineStore } from './mine-store.ts';
+
+/**
+ * Limit of the work that the targets in one update may cause. It is low because the connection of
+ * the minion processes its next request only after the update.
+ */
+const updateWork: WorkLimits = { steps: 2_000_000 };
 
 export interface MineRequestOptions {
   readonly mine: MineStore;
@@ -34,7 +41,9 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
       isBrief: true,
       load: (load) => (isWireMap(load.data) ? load : undefined),
       handle: async (request, { data, clear }) => {
-        const { storable, refused } = await checkTargets(isWireMap(data) ? data : {}, options);
+        const budget = new WorkBudget(updateWork, minionOwner(request.minionId));
+        const sent = isWireMap(data) ? data : {};
+        const { storable, refused } = await checkTargets(sent, budget, options);
         for (const _fun of refused) counters.count('mine-allow-tgt');
         const update = { data: storable, clear: clear === true };
         const leftOut = await mine.update(request.minionId, update, requestDigest(request));
@@ -74,18 +83,36 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
 
 /**
  * Separates the values that the mine can store from those that it refuses. A value is refused if
- * its `allow_tgt` takes too much work to compile.
+ * its `allow_tgt` takes too much work to compile, or if the targets before it have used up the
+ * budget of the request.
  */
 async function checkTargets(
   data: WireMap,
+  budget: WorkBudget,
   { targets }: MineRequestOptions,
 ): Promise<{ readonly storable: WireMap; readonly refused: readonly string[] }> {
-  const budget = new WorkBudget(minionWork);
+  // Most values of a minion have the same target, so each target is compiled once per request.
+  const verdicts = new Map<string, boolean>();
+  let isOver = false;
+  const isStorable = (allowed: TargetRequest): boolean => {
+    const name = JSON.stringify(allowed);
+    let verdict = verdicts.get(name);
+    if (verdict !== undefined || isOver) return verdict ?? false;
+    try {
+      verdict = targets.isStorable(allowed, budget);
+    } catch (error) {
+      if (!(error instanceof WorkLimitExceeded)) throw error;
+      isOver = true;
+      return false;
+    }
+    verdicts.set(name, verdict);
+    return verdict;
+  };
   const storable: WireMap = Object.create(null);
   const refused: string[] = [];
   for (const [fun, value] of Object.entries(data)) {
     const { allowed } = readMineEntry(value);
-    if (allowed === undefined || targets.isStorable(allowed, budget)) storable[fun] = value;
+    if (allowed === undefined || isStorable(allowed)) storable[fun] = value;
     else refused.push(fun);
     if (budget.isSliceOver) await budget.giveWay();
   }
@@ -97,13 +124,22 @@ async function answer(
   query: MineQuery,
   { reader, counters }: MineRequestOptions,
 ): Promise<WireMap> {
-  const read = await reader.read(minionId, query);
+  const read = await reader.read(minionId, query).catch(refuseIfBusy);
   if (!read.ok) {
     counters.count(read.reason);
     return {};
   }
   if (read.isWithheld) counters.count('mine-withheld');
   return read.value;
+}
+
+/**
+ * Leaves a request without a reply if too many queries of the minion are waiting. An empty reply
+ * would look like an empty mine.
+ */
+function refuseIfBusy(error: unknown): never {
+  if (error instanceof LimitExceeded) throw new DropConnectionError('too-many-waiting');
+  throw error;
 }
 
 function toQuery(load: WireMap): MineQuery | undefined {

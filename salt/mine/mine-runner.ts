@@ -1,6 +1,6 @@
 /** The `mine` runner [salt/runners/mine.py]. */
 
-import { MasterError } from '#master';
+import { limitOwnerOf, MasterError } from '#master';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { anything, flag, optional, required, target, text } from '../functions/parameters.ts';
 import { askMinions, jobsOfRequester, type MinionCalls } from '../minion-calls.ts';
@@ -16,9 +16,10 @@ export function mineRunner(parts: MineRunnerDeps): FunctionTable {
       summary:
         'Returns the mine values of minions. fun names one function, or several separated by commas.',
       parameters: { tgt: required(target), fun: required(text), tgt_type: optional(text, 'glob') },
-      call: async ({ tgt, fun, tgt_type: tgtType }) => {
+      call: async ({ tgt, fun, tgt_type: tgtType }, { by }) => {
         const query = { target: { tgt, tgtType }, funs: fun.split(','), isByFunction: false };
-        const answer = await parts.mineReader.read(undefined, query);
+        const requester = limitOwnerOf(by) ?? 'operator';
+        const answer = await parts.mineReader.read(undefined, query, requester);
         if (answer.ok) return answer.value;
         throw new MasterError('ERR_ARGS', `cannot read the mine: ${answer.reason}`);
       },

@@ -2,6 +2,8 @@
 
 import type { LiveConfig } from '#config';
 import type { Auth, Jobs, MasterContext, Users } from '#master';
+import { FairSlots } from '#runtime';
+import { saltLimits } from '../limits.ts';
 import { takeOverMines } from './import-mines.ts';
 import { MineReader } from './mine-reader.ts';
 import { MineStore } from './mine-store.ts';
@@ -57,6 +59,7 @@ export async function openMine(deps: MineDeps): Promise<Mine> {
     mine,
     targets: jobs.targets,
     gate: users.gate,
+    slots: new FairSlots(saltLimits.mineQueries),
     trustsGrains: fixed.mineTrustsGrains,
     maxBytes: fixed.limits.mineReplyBytes,
   });

@@ -35,7 +35,8 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { LimitExceeded, minionWork, WorkBudget, WorkLimitExceeded } from '#runtime';
+import { FairSlots, LimitExceeded, minionWork, WorkBudget, WorkLimitExceeded } from '#runtime';
+import { saltLimits } from '../limits.ts';
 import { requesterJobs } from '../requester-jobs.ts';
 import { PeerReplies, type PeerReply } from './peer-reply.ts';
 
@@ -187,6 +188,7 @@ const maxWaitSeconds = 3600;
 export class PeerPublisher {
   readonly #options: PeerPublisherOptions;
   readonly #replies = new PeerReplies();
+  readonly #slots = new FairSlots(saltLimits.peerTargets);
 
   constructor(options: PeerPublisherOptions) {
     this.#options = options;
@@ -314,9 +316,19 @@ export class PeerPublisher {
     const asked = { subject, action: 'publish', calls: calls.map(callOf) } as const;
     const learning = gate.reachToLearn(asked);
     if (!calls.every(isInert)) return this.#refuse('peer-interpreted');
-    const budget = new WorkBudget(minionWork);
-    const whole = learning && (await this.#permit(asked, calls, target, learning, budget));
-    return whole ?? this.#permit(asked, calls, target, gate.reach(asked), budget);
+    const owner = `minion ${minionId}`;
+    const budget = new WorkBudget(minionWork, owner);
+    const permit = (reach: TargetReach): Promise<Permitted | undefined> =>
+      this.#permit(asked, calls, target, reach, budget);
+    try {
+      return await this.#slots.run(owner, async () => {
+        const whole = learning && (await permit(learning));
+        return whole ?? permit(gate.reach(asked));
+      });
+    } catch (error) {
+      if (error instanceof LimitExceeded) return this.#refuse('peer-busy');
+      throw error;
+    }
   }
 
   async #permit(

@@ -36,7 +36,7 @@ export async function matchTop(
       pillar: factsOf(toWirePillar(pillar)),
     },
   };
-  const meter = new WorkBudget(userWork);
+  const meter = new WorkBudget(userWork, `minion ${id}`);
   for (const target of targets) {
     if (pillarenv !== undefined && target.saltenv !== pillarenv) continue;
     if (!(await isMeant(target, candidate, setting, { meter, errors }))) continue;

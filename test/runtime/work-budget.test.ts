@@ -41,3 +41,21 @@ test('one slice runs in each turn of the event loop', async (t) => {
   t.deepEqual(slices, Array(20).fill(maxSliceSteps));
   t.true(turns >= 20, `${turns} turns`);
 });
+
+test('owners take turns, whatever the number of their budgets', async (t) => {
+  const order: string[] = [];
+  const work = async (name: string, owner?: string): Promise<void> => {
+    const budget = new WorkBudget({ steps: Number.POSITIVE_INFINITY }, owner);
+    for (let slice = 0; slice < 4; slice += 1) {
+      budget.spend('work', maxSliceSteps);
+      await budget.giveWay();
+      order.push(name);
+    }
+  };
+  const many = Array.from({ length: 50 }, () => work('many', 'minion many'));
+  await Promise.all([...many, work('one', 'minion one'), work('unnamed')]);
+  const lastOf = (name: string): number => order.lastIndexOf(name) + 1;
+  t.deepEqual(order.slice(0, 6), ['many', 'one', 'unnamed', 'many', 'one', 'unnamed']);
+  t.true(lastOf('one') <= 12 && lastOf('unnamed') <= 12, order.slice(0, 20).join());
+  t.is(order.length, 208);
+});

@@ -776,6 +776,9 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/mine/mine.test.ts: expressions that may not terminate are not run for minions',
       'minion-protocol/targeting/target.test.ts: a pattern that would make a backtracking matcher explode gets an answer',
+      'master/mine/work-limits.test.ts: a minion has one query in progress, and a limited number wait',
+      'runtime/work-budget.test.ts: owners take turns, whatever the number of their budgets',
+      'master/targeting/targeting.test.ts: targets with lookaround of one user do not delay those of another one',
     ],
   },
   {

@@ -9,6 +9,8 @@ import { resolveMasterConfig, rulesOf } from '#config';
 import { createSilentLogger } from '#master';
 import { TargetResolver } from '#master/jobs/targets.ts';
 import { factsOf, packLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { FairSlots } from '#runtime';
+import { saltLimits } from '#salt/limits.ts';
 import { takeOverMines } from '#salt/mine/import-mines.ts';
 import { MineReader, type MineReaderOptions } from '#salt/mine/mine-reader.ts';
 import { MineStore, type MineStoreOptions } from '#salt/mine/mine-store.ts';
@@ -168,6 +170,7 @@ async function startMine(
     mine,
     targets,
     gate: gateOf(policyOf(rulesOf(resolveMasterConfig()))),
+    slots: new FairSlots(saltLimits.mineQueries),
     trustsGrains: false,
     maxBytes: 1_000_000,
   };

@@ -5,6 +5,8 @@ import { resolveMasterConfig } from '#config';
 import { rulesOf } from '#config/policy-rules.ts';
 import { TargetResolver } from '#master/jobs/targets.ts';
 import { factsOf, type WireMap, type WireValue } from '#minion-protocol';
+import { FairSlots } from '#runtime';
+import { saltLimits } from '#salt/limits.ts';
 import { MineReader } from '#salt/mine/mine-reader.ts';
 import { MineStore } from '#salt/mine/mine-store.ts';
 import { createMemoryStore } from '#store';
@@ -62,8 +64,7 @@ test('a value with a costly allow_tgt is not stored, and others of the request a
   t.deepEqual(stored, ['c', 'd']);
 });
 
-test('a stored value with a costly allow_tgt is withheld, but no other value', async (t) => {
-  const ids = ['db1', 'web1', 'web2'];
+function startReader(ids: readonly string[]): { mine: MineStore; reader: MineReader } {
   const mine = new MineStore({
     store: createMemoryStore(),
     isOn: true,
@@ -82,9 +83,16 @@ test('a stored value with a costly allow_tgt is withheld, but no other value', a
       nodegroups: {},
     }),
     gate: gateOf(policyOf(rulesOf(resolveMasterConfig()))),
+    slots: new FairSlots(saltLimits.mineQueries),
     trustsGrains: false,
     maxBytes: 10_000_000,
   });
+  return { mine, reader };
+}
+
+test('a stored value with a costly allow_tgt is withheld, but no other value', async (t) => {
+  const ids = ['db1', 'web1', 'web2'];
+  const { mine, reader } = startReader(ids);
   const funs = Array.from({ length: 100 }, (_, at) => `f${at}`);
   for (const id of ids) {
     const value = id === 'db1' ? guarded(programs, 'compound') : guarded('web*', 'glob');
@@ -96,4 +104,17 @@ test('a stored value with a costly allow_tgt is withheld, but no other value', a
   for (const fun of funs) {
     t.deepEqual(answer.ok && answer.value[fun], { web1: 'secret', web2: 'secret' });
   }
+});
+
+test('a minion has one query in progress, and a limited number wait', async (t) => {
+  const { reader } = startReader(['web1', 'web2']);
+  const tgt = Array.from({ length: 300 }, (_, at) => `*${at}*`).join(' or ');
+  const query = { target: { tgt, tgtType: 'compound' }, funs: ['f'], isByFunction: false };
+  const reads = Array.from({ length: 50 }, () => reader.read('web1', query));
+  const other = await reader.read('web2', query);
+  t.true(other.ok);
+  const outcomes = await Promise.allSettled(reads);
+  const rejected = outcomes.filter((it) => it.status === 'rejected');
+  t.is(rejected.length, 50 - 1 - 32);
+  for (const { reason } of rejected) t.is(reason.code, 'ERR_LIMIT');
 });
