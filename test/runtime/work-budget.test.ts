@@ -17,7 +17,7 @@ test('bytes and limits of single parts are refused with the same code', (t) => {
   t.throws(() => budget.refuse('a glob', 5, 'characters'), { code: 'ERR_WORK_LIMIT' });
 });
 
-test('one slice runs in each turn of the event loop', async (t) => {
+test.serial('one slice runs in each turn of the event loop', async (t) => {
   let turns = 0;
   let isOver = false;
   const count = (): void => {
@@ -42,7 +42,7 @@ test('one slice runs in each turn of the event loop', async (t) => {
   t.true(turns >= 20, `${turns} turns`);
 });
 
-test('owners take turns, whatever the number of their budgets', async (t) => {
+test.serial('owners take turns, whatever the number of their budgets', async (t) => {
   const order: string[] = [];
   const work = async (name: string, owner?: string): Promise<void> => {
     const budget = new WorkBudget({ steps: Number.POSITIVE_INFINITY }, owner);
