@@ -57,7 +57,10 @@ export interface ReleaseRequest {
    * directory.
    */
   readonly contentOf?: number;
-  /** Version that the new release must exceed. Default: the new release gets the next version. */
+  /**
+   * Version that the version of the new release must exceed. The release gets the next version of
+   * this centre, or `above + 1` if that is higher. Default: 0.
+   */
   readonly above?: number;
 }
 

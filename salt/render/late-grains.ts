@@ -55,7 +55,10 @@ function marksIn(secret: string): RegExp {
   return new RegExp(`${secret}([pq])(\\d+)z`, 'g');
 }
 
-/** Placeholders that one rendering of a template has printed. */
+/**
+ * Placeholders in the output of one rendering of a template. Each stands for a grain whose value is
+ * filled in later.
+ */
 export class PrintedMarks {
   /** Path of the grain value that each placeholder stands for, by number of the placeholder. */
   readonly paths: LatePath[] = [];
