@@ -777,6 +777,8 @@ export const catalogue: readonly Threat[] = [
       'master/mine/mine.test.ts: expressions that may not terminate are not run for minions',
       'minion-protocol/targeting/target.test.ts: a pattern that would make a backtracking matcher explode gets an answer',
       'master/mine/work-limits.test.ts: a minion has one query in progress, and a limited number wait',
+      mineWork('a target of many functions is compiled and tested on each minion once'),
+      'master/peers/peer-requests.test.ts: jobs of one minion are judged one at a time, and a limited number waits',
       'runtime/work-budget.test.ts: owners take turns, whatever the number of their budgets',
       'master/targeting/targeting.test.ts: targets with lookaround of one user do not delay those of another one',
     ],
@@ -2498,6 +2500,7 @@ export const catalogue: readonly Threat[] = [
       fleetWork('a stored target has its own budget'),
       mineWork('a value with a costly allow_tgt is not stored, and others of the request are'),
       mineWork('a stored value with a costly allow_tgt is withheld, but no other value'),
+      mineWork('the targets of one update share a budget, and equal ones are compiled once'),
     ],
   },
   {

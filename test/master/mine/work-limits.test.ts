@@ -5,7 +5,7 @@ import { resolveMasterConfig } from '#config';
 import { rulesOf } from '#config/policy-rules.ts';
 import { TargetResolver } from '#master/jobs/targets.ts';
 import { factsOf, type WireMap, type WireValue } from '#minion-protocol';
-import { FairSlots } from '#runtime';
+import { FairSlots, type WorkBudget } from '#runtime';
 import { saltLimits } from '#salt/limits.ts';
 import { MineReader } from '#salt/mine/mine-reader.ts';
 import { MineStore } from '#salt/mine/mine-store.ts';
@@ -64,7 +64,11 @@ test('a value with a costly allow_tgt is not stored, and others of the request a
   t.deepEqual(stored, ['c', 'd']);
 });
 
-function startReader(ids: readonly string[]): { mine: MineStore; reader: MineReader } {
+/** @param onCompile - receives the budget of each query whose target is compiled */
+function startReader(
+  ids: readonly string[],
+  onCompile: (budget: WorkBudget) => unknown = () => {},
+): { mine: MineStore; reader: MineReader } {
   const mine = new MineStore({
     store: createMemoryStore(),
     isOn: true,
@@ -73,15 +77,23 @@ function startReader(ids: readonly string[]): { mine: MineStore; reader: MineRea
     keepMarksMs: 60_000,
     now: () => 0,
   });
+  const targets = new TargetResolver({
+    acceptedIds: () => ids,
+    isAccepted: () => true,
+    factsOf: () => ({ grains: factsOf({}), pillar: factsOf({}) }),
+    isDataCached: true,
+    nodegroups: {},
+  });
   const reader = new MineReader({
     mine,
-    targets: new TargetResolver({
-      acceptedIds: () => ids,
-      isAccepted: () => true,
-      factsOf: () => ({ grains: factsOf({}), pillar: factsOf({}) }),
-      isDataCached: true,
-      nodegroups: {},
-    }),
+    targets: {
+      compileWithin: (target, isEveryone, budget) => {
+        onCompile(budget);
+        return targets.compileWithin(target, isEveryone, budget);
+      },
+      entitles: targets.entitles.bind(targets),
+      matches: targets.matches.bind(targets),
+    },
     gate: gateOf(policyOf(rulesOf(resolveMasterConfig()))),
     slots: new FairSlots(saltLimits.mineQueries),
     trustsGrains: false,
@@ -117,4 +129,36 @@ test('a minion has one query in progress, and a limited number wait', async (t) 
   const rejected = outcomes.filter((it) => it.status === 'rejected');
   t.is(rejected.length, 50 - 1 - 32);
   for (const { reason } of rejected) t.is(reason.code, 'ERR_LIMIT');
+});
+
+test('the targets of one update share a budget, and equal ones are compiled once', async (t) => {
+  const master = await startVectorMaster(t);
+  const names = (mark: string): string[] => Array.from({ length: 3000 }, (_, at) => `${mark}${at}`);
+  const update = async (targetOf: (at: number) => string[]): Promise<number> => {
+    const entries = Array.from({ length: 60 }, (_, at) => [
+      `f${at}`,
+      guarded(targetOf(at), 'list'),
+    ]);
+    await ask(master, '_mine v3', { data: Object.fromEntries(entries), clear: true });
+    return (await master.counters())['mine-allow-tgt'] ?? 0;
+  };
+  t.is(await update(() => names('web')), 0);
+  const refused = await update((at) => names(`web${at}-`));
+  t.true(refused > 0 && refused < 60, `${refused} values were refused`);
+});
+
+test('a target of many functions is compiled and tested on each minion once', async (t) => {
+  const ids = Array.from({ length: 200 }, (_, at) => `web${at}`);
+  const budgets: WorkBudget[] = [];
+  const { reader } = startReader(ids, (budget) => budgets.push(budget));
+  const tgt = Array.from({ length: 50 }, (_, at) => `*x${at}*y*z*`).join(' or ');
+  const many = Array.from({ length: 100 }, (_, at) => `f${at}`);
+  for (const funs of [['f0'], many]) {
+    const query = { target: { tgt, tgtType: 'compound' }, funs, isByFunction: true };
+    t.true((await reader.read('web1', query)).ok);
+  }
+  const [one, all] = budgets;
+  t.is(budgets.length, 2);
+  t.true(one !== undefined && one.steps > 50_000, String(one?.steps));
+  t.is(all?.steps, one?.steps);
 });

@@ -392,3 +392,17 @@ test('replies of minion_publish to one minion share the bytes of returns', async
   t.is(texts.filter((text) => text.includes('jobs.lookup_jid')).length, 1);
   t.is((await master.counters())['peer-reply-bytes'], 1);
 });
+
+test('jobs of one minion are judged one at a time, and a limited number waits', async (t) => {
+  const master = await start(t, { peer: everybody });
+  await publish(master);
+  const tgt = ['E@x{1000}', 'E@y{1000}', 'web1'].join(' or ');
+  const jobs = await published(master, async () => {
+    await Promise.all(
+      Array.from({ length: 60 }, () => publish(master, { tgt, tgt_type: 'compound' })),
+    );
+  });
+  const { 'peer-busy': refused = 0 } = await master.counters();
+  t.true(refused > 0, `${refused} jobs were refused`);
+  t.is(jobs.length + refused, 60);
+});

@@ -67,7 +67,7 @@ test.serial('a stored target has its own budget', (t) => {
   const budget = new WorkBudget(minionWork);
   const programs = { tgt: 'E@x{1000} or E@y{1000} or web1*', tgtType: 'compound' };
   for (const allowed of [programs, { tgt: '['.repeat(60_000) }]) {
-    t.false(targets.isStorable(allowed, budget));
+    t.false(targets.isStorable(allowed, new WorkBudget(minionWork)));
     t.false(targets.entitles(allowed, 'web1.example.com', budget));
     t.false(targets.matches(allowed, 'web1.example.com', budget));
   }
