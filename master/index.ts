@@ -49,6 +49,7 @@ export {
   type MetricFamily,
   type MinionInfo,
   masterErrors,
+  minionOwner,
   noFiles,
   type PillarDifference,
   type PillarExplanation,
@@ -67,6 +68,7 @@ export {
   type RpcTable,
   type RpcTableOf,
   type RunRequest,
+  requesterName,
   type SiteDetails,
   type SiteDirectory,
   type TargetPlan,
@@ -152,7 +154,7 @@ export {
   type SharedStoreOptions,
   slots,
 } from './context/index.ts';
-export { type Events, jidOf, missedBySlowReader, tags } from './events/index.ts';
+export { type Events, followAgain, jidOf, missedBySlowReader, tags } from './events/index.ts';
 export {
   type Contributions,
   coreMethods,

@@ -519,13 +519,26 @@ class PayloadWriter {
     this.#depth -= 1;
   }
 
+  /** Number of bytes written so far. */
+  get length(): number {
+    return this.#length;
+  }
+
+  listHead(length: number): void {
+    this.#containerHead(length, 0x90, 0xdc);
+  }
+
+  mapHead(length: number): void {
+    this.#containerHead(length, 0x80, 0xde);
+  }
+
   #list(list: readonly WireValue[]): void {
-    this.#containerHead(list.length, 0x90, 0xdc);
+    this.listHead(list.length);
     for (const item of list) this.write(item);
   }
 
   #map(map: ReadonlyMap<WireValue, WireValue>): void {
-    this.#containerHead(map.size, 0x80, 0xde);
+    this.mapHead(map.size);
     for (const [key, value] of map) {
       this.write(key);
       this.write(value);
@@ -534,7 +547,7 @@ class PayloadWriter {
 
   #plainObject(object: WireMap): void {
     const keys = Object.keys(object);
-    this.#containerHead(keys.length, 0x80, 0xde);
+    this.mapHead(keys.length);
     for (const key of keys) {
       this.#text(key);
       this.write(object[key]);
@@ -709,6 +722,38 @@ export const loadLimits: PayloadLimits = {
 export function packWire(value: WireValue): Buffer {
   const writer = new PayloadWriter('wire');
   writer.write(value);
+  return writer.finish();
+}
+
+/** Texts that are packed for the wire one after the other. */
+export interface PackedTexts {
+  readonly bytes: Buffer;
+  /** Offset of each text in `bytes`, followed by the length of `bytes`. */
+  readonly offsets: Uint32Array;
+}
+
+/** Packs texts for the wire one after the other, without a list around them. */
+export function packWireTexts(texts: readonly string[]): PackedTexts {
+  const writer = new PayloadWriter('wire');
+  const offsets = new Uint32Array(texts.length + 1);
+  for (const [index, text] of texts.entries()) {
+    writer.write(text);
+    offsets[index + 1] = writer.length;
+  }
+  return { bytes: writer.finish(), offsets };
+}
+
+/** Returns the bytes that begin a packed list with this number of elements. */
+export function packListHead(length: number): Buffer {
+  const writer = new PayloadWriter('wire');
+  writer.listHead(length);
+  return writer.finish();
+}
+
+/** Returns the bytes that begin a packed map with this number of entries. */
+export function packMapHead(length: number): Buffer {
+  const writer = new PayloadWriter('wire');
+  writer.mapHead(length);
   return writer.finish();
 }
 

@@ -10,7 +10,7 @@ export { addressSet } from './address-set.ts';
 export { type AllowedEndpoint, originOf, parseAllowedEndpoints } from './allowed-endpoints.ts';
 export { type BoundedMapOptions, createBoundedMap } from './bounded-map.ts';
 export { BoundedQueue } from './bounded-queue.ts';
-export { Budget, type BudgetLimits, releaseAll, tryTakeAll } from './budget.ts';
+export { Budget, type BudgetLimits, type BudgetPart, releaseAll, tryTakeAll } from './budget.ts';
 export { Closers } from './closers.ts';
 export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { createDnsResolver } from './dns-resolver.ts';

@@ -75,8 +75,9 @@ export const workSlices: Channel = channel('saltbridge.work.slice');
 
 /** Work budget of one request. All parts of the request share the budget. */
 export class WorkBudget implements WorkMeter {
+  /** Owner of the turns of this budget, or `undefined` if it has a turn of its own. */
+  readonly owner: string | undefined;
   readonly #limits: Required<WorkLimits>;
-  readonly #owner: string | undefined;
   #steps = 0;
   #bytes = 0;
   #sliceStart = 0;
@@ -87,7 +88,7 @@ export class WorkBudget implements WorkMeter {
    */
   constructor({ steps, bytes = defaultBytes }: WorkLimits, owner?: string) {
     this.#limits = { steps, bytes };
-    this.#owner = owner;
+    this.owner = owner;
   }
 
   /** Number of steps counted so far. */
@@ -150,7 +151,7 @@ export class WorkBudget implements WorkMeter {
    */
   async giveWay(): Promise<void> {
     workSlices.publish(this.#steps - this.#sliceStart);
-    await nextTurn(this.#owner ?? this);
+    await nextTurn(this.owner ?? this);
     this.#sliceStart = this.#steps;
   }
 }

@@ -2,13 +2,13 @@
 
 import type { FastifyReply } from 'fastify';
 import type { WireValue } from '#minion-protocol';
-import { type Budget, LimitExceeded, memoryOf } from '#runtime';
+import { type Budget, type BudgetPart, LimitExceeded, memoryOf, releaseAll } from '#runtime';
 import { apiLimits } from './limits.ts';
 
 /** Bytes of the results in one response. */
 export class AnswerBytes {
   readonly #budget: Budget;
-  readonly #held: { readonly owner: string; readonly amount: number }[] = [];
+  readonly #held: BudgetPart[] = [];
   #isReleased = false;
 
   constructor(budget: Budget) {
@@ -29,16 +29,14 @@ export class AnswerBytes {
    */
   take(owner: string, value: WireValue): void {
     if (this.#isReleased) return;
-    const amount = memoryOf(value);
-    if (!this.#budget.tryTake(owner, amount)) {
-      throw new LimitExceeded(apiLimits.answerBytes, apiLimits.answerBytes.perOwner ?? 0);
-    }
-    this.#held.push({ owner, amount });
+    const part = { budget: this.#budget, owner, amount: memoryOf(value) };
+    if (!this.#budget.tryTake(owner, part.amount)) throw new LimitExceeded(apiLimits.answerBytes);
+    this.#held.push(part);
   }
 
   /** Releases all bytes. Later results are not counted, because no response contains them. */
   release(): void {
     this.#isReleased = true;
-    for (const { owner, amount } of this.#held.splice(0)) this.#budget.release(owner, amount);
+    releaseAll(this.#held.splice(0));
   }
 }

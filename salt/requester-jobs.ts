@@ -8,6 +8,7 @@ import {
   type InProcessApi,
   type Jobs,
   MasterError,
+  requesterName,
   requireInertArguments,
 } from '#master';
 import { isKeywordText } from '#minion-protocol';
@@ -44,7 +45,7 @@ export function requesterJobs(
       requireInertArguments(call);
       const calls = [callOf(call)];
       const target = { tgt, ...(tgtType === undefined ? {} : { tgtType }) };
-      const budget = new WorkBudget(work, `${who.kind} ${who.name}`);
+      const budget = new WorkBudget(work, requesterName(who));
       const { minions, ...leftOut } = await targets.resolveWithin(target, reach(calls), budget);
       const { effect, rule } = decide(calls, minions);
       if (effect === 'deny') throw new AuthorizationError('Authorization error occurred.');

@@ -49,6 +49,7 @@ export {
   type Stream,
   type StreamConsumer,
   type StreamRecord,
+  tryToWrite,
   writeInParts,
 } from './store.ts';
 export { changeBelow, operationBelow, storeBelow } from './store-below.ts';

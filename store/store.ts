@@ -4,6 +4,8 @@
  * An engine may be an embedded database or a cluster.
  */
 
+import { StoreError } from './errors.ts';
+
 /**
  * A path of text segments, for example `['jobs', jid, 'returns', id]`. A segment is any well-formed
  * text of 1 to 512 bytes in UTF-8. Engines encode keys so that the end of each segment is known. A
@@ -159,6 +161,23 @@ export async function writeInParts(
     bytes += size;
   }
   if (part.length > 0) await store.write(part);
+}
+
+/**
+ * Writes the operations, unless an `ifRevision` does not match.
+ * @returns `false` if an `ifRevision` did not match, so that nothing was written
+ */
+export async function tryToWrite(
+  store: Pick<Store, 'write'>,
+  operations: readonly Operation[],
+): Promise<boolean> {
+  try {
+    await store.write(operations);
+    return true;
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'ERR_REVISION') return false;
+    throw error;
+  }
 }
 
 function sizeOf(operation: Operation): number {

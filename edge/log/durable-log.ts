@@ -260,8 +260,7 @@ export class DurableLog implements SiteLog {
           }
           isLast = false;
           operations.push({ op: 'delete', key });
-          forget(next, item, value.length);
-          add(ofMinions, item.minion, -value.length - rowOverhead);
+          forget(next, ofMinions, item, value.length);
         }
         if (operations.length === 0) return;
         await this.#writeHead(name, next, operations, ofMinions);
@@ -401,8 +400,7 @@ export class DurableLog implements SiteLog {
             oldestAt: marker?.oldestAt ?? item.ms,
           };
         }
-        forget(head, item, value.length);
-        add(ofMinions, item.minion, -value.length - rowOverhead);
+        forget(head, ofMinions, item, value.length);
       }
       if (marker === undefined) return;
       const { from, to, oldestAt } = marker;
@@ -452,8 +450,11 @@ function add(amounts: Map<string, number>, minion: string | undefined, bytes: nu
   if (minion !== undefined) amounts.set(minion, (amounts.get(minion) ?? 0) + bytes);
 }
 
-/** Subtracts a removed entry or marker from the counters of its class. */
-function forget(head: Head, item: SentItem, bytes: number): void {
+/**
+ * Subtracts a removed entry or marker from the counters of its class.
+ * @param ofMinions - changes of the amounts of minions, to which the change is added
+ */
+function forget(head: Head, ofMinions: Map<string, number>, item: StoredItem, bytes: number): void {
   if ('from' in item) {
     head.hasMarker = false;
     return;
@@ -461,6 +462,7 @@ function forget(head: Head, item: SentItem, bytes: number): void {
   head.entries -= 1;
   head.bytes -= bytes + rowOverhead;
   head.oldestAt = item.ms;
+  add(ofMinions, item.minion, -bytes - rowOverhead);
 }
 
 function headOperation(name: LogClass, head: Head): StateOperation {

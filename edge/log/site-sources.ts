@@ -3,13 +3,13 @@
 import type { SiteOptions } from '#config';
 import {
   type ExtensionHost,
+  followAgain,
   type JobReturn,
   type MasterEvent,
   masterServices,
   type StateOperation,
 } from '#master';
 import { formatEventStamp, type WireMap, type WireValue } from '#minion-protocol';
-import { codeOf } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { EdgePart, SiteContext } from '../parts.ts';
 import type { NewLogEntry, SiteLog } from './log.ts';
@@ -98,28 +98,28 @@ class Sources {
   async #follow(): Promise<void> {
     const { bus } = this.#host.use(masterServices.events);
     const signal = this.#stopped.signal;
-    while (!signal.aborted) {
-      try {
-        const accepts = (tag: string): boolean =>
-          returnTag.test(tag) || this.#isAlarm(tag) || this.#isWanted(tag);
-        // Subscribe first, so that each return has an event or a row.
-        const batches = bus.batches({ accepts, capacity: unreadEvents, signal });
-        await this.#recover();
-        for await (const batch of batches) {
-          await Promise.all(batch.map((event) => this.#appendEvent(event)));
-        }
-        return;
-      } catch (error) {
-        if (codeOf(error) !== 'ERR_READER_DROPPED') {
-          this.#host.logger.error(
-            { err: error },
-            'cannot read events; the centre no longer gets returns, events and alarms of this site',
-          );
-          return;
-        }
-        const value = { tag: 'saltbridge/edge/events-lost', data: { time: this.#host.now() } };
-        await this.#append([{ class: 'alarm', kind: 'event', value }], []);
+    const accepts = (tag: string): boolean =>
+      returnTag.test(tag) || this.#isAlarm(tag) || this.#isWanted(tag);
+    const follow = async (): Promise<void> => {
+      if (signal.aborted) return;
+      // Subscribe first, so that each return has an event or a row.
+      const batches = bus.batches({ accepts, capacity: unreadEvents, signal });
+      await this.#recover();
+      for await (const batch of batches) {
+        await Promise.all(batch.map((event) => this.#appendEvent(event)));
       }
+    };
+    const onDropped = async (): Promise<void> => {
+      const value = { tag: 'saltbridge/edge/events-lost', data: { time: this.#host.now() } };
+      await this.#append([{ class: 'alarm', kind: 'event', value }], []);
+    };
+    try {
+      await followAgain(follow, onDropped);
+    } catch (error) {
+      this.#host.logger.error(
+        { err: error },
+        'cannot read events; the centre no longer gets returns, events and alarms of this site',
+      );
     }
   }
 

@@ -6,8 +6,8 @@
 
 import { Cron } from 'croner';
 import { bridgeServices } from '#heat-bridge';
-import type { ExtensionHost } from '#master';
-import { codeOf, errorMessage } from '#runtime';
+import { type ExtensionHost, followAgain } from '#master';
+import { errorMessage } from '#runtime';
 import { ordersFile } from '../bundles/manifest.ts';
 import { type BundleInUse, bundleInUse } from '../bundles/site-bundles.ts';
 import type { SiteContext } from '../parts.ts';
@@ -104,20 +104,12 @@ export class ApprovedPlans {
       const events = await this.#host.master().events.subscribe({ match }, stopped);
       for await (const { tag } of events) run(`signal ${tag}`);
     };
-    const followAgain = async (): Promise<void> => {
-      for (;;) {
-        try {
-          return await follow();
-        } catch (error) {
-          if (codeOf(error) !== 'ERR_READER_DROPPED') throw error;
-          this.#host.logger.warn(
-            { match },
-            'too many events: some signals did not start approved plans on this site',
-          );
-        }
-      }
-    };
-    followAgain().catch((error: unknown) => {
+    const onDropped = (): void =>
+      this.#host.logger.warn(
+        { match },
+        'too many events: some signals did not start approved plans on this site',
+      );
+    followAgain(follow, onDropped).catch((error: unknown) => {
       if (stopped.aborted) return;
       this.#host.logger.error(
         { err: error, match },

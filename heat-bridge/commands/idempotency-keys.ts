@@ -115,7 +115,7 @@ export class IdempotencyKeys<T extends StoredRequest> {
     besides: readonly StateOperation[] = [],
   ): Promise<void> {
     if (!this.#bytes.has(owner.caller)) {
-      throw new LimitExceeded(bridgeLimits.keyBytes, bridgeLimits.keyBytes.rate?.burst ?? 0);
+      throw new LimitExceeded(bridgeLimits.keyBytes);
     }
     const put = this.#put(owner, kept, deadline);
     const first = this.#state.cluster === undefined ? put : { ...put, ifRevision: 0 };

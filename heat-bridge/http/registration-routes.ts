@@ -119,7 +119,7 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     requireRight(holder, right);
     if (!rates.tryTake(ownerNameOf(subject))) {
       const { registrationRate: limit } = bridgeLimits;
-      throw new LimitExceeded(limit, limit.rate?.burst ?? 0);
+      throw new LimitExceeded(limit);
     }
     const { registration, minions } = await kind.read(given, subject);
     const resource = {

@@ -17,12 +17,22 @@ export function isOfOperator(by: AuditRequester | undefined): boolean {
   return by === undefined || operatorKinds.has(by.who.kind);
 }
 
+/** Returns the name under which limits and turns count a requester, for example `minion web1`. */
+export function requesterName({ kind, name }: Pick<AuditActor, 'kind' | 'name'>): string {
+  return `${kind} ${name}`;
+}
+
+/** Returns the name of a minion as a requester. See {@link requesterName}. */
+export function minionOwner(id = ''): string {
+  return requesterName({ kind: 'minion', name: id });
+}
+
 /**
- * Returns the name under which limits count a requester: its kind and name. Returns `undefined` for
- * the operator (see {@link isOfOperator}), which has no limits of its own.
+ * Returns the name under which limits count a requester. Returns `undefined` for the operator (see
+ * {@link isOfOperator}), which has no limits of its own.
  */
 export function limitOwnerOf(by: AuditRequester | undefined): string | undefined {
-  return by === undefined || isOfOperator(by) ? undefined : `${by.who.kind} ${by.who.name}`;
+  return by === undefined || isOfOperator(by) ? undefined : requesterName(by.who);
 }
 
 /** Attributes of a call that is made inside the master's process, possibly on behalf of a user. */

@@ -6,7 +6,9 @@ export {
   isOfOperator,
   limitOwnerOf,
   type MethodAudit,
+  minionOwner,
   type Requested,
+  requesterName,
   type StoredHead,
   type WithRequester,
 } from './audit.ts';

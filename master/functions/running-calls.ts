@@ -31,7 +31,7 @@ export class RunningCalls {
       { budget: this.#bytes, owner, amount, limit: functionLimits.argumentBytes },
     ];
     const full = tryTakeAll(parts);
-    if (full !== undefined) throw new LimitExceeded(full.limit, full.limit.perOwner ?? 0);
+    if (full !== undefined) throw new LimitExceeded(full.limit);
     return () => releaseAll(parts);
   }
 }

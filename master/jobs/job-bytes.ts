@@ -16,7 +16,7 @@ export class JobBytes {
   requirePlace(by: AuditRequester | undefined): void {
     const owner = limitOwnerOf(by);
     if (owner === undefined || this.#buckets.has(owner)) return;
-    throw new LimitExceeded(jobLimits.jobBytes, jobLimits.jobBytes.rate?.burst ?? 0);
+    throw new LimitExceeded(jobLimits.jobBytes);
   }
 
   /** Counts stored bytes towards the limit of a requester. */

@@ -1,5 +1,5 @@
 import { KeyedMutex, userWork, WorkBudget } from '#runtime';
-import { type Entry, type Key, type Operation, type Store, StoreError } from '#store';
+import { type Entry, type Key, type Operation, type Store, tryToWrite } from '#store';
 import { type AuditRequester, type JobReturn, MasterError } from '../api/index.ts';
 import { Job } from './job.ts';
 import { JobBytes } from './job-bytes.ts';
@@ -134,7 +134,7 @@ export class JobCache {
     // job must be in memory before.
     if (!this.#remembered.has(jid)) this.remember(job);
     try {
-      const isFirst = await this.#writeOnce([{ ...put, ifRevision: 0 }, ...also]);
+      const isFirst = await tryToWrite(this.#options.store, [{ ...put, ifRevision: 0 }, ...also]);
       if (!isFirst)
         throw new MasterError('ERR_ARGS', `job ${jid} already exists; omit jid or choose another`);
     } catch (error) {
@@ -247,11 +247,11 @@ export class JobCache {
     const put = this.#putReturn(jid, result);
     this.stored.note(by, put.value.length);
     const operations = [put, ...this.#rowsOf(jid, result)];
-    if (!this.#options.isShared) return this.#writeOnce(operations);
+    if (!this.#options.isShared) return tryToWrite(this.#options.store, operations);
     const name = takingName(jid, result.minion);
     this.#taking.add(name);
     try {
-      const isFirst = await this.#writeOnce(operations);
+      const isFirst = await tryToWrite(this.#options.store, operations);
       if (!isFirst) await this.#answerByKept(jid, result);
       return isFirst;
     } finally {
@@ -360,16 +360,6 @@ export class JobCache {
   ): AsyncIterableIterator<JobReturn> {
     const rows = this.#options.store.list(['returns', jid]);
     yield* decodeInSlices(rows, (entry) => returnRow.decode(entry), budget);
-  }
-
-  async #writeOnce(operations: readonly Operation[]): Promise<boolean> {
-    try {
-      await this.#options.store.write(operations);
-      return true;
-    } catch (error) {
-      if (error instanceof StoreError && error.code === 'ERR_REVISION') return false;
-      throw error;
-    }
   }
 
   #putRecord(record: JobRecord): PutOperation {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { KeyedMutex } from '#runtime';
-import { type Key, type Operation, type Store, StoreError } from '#store';
+import { type Key, type Operation, type Store, tryToWrite } from '#store';
 import { jobLimits } from './limits.ts';
 
 /** Size of a stored mark in bytes. A minion can cause collisions only among its own requests. */
@@ -45,7 +45,7 @@ export class RequestMarks {
     mark: string | undefined,
     operations: readonly Operation[],
   ): Promise<boolean> {
-    if (mark === undefined) return this.#tryToWrite(operations);
+    if (mark === undefined) return tryToWrite(this.#options.store, operations);
     return this.#mutex.run(minionId, () => this.#write(minionId, packed(mark), operations));
   }
 
@@ -64,19 +64,9 @@ export class RequestMarks {
       const revision = row?.revision ?? 0;
       const expiresAt = now() + keepMs;
       const put: Operation = { op: 'put', key, value, expiresAt, ifRevision: revision };
-      if (await this.#tryToWrite([...operations, put])) return true;
+      if (await tryToWrite(store, [...operations, put])) return true;
       // Another member of the cluster may have changed the marks meanwhile.
       if (((await store.get(key))?.revision ?? 0) === revision) return false;
-    }
-  }
-
-  async #tryToWrite(operations: readonly Operation[]): Promise<boolean> {
-    try {
-      await this.#options.store.write(operations);
-      return true;
-    } catch (error) {
-      if (error instanceof StoreError && error.code === 'ERR_REVISION') return false;
-      throw error;
     }
   }
 

@@ -434,7 +434,7 @@ export class TargetResolver {
     const target = parseTarget(request, this.#nodegroups);
     const accepted = this.#options.acceptedIds();
     const budget = new WorkBudget(userWork, limitOwnerOf(by));
-    const compiled = await this.#compile(target, accepted, { budget, by });
+    const compiled = await this.#compile(target, accepted, budget);
     const sure: string[] = [];
     const unknown: string[] = [];
     const resources = new Map<string, ReadonlySet<string>>();
@@ -464,7 +464,7 @@ export class TargetResolver {
   async #compile(
     target: TargetExpression,
     accepted: readonly string[],
-    { budget, by }: { readonly budget: WorkBudget; readonly by: AuditRequester | undefined },
+    budget: WorkBudget,
   ): Promise<CompiledTarget> {
     const slow = new SlowPatterns();
     const steps = compileTargetInSteps(target, slow.compile, { meter: budget });
@@ -476,7 +476,7 @@ export class TargetResolver {
       // another condition decides the result.
       for (const term of compiled.terms) term.test(this.#candidate(id));
     }
-    await slow.settle(this.#slowPatterns, limitOwnerOf(by) ?? '');
+    await slow.settle(this.#slowPatterns, budget.owner ?? '');
     return compiled;
   }
 

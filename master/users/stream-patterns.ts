@@ -44,6 +44,6 @@ export class StreamPatterns {
 
   #require(owner: string): void {
     if (this.#steps.has(owner)) return;
-    throw new LimitExceeded(userLimits.patternSteps, userLimits.patternSteps.rate?.burst ?? 0);
+    throw new LimitExceeded(userLimits.patternSteps);
   }
 }

@@ -5,10 +5,10 @@ import {
   type AuditRequester,
   type FunctionCall,
   type JobOrigin,
-  limitOwnerOf,
   MasterError,
   type PublishRequest,
   type Requested,
+  requesterName,
 } from '../api/index.ts';
 import { requireInertArguments } from '../jobs/index.ts';
 import { type AskedCalls, toBoundFunctions, toCalls } from './asked-calls.ts';
@@ -69,7 +69,7 @@ export class UserGate {
     }
     const calls = toCalls(request);
     const reach = reachOf({ subject, action: 'publish', calls }, policy);
-    const budget = new WorkBudget(userWork, limitOwnerOf(requester(subject, defaultRule)));
+    const budget = new WorkBudget(userWork, requesterName(subject));
     const { minions, ...leftOut } = reach.isEmpty
       ? noMinions
       : await targets.resolveWithin(request, reach, budget);

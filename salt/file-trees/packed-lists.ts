@@ -1,17 +1,14 @@
 /** Cache of packed file lists. All requests share its memory. */
 
 import type { FileLists } from '#master';
-import { packWire } from '#minion-protocol';
+import { type PackedTexts, packListHead, packMapHead, packWireTexts } from '#minion-protocol';
 
 /** Kind of a list that minions request. */
 export type ListKind = keyof FileLists;
 
-/** Packed list, and the offset of each entry. The entries are sorted by their names. */
-interface PackedList {
+/** Packed entries of a list, with the offset of each entry. They are sorted by their names. */
+interface PackedList extends PackedTexts {
   readonly names: readonly string[];
-  readonly bytes: Buffer;
-  /** Offsets of the entries in `bytes`, followed by the length of `bytes`. */
-  readonly offsets: Uint32Array;
 }
 
 /**
@@ -31,7 +28,8 @@ export class PackedLists {
     const { names, bytes, offsets } = this.#packed(lists, kind);
     const from = firstIndex(names, (name) => name >= start);
     const to = firstIndex(names, (name) => name >= start && !name.startsWith(start));
-    return [header(kind, to - from), bytes.subarray(offsets[from], offsets[to])];
+    const head = kind === 'links' ? packMapHead : packListHead;
+    return [head(to - from), bytes.subarray(offsets[from], offsets[to])];
   }
 
   #packed(lists: FileLists, kind: ListKind): PackedList {
@@ -46,43 +44,16 @@ export class PackedLists {
 function packList(lists: FileLists, kind: ListKind): PackedList {
   if (kind !== 'links') {
     const names = [...lists[kind]].sort();
-    const bytes = packWire(names);
-    return { names, bytes, offsets: offsetsOf(bytes, kind, names.map(sizeOf)) };
+    return { names, ...packWireTexts(names) };
   }
-  const links = new Map([...lists.links].sort(([a], [b]) => (a < b ? -1 : 1)));
-  const bytes = packWire(links);
-  const sizes = [...links].map(([link, target]) => sizeOf(link) + sizeOf(target));
-  return { names: [...links.keys()], bytes, offsets: offsetsOf(bytes, kind, sizes) };
-}
-
-function offsetsOf(bytes: Buffer, kind: ListKind, sizes: readonly number[]): Uint32Array {
-  const offsets = new Uint32Array(sizes.length + 1);
-  let offset = header(kind, sizes.length).length;
-  for (const [index, size] of sizes.entries()) {
-    offsets[index] = offset;
-    offset += size;
-  }
-  if (offset !== bytes.length) throw new TypeError('a file list has an unexpected packed size');
-  offsets[sizes.length] = offset;
-  return offsets;
-}
-
-/** Returns the size of a packed text in bytes [WIRE 2.1]. */
-function sizeOf(text: string): number {
-  const bytes = Buffer.byteLength(text);
-  if (bytes < 32) return bytes + 1;
-  return bytes + (bytes < 65_536 ? 3 : 5);
-}
-
-/** Returns the first bytes of a packed list or map with this number of entries. */
-function header(kind: ListKind, count: number): Buffer {
-  const [short, medium, long] = kind === 'links' ? [0x80, 0xde, 0xdf] : [0x90, 0xdc, 0xdd];
-  if (count < 16) return Buffer.of(short + count);
-  const isMedium = count < 65_536;
-  const bytes = Buffer.alloc(isMedium ? 3 : 5);
-  bytes.writeUInt8(isMedium ? medium : long);
-  bytes.writeUIntBE(count, 1, bytes.length - 1);
-  return bytes;
+  const links = [...lists.links].sort(([a], [b]) => (a < b ? -1 : 1));
+  const { bytes, offsets } = packWireTexts(links.flat());
+  // An entry is a link and its target.
+  return {
+    names: links.map(([link]) => link),
+    bytes,
+    offsets: offsets.filter((_, at) => at % 2 === 0),
+  };
 }
 
 /** Returns the index of the first name that passes, if all later names pass too. */

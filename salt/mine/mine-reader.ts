@@ -1,4 +1,11 @@
-import { everyone, type Jobs, MasterError, type TargetRequest, type Users } from '#master';
+import {
+  everyone,
+  type Jobs,
+  MasterError,
+  minionOwner,
+  type TargetRequest,
+  type Users,
+} from '#master';
 import { unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { type FairSlots, minionWork, userWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 import { readMineEntry } from './mine-entry.ts';
@@ -114,11 +121,6 @@ export class MineReader {
     const question = { subject, action: 'mine', resource: { fun } } as const;
     return this.#options.gate.decide(question).effect === 'allow';
   }
-}
-
-/** Returns the name of a minion as the owner of slots and turns. */
-export function minionOwner(minionId = ''): string {
-  return `minion ${minionId}`;
 }
 
 /** State of one mine query while its reply is collected. */

@@ -6,6 +6,7 @@ import {
   defineRequestType,
   type Jobs,
   type MasterContext,
+  minionOwner,
   type OpenExtension,
   type ProvenRequest,
   requestDigest,
@@ -15,7 +16,7 @@ import {
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { LimitExceeded, WorkBudget, WorkLimitExceeded, type WorkLimits } from '#runtime';
 import { readMineEntry } from './mine-entry.ts';
-import { type MineQuery, type MineReader, minionOwner } from './mine-reader.ts';
+import type { MineQuery, MineReader } from './mine-reader.ts';
 import type { MineStore } from './mine-store.ts';
 
 /**

@@ -18,6 +18,7 @@ import {
   joinKeywords,
   type MasterContext,
   MasterError,
+  minionOwner,
   type PublishRequest,
   type RunDeps,
   requireInertArguments,
@@ -316,7 +317,7 @@ export class PeerPublisher {
     const asked = { subject, action: 'publish', calls: calls.map(callOf) } as const;
     const learning = gate.reachToLearn(asked);
     if (!calls.every(isInert)) return this.#refuse('peer-interpreted');
-    const owner = `minion ${minionId}`;
+    const owner = minionOwner(minionId);
     const budget = new WorkBudget(minionWork, owner);
     const permit = (reach: TargetReach): Promise<Permitted | undefined> =>
       this.#permit(asked, calls, target, reach, budget);

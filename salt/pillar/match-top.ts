@@ -1,6 +1,6 @@
 /** Matches the targets of top files [salt/matchers/confirm_top.py]. */
 
-import { badTarget, MasterError, parseTarget, SlowPatterns } from '#master';
+import { badTarget, MasterError, minionOwner, parseTarget, SlowPatterns } from '#master';
 import {
   type CompiledTarget,
   compileTarget,
@@ -36,7 +36,7 @@ export async function matchTop(
       pillar: factsOf(toWirePillar(pillar)),
     },
   };
-  const meter = new WorkBudget(userWork, `minion ${id}`);
+  const meter = new WorkBudget(userWork, minionOwner(id));
   for (const target of targets) {
     if (pillarenv !== undefined && target.saltenv !== pillarenv) continue;
     if (!(await isMeant(target, candidate, setting, { meter, errors }))) continue;
@@ -82,7 +82,7 @@ async function compile(
   if (meter.isSliceOver) await meter.giveWay();
   if (!slow.isNeeded) return compiled;
   for (const term of compiled.terms) term.test(candidate);
-  await slow.settle(slowPatterns, candidate.id);
+  await slow.settle(slowPatterns, meter.owner ?? '');
   return compiled;
 }
 

@@ -1,6 +1,6 @@
 /** Passes the master's own events to reactions. */
 
-import { type Events, jidOf, MasterError } from '#master';
+import { type Events, followAgain, jidOf } from '#master';
 import { StoreError } from '#store';
 import type { ReactionIntake } from './reaction-intake.ts';
 import type { ReactionReports } from './reaction-reports.ts';
@@ -16,15 +16,11 @@ interface OwnEventDeps {
  * Passes the master's events to reactions until the signal is aborted. The event bus does not store
  * events. If the process stops before a run is queued, the run is lost.
  */
-export async function followOwnEvents(parts: OwnEventDeps): Promise<void> {
-  for (;;) {
-    try {
-      return await follow(parts);
-    } catch (error) {
-      if (!(error instanceof MasterError && error.code === 'ERR_READER_DROPPED')) throw error;
-      parts.reports.dropped('*', 'too-many-events', {});
-    }
-  }
+export function followOwnEvents(parts: OwnEventDeps): Promise<void> {
+  return followAgain(
+    () => follow(parts),
+    () => parts.reports.dropped('*', 'too-many-events', {}),
+  );
 }
 
 /** Fields that only events of minions have. They are `undefined` in the master's own events. */

@@ -1,0 +1,20 @@
+import { codeOf } from '#runtime';
+
+/**
+ * Calls `follow` again each time the event bus has disconnected it because it was too slow.
+ * @param follow - subscribes to events, and reads them until the subscription ends
+ * @param onDropped - reports that the reader has missed events
+ */
+export async function followAgain(
+  follow: () => Promise<void>,
+  onDropped: () => void | Promise<void>,
+): Promise<void> {
+  for (;;) {
+    try {
+      return await follow();
+    } catch (error) {
+      if (codeOf(error) !== 'ERR_READER_DROPPED') throw error;
+      await onDropped();
+    }
+  }
+}
