@@ -317,8 +317,6 @@ test('a run ends if its deadline passes after its member is gone', async (t) => 
   for (const { master } of others) await master.cluster.drain();
   await first.master.close();
   t.is((await run.outcome).status, 'interrupted');
-  later = 120_000;
-  await next.master.cluster.resume();
   const rows = async (): Promise<number> => {
     const place = temporaryDirectory(t);
     const [file, directory] = [path.join(place, 'backup'), path.join(place, 'store')];
@@ -332,6 +330,8 @@ test('a run ends if its deadline passes after its member is gone', async (t) => 
     return counted ?? 0;
   };
   t.is(await rows(), 1);
+  later = 120_000;
+  await next.master.cluster.resume();
   await eventually('the end of the run', async () => (await rows()) === 0);
   for (const { master } of others.reverse()) await master.close();
 });
