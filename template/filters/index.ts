@@ -60,8 +60,8 @@ export const filters: ReadonlyMap<string, FilterDefinition> = new Map([
 ]);
 
 /**
- * Converts a value to the name under which a filter is looked up. As in Python, a value that is not
- * hashable raises an error.
+ * Converts a value to the name with which a filter or a test is looked up. Returns an empty string
+ * if the value is not text. As in Python, a value that is not hashable raises an error.
  */
 function asName(value: Value): string {
   const key = hashKey(value);
