@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { bundleDependencies } from './scripts/bundled-dependencies.js';
 
 /** Long tests run where an argument names them: `npm run test:all`, or the file itself. */
 const runsLongTests = process.argv.some((argument) => argument.includes('long'));
@@ -27,6 +28,7 @@ export default {
     ...(runsInterop ? [] : ['!test/interop/**']),
   ],
   environmentVariables,
+  nodeArguments: ['--import', bundleDependencies()],
   extensions: { ts: 'module' },
   // For tests that hang: a loaded machine may need minutes for what takes seconds.
   timeout: '5m',
