@@ -50,7 +50,7 @@ const subcommands: readonly Subcommand[] = [
   {
     name: 'salt-run',
     usage: '[options] [fun] [args...]',
-    summary: 'run a function on the master',
+    summary: 'run a runner function on the master',
     load: async () => (await import('./commands/salt-run.ts')).defineSaltRun,
   },
   {

@@ -203,7 +203,8 @@ function parseForm(text: string, maxValues: number): ParsedUrlQuery {
   }
   const maxFields = Math.min(maxValues, maxFormFields);
   const { length } = text.split('&', maxFields + 1);
-  if (length > maxFields) throw new RangeError(`the form has more than ${maxFields} fields`);
+  if (length > maxFields)
+    throw new RangeError(`the form in the request body has more than ${maxFields} fields`);
   // Replace all `+` before parsing: this takes less than 1 ms for 1 MiB. The decoder of
   // `node:querystring` needs 60 ms.
   return parse(text.replaceAll('+', ' '), '&', '=', { maxKeys: maxFields });

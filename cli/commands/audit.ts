@@ -35,10 +35,10 @@ export function defineAudit(command: Command, context: CommandContext): void {
     .command('show')
     .description('print the records of the audit log, oldest first')
     .option('--since <time>', 'print only records since this time: 30m, 1h or 7d ago, or a date')
-    .option('--who <name>', 'print only actions of this minion, user, service or token')
+    .option('--who <name>', 'print only records of actions of this minion, user, service or token')
     .option(
       '--action <name>',
-      'print only this action, or all actions that begin with this word: job, key, runner, …',
+      'print only records of this action, or of all actions that begin with this word: job, key, …',
     )
     .option(
       '--minion <id>',

@@ -57,7 +57,7 @@ function addPlanCommands(bridge: Command, context: CommandContext): void {
     .command('cancel')
     .description('cancel a run of a plan, undo the completed steps, and print the outcome')
     .argument('<id>')
-    .option('--no-undo', 'do not undo completed steps')
+    .option('--no-undo', 'do not undo the completed steps of the plan')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -28,7 +28,7 @@ export function definePillar(command: Command, context: CommandContext): void {
 }
 
 function addShow(pillar: Command, context: CommandContext): void {
-  addPillarSubcommand(pillar, 'show', 'show one value, or the whole pillar')
+  addPillarSubcommand(pillar, 'show', 'show the pillar of a minion, or one value of it')
     .argument('[key]', 'key of the value; nested keys are separated by :')
     .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
       const { pillar: api } = await context.openApi(options.configDir);

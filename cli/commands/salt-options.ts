@@ -87,7 +87,7 @@ export function addSaltOptions(command: Command): void {
     .option('--show-jid', 'print the jid')
     .addOption(new Option('--show-timeout').hideHelp())
     .option('--hide-timeout', 'do not list minions that do not respond')
-    .option('--summary', 'print a summary at the end')
+    .option('--summary', 'print a summary of the job after the returns')
     .option('--return <names>', 'returners to which the minions send their returns')
     .option(
       '--start-event',

@@ -170,7 +170,7 @@ export function defineSaltRun(command: Command, context: CommandContext): void {
     .option('-d, --doc', 'show the documentation of a function, of a module or of all functions')
     .addOption(new Option('--documentation').hideHelp())
     .option('--async', 'start the function, and do not wait for its return')
-    .option('--quiet', 'do not print the return')
+    .option('--quiet', 'do not print the return of the function')
     .option('--jid <jid>', 'jid to use instead of a new one')
     .addOption(
       new Option(

@@ -147,5 +147,5 @@ three: {module.run: [{name: test.sleep}, {length: x}]}
   t.like(states.one, { result: true, changes: { ret: true } });
   t.like(states.two, { result: true, changes: { ret: true } });
   t.like(states.three, { result: false });
-  t.regex(String(states.three?.comment), /length must be a number of seconds/);
+  t.regex(String(states.three?.comment), /the argument length must be a number of seconds/);
 });
