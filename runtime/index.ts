@@ -73,7 +73,7 @@ export {
   writeFileAtomically,
 } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
-export { Throttle, TokenBuckets } from './rate-limits.ts';
+export { SharedPlaces, SharedRate, Throttle, TokenBuckets } from './rate-limits.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
 export { type RouteOperation, routeSchema } from './route-schema.ts';

@@ -47,11 +47,14 @@ export class TokenBuckets {
     return bucket === undefined || this.#filled(bucket, now) >= oneToken;
   }
 
-  /** Takes one token. Returns `false` if the bucket is empty. */
-  tryTake(owner: string, now: number = this.#now()): boolean {
+  /**
+   * Takes one token. Returns `false` if the bucket would then contain fewer than `left` tokens.
+   * @param left - number of tokens that stay in the bucket
+   */
+  tryTake(owner: string, now: number = this.#now(), left = 0): boolean {
     if (this.#rate.perSecond === 0) return true;
     const bucket = this.#bucket(owner, now);
-    if (bucket.tokens < oneToken) return false;
+    if (bucket.tokens < left + oneToken) return false;
     bucket.tokens -= 1;
     return true;
   }
@@ -95,6 +98,64 @@ export class TokenBuckets {
     if (this.#buckets.size < this.#maxOwners) return;
     const [oldest] = this.#buckets.keys();
     if (oldest !== undefined) this.#buckets.delete(oldest);
+  }
+}
+
+/** Part of a shared amount that only owners within their share may use: a quarter. */
+const reservedPart = 1 / 4;
+/** Share of an owner in the reserved part, as a part of the whole amount: an eighth. */
+const ownerPart = 1 / 8;
+
+/**
+ * Places that owners share. One owner may use three quarters of them. The last quarter is only for
+ * owners that use less than an eighth. The caller counts the places in use.
+ */
+export class SharedPlaces {
+  readonly #total: number;
+
+  /** @param total - number of places, instead of the one of the limit */
+  constructor({ total: ownTotal }: Limit, total: number = ownTotal ?? Infinity) {
+    this.#total = total;
+  }
+
+  /**
+   * Whether an owner may use a further place.
+   * @param used - number of places that all owners use
+   * @param own - number of places that this owner uses
+   */
+  has(used: number, own: number): boolean {
+    const isWithinShare = own < Math.max(1, this.#total * ownerPart);
+    return used < this.#total - (isWithinShare ? 0 : Math.floor(this.#total * reservedPart));
+  }
+}
+
+/**
+ * A rate that owners share, with a token bucket for all of them. An owner that exceeds its share,
+ * an eighth of the rate, cannot take the last quarter of the tokens. So one owner alone can use
+ * almost the whole rate, but cannot take all tokens from the others.
+ */
+export class SharedRate {
+  readonly #tokens: TokenBuckets;
+  readonly #shares: TokenBuckets;
+  readonly #reserved: number;
+
+  constructor(limit: Limit, rate: Rate) {
+    const { perSecond, burst } = rate;
+    this.#tokens = new TokenBuckets(limit, undefined, rate);
+    this.#shares = new TokenBuckets(limit, undefined, {
+      perSecond: perSecond * ownerPart,
+      burst: Math.max(1, burst * ownerPart),
+    });
+    this.#reserved = Math.floor(burst * reservedPart);
+  }
+
+  /**
+   * Takes one token. Returns `false` if there is none for this owner.
+   * @param now - milliseconds of a monotonic clock
+   */
+  tryTake(owner: string, now: number): boolean {
+    const isShare = this.#shares.tryTake(owner, now);
+    return this.#tokens.tryTake('', now, isShare ? 0 : this.#reserved);
   }
 }
 

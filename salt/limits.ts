@@ -228,7 +228,16 @@ export const saltLimits = defineLimits('salt', {
   reactionRate: {
     unit: 'runs of a reaction that has a `rate`',
     owner: 'rule',
-    amounts: '`rate` of the reaction',
+    amounts:
+      '`rate` of the reaction; the last quarter is only for senders that use less than an eighth of it',
+    option: 'saltbridge:reactions',
+    effect: 'The reaction is not run.',
+  },
+  reactionQueue: {
+    unit: 'unfinished runs of a reaction',
+    owner: 'rule',
+    amounts:
+      '`queue` + `max_concurrent` of the reaction; the last quarter is only for senders with less than an eighth of the runs',
     option: 'saltbridge:reactions',
     effect: 'The reaction is not run.',
   },

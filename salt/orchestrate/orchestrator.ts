@@ -332,7 +332,9 @@ export class Orchestrator {
         `${orchestrations} orchestrations are already running; try again later`,
       );
     }
-    if (isOfOperator(caller.by) || this.#places.hasPlace(caller.user)) return;
+    // An event of a minion can start a reaction, so reactions cannot have the reserved places.
+    const isFree = isOfOperator(caller.by) && caller.by?.who.kind !== 'service';
+    if (isFree || this.#places.hasPlace(caller.user)) return;
     throw orchestrationError(
       `${total} orchestrations are already running, and the other places are reserved for users without one; try again later`,
     );

@@ -15,7 +15,7 @@ import {
   schemaGuarantees,
 } from '#config';
 import type { Jobs } from '#master';
-import { TokenBuckets } from '#runtime';
+import { SharedPlaces, SharedRate } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { saltLimits } from '../limits.ts';
 import { createPlanner, type Planner } from './reaction-planner.ts';
@@ -37,7 +37,9 @@ export interface CompiledReaction {
    */
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;
   readonly plan: Planner;
-  readonly meter: TokenBuckets;
+  readonly meter: SharedRate;
+  /** Places of unfinished runs. */
+  readonly places: SharedPlaces;
 }
 
 /**
@@ -67,11 +69,8 @@ export function compileReactions(
       isGuaranteedBy: (rule) =>
         guarantees === undefined || (rule !== undefined && guarantees.has(rule)),
       plan: 'sls' in action ? planSls(action.sls) : createPlanner(action),
-      meter: new TokenBuckets(
-        saltLimits.reactionRate,
-        undefined,
-        parseRate(reaction.rate, reaction.name),
-      ),
+      meter: new SharedRate(saltLimits.reactionRate, parseRate(reaction.rate, reaction.name)),
+      places: new SharedPlaces(saltLimits.reactionQueue, reaction.queue + reaction.maxConcurrent),
     };
   });
 }

@@ -83,7 +83,7 @@ export class ReactionIntake {
     const { mark, window } = asked.conditions;
     if (await queue.isKnown(mark)) return reports.count('repeated');
     if (await queue.isWithin(name, window)) reports.count('once');
-    else if (!compiled.meter.tryTake('', now())) reports.dropped(name, 'rate', { tag });
+    else if (!compiled.meter.tryTake(sender ?? '', now())) reports.dropped(name, 'rate', { tag });
     else if (await this.#queue(compiled, { tag, sender }, asked)) return;
     await queue.remember(mark);
   }
@@ -94,13 +94,14 @@ export class ReactionIntake {
    * already been added
    */
   async #queue(
-    { reaction }: CompiledReaction,
+    { reaction, places }: CompiledReaction,
     { tag, sender }: Pick<TriggerEvent, 'tag' | 'sender'>,
     { call, depth, conditions }: AskedCall,
   ): Promise<boolean> {
     const { queue, reports, now, onQueued } = this.#options;
     const jid = await this.#options.freshJid();
-    if (queue.count(reaction.name) >= reaction.queue + reaction.maxConcurrent) {
+    const { all, own } = queue.count(reaction.name, sender);
+    if (!places.has(all, own)) {
       reports.dropped(reaction.name, 'queue', { tag });
       return false;
     }

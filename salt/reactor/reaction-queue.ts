@@ -378,11 +378,19 @@ export class ReactionQueue {
     this.#onEnded(reaction);
   }
 
-  /** Returns the number of unfinished runs of a reaction. */
-  count(reaction: string): number {
-    let count = 0;
-    for (const run of this.#open.values()) if (run.reaction === reaction) count += 1;
-    for (const { run } of this.#elsewhere.values()) if (run.reaction === reaction) count += 1;
+  /**
+   * Returns the number of unfinished runs of a reaction: all, and those that events of this sender
+   * triggered (`undefined`: the master).
+   */
+  count(reaction: string, sender: string | undefined): { all: number; own: number } {
+    const count = { all: 0, own: 0 };
+    const add = (run: OpenRun): void => {
+      if (run.reaction !== reaction) return;
+      count.all += 1;
+      if (run.sender === sender) count.own += 1;
+    };
+    for (const run of this.#open.values()) add(run);
+    for (const { run } of this.#elsewhere.values()) add(run);
     return count;
   }
 

@@ -2593,6 +2593,8 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/run-secrets.test.ts: the parameters of the active runs of one caller have a limited size',
       'master/fileserver/file-server.test.ts: invented environments share the lists of __env__',
       'master/orchestrate/orchestrate.test.ts: a user can stop only its own orchestration, and leaves places to other users',
+      reactions('one sender cannot use up the rate of a reaction'),
+      reactions('one sender cannot fill the queue of a reaction'),
       requestMarks('the requests of a minion leave one row of limited size'),
       requestMarks('the latest requests are recognized, also by another process'),
       requestMarks('mines and self-made jobs keep one row of marks for each minion'),

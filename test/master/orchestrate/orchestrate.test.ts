@@ -268,6 +268,10 @@ const userCall = (name: string) => ({
   user: name,
   by: { who: { kind: 'user', name, eauth: 'file' }, rule: 'x' } as const,
 });
+const reactionCall = (name: string) => ({
+  user: name,
+  by: { who: { kind: 'service', name }, rule: 'x' } as const,
+});
 
 test('a user can stop only its own orchestration, and leaves places to other users', async (t) => {
   const { master } = await start(
@@ -289,6 +293,8 @@ test('a user can stop only its own orchestration, and leaves places to other use
   t.regex(String((await few(userCall('ann'))).return), /reserved for users without one/);
   t.true((await few(userCall('bob'))).success);
   t.true((await few({})).success);
+  t.true((await few(reactionCall('other'))).success);
+  t.regex(String((await few(reactionCall('ann'))).return), /reserved for users without one/);
   const kill = async (caller: object): Promise<string> => {
     const call = { fun: 'state.soft_kill', kwarg: { jid: jids[0] ?? '' }, ...caller };
     return String((await master.runners.run(call)).return);

@@ -196,6 +196,26 @@ test('a reaction over its rate drops events and counts them', async (t) => {
   t.is((await stage.counters())['reaction-rate'], 1);
 });
 
+test('one sender cannot use up the rate of a reaction', async (t) => {
+  const stage = await startStage(t, { reactions: [{ ...puppet, rate: '8/hour' }] });
+  const { minion } = await startWeb(t, stage);
+  for (let count = 0; count < 9; count += 1) await stage.emit({ env: 'many' });
+  t.is((await stage.counters())['reaction-rate'], 3);
+  await minion.fire(tag, { env: 'one' });
+  const runs = await stage.ended(7);
+  t.is(runs.filter(({ sender }) => sender === 'web1').length, 1);
+});
+
+test('one sender cannot fill the queue of a reaction', async (t) => {
+  const stage = await startStage(t, { reactions: [{ ...puppet, queue: 7 }] });
+  const { minion } = await startWeb(t, stage, { 'test.kwarg': () => new Promise(() => {}) });
+  for (let count = 0; count < 9; count += 1) await stage.emit({ env: 'many' });
+  t.is((await stage.counters())['reaction-queue'], 3);
+  await minion.fire(tag, { env: 'one' });
+  const senders = (await stage.master.reactions.runs()).map(({ sender }) => sender);
+  t.is(senders.filter((it) => it === 'web1').length, 1);
+});
+
 test('one run is active at a time, some are queued, and the rest is dropped', async (t) => {
   const stage = await startStage(t, { reactions: [{ ...puppet, queue: 2 }] });
   let most = 0;
