@@ -3,7 +3,13 @@ import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';
 import type { MasterConfig } from '#config';
-import type { CallGate, InProcessApi, MasterApi, UserApi } from '#master';
+import {
+  type CallGate,
+  type InProcessApi,
+  type MasterApi,
+  requesterName,
+  type UserApi,
+} from '#master';
 import type { WireValue } from '#minion-protocol';
 import {
   addressOwner,
@@ -92,6 +98,8 @@ export interface Caller {
   /** Expiry time of the token, in milliseconds since 1970. */
   readonly expiresAt: number;
   readonly name: string;
+  /** Back end of `external_auth` that authenticated the user. */
+  readonly eauth: string;
   readonly user: UserApi;
 }
 
@@ -149,8 +157,8 @@ export function tokenFinder(
  * @throws AuthenticationError
  */
 export async function resolveCaller({ master }: LoginContext, token: string): Promise<Caller> {
-  const { user: name, expire: expiresAt } = await master.logins.identify(token);
-  return { token, expiresAt, name, user: master.asUser(token) };
+  const { user: name, eauth, expire: expiresAt } = await master.logins.identify(token);
+  return { token, expiresAt, name, eauth, user: master.asUser(token) };
 }
 
 /**
@@ -162,12 +170,12 @@ function ownerOf({ ip }: FastifyRequest, caller: Caller | undefined): string {
 }
 
 /** Returns the name under which limits count the work of a user. It never equals an address. */
-export function userOwner({ name }: Pick<Caller, 'name'>): string {
-  return `user ${name}`;
+export function userOwner({ name, eauth }: Pick<Caller, 'name' | 'eauth'>): string {
+  return requesterName({ kind: 'user', name, eauth });
 }
 
 /** Returns the token and the user for which the limits count the event streams of a caller. */
-export function streamOwnerOf(caller: Pick<Caller, 'name' | 'token'>): StreamOwner {
+export function streamOwnerOf(caller: Pick<Caller, 'name' | 'eauth' | 'token'>): StreamOwner {
   return { token: caller.token, user: userOwner(caller) };
 }
 

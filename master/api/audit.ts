@@ -17,9 +17,12 @@ export function isOfOperator(by: AuditRequester | undefined): boolean {
   return by === undefined || operatorKinds.has(by.who.kind);
 }
 
-/** Returns the name under which limits and turns count a requester, for example `minion web1`. */
-export function requesterName({ kind, name }: Pick<AuditActor, 'kind' | 'name'>): string {
-  return `${kind} ${name}`;
+/**
+ * Returns the name under which limits and turns count a requester, for example `minion web1` or
+ * `user pam/alice`. Users of different eauth back ends are different requesters.
+ */
+export function requesterName({ kind, name, eauth }: AuditActor): string {
+  return eauth === undefined ? `${kind} ${name}` : `${kind} ${eauth}/${name}`;
 }
 
 /** Returns the name of a minion as a requester. See {@link requesterName}. */

@@ -1,6 +1,12 @@
 /** `/rpc/<method>`, the master's interface over the network, for `saltbridge/client`. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
-import { type AuditRequester, CallServer, coreMethods, type RpcMethod } from '#master';
+import {
+  type AuditRequester,
+  CallServer,
+  coreMethods,
+  type RpcMethod,
+  requesterName,
+} from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
 import {
   type ApiContext,
@@ -109,7 +115,7 @@ async function readerOf(
   context: ApiContext,
   { parameters: { token }, by }: { readonly parameters: WireMap; readonly by?: AuditRequester },
 ): Promise<StreamOwner> {
-  if (by !== undefined) return streamOwnerOf({ name: by.who.name, token: `user ${by.who.name}` });
+  if (by !== undefined) return { user: requesterName(by.who), token: requesterName(by.who) };
   return streamOwnerOf(await resolveCaller(context, typeof token === 'string' ? token : ''));
 }
 

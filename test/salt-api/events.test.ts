@@ -5,6 +5,7 @@ import { type AddressInfo, connect, Socket } from 'node:net';
 import { Duplex } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { createSaltApi } from '#salt-api';
+import { streamOwnerOf } from '#salt-api/context.ts';
 import { StreamLimiter } from '#salt-api/event-stream.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { openEvents as open } from '../helpers/event-reader.ts';
@@ -140,6 +141,16 @@ test('the log-ins of one user share a limit of streams, and leave streams for ot
   for (const leave of first) leave();
   t.is(streams.open, 27);
   t.is(openAll('e').length, 48);
+});
+
+test('the streams of a user do not count for a user of another back end with the same name', (t) => {
+  const streams = new StreamLimiter(100, 100);
+  const open = (eauth: string): number => {
+    const owner = streamOwnerOf({ name: 'alice', eauth, token: eauth });
+    return Array.from({ length: 100 }, () => streams.tryEnter(owner)).filter((it) => it).length;
+  };
+  t.is(open('pam'), 50);
+  t.is(open('ldap'), 25);
 });
 
 test('a log-in has at most 64 streams, and a closed one can be replaced', async (t) => {

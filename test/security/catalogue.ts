@@ -2593,6 +2593,9 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/run-secrets.test.ts: the parameters of the active runs of one caller have a limited size',
       'master/fileserver/file-server.test.ts: invented environments share the lists of __env__',
       'master/orchestrate/orchestrate.test.ts: a user can stop only its own orchestration, and leaves places to other users',
+      streams(
+        'the streams of a user do not count for a user of another back end with the same name',
+      ),
       reactions('one sender cannot use up the rate of a reaction'),
       reactions('one sender cannot fill the queue of a reaction'),
       requestMarks('the requests of a minion leave one row of limited size'),
