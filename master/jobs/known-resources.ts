@@ -9,8 +9,10 @@ import {
 } from '#minion-protocol';
 import { defineRow, type Entry, type Key, type Store, StoreError } from '#store';
 import type { Cluster } from '../context/index.ts';
+import { jobLimits } from './limits.ts';
 
 const prefix: Key = ['minion-resources'];
+const maxTypes = jobLimits.resourceTypes.perOwner ?? Infinity;
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 
@@ -136,12 +138,15 @@ function unpackResources(entry: Pick<Entry, 'key' | 'value'>): MinionResources {
 /**
  * Parses the resources of a registration.
  * @returns the ids by type, without types that have no ids. `undefined` if the value is not a map
- * of lists of ids
+ * of lists of ids, or has too many types
  */
 function readResources(value: WireValue | undefined): MinionResources | undefined {
   if (!isWireMap(value)) return undefined;
+  const types = Object.keys(value);
+  if (types.length > maxTypes) return undefined;
   const resources = new Map<string, ReadonlySet<string>>();
-  for (const [type, ids] of Object.entries(value)) {
+  for (const type of types) {
+    const ids = value[type];
     if (!Array.isArray(ids)) return undefined;
     const valid = ids.filter(isValidMinionId);
     if (valid.length < ids.length) return undefined;

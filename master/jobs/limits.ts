@@ -17,6 +17,25 @@ export const jobLimits = defineLimits('jobs', {
     effect: 'The job is rejected. Jobs of the local interface and of services are not limited.',
     code: 'ERR_LIMIT',
   },
+  resourceTypes: {
+    unit: 'types of resources that a minion registers',
+    owner: 'minion',
+    perOwner: 1_000,
+    effect:
+      'The registration is rejected. The previous one stays valid, and the counter `resources-refused` grows.',
+  },
+  sharedNames: {
+    unit: 'names of grains and pillar keys that are in memory once for all minions',
+    owner: 'none',
+    total: 20_000,
+    effect: 'The name that was used longest ago is no longer shared, which takes more memory.',
+  },
+  sharedNameLists: {
+    unit: 'lists of such names that minions with the same names share',
+    owner: 'none',
+    total: 1_000,
+    effect: 'The list that was used longest ago is no longer shared, which takes more memory.',
+  },
   requestMarks: {
     unit: 'identifiers of processed requests that change a mine, and of those that start jobs',
     owner: 'minion',

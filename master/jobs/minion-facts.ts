@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { LRUCache } from 'lru-cache';
 import Type from 'typebox';
 import {
   type FactMap,
@@ -10,6 +11,7 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
+import { createBoundedMap } from '#runtime';
 import {
   Bytes,
   defineRow,
@@ -22,6 +24,7 @@ import {
 } from '#store';
 import type { Seal } from '../auth/index.ts';
 import type { Cluster } from '../context/index.ts';
+import { jobLimits } from './limits.ts';
 
 const endBytes = 4;
 /**
@@ -35,20 +38,17 @@ const maxListLength = 8192;
  * only once. The number of shared names is limited, because minions can send any names.
  */
 export class SharedNames {
-  readonly #names = new Map<string, string>();
-  readonly #lists = new Map<string, readonly string[]>();
-  readonly #maxNames: number;
-  readonly #maxLists: number;
+  readonly #names: LRUCache<string, string>;
+  readonly #lists: LRUCache<string, readonly string[]>;
 
   /**
-   * @param maxNames - maximum number of shared names. Default: 20,000, which is more than the
-   * grains and pillar of a fleet contain
-   * @param maxLists - maximum number of shared lists of names. Default: 1000. Minions of the same
-   * kind usually have the same list of names
+   * @param names - maximum number of shared names, instead of the one of the limit
+   * @param lists - maximum number of shared lists of names, instead of the one of the limit.
+   * Minions of the same kind usually have the same list of names
    */
-  constructor(maxNames = 20_000, maxLists = 1000) {
-    this.#maxNames = maxNames;
-    this.#maxLists = maxLists;
+  constructor(names: { readonly total?: number } = {}, lists: { readonly total?: number } = {}) {
+    this.#names = createBoundedMap(jobLimits.sharedNames, names);
+    this.#lists = createBoundedMap(jobLimits.sharedNameLists, lists);
   }
 
   /** Number of shared names. */
@@ -59,7 +59,7 @@ export class SharedNames {
   share(name: string): string {
     const known = this.#names.get(name);
     if (known !== undefined) return known;
-    if (this.#names.size < this.#maxNames) this.#names.set(name, name);
+    this.#names.set(name, name);
     return name;
   }
 
@@ -69,8 +69,7 @@ export class SharedNames {
     const known = this.#lists.get(text);
     if (known !== undefined) return known;
     const list = names.map((name) => this.share(name));
-    const isUsual = text.length <= maxListLength;
-    if (isUsual && this.#lists.size < this.#maxLists) this.#lists.set(text, list);
+    if (text.length <= maxListLength) this.#lists.set(text, list);
     return list;
   }
 }

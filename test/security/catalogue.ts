@@ -2596,6 +2596,8 @@ export const catalogue: readonly Threat[] = [
       streams(
         'the streams of a user do not count for a user of another back end with the same name',
       ),
+      'master/requests/events.test.ts: a registration that is not a map of ids is refused and changes nothing',
+      'master/targeting/targeting.test.ts: names that a fleet uses are shared after a minion has invented many',
       reactions('one sender cannot use up the rate of a reaction'),
       reactions('one sender cannot fill the queue of a reaction'),
       requestMarks('the requests of a minion leave one row of limited size'),

@@ -436,10 +436,11 @@ test('a registration that is not a map of ids is refused and changes nothing', a
     { switch: 'sw1' },
     { switch: [7] },
     { switch: ['../x'] },
+    Object.fromEntries(Array.from({ length: 1001 }, (_, index) => [`type${index}`, ['r1']])),
   ]) {
     t.deepEqual(await register(master, resources), { value: false, tags: [] });
   }
-  t.is((await master.counters())['resources-refused'], 6);
+  t.is((await master.counters())['resources-refused'], 7);
   const plan = await master.master.jobs.plan({ tgt: 'T@switch:sw1', tgtType: 'compound' });
   t.is(plan.minions.length, 1);
 });
