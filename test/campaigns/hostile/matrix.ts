@@ -195,6 +195,8 @@ class MatrixRun {
 
   async #try(it: Case): Promise<void> {
     await this.#case(it, false);
+    // Without a counter, the list would grow for the whole run.
+    if (this.#counter === undefined) return;
     this.#uncounted.push(it);
     if (this.#uncounted.length >= casesOfCount) await this.#countBlocks();
   }
