@@ -188,6 +188,7 @@ export {
   type RunDeps,
   readBatchSize,
   readBounded,
+  requireFewArguments,
   requireFewKeywords,
   requireInertArguments,
   returnerOf,

@@ -1,6 +1,11 @@
 /** Reads the commands in a request body, which is a list of maps or a single map. */
 
-import { type FunctionArguments, requireFewKeywords, separateKeywords } from '#master';
+import {
+  type FunctionArguments,
+  requireFewArguments,
+  requireFewKeywords,
+  separateKeywords,
+} from '#master';
 import { isKeywordText, isWireMap, numberOf, type WireMap, type WireValue } from '#minion-protocol';
 import { SaltApiError } from './errors.ts';
 
@@ -63,9 +68,11 @@ export async function argumentsOf(
     throw new SaltApiError('ERR_HTTP_FIELDS', 'kwarg: must be a map');
   }
   if (isWireMap(kwarg)) requireFewKeywords(kwarg);
+  const values = asList(arg);
+  requireFewArguments(values.length);
   const positional: WireValue[] = [];
   const words: string[] = [];
-  for (const value of asList(arg)) {
+  for (const value of values) {
     if (typeof value === 'string' && isKeywordText(value)) words.push(value);
     else positional.push(value);
   }

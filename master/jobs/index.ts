@@ -5,6 +5,8 @@ export { Job } from './job.ts';
 export {
   checkArguments,
   joinKeywords,
+  requireFewArguments,
+  requireFewFunctions,
   requireFewKeywords,
   separateKeywords,
 } from './job-arguments.ts';

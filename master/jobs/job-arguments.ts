@@ -25,6 +25,28 @@ const keywordMark = '__kwarg__';
 /** Maximum number of keyword arguments of a call. Maps with many keys take long to copy. */
 const maxKeywords = 1_000;
 
+/** Maximum number of positional arguments of a call. Each of them is examined several times. */
+const maxPositional = 10_000;
+
+/**
+ * Rejects a call with too many positional arguments.
+ * @throws MasterError ERR_ARGS
+ */
+export function requireFewArguments(count: number): void {
+  if (count <= maxPositional) return;
+  const text = `a call may have at most ${maxPositional} positional arguments; put values into one list`;
+  throw new MasterError('ERR_ARGS', text);
+}
+
+/**
+ * Rejects a job with too many functions, or with none.
+ * @throws MasterError ERR_ARGS
+ */
+export function requireFewFunctions({ length }: readonly string[]): void {
+  if (length > 0 && length <= maxFunctions) return;
+  throw new MasterError('ERR_ARGS', `fun has ${length} names; it must have 1 to 1000`);
+}
+
 /**
  * Rejects a call with too many keyword arguments.
  * @throws MasterError ERR_ARGS
@@ -44,6 +66,7 @@ export function separateKeywords(
   arg: readonly WireValue[],
   kwarg: Readonly<Record<string, WireValue>> = {},
 ): SeparateArguments {
+  requireFewArguments(arg.length);
   requireFewKeywords(kwarg);
   const last = arg.at(-1);
   if (!isWireMap(last) || last[keywordMark] !== true) return checkArguments({ arg, kwarg });
@@ -103,9 +126,7 @@ export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
       'kwarg is allowed for a single function only; for several, use arg',
     );
   }
-  if (fun.length === 0 || fun.length > maxFunctions) {
-    throw new MasterError('ERR_ARGS', `fun has ${fun.length} names; it must have 1 to 1000`);
-  }
+  requireFewFunctions(fun);
   if (arg.length !== fun.length || !arg.every(Array.isArray)) {
     throw new MasterError('ERR_ARGS', 'arg must contain one list of arguments for each function');
   }

@@ -1,7 +1,12 @@
 import type { Call } from '#acl';
 import { isKeywordText, pythonStr, type WireValue } from '#minion-protocol';
 import { MasterError } from '../api/index.ts';
-import { type BoundFunction, separateKeywords } from '../jobs/index.ts';
+import {
+  type BoundFunction,
+  requireFewArguments,
+  requireFewFunctions,
+  separateKeywords,
+} from '../jobs/index.ts';
 
 /** Functions with their arguments, as a request contains them. */
 export interface AskedCalls {
@@ -16,10 +21,12 @@ export interface AskedCalls {
  */
 export function toBoundFunctions({ fun, arg = [], kwarg = {} }: AskedCalls): BoundFunction[] {
   if (typeof fun === 'string') return [bind(fun, arg, kwarg)];
+  requireFewFunctions(fun);
   const lists = arg.map((list) => (Array.isArray(list) ? list : [list]));
   if (lists.length !== fun.length) {
     throw new MasterError('ERR_ARGS', 'arg must contain one list of arguments for each function');
   }
+  requireFewArguments(lists.reduce((count, { length }) => count + length, 0));
   return fun.map((name, index) => bind(name, lists[index] ?? [], kwarg));
 }
 

@@ -121,6 +121,24 @@ test('a call has at most 1,000 keyword arguments', async (t) => {
   await t.throwsAsync(fred.jobs.publish({ ...job, arg: [marked] }), tooMany);
 });
 
+test('a call has at most 10,000 positional arguments, and a job at most 1,000 functions', async (t) => {
+  const running = await start(t, { fred: ['test.*', '@test'] });
+  const fred = await running.as('fred');
+  const listOf = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
+  const tooMany = { code: 'ERR_ARGS', message: /at most 10000 positional arguments/ };
+  const call = { fun: 'test.arg' };
+  t.true((await fred.runners.run({ ...call, arg: listOf(10_000, 'a') })).success);
+  t.true((await fred.runners.run({ ...call, arg: [listOf(10_001, 'a')] })).success);
+  await t.throwsAsync(fred.runners.run({ ...call, arg: listOf(10_001, 'a') }), tooMany);
+  const job = { tgt: 'web1', tgtType: 'glob' };
+  await t.throwsAsync(fred.jobs.publish({ ...job, ...call, arg: listOf(10_001, 'a') }), tooMany);
+  const two = { ...job, fun: ['test.arg', 'test.arg'] };
+  await t.throwsAsync(fred.jobs.publish({ ...two, arg: listOf(2, listOf(5_001, 'a')) }), tooMany);
+  // The rights are not judged for so many functions.
+  const many = { ...job, fun: listOf(1_001, 'cmd.run'), arg: listOf(1_001, []) };
+  await t.throwsAsync(fred.jobs.publish(many), { code: 'ERR_ARGS', message: /1 to 1000/ });
+});
+
 test('a user that external_auth does not name has no rights', async (t) => {
   const running = await start(t, { fred: ['.*', '@runner', '@wheel'] });
   const ann = await running.as('ann');
