@@ -51,6 +51,12 @@ const stepValues = maxReadingStep.values / 2;
 const sliceCharacters = maxReadingStep.values / 2;
 
 /**
+ * Maximum number of members of one map. The engine copies, lists and enlarges a map in one step. Each
+ * of these takes about a microsecond for each member.
+ */
+const maxMembers = 32_768;
+
+/**
  * Reads JSON in one step.
  * @throws JsonError
  */
@@ -185,6 +191,8 @@ class SlicedJson<T> extends Tokenizer {
   readonly #checker: JsonChecker<T>;
   readonly #parser = new TokenParser();
   #depth = 0;
+  /** Number of members of the open map at each depth. */
+  readonly #members: number[] = [];
   #values = 0;
   /** Exact value of the last number that the tokenizer has read. */
   #number: number | bigint | T = 0;
@@ -243,6 +251,7 @@ class SlicedJson<T> extends Tokenizer {
         return;
       case TokenType.COLON:
         this.#checker.uncountKey();
+        this.#countMember();
         return;
       case TokenType.STRING:
         this.#checker.checkText(String(value));
@@ -253,7 +262,18 @@ class SlicedJson<T> extends Tokenizer {
     }
     this.#values += 1;
     this.#checker.enter(this.#depth);
-    if (token === TokenType.LEFT_BRACE || token === TokenType.LEFT_BRACKET) this.#depth += 1;
+    if (token === TokenType.LEFT_BRACE || token === TokenType.LEFT_BRACKET) {
+      this.#depth += 1;
+      this.#members[this.#depth] = 0;
+    }
+  }
+
+  #countMember(): void {
+    const count = (this.#members[this.#depth] ?? 0) + 1;
+    this.#members[this.#depth] = count;
+    if (count > maxMembers) {
+      throw new JsonError('limit', `more than ${maxMembers} members of one map; divide the map`);
+    }
   }
 
   #complete({ value, key, parent }: Element): void {

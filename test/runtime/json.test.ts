@@ -124,6 +124,20 @@ test('values and levels are counted while a text is read', (t) => {
   t.deepEqual(readJson('[1,[2],{"a":3}]', { maxValues: 6, maxDepth: 2 }), [1, [2], { a: 3 }]);
 });
 
+test('a map of a long text has at most 32,768 members, however many maps and values there are', (t) => {
+  const mapOf = (count: number): string =>
+    `{${Array.from({ length: count }, (_, at) => `"k${at}":{}`).join()}}`;
+  const largest = mapOf(32_768);
+  t.is(Object.keys(Object(readJson(`[${largest},${largest}]`))[1]).length, 32_768);
+  t.is(
+    Object(readJson(`[${Array.from({ length: 70_000 }, () => '{"a":1}').join()}]`)).length,
+    70_000,
+  );
+  const message = 'more than 32768 members of one map; divide the map';
+  t.throws(() => readJson(mapOf(32_769)), { instanceOf: JsonError, message });
+  t.throws(() => readJson(`[{"a":${mapOf(32_769)}}]`), { instanceOf: JsonError, message });
+});
+
 test('long strings are parsed in parts, with the complete result', (t) => {
   for (const unit of ['x', '\\', '"', '\ud83d\ude00', '\u0000', 'a\\"', '\n\u2028']) {
     for (const length of [65_535, 65_536, 65_537, 200_001]) {
