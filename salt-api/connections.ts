@@ -49,6 +49,12 @@ const smallBody = 65_536;
  */
 const costOfChunk = 256;
 
+/**
+ * Number of listeners of one event of a response above which Node.js warns. Limits, the framework and
+ * the streams of an answer together have more than the default of 10, but a fixed number.
+ */
+const usualListeners = 20;
+
 const maxUnanswered = apiLimits.unansweredRequests.perOwner ?? 0;
 
 const sweepMs = 1000;
@@ -154,6 +160,7 @@ export class HttpConnections {
       socket.destroy();
       return false;
     }
+    response.setMaxListeners(usualListeners);
     this.#unanswered.set(socket, count + 1);
     response.once('close', () => {
       this.#unanswered.set(socket, (this.#unanswered.get(socket) ?? 0) - 1);

@@ -190,6 +190,22 @@ test('only pages of listed origins may read responses', async (t) => {
   t.is(headers['access-control-expose-headers'], 'GET, POST');
 });
 
+test('a call with a long result causes no warning of Node.js', async (t) => {
+  const pending = Array.from({ length: 1_500 }, (_, at) => `minion-${at}.example.org`);
+  const { ask, login } = await startApi(t, { minions: [], pending });
+  const headers = json(await login());
+  const warnings: string[] = [];
+  const note = ({ message }: Error): unknown => warnings.push(message);
+  process.on('warning', note);
+  t.teardown(() => process.off('warning', note));
+  const answer = await ask({ method: 'POST', path: '/rpc/keys.list', headers, body: {} });
+  t.is(answer.status, 200);
+  t.is(JSON.parse(answer.text).result.length, pending.length);
+  // Warnings are emitted in a later turn.
+  await new Promise(setImmediate);
+  t.deepEqual(warnings, []);
+});
+
 test('a body that never ends does not delay other requests', async (t) => {
   const { port, ask } = await startApi(t, { minions: [], options: { requestTimeoutMs: 2000 } });
   const slow = sendRaw(t, port, 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{');

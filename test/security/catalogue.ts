@@ -2623,6 +2623,7 @@ export const catalogue: readonly Threat[] = [
       'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
       users('a call has at most 1,000 keyword arguments'),
       users('a call has at most 10,000 positional arguments, and a job at most 1,000 functions'),
+      bodies('a call with a long result causes no warning of Node.js'),
       'runtime/json.test.ts: a map of a long text has at most 32,768 members, however many maps and values there are',
       'master/fileserver/file-server.test.ts: a reply for a prefix is a part of the packed list, for any size',
       'runtime/schema-errors.test.ts: mistakes beside a long list are described without a visit to each of its entries',
