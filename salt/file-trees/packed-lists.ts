@@ -2,9 +2,15 @@
 
 import type { FileLists } from '#master';
 import { type PackedTexts, packListHead, packMapHead, packWireTexts } from '#minion-protocol';
+import { maxSliceSteps, WorkBudget } from '#runtime';
 
 /** Kind of a list that minions request. */
 export type ListKind = keyof FileLists;
+
+/** Steps of packing one text. */
+const textSteps = 50;
+/** Number of texts that one slice of the work packs. */
+const sliceTexts = maxSliceSteps / textSteps;
 
 /** Packed entries of a list, with the offset of each entry. They are sorted by their names. */
 interface PackedList extends PackedTexts {
@@ -12,28 +18,29 @@ interface PackedList extends PackedTexts {
 }
 
 /**
- * Cache of file lists that are packed as replies. Each list is packed once. The reply for a path
+ * Cache of file lists that are packed as replies. Each list is packed once, in slices, for
+ * all requests that wait for it. The reply for a path
  * prefix is a part of the packed list, so that a request costs no work that grows with the number
  * of files. Packed lists are garbage-collected together with the lists that they contain.
  */
 export class PackedLists {
-  readonly #kept = new WeakMap<FileLists, Map<ListKind, PackedList>>();
+  readonly #kept = new WeakMap<FileLists, Map<ListKind, Promise<PackedList>>>();
 
   /**
    * Returns the pieces of a reply.
    * @param prefix - prefix of the paths; as in Salt, slashes around it are ignored
    */
-  pack(lists: FileLists, kind: ListKind, prefix: string): readonly Buffer[] {
+  async pack(lists: FileLists, kind: ListKind, prefix: string): Promise<readonly Buffer[]> {
     const start = prefix.replace(/^\/+/, '').replace(/(?<!\/)\/+$/, '');
-    const { names, bytes, offsets } = this.#packed(lists, kind);
+    const { names, bytes, offsets } = await this.#packed(lists, kind);
     const from = firstIndex(names, (name) => name >= start);
     const to = firstIndex(names, (name) => name >= start && !name.startsWith(start));
     const head = kind === 'links' ? packMapHead : packListHead;
     return [head(to - from), bytes.subarray(offsets[from], offsets[to])];
   }
 
-  #packed(lists: FileLists, kind: ListKind): PackedList {
-    const kept = this.#kept.get(lists) ?? new Map<ListKind, PackedList>();
+  #packed(lists: FileLists, kind: ListKind): Promise<PackedList> {
+    const kept = this.#kept.get(lists) ?? new Map<ListKind, Promise<PackedList>>();
     this.#kept.set(lists, kept);
     const packed = kept.get(kind) ?? packList(lists, kind);
     kept.set(kind, packed);
@@ -41,19 +48,38 @@ export class PackedLists {
   }
 }
 
-function packList(lists: FileLists, kind: ListKind): PackedList {
+async function packList(lists: FileLists, kind: ListKind): Promise<PackedList> {
   if (kind !== 'links') {
     const names = [...lists[kind]].sort();
-    return { names, ...packWireTexts(names) };
+    return { names, ...(await packTexts(names)) };
   }
   const links = [...lists.links].sort(([a], [b]) => (a < b ? -1 : 1));
-  const { bytes, offsets } = packWireTexts(links.flat());
+  const { bytes, offsets } = await packTexts(links.flat());
   // An entry is a link and its target.
   return {
     names: links.map(([link]) => link),
     bytes,
     offsets: offsets.filter((_, at) => at % 2 === 0),
   };
+}
+
+/** Packs texts in slices. Gives way to other work between them. */
+async function packTexts(texts: readonly string[]): Promise<PackedTexts> {
+  const budget = new WorkBudget({ steps: Infinity });
+  const parts: Buffer[] = [];
+  const offsets = new Uint32Array(texts.length + 1);
+  let length = 0;
+  for (let from = 0; from < texts.length; from += sliceTexts) {
+    const slice = texts.slice(from, from + sliceTexts);
+    const packed = packWireTexts(slice);
+    for (let at = 1; at <= slice.length; at += 1) {
+      offsets[from + at] = length + (packed.offsets[at] ?? 0);
+    }
+    parts.push(packed.bytes);
+    length += packed.bytes.length;
+    await budget.giveWayAfter(slice.length * textSteps);
+  }
+  return { bytes: Buffer.concat(parts, length), offsets };
 }
 
 /** Returns the index of the first name that passes, if all later names pass too. */

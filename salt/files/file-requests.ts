@@ -67,7 +67,7 @@ export function fileRequests(options: FileRequestOptions): NonNullable<OpenExten
   const list = (kind: ListKind): RequestType =>
     fileRequest(async (request, { saltenv, prefix }) => {
       const lists = await server.lists(saltenv);
-      const pieces = packed.pack(lists, kind, typeof prefix === 'string' ? prefix : '');
+      const pieces = await packed.pack(lists, kind, typeof prefix === 'string' ? prefix : '');
       await meter.pass(
         request,
         pieces.reduce((sum, { length }) => sum + length, 0),

@@ -2626,6 +2626,7 @@ export const catalogue: readonly Threat[] = [
       bodies('a call with a long result causes no warning of Node.js'),
       'runtime/json.test.ts: a map of a long text has at most 32,768 members, however many maps and values there are',
       'master/fileserver/file-server.test.ts: a reply for a prefix is a part of the packed list, for any size',
+      'master/fileserver/file-server.test.ts: a long list is packed in slices, once for all requests that wait',
       'runtime/schema-errors.test.ts: mistakes beside a long list are described without a visit to each of its entries',
       'master/rpc/server.test.ts: wrong parameters are named, with the expected type, and without a stack',
       'edge/secrets.test.ts: a key without a shared secret is refused as a malformed request',

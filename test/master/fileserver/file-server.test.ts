@@ -20,6 +20,7 @@ import {
   relativePath,
 } from '#master';
 import { unpackWire, type WireMap, type WireValue } from '#minion-protocol';
+import { maxSliceSteps } from '#runtime';
 import { FileServer } from '#salt/file-trees/file-server.ts';
 import { TreeFiles } from '#salt/file-trees/gitfs.ts';
 import { type ListKind, PackedLists } from '#salt/file-trees/packed-lists.ts';
@@ -28,6 +29,7 @@ import { openRoots, type RootsOptions } from '#salt/file-trees/roots.ts';
 import { PushedFiles } from '#salt/files/pushed-files.ts';
 import { within } from '../../helpers/deadline.ts';
 import { type FileTree, layOut } from '../../helpers/file-tree.ts';
+import { slicesOf } from '../../helpers/slices.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 const modules = { '_modules/guest.py': 'def version():\n    return 1\n' };
@@ -130,7 +132,7 @@ test('the file lists of 64 branches of a repository are cached', (t) => {
   t.deepEqual(listsOf('tree0'), all[0]);
 });
 
-test('a list is packed once for all requests with the same prefix', (t) => {
+test('a list is packed once for all requests with the same prefix', async (t) => {
   const lists: FileLists = {
     files: ['_modules/a', '_modules/b', 'top.sls'],
     dirs: ['_modules'],
@@ -138,15 +140,15 @@ test('a list is packed once for all requests with the same prefix', (t) => {
     links: new Map([['l', 'top.sls']]),
   };
   const packed = new PackedLists();
-  const reply = (of: FileLists, kind: ListKind, prefix: string): WireValue =>
-    unpackWire(Buffer.concat(packed.pack(of, kind, prefix)));
-  t.deepEqual(reply(lists, 'files', '/_modules/'), ['_modules/a', '_modules/b']);
-  t.deepEqual(reply({ ...lists }, 'files', '_modules'), ['_modules/a', '_modules/b']);
-  t.deepEqual({ ...Object(reply(lists, 'links', '')) }, { l: 'top.sls' });
-  t.deepEqual(reply(lists, 'files', 'zzz'), []);
+  const reply = async (of: FileLists, kind: ListKind, prefix: string): Promise<WireValue> =>
+    unpackWire(Buffer.concat(await packed.pack(of, kind, prefix)));
+  t.deepEqual(await reply(lists, 'files', '/_modules/'), ['_modules/a', '_modules/b']);
+  t.deepEqual(await reply({ ...lists }, 'files', '_modules'), ['_modules/a', '_modules/b']);
+  t.deepEqual({ ...Object(await reply(lists, 'links', '')) }, { l: 'top.sls' });
+  t.deepEqual(await reply(lists, 'files', 'zzz'), []);
 });
 
-test('a reply for a prefix is a part of the packed list, for any size', (t) => {
+test('a reply for a prefix is a part of the packed list, for any size', async (t) => {
   const packed = new PackedLists();
   for (const [size, ...prefixes] of [
     [0, '', 'a'],
@@ -158,16 +160,29 @@ test('a reply for a prefix is a part of the packed list, for any size', (t) => {
     const names = Array.from({ length: size }, (_, at) => `${'aéb'.charAt(at % 3)}${at}/${long}`);
     const links = new Map(names.map((name) => [name, `to ${name}`]));
     const lists: FileLists = { files: names, dirs: [], emptyDirs: [], links };
-    const whole = packed.pack(lists, 'files', '')[1]?.buffer;
+    const whole = (await packed.pack(lists, 'files', ''))[1]?.buffer;
     for (const prefix of prefixes) {
-      const pieces = packed.pack(lists, 'files', prefix);
+      const pieces = await packed.pack(lists, 'files', prefix);
       t.is(pieces[1]?.buffer, whole);
       const wanted = names.filter((name) => name.startsWith(prefix)).sort();
       t.deepEqual(unpackWire(Buffer.concat(pieces)), wanted);
-      const found = unpackWire(Buffer.concat(packed.pack(lists, 'links', prefix)));
+      const found = unpackWire(Buffer.concat(await packed.pack(lists, 'links', prefix)));
       t.deepEqual(Object.keys(Object(found)).sort(), wanted);
     }
   }
+});
+
+// Counts the slices of the process, so that no other test may run at the same time.
+test.serial('a long list is packed in slices, once for all requests that wait', async (t) => {
+  const packed = new PackedLists();
+  const files = Array.from({ length: 20_000 }, (_, at) => `dir/${at}`);
+  const lists: FileLists = { files, dirs: [], emptyDirs: [], links: new Map() };
+  const slices = await slicesOf(async () => {
+    const replies = await Promise.all([1, 2].map(() => packed.pack(lists, 'files', '')));
+    t.is(replies[0]?.[1]?.buffer, replies[1]?.[1]?.buffer);
+  });
+  t.is(slices.length, 10);
+  t.true(slices.every((steps) => steps <= maxSliceSteps));
 });
 
 // Files that minions push, and paths that are rejected.
