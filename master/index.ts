@@ -221,6 +221,7 @@ export {
   anyLoad,
   defineRequestType,
   FileMeter,
+  manyElements,
   type ProvenRequest,
   type ReactionEvent,
   requestDigest,

@@ -47,6 +47,15 @@ export class CbcChain {
     return this.#decipher.update(blocks);
   }
 
+  /**
+   * Returns a function that decrypts one message in parts. Each part is a multiple of 16 bytes. Other
+   * messages can be decrypted meanwhile.
+   */
+  createDecryption(): (blocks: Uint8Array) => Buffer {
+    const decipher = createDecipheriv(cbcAlgorithm, this.#bytes(), zeroBlock).setAutoPadding(false);
+    return (blocks) => decipher.update(blocks);
+  }
+
   #bytes(): Buffer {
     return Buffer.from(this.#key, 'latin1');
   }

@@ -8,6 +8,7 @@
  */
 
 import { randomBytes, timingSafeEqual } from 'node:crypto';
+import type { WorkBudget } from '#runtime';
 import { CbcChain } from './cbc-chain.ts';
 import { ProtocolError } from './errors.ts';
 import { HmacKey } from './hmac-key.ts';
@@ -38,6 +39,8 @@ const blockSize = 16;
 const hmacSize = 32;
 const nonceSize = 32;
 const sliceSize = 32 * 1024;
+/** Number of work steps for verifying or decrypting a slice. */
+const stepsPerSlice = 5_000;
 const prefixText = 'pickle::';
 const packedNothing = packWire(emptyWireMap());
 const prefix = Buffer.from(prefixText, 'latin1');
@@ -156,15 +159,81 @@ export function crypticleMac(blob: Uint8Array): Buffer {
  * @throws ProtocolError ERR_BAD_HMAC, ERR_BAD_PADDING
  */
 export function openCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
-  const sealed = blob.subarray(0, Math.max(0, blob.length - hmacSize));
+  verifyCrypticle(key, blob);
+  return decryptCrypticle(key, blob);
+}
+
+/**
+ * Verifies the HMAC of an encrypted message.
+ * @throws ProtocolError ERR_BAD_HMAC
+ */
+export function verifyCrypticle(key: CrypticleKey, blob: Uint8Array): void {
+  key.hmac.write(withoutMac(blob), expectedHmac, 0);
+  compareMacs(blob);
+}
+
+/**
+ * Verifies the HMAC of a long message in slices. Other work runs between the slices.
+ * @throws ProtocolError ERR_BAD_HMAC
+ */
+export async function verifyCrypticleInSlices(
+  key: CrypticleKey,
+  blob: Uint8Array,
+  budget: WorkBudget,
+): Promise<void> {
+  const sealed = withoutMac(blob);
+  const mac = key.hmac.begin();
+  for (let start = 0; start < sealed.length; start += sliceSize) {
+    mac.update(sealed.subarray(start, start + sliceSize));
+    await budget.giveWayAfter(stepsPerSlice);
+  }
+  expectedHmac.set(mac.digest());
+  compareMacs(blob);
+}
+
+function compareMacs(blob: Uint8Array): void {
   const received = crypticleMac(blob);
-  key.hmac.write(sealed, expectedHmac, 0);
   if (received.length !== hmacSize || !timingSafeEqual(received, expectedHmac)) {
     throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on ${blob.length} encrypted bytes`);
   }
+}
+
+/**
+ * Decrypts a message whose HMAC was verified.
+ * @throws ProtocolError ERR_BAD_PADDING
+ */
+function decryptCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
+  return withoutPadding(key.cbc.decrypt(wholeBlocks(blob)).subarray(blockSize));
+}
+
+async function decryptCrypticleInSlices(
+  key: CrypticleKey,
+  blob: Uint8Array,
+  budget: WorkBudget,
+): Promise<Buffer> {
+  const sealed = wholeBlocks(blob);
+  const decrypt = key.cbc.createDecryption();
+  const plaintext = Buffer.allocUnsafe(sealed.length);
+  for (let start = 0; start < sealed.length; start += sliceSize) {
+    plaintext.set(decrypt(sealed.subarray(start, start + sliceSize)), start);
+    await budget.giveWayAfter(stepsPerSlice);
+  }
+  return withoutPadding(plaintext.subarray(blockSize));
+}
+
+function withoutMac(blob: Uint8Array): Uint8Array {
+  return blob.subarray(0, Math.max(0, blob.length - hmacSize));
+}
+
+/**
+ * Returns the IV and the ciphertext of a message.
+ * @throws ProtocolError ERR_BAD_PADDING
+ */
+function wholeBlocks(blob: Uint8Array): Uint8Array {
+  const sealed = withoutMac(blob);
   // A partial block would stay in the cipher and corrupt the next message.
   if (sealed.length < 2 * blockSize || sealed.length % blockSize !== 0) throw badPadding();
-  return withoutPadding(key.cbc.decrypt(sealed).subarray(blockSize));
+  return sealed;
 }
 
 function withoutPadding(padded: Buffer): Buffer {
@@ -239,25 +308,35 @@ export function openValue(
   blob: Uint8Array,
   options: OpenValueOptions = {},
 ): WireValue {
-  return openPacked(key, blob, options).value;
+  const content = withoutPrefix(openCrypticle(key, blob));
+  if (content === packedNothing) return emptyWireMap();
+  const packed = withoutNonce(content, options.nonce);
+  return (options.raw ? unpackRaw : unpackWire)(packed, options.limits);
 }
 
 /**
- * Opens a value like {@link openValue}, and also returns its packed form, which is a view of the
- * plaintext.
+ * Decrypts a value whose HMAC was verified, and returns its packed form.
+ * @throws ProtocolError ERR_BAD_PADDING
  */
-export function openPacked(
+export function decryptPacked(key: CrypticleKey, blob: Uint8Array): Buffer {
+  return withoutPrefix(decryptCrypticle(key, blob));
+}
+
+/**
+ * Decrypts a value like {@link decryptPacked}, in slices. Other work runs between the slices.
+ * @throws ProtocolError ERR_BAD_PADDING
+ */
+export async function decryptPackedInSlices(
   key: CrypticleKey,
   blob: Uint8Array,
-  options: OpenValueOptions = {},
-): { readonly value: WireValue; readonly packed: Uint8Array } {
-  const plaintext = openCrypticle(key, blob);
-  if (plaintext.toString('latin1', 0, prefix.length) !== prefixText) {
-    return { value: emptyWireMap(), packed: packedNothing };
-  }
-  const packed = withoutNonce(plaintext.subarray(prefix.length), options.nonce);
-  const value = (options.raw ? unpackRaw : unpackWire)(packed, options.limits);
-  return { value, packed };
+  budget: WorkBudget,
+): Promise<Buffer> {
+  return withoutPrefix(await decryptCrypticleInSlices(key, blob, budget));
+}
+
+function withoutPrefix(plaintext: Buffer): Buffer {
+  const hasPrefix = plaintext.toString('latin1', 0, prefix.length) === prefixText;
+  return hasPrefix ? plaintext.subarray(prefix.length) : packedNothing;
 }
 
 function withoutNonce(content: Buffer, nonce: string | undefined): Buffer {

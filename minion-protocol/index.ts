@@ -5,11 +5,14 @@ export {
   type CrypticleKey,
   checkKeyString,
   crypticleMac,
+  decryptPacked,
+  decryptPackedInSlices,
   generateKeyString,
-  openPacked,
   openValue,
   parseKeyString,
   sealValue,
+  verifyCrypticle,
+  verifyCrypticleInSlices,
 } from './crypt.ts';
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
@@ -20,6 +23,7 @@ export {
   inertText,
 } from './interpreted-text.ts';
 export { createJidSource, isJid, jidTime } from './jid.ts';
+export { type LoadHead, readLoadHead } from './load-head.ts';
 export {
   type MinionEventLoad,
   type PublicationLoad,
@@ -54,8 +58,10 @@ export {
   packWireTexts,
   plainNumber,
   plainNumbers,
+  unpackAndCount,
   unpackLocal,
   unpackWire,
+  unpackWireInSlices,
   WireDateTime,
   WireExtension,
   type WireMap,

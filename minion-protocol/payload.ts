@@ -6,6 +6,7 @@
  */
 
 import { isUtf8 } from 'node:buffer';
+import type { WorkBudget } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { ProtocolError } from './errors.ts';
 
@@ -169,11 +170,83 @@ export interface PayloadLimits {
    * `false`; then the last value of a duplicate key is used.
    */
   readonly uniqueKeys?: boolean;
+  /**
+   * Maximum size of a text, in bytes. A longer text is returned as bytes, which are not checked or
+   * copied. Default: no maximum.
+   */
+  readonly maxTextBytes?: number;
+}
+
+/**
+ * Number of entries above which {@link unpackWireInSlices} returns a map as a `Map`. An object with
+ * more keys takes several times as long to build, and its keys can only be listed in one step.
+ */
+const maxObjectEntries = 20_000;
+/** Maximum number of elements in a named constant. Salt's constants have a few. */
+const maxConstantElements = 1_000;
+/** Number of steps after which reading in slices counts its work. It is a tenth of a slice. */
+const stepsPerCount = 10_000;
+/** Number of steps for reading a value that contains no other value. */
+const stepsPerValue = 50;
+/** Number of bytes of a text whose reading takes as long as one step. */
+const bytesPerStep = 8;
+
+/** List whose elements are being read in slices. */
+class OpenList {
+  readonly value: WireValue[] = [];
+  /** Whether the next value is the key of a map entry. */
+  readonly isAtKey = false;
+  /** Number of values that are missing. */
+  missing: number;
+
+  constructor(length: number) {
+    this.missing = length;
+  }
+
+  add(value: WireValue): void {
+    this.value.push(value);
+    this.missing -= 1;
+  }
+}
+
+/** Map whose entries are being read in slices. */
+class OpenMap {
+  value: WireMap | Map<WireValue, WireValue>;
+  /** Number of keys and values that are missing. */
+  missing: number;
+  #key: WireValue = null;
+
+  constructor(length: number) {
+    this.value = length > maxObjectEntries ? new Map() : emptyWireMap();
+    this.missing = 2 * length;
+  }
+
+  get isAtKey(): boolean {
+    return this.missing % 2 === 0;
+  }
+
+  add(value: WireValue): void {
+    if (this.isAtKey) this.#key = value;
+    else this.#set(this.#key, value);
+    this.missing -= 1;
+  }
+
+  #set(key: WireValue, value: WireValue): void {
+    if (!(this.value instanceof Map)) {
+      if (typeof key === 'string') {
+        this.value[key] = value;
+        return;
+      }
+      this.value = new Map<WireValue, WireValue>(Object.entries(this.value));
+    }
+    this.value.set(key, value);
+  }
 }
 
 const dateTimeForm = /^(\d{4})(\d\d)(\d\d)(T\d\d:\d\d:\d\d\.\d{6})$/;
 const dateTimeExtensionCode = 78;
-const constantExtensionCode = 79;
+/** MessagePack extension type of a named constant: a packed pair of its name and its value. */
+export const constantExtensionCode = 79;
 const shortTextBytes = 64;
 
 /**
@@ -185,6 +258,7 @@ class PayloadReader {
   readonly #bytes: Buffer;
   readonly #limits: PayloadLimits;
   readonly #dialect: ReadingDialect;
+  readonly #maxTextBytes: number;
   #offset = 0;
   #depth: number;
   #elements: number;
@@ -201,6 +275,7 @@ class PayloadReader {
       : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#dialect = dialect;
     this.#limits = limits;
+    this.#maxTextBytes = limits.maxTextBytes ?? Infinity;
     this.#depth = depth;
     this.#elements = elements;
   }
@@ -210,16 +285,76 @@ class PayloadReader {
    * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
    */
   readAll(): WireValue {
+    this.#checkSize();
+    const value = this.#value();
+    this.#checkEnd();
+    return value;
+  }
+
+  /** Number of list elements and map entries read so far. */
+  get elements(): number {
+    return this.#elements;
+  }
+
+  /**
+   * Reads the single value in the buffer like {@link PayloadReader.readAll}, without recursion.
+   * Yields the number of steps since the last interruption. The limit `uniqueKeys` is not supported.
+   * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
+   */
+  *readInSteps(): Generator<number, WireValue> {
+    this.#checkSize();
+    const whole = new OpenList(1);
+    const open: (OpenList | OpenMap)[] = [];
+    let top: OpenList | OpenMap = whole;
+    let steps = 0;
+    while (whole.missing > 0) {
+      const start = this.#offset;
+      if (top.isAtKey) this.#refuseMapAsKey();
+      const container = this.#openContainer();
+      if (container === undefined) top.add(this.#value());
+      else {
+        open.push(top);
+        top = container;
+      }
+      for (let outer = open.at(-1); top.missing === 0 && outer !== undefined; outer = open.at(-1)) {
+        outer.add(top.value);
+        top = outer;
+        open.pop();
+        this.#depth -= 1;
+      }
+      steps += stepsPerValue + Math.floor((this.#offset - start) / bytesPerStep);
+      if (steps < stepsPerCount) continue;
+      yield steps;
+      steps = 0;
+    }
+    this.#checkEnd();
+    return whole.value[0] ?? null;
+  }
+
+  /** Reads the head of a list or map. Returns `undefined` if the next value is neither. */
+  #openContainer(): OpenList | OpenMap | undefined {
+    const head = this.#bytes[this.#offset] ?? 0;
+    const isShort = head >= 0x80 && head < 0xa0;
+    if (!isShort && (head < 0xdc || head > 0xdf)) return undefined;
+    this.#take(1);
+    const length = isShort ? head & 0x0f : this.#uint(2 << (head & 1));
+    this.#enter(length);
+    const isMap = isShort ? head < 0x90 : head >= 0xde;
+    return isMap ? new OpenMap(length) : new OpenList(length);
+  }
+
+  #checkSize(): void {
     if (this.#bytes.length > this.#limits.maxBytes) {
       throw limitError(
         `the payload has ${this.#bytes.length} bytes; the maximum is ${this.#limits.maxBytes} bytes`,
       );
     }
-    const value = this.#value();
+  }
+
+  #checkEnd(): void {
     if (this.#offset !== this.#bytes.length) {
       throw badPayload(`${this.#bytes.length - this.#offset} bytes follow after its end`);
     }
-    return value;
   }
 
   #value(): WireValue {
@@ -356,18 +491,23 @@ class PayloadReader {
   }
 
   #key(): WireValue {
+    this.#refuseMapAsKey();
+    return this.#value();
+  }
+
+  /** Python also rejects a map as a key. */
+  #refuseMapAsKey(): void {
     const head = this.#bytes[this.#offset];
-    // Python also rejects a map as a key.
     if (head === 0xde || head === 0xdf || (head !== undefined && head >> 4 === 0x8)) {
       throw badPayload('a key of a map is a map');
     }
-    return this.#value();
   }
 
   #text(length: number): string | Uint8Array {
     const start = this.#take(length);
     const end = start + length;
     if (this.#dialect === 'raw') return this.#view(start, end);
+    if (length > this.#maxTextBytes) return this.#view(start, end);
     if (length <= shortTextBytes && this.#isAscii(start, end)) {
       return this.#bytes.toString('latin1', start, end);
     }
@@ -407,10 +547,14 @@ class PayloadReader {
 
   /** Reads a named constant: a packed pair of its name and its value. Only the value is used. */
   #constant(data: Uint8Array): WireValue {
+    const { maxElements } = this.#limits;
     const reader = new PayloadReader(
       data,
       'local',
-      this.#limits,
+      {
+        ...this.#limits,
+        maxElements: Math.min(maxElements, this.#elements + maxConstantElements),
+      },
       this.#depth + 1,
       this.#elements + 1,
     );
@@ -779,6 +923,34 @@ export function packWireMap(packed: Readonly<Record<string, Uint8Array>>): Buffe
  */
 export function unpackWire(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
   return new PayloadReader(bytes, 'wire', limits).readAll();
+}
+
+/** Unpacks a value like {@link unpackWire}, and counts its list elements and map entries. */
+export function unpackAndCount(
+  bytes: Uint8Array,
+  limits: PayloadLimits,
+): { readonly value: WireValue; readonly elements: number } {
+  const reader = new PayloadReader(bytes, 'wire', limits);
+  return { value: reader.readAll(), elements: reader.elements };
+}
+
+/**
+ * Unpacks a value like {@link unpackWire}, in slices. Other work runs between the slices. A map with
+ * more than {@link maxObjectEntries} entries is returned as a `Map`.
+ * @param budget - its owner takes turns with the owners of other work
+ * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
+ */
+export async function unpackWireInSlices(
+  bytes: Uint8Array,
+  limits: PayloadLimits,
+  budget: WorkBudget,
+): Promise<WireValue> {
+  const reading = new PayloadReader(bytes, 'wire', limits).readInSteps();
+  for (;;) {
+    const { done, value } = reading.next();
+    if (done) return value;
+    await budget.giveWayAfter(value);
+  }
 }
 
 /**

@@ -66,10 +66,12 @@ const badLoad = 'bad load';
 
 /**
  * Limits for the outer map of a request. The maximum size is that of an encrypted load plus 1 KiB
- * for the other fields. All other limits are those for unauthenticated peers.
+ * for the other fields. All other limits are those for unauthenticated peers. An encrypted load
+ * stays bytes, even if it is valid UTF-8.
  */
 export const envelopeLimits: PayloadLimits = {
   ...clearLimits,
+  maxTextBytes: 64 * 1024,
   maxBytes: loadLimits.maxBytes + 1024,
 };
 

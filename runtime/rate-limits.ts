@@ -70,6 +70,17 @@ export class TokenBuckets {
     return bucket.tokens >= 0 ? 0 : (-bucket.tokens / this.#rate.perSecond) * 1000;
   }
 
+  /** Whether no owner has a bucket. */
+  get isUnused(): boolean {
+    return this.#buckets.size === 0;
+  }
+
+  /** Gives tokens back that were taken. The balance does not exceed the burst. */
+  give(owner: string, count: number): void {
+    const bucket = this.#buckets.get(owner);
+    if (bucket !== undefined) bucket.tokens = Math.min(this.#rate.burst, bucket.tokens + count);
+  }
+
   #bucket(owner: string, now: number): Bucket {
     const known = this.#buckets.get(owner);
     if (known === undefined) {
@@ -167,11 +178,17 @@ export class SharedRate {
 export class Throttle {
   readonly #buckets: TokenBuckets;
   readonly #maxWaiting: number;
+  readonly #weigh: (count: number) => number;
   readonly #waiting = new Map<string, number>();
   #total = 0;
 
-  constructor(limit: Limit, buckets: TokenBuckets) {
+  /**
+   * @param weigh - returns the amount of the limit that a waiting request takes. `count` is the
+   * number of its tokens. Default: 1
+   */
+  constructor(limit: Limit, buckets: TokenBuckets, weigh: (count: number) => number = () => 1) {
     this.#buckets = buckets;
+    this.#weigh = weigh;
     this.#maxWaiting = limit.perOwner ?? Infinity;
   }
 
@@ -184,7 +201,7 @@ export class Throttle {
    * Resolves when the request may proceed. Returns `true` without a promise if it may proceed now.
    * @param count - number of tokens that the request costs
    * @param onDelay - called if the request has to wait
-   * @returns `false` if the owner already has the maximum number of waiting requests. `false` is
+   * @returns `false` if the owner already has the maximum of waiting requests. `false` is
    * returned synchronously, and no tokens are taken
    */
   pass(owner: string, count = 1, onDelay: () => void = () => {}): boolean | Promise<true> {
@@ -193,20 +210,21 @@ export class Throttle {
     const milliseconds = this.#buckets.take(owner, count);
     if (milliseconds === 0) return true;
     onDelay();
-    this.#waiting.set(owner, waiting + 1);
+    const weight = this.#weigh(count);
+    this.#waiting.set(owner, waiting + weight);
     this.#total += 1;
-    return this.#wait(owner, milliseconds);
+    return this.#wait(owner, weight, milliseconds);
   }
 
-  async #wait(owner: string, milliseconds: number): Promise<true> {
+  async #wait(owner: string, weight: number, milliseconds: number): Promise<true> {
     await delay(milliseconds);
-    this.#leave(owner);
+    this.#leave(owner, weight);
     return true;
   }
 
-  #leave(owner: string): void {
+  #leave(owner: string, weight: number): void {
     this.#total -= 1;
-    const left = (this.#waiting.get(owner) ?? 1) - 1;
+    const left = (this.#waiting.get(owner) ?? weight) - weight;
     if (left === 0) this.#waiting.delete(owner);
     else this.#waiting.set(owner, left);
   }

@@ -18,6 +18,12 @@ export const saltLimits = defineLimits('salt', {
     total: 1_000,
     effect: 'The least recently used entry is evicted.',
   },
+  mineFunctions: {
+    unit: 'functions in one update of the mine',
+    owner: 'minion',
+    perOwner: 1_000,
+    effect: 'The update is rejected, and the counter `mine-functions` grows.',
+  },
   mineQueries: {
     unit: 'queries of the mine in progress',
     owner: 'minion',

@@ -59,16 +59,14 @@ const redactions: Readonly<Record<string, Redaction>> = {
   'saltbridge_data.get': redactValue,
   'saltbridge_data.put': redactArguments,
   'saltbridge_data.put_attributes': redactArguments,
-  'saltbridge_data.attributes': (load, { isSecret, reads }) =>
-    isWireMap(load.return)
-      ? {
-          ...load,
-          return: mapValues(load.return, (value, name) => {
-            const key = reads[name];
-            return key === undefined || isSecret(key) ? redacted : value;
-          }),
-        }
-      : load,
+  'saltbridge_data.attributes': (load, { isSecret, reads }) => {
+    const change = (value: WireValue, name: string): WireValue => {
+      const key = reads[name];
+      return key === undefined || isSecret(key) ? redacted : value;
+    };
+    if (load.return instanceof Map) return { ...load, return: mapEntries(load.return, change) };
+    return isWireMap(load.return) ? { ...load, return: mapValues(load.return, change) } : load;
+  },
   'sdb.get': redactValue,
   'sdb.get_or_set_hash': redactValue,
   'sdb.set': (load, keys) => redactArguments(redactValue(load, keys), keys),
@@ -123,9 +121,7 @@ function withoutAttributes(
       ? redacted
       : withoutAttributes(item, secrets, name.endsWith(attributesKey));
   // A pillar with keys other than text is a `Map`.
-  if (value instanceof Map) {
-    return new Map(Array.from(value, ([key, item]) => [key, change(item, String(key))]));
-  }
+  if (value instanceof Map) return mapEntries(value, change);
   return isWireMap(value) ? mapValues(value, change) : value;
 }
 
@@ -164,6 +160,14 @@ function keyIn(argument: string): string {
 function argumentsOf({ fun_args: args }: ReturnLoad): readonly WireValue[] {
   if (!Array.isArray(args)) return [];
   return args.flatMap((it) => (isWireMap(it) && it.__kwarg__ === true ? Object.values(it) : [it]));
+}
+
+/** Changes the values of a map with keys other than text, or with very many keys. */
+function mapEntries(
+  map: ReadonlyMap<WireValue, WireValue>,
+  change: (value: WireValue, name: string) => WireValue,
+): Map<WireValue, WireValue> {
+  return new Map(Array.from(map, ([key, item]) => [key, change(item, String(key))]));
 }
 
 function mapValues(

@@ -105,6 +105,7 @@ function resourcesRequest(options: ResourceRequestOptions): RequestType {
     kind: 'once',
     needsToken: true,
     rate: 'requests',
+    maxElements: requestLimits.resourceElements.perOwner ?? Infinity,
     load: anyLoad,
     handle: async ({ minionId }, load) => {
       const isKept = await resources.keep(minionId, {

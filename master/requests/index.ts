@@ -4,6 +4,7 @@ export { createRequestLimits, FileMeter, type RequestLimits } from './request-li
 export {
   anyLoad,
   defineRequestType,
+  manyElements,
   type ProvenRequest,
   type RequestType,
   type RequestTypes,

@@ -297,6 +297,7 @@ function causeOf(tag: string, said: WireValue | undefined): string | undefined {
 class AskedEvent implements EventResource {
   readonly tag: string;
   readonly #said: WireValue | undefined;
+  #data: { readonly value: WireValue | undefined } | undefined;
   readonly #bytes: number;
   readonly #jids: ReadonlySet<string>;
 
@@ -309,7 +310,9 @@ class AskedEvent implements EventResource {
   }
 
   get data(): WireValue | undefined {
-    return withoutPublication(this.#said);
+    // Each rule with a schema reads the data.
+    this.#data ??= { value: withoutPublication(this.#said) };
+    return this.#data.value;
   }
 
   bytes(): number {

@@ -19,10 +19,8 @@ import {
   type FactMap,
   isEncryptionAlgorithm,
   isSigningAlgorithm,
-  openPacked,
   type PayloadLimits,
   type Peer,
-  ProtocolError,
   type ProtocolVersion,
   packWire,
   type RequestEnvelope,
@@ -30,7 +28,7 @@ import {
   type SealedEnvelope,
   type WireValue,
 } from '#minion-protocol';
-import { mapMaybePromise, type Throttle } from '#runtime';
+import { mapMaybePromise, RepeatedWarnings, type Throttle } from '#runtime';
 import { StoreError } from '#store';
 import { MasterError } from '../api/index.ts';
 import {
@@ -42,6 +40,9 @@ import {
   type VerifiedRequest,
 } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
+import { type LoadMeter, turnOwner } from './load-meter.ts';
+import { LoadOpener, type OpenedLoad } from './load-opener.ts';
+import { badLoad, Refusal } from './refusal.ts';
 import type { ReplayCache } from './replay-cache.ts';
 import type { RequestType } from './request-type.ts';
 
@@ -57,6 +58,8 @@ export interface RequestChannelOptions
   readonly acceptedKey: (id: string) => string | undefined;
   readonly repeats: ReplayCache;
   readonly rate: Throttle;
+  /** Rate limit of the bytes and elements of loads. */
+  readonly loads: LoadMeter;
   /** Encrypts a reply for the requesting minion only, in a worker thread. */
   readonly sealPrivate: (
     request: VerifiedRequest,
@@ -72,7 +75,6 @@ export interface RequestChannelOptions
   readonly log: Logger;
 }
 
-const badLoad = 'bad load';
 const outermostFailure = 'Some exception handling minion payload';
 
 /** Unencrypted commands that Salt's own programs send to this port of a salt-master. */
@@ -84,24 +86,30 @@ const commandsOfClients: ReadonlySet<unknown> = new Set([
   'wheel',
 ]);
 
-/** Error that rejects a request. It contains the reply. */
-class Refusal extends Error {
-  readonly reason: string;
-  readonly reply: WireValue;
-
-  constructor(reason: string, reply: WireValue = badLoad) {
-    super(reason);
-    this.reason = reason;
-    this.reply = reply;
-  }
-}
-
 /** Answers the requests that transports receive. Requests and replies are bytes in MessagePack. */
 export class RequestChannel {
   readonly #options: RequestChannelOptions;
+  readonly #opener: LoadOpener;
+  readonly #warnings: RepeatedWarnings;
 
   constructor(options: RequestChannelOptions) {
+    const { loads: meter, table, loadLimits: limits, acceptedKey, tokens, log, now } = options;
     this.#options = options;
+    this.#warnings = new RepeatedWarnings(log, now);
+    this.#opener = new LoadOpener({
+      meter,
+      table,
+      limits,
+      check: (envelope, load) => this.#check(envelope, load),
+      isRemembered: (minionId, tok) => {
+        const accepted = acceptedKey(minionId);
+        return accepted !== undefined && tokens.isRemembered(accepted, tok);
+      },
+      onTooMany: ({ cmd = '', id }, elements, most) => {
+        const about = { minion: id, cmd, elements, most };
+        this.#warnings.warn(cmd, about, 'rejected a request with too many list elements');
+      },
+    });
   }
 
   /**
@@ -145,7 +153,8 @@ export class RequestChannel {
       return this.#answerClear(envelope, peer);
     }
     const key = this.#keyFor(envelope);
-    const verified = this.#verify(envelope, key, peer);
+    const opened = this.#opener.open({ envelope, key, peer, turn });
+    const verified = mapMaybePromise(opened, (load) => this.#verify(envelope, load, peer));
     return mapMaybePromise(verified, (request) => this.#serve(request, key, peer, turn));
   }
 
@@ -221,13 +230,11 @@ export class RequestChannel {
 
   #verify(
     envelope: SealedEnvelope,
-    key: CrypticleKey,
+    { checked, packed }: OpenedLoad,
     peer: Peer,
   ): VerifiedRequest | Promise<VerifiedRequest> {
-    const { loadLimits, versions, tokens } = this.#options;
+    const { versions, tokens } = this.#options;
     const { encAlgo, sigAlgo } = envelope;
-    const { value, packed } = openLoad(key, envelope.load, loadLimits);
-    const checked = this.#check(envelope, value);
     if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
       throw new Refusal('algorithm');
     }
@@ -281,10 +288,27 @@ export class RequestChannel {
   }
 
   #dispatch(request: VerifiedRequest, turn: RequestSlot): Reply | Promise<Reply> {
-    const { table, rate, counters, meter } = this.#options;
+    const { table, rate, meter } = this.#options;
     const { cmd } = request.load;
+    const type = typeof cmd === 'string' ? table.get(cmd) : undefined;
+    const isNext = type?.rate === 'own' || rate.pass(rateOwner(request, type));
+    // These requests may need RSA operations, pillar or jobs, which take time. So the connection
+    // may process its next request meanwhile.
+    if (isNext !== true || !type?.isBrief) turn.release();
+    return mapMaybePromise(isNext, (isItsTurn) => {
+      if (isItsTurn) return this.#serveType(cmd, type, request);
+      meter.countRequest(type === undefined ? 'unknown' : String(cmd), 'unanswered');
+      throw new DropConnectionError('too-many-waiting');
+    });
+  }
+
+  #serveType(
+    cmd: WireValue | undefined,
+    type: RequestType | undefined,
+    request: VerifiedRequest,
+  ): Reply | Promise<Reply> {
+    const { counters, meter } = this.#options;
     if (typeof cmd !== 'string') throw new Refusal('no-cmd', outermostFailure);
-    const type = table.get(cmd);
     if (type === undefined) {
       counters.count('unknown-cmd');
       meter.countRequest('unknown', 'refused');
@@ -295,15 +319,7 @@ export class RequestChannel {
       meter.countRequest(cmd, 'refused');
       return send({});
     }
-    const isNext = type.rate === 'own' || rate.pass(request.minionId ?? '');
-    // These requests may need RSA operations, pillar or jobs, which take time. So the connection
-    // may process its next request meanwhile.
-    if (isNext !== true || !type.isBrief) turn.release();
-    return mapMaybePromise(isNext, (isItsTurn) => {
-      if (isItsTurn) return this.#run(cmd, type, request);
-      meter.countRequest(cmd, 'unanswered');
-      throw new DropConnectionError('too-many-waiting');
-    });
+    return this.#run(cmd, type, request);
   }
 
   #run(
@@ -372,17 +388,16 @@ export class RequestChannel {
   }
 }
 
-function openLoad(
-  key: CrypticleKey,
-  blob: Uint8Array,
-  limits: PayloadLimits,
-): ReturnType<typeof openPacked> {
-  try {
-    return openPacked(key, blob, { limits });
-  } catch (error) {
-    if (error instanceof ProtocolError) throw new Refusal(error.code);
-    throw error;
-  }
+/**
+ * Returns the owner of the rate that a request counts towards. In protocols 0 to 2, any minion can
+ * claim an id. So a request that is refused without a token counts for its address.
+ */
+function rateOwner(
+  { isProven, minionId = '', address }: VerifiedRequest,
+  type: RequestType | undefined,
+): string {
+  if (isProven || type?.needsToken === false) return minionId;
+  return turnOwner({ minionId: undefined, address });
 }
 
 /**

@@ -9,6 +9,7 @@ import type { ModuleDeps } from '../context/index.ts';
 import type { RequestCounters } from '../metrics/index.ts';
 import { DenialLog } from './denial-log.ts';
 import { requestLimits } from './limits.ts';
+import { LoadMeter } from './load-meter.ts';
 import { replayCheck } from './replay-cache.ts';
 
 /**
@@ -74,6 +75,8 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
     config,
     /** Rate limit of a minion's requests. */
     requests: new Throttle(requestLimits.waitingRequests, requests),
+    /** Rate limit of the bytes and elements of loads. */
+    loads: new LoadMeter(),
     /** Rate limit of a minion's events. Events above the limit are dropped. */
     events,
     /**

@@ -5,6 +5,7 @@
 
 import type { WireMap } from '#minion-protocol';
 import { type Handler, type Reply, send, type VerifiedRequest } from '../auth/index.ts';
+import { requestLimits } from './limits.ts';
 
 /** Verified request whose minion id is proven by a token, signed with the minion's own key. */
 export interface ProvenRequest extends VerifiedRequest {
@@ -29,7 +30,16 @@ interface RequestNature {
    * requests that take little time and whose order must be preserved. Default: false.
    */
   readonly isBrief?: boolean;
+  /**
+   * Maximum number of list elements and map entries of the load. Default: `requestElements` in
+   * `limits.ts`.
+   */
+  readonly maxElements?: number;
 }
+
+/** Maximum number of elements of a request with much data, for example with grains. */
+export const manyElements: number = requestLimits.largeRequestElements.perOwner ?? Infinity;
+const usualElements = requestLimits.requestElements.perOwner ?? Infinity;
 
 /** Functions that read and handle the load of a request. */
 interface LoadReading<R, L> {
@@ -76,8 +86,8 @@ export type RequestTypes = Readonly<Record<string, RequestType>>;
 export function defineRequestType<L>(
   options: ProvenRequestOptions<L> | OpenRequestOptions<L>,
 ): RequestType {
-  const { kind, rate, isBrief = false, needsToken } = options;
-  return { kind, rate, isBrief, needsToken, handler: handlerOf(options) };
+  const { kind, rate, isBrief = false, maxElements = usualElements, needsToken } = options;
+  return { kind, rate, isBrief, maxElements, needsToken, handler: handlerOf(options) };
 }
 
 function handlerOf<L>(options: ProvenRequestOptions<L> | OpenRequestOptions<L>): Handler {

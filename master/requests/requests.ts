@@ -91,6 +91,7 @@ export function createRequests(deps: RequestDeps): Requests {
     acceptedKey,
     repeats,
     rate: limits.requests,
+    loads: limits.loads,
     sealPrivate: async (request, minionPem, pillar) => {
       const { version, nonce, encAlgo, sigAlgo } = request;
       const context = { version, nonce, encAlgo, sigAlgo, masterKey: masterKeys.privateKey };

@@ -1,5 +1,5 @@
 import type { LiveConfig } from '#config';
-import { parseReturnLoad, type WireMap } from '#minion-protocol';
+import { loadLimits, parseReturnLoad, type WireMap } from '#minion-protocol';
 import type { Throttle } from '#runtime';
 import { StoreError } from '#store';
 import { DropConnectionError, type SignatureCheck, send, sendLater } from '../auth/index.ts';
@@ -37,6 +37,7 @@ export function returnRequest(options: ReturnRequestOptions): RequestType {
     needsToken: false,
     rate: 'own',
     isBrief: true,
+    maxElements: loadLimits.maxElements,
     load: (load, { minionId, bytes }) => {
       const isTooLarge = bytes > config.current.limits.returnBytes;
       const parsed = parseReturnLoad(isTooLarge ? withoutValue(load, options) : load);

@@ -6,6 +6,7 @@ import {
   defineRequestType,
   type Jobs,
   type MasterContext,
+  manyElements,
   minionOwner,
   type OpenExtension,
   type ProvenRequest,
@@ -15,6 +16,7 @@ import {
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { LimitExceeded, WorkBudget, WorkLimitExceeded, type WorkLimits } from '#runtime';
+import { saltLimits } from '../limits.ts';
 import { readMineEntry } from './mine-entry.ts';
 import type { MineQuery, MineReader } from './mine-reader.ts';
 import type { MineStore } from './mine-store.ts';
@@ -39,11 +41,16 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
       kind: 'once',
       needsToken: true,
       rate: 'requests',
+      maxElements: manyElements,
       isBrief: true,
       load: (load) => (isWireMap(load.data) ? load : undefined),
       handle: async (request, { data, clear }) => {
         const budget = new WorkBudget(updateWork, minionOwner(request.minionId));
         const sent = isWireMap(data) ? data : {};
+        if (hasTooMany(sent)) {
+          counters.count('mine-functions');
+          return send(false);
+        }
         const { storable, refused } = await checkTargets(sent, budget, options);
         for (const _fun of refused) counters.count('mine-allow-tgt');
         const update = { data: storable, clear: clear === true };
@@ -56,6 +63,7 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
       kind: 'read',
       needsToken: true,
       rate: 'requests',
+      maxElements: manyElements,
       load: toQuery,
       handle: async (request, query) => send(await answer(request, query, options)),
     }),
@@ -80,6 +88,11 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
       },
     }),
   };
+}
+
+/** Whether an update has more functions than one update may have. */
+function hasTooMany(sent: WireMap): boolean {
+  return Object.keys(sent).length > (saltLimits.mineFunctions.perOwner ?? Infinity);
 }
 
 /**

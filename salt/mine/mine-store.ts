@@ -1,5 +1,5 @@
 import { RequestMarks } from '#master';
-import { packLocal, unpackLocal, type WireMap } from '#minion-protocol';
+import { packLocalWithin, unpackLocal, type WireMap } from '#minion-protocol';
 import { KeyedMutex } from '#runtime';
 import type { Key, Operation, Store } from '#store';
 
@@ -145,9 +145,9 @@ export class MineStore {
     const leftOut: string[] = [];
     if (clear) operations.push({ op: 'delete-prefix', prefix: [root, minionId] });
     for (const [fun, value] of Object.entries(data)) {
-      const bytes = packLocal(value);
-      const grown = total - (sizes.get(fun) ?? 0) + sizeOf(fun, bytes);
-      if (!isName(fun) || bytes.length > maxValueBytes || grown > maxBytes) {
+      const bytes = isName(fun) ? packLocalWithin(value, maxValueBytes) : undefined;
+      const grown = total - (sizes.get(fun) ?? 0) + (bytes === undefined ? 0 : sizeOf(fun, bytes));
+      if (bytes === undefined || grown > maxBytes) {
         leftOut.push(fun);
         continue;
       }

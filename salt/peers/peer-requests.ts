@@ -7,6 +7,7 @@ import {
   anyLoad,
   defineRequestType,
   type MasterContext,
+  manyElements,
   type OpenExtension,
   type ProvenRequest,
   type Reply,
@@ -55,6 +56,7 @@ export function peerRequests({
       kind: 'once',
       needsToken: true,
       rate: 'requests',
+      maxElements: manyElements,
       load: anyLoad,
       handle: async (request, load) =>
         send(await publisher.publish(request.minionId, load, requestDigest(request))),
@@ -63,6 +65,7 @@ export function peerRequests({
       kind: 'write',
       needsToken: true,
       rate: 'requests',
+      maxElements: manyElements,
       load: anyLoad,
       handle: (request) => wait(request, (...asked) => publisher.publishAndWait(...asked)),
     }),

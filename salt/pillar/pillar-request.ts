@@ -3,6 +3,7 @@ import {
   defineRequestType,
   type Jobs,
   type MasterContext,
+  manyElements,
   type OpenExtension,
   type Reply,
   type Users,
@@ -49,6 +50,7 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
     kind: 'read',
     needsToken: false,
     rate: 'requests',
+    maxElements: manyElements,
     refuse: ({ bytes }) => {
       if (bytes > options.maxGrainsBytes) {
         options.counters.count('grains-bytes');

@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import {
   defineRequestType,
   type ExtensionHost,
+  manyElements,
   masterServices,
   type OpenExtension,
   send,
@@ -41,12 +42,15 @@ function topsRequest(provider: TopsProvider, log: Logger): RequestType {
     kind: 'read',
     needsToken: true,
     rate: 'requests',
+    maxElements: manyElements,
     load: ({ opts }) => (isWireMap(opts) ? opts : emptyWireMap()),
     handle: async ({ minionId }, opts) => {
       const grains = isWireMap(opts.grains) ? opts.grains : emptyWireMap();
       const saltenv = typeof opts.saltenv === 'string' ? opts.saltenv : undefined;
+      // The request owns the map. A copy of many grains would take long.
+      grains.id = minionId;
       try {
-        const tops = await provider({ id: minionId, grains: { ...grains, id: minionId }, saltenv });
+        const tops = await provider({ id: minionId, grains, saltenv });
         return send(Object.fromEntries(Object.entries(tops).map(([env, sls]) => [env, [...sls]])));
       } catch (error) {
         // As in Salt, if the provider fails, the minion gets only the states of the top file.

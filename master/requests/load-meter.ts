@@ -1,0 +1,82 @@
+import { addressOwner, Throttle, TokenBuckets } from '#runtime';
+import { minionOwner } from '../api/index.ts';
+import { requestLimits } from './limits.ts';
+
+/**
+ * Number of bytes that each list element and map entry of a load counts. Unpacking an entry takes
+ * about as long as decrypting so many bytes.
+ */
+const bytesPerElement = 32;
+
+/** Sender of a load, as far as it is known. */
+export interface LoadSender {
+  /** Proven id of the sender, or `undefined` if only the address is known. */
+  readonly minionId: string | undefined;
+  readonly address: string;
+}
+
+/** Amounts that count towards the rate of a sender. */
+export interface LoadCost {
+  readonly bytes: number;
+  readonly elements: number;
+}
+
+/** Delays requests whose loads exceed the rate of their sender, before the loads are read. */
+export class LoadMeter {
+  readonly #minions: TokenBuckets;
+  readonly #ofMinions: Throttle;
+  readonly #ofAddresses: Throttle;
+  readonly #expired: TokenBuckets;
+
+  /** @param now - returns the milliseconds of a monotonic clock. Default: the clock of the system */
+  constructor(now?: () => number) {
+    const { loadRate, unprovenLoadRate, waitingLoads, waitingUnprovenLoads } = requestLimits;
+    this.#minions = new TokenBuckets(loadRate, now);
+    this.#ofMinions = new Throttle(waitingLoads, this.#minions, tokens);
+    const addresses = new TokenBuckets(unprovenLoadRate, now);
+    this.#ofAddresses = new Throttle(waitingUnprovenLoads, addresses, tokens);
+    this.#expired = new TokenBuckets(requestLimits.expiredLoads, now);
+  }
+
+  /**
+   * Charges the sender of a load. Resolves when the request may proceed. Returns `true` without a
+   * promise if it may proceed now.
+   * @returns `false` if too many loads of the sender are already waiting
+   */
+  pass({ minionId, address }: LoadSender, cost: LoadCost): boolean | Promise<true> {
+    return minionId === undefined
+      ? this.#ofAddresses.pass(addressOwner(address), weightOf(cost))
+      : this.#ofMinions.pass(minionId, weightOf(cost));
+  }
+
+  /**
+   * Charges the address of an expired request instead of the minion. Anyone who has recorded a
+   * request can repeat it, and must not use up the rate of the minion.
+   */
+  chargeExpired(minionId: string, address: string, cost: LoadCost): void {
+    this.#minions.give(minionId, weightOf(cost));
+    this.#expired.take(expiredOwner(minionId, address), weightOf(cost));
+  }
+
+  /** Whether requests of a minion from this address are read, although many of them had expired. */
+  permits(minionId: string, address: string): boolean {
+    return this.#expired.isUnused || this.#expired.has(expiredOwner(minionId, address));
+  }
+}
+
+function expiredOwner(minionId: string, address: string): string {
+  return `${addressOwner(address)} ${minionId}`;
+}
+
+function weightOf({ bytes, elements }: LoadCost): number {
+  return bytes + bytesPerElement * elements;
+}
+
+function tokens(count: number): number {
+  return count;
+}
+
+/** Returns the name of a sender for turns. See {@link minionOwner}. */
+export function turnOwner({ minionId, address }: LoadSender): string {
+  return minionId === undefined ? `address ${addressOwner(address)}` : minionOwner(minionId);
+}
