@@ -36,6 +36,8 @@ const proxyHeaders = inFile('minion-protocol/proxy-header.test.ts');
 const handshake = inFile('minion-protocol/handshake.test.ts');
 const envelope = inFile('minion-protocol/envelope.test.ts');
 const limits = inFile('minion-protocol/payload-limits.test.ts');
+const largeLoads = inFile('master/requests/large-loads.test.ts');
+const loadReading = inFile('minion-protocol/large-loads.test.ts');
 const requestMarks = inFile('master/requests/request-marks.test.ts');
 const peers = inFile('master/peers/peer-requests.test.ts');
 const returns = inFile('master/jobs/returns.test.ts');
@@ -2976,6 +2978,37 @@ export const catalogue: readonly Threat[] = [
         'a centre that ended during a revocation releases the minions of the site when it starts',
       ),
       clusterMembers('a batch that is applied while another member revokes the site is refused'),
+    ],
+  },
+  {
+    id: 'H-508',
+    threat: 'large loads of one minion, read before any rate limit, delay all others',
+    tests: [
+      largeLoads(
+        'a minion pays for the bytes of a load before it is decrypted, and for its elements before it is unpacked',
+      ),
+      largeLoads(
+        'a load whose sender may not pass is not decrypted, and one with too many elements is not unpacked',
+      ),
+      largeLoads('a burst of loads passes, further loads wait, and too many are refused'),
+      largeLoads('large loads of a minion wait because of their size, over all its connections'),
+      largeLoads('unknown commands count towards the rate of requests'),
+      largeLoads('a large return is unpacked in slices, and a small request does not wait for it'),
+      loadReading(`a large value is read in slices: \${title}`),
+      largeLoads('many expired requests of a minion block only its requests from their address'),
+      largeLoads('an expired request costs its address and not the minion'),
+      largeLoads('in protocol 2, the sender of a load is its address until its token is known'),
+      largeLoads('a load that no handler reads is not unpacked'),
+      largeLoads('a request may have as many elements as its type permits'),
+      largeLoads(
+        'a return of 130,000 elements is stored, and an event of so many is refused and logged',
+      ),
+      loadReading('a head is refused if the load has too many fields, and long fields become null'),
+      loadReading('reading a head stops at the limit of elements'),
+      loadReading('a constant has few elements'),
+      largeLoads('an update of the mine with too many functions is refused'),
+      largeLoads('the encrypted load of an envelope is not copied, even if it is text'),
+      loadReading('a long message is verified and decrypted in slices'),
     ],
   },
   {

@@ -379,7 +379,7 @@ test('replies of minion_publish to one minion share the bytes of returns', async
   const events = await master.master.events.subscribe({ match: 'salt/job/*/new' });
   const reader = events[Symbol.asyncIterator]();
   // A minion that does not return keeps the replies open until the time is over.
-  const load = { cmd: 'minion_publish', tgt: ['vecminion', 'web1'], tgt_type: 'list', tmo: 10 };
+  const load = { cmd: 'minion_publish', tgt: ['vecminion', 'web1'], tgt_type: 'list', tmo: 15 };
   const replies = [1, 2, 3].map(() => ask(master, load));
   for (const _job of replies) {
     const jid: WireValue = (await reader.next()).value?.data.jid ?? '';

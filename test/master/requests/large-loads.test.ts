@@ -1,0 +1,311 @@
+/**
+ * The sender of a load pays for it before the master reads it. So a minion that sends large loads
+ * delays only itself.
+ */
+
+import test, { type ExecutionContext } from 'ava';
+import { send } from '#master';
+import { DropConnectionError } from '#master/auth/index.ts';
+import { type LoadCost, LoadMeter, type LoadSender } from '#master/requests/load-meter.ts';
+import { LoadOpener, type LoadOpenerOptions } from '#master/requests/load-opener.ts';
+import { Refusal } from '#master/requests/refusal.ts';
+import { defineRequestType, type RequestType } from '#master/requests/request-type.ts';
+import {
+  type CheckedRequest,
+  checkLoad,
+  decodeEnvelope,
+  generateKeyString,
+  loadLimits,
+  type Peer,
+  type ProtocolVersion,
+  packWire,
+  parseKeyString,
+  type SealedEnvelope,
+  type WireMap,
+  type WireValue,
+} from '#minion-protocol';
+import { encodeRequest } from '#minion-protocol/encode-request.ts';
+import { maxSliceSteps } from '#runtime/work-budget.ts';
+import { slicesOf } from '../../helpers/slices.ts';
+import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
+
+const megabyte = 1024 * 1024;
+const key = parseKeyString(generateKeyString());
+const nowSeconds = 1_700_000_000;
+const peer: Peer = {
+  address: '192.0.2.1',
+  transport: 'memory',
+  publishPort: 0,
+  identify: () => {},
+};
+
+const numbers = (count: number): number[] => Array.from({ length: count }, () => 1);
+const keyed = (count: number): Map<string, number> =>
+  new Map(Array.from({ length: count }, (_, index) => [`k${index}`, 1]));
+
+/** Returns an encrypted request of the minion web1. */
+function sealed(
+  load: WireMap,
+  { version = 3, ts = nowSeconds }: { version?: ProtocolVersion; ts?: number } = {},
+): SealedEnvelope {
+  const identity = { id: 'web1', ts, tok: Buffer.from('token') };
+  const bytes = encodeRequest({ enc: 'aes', version, key, load, nonce: freshNonce(), identity });
+  const decoded = decodeEnvelope(bytes);
+  if (!decoded.ok || decoded.envelope.enc !== 'aes') throw new Error('not an encrypted request');
+  return decoded.envelope;
+}
+
+const usual = { kind: 'read', rate: 'requests', load: (load: WireMap) => load } as const;
+const types: Readonly<Record<string, RequestType>> = {
+  few: defineRequestType({ ...usual, needsToken: false, handle: () => send(null) }),
+  many: defineRequestType({
+    ...usual,
+    needsToken: false,
+    maxElements: 100_000,
+    handle: () => send(null),
+  }),
+  proven: defineRequestType({ ...usual, needsToken: true, handle: () => send(null) }),
+};
+
+interface Charge extends LoadSender, LoadCost {}
+
+/** Opens loads, and records the order of charges and checks. */
+function opening(
+  options: Partial<LoadOpenerOptions> & { readonly mayPass?: (charge: Charge) => boolean } = {},
+) {
+  const steps: string[] = [];
+  const charges: Charge[] = [];
+  const expired: unknown[] = [];
+  const loads: WireValue[] = [];
+  const { mayPass = () => true } = options;
+  const meter = new LoadMeter(() => 0);
+  meter.pass = (sender, cost) => {
+    charges.push({ ...sender, ...cost });
+    steps.push(cost.bytes > 0 ? 'bytes' : 'elements');
+    return mayPass({ ...sender, ...cost });
+  };
+  meter.chargeExpired = (...given) => void expired.push(given);
+  const opener = new LoadOpener({
+    meter,
+    table: new Map(Object.entries(types)),
+    limits: loadLimits,
+    check: (envelope, load): CheckedRequest => {
+      steps.push('check');
+      loads.push(load);
+      const checked = checkLoad(envelope, load, { nowSeconds, ttlSeconds: 300 });
+      if (!checked.ok) throw new Refusal(checked.code);
+      return checked.request;
+    },
+    isRemembered: () => false,
+    onTooMany: () => void steps.push('too many'),
+    ...options,
+  });
+  const open = async (envelope: SealedEnvelope, withKey = key) =>
+    opener.open({ envelope, key: withKey, peer, turn: { release: () => {} } });
+  return { open, steps, charges, expired, loads };
+}
+
+const dropped = { instanceOf: DropConnectionError };
+const refusedAs = (reason: string) => ({ instanceOf: Refusal, message: reason });
+
+test('a minion pays for the bytes of a load before it is decrypted, and for its elements before it is unpacked', async (t) => {
+  for (const count of [3, 3000, 20_000]) {
+    const { open, steps, charges } = opening();
+    const envelope = sealed({ cmd: 'many', data: numbers(count) });
+    await open(envelope);
+    t.deepEqual(steps.slice(0, 3), ['bytes', 'check', 'elements'], String(count));
+    t.like(charges[0], { minionId: 'web1', bytes: envelope.load.length, elements: 0 });
+    // The list, and the fields cmd, data, nonce, id, ts and tok.
+    t.like(charges[1], { minionId: 'web1', bytes: 0, elements: count + 6 });
+  }
+});
+
+test('a load whose sender may not pass is not decrypted, and one with too many elements is not unpacked', async (t) => {
+  const poor = opening({ mayPass: () => false });
+  await t.throwsAsync(poor.open(sealed({ cmd: 'many', data: keyed(9000) })), dropped);
+  t.deepEqual(poor.steps, ['bytes']);
+  const poorer = opening({ mayPass: ({ elements }) => elements === 0 });
+  await t.throwsAsync(poorer.open(sealed({ cmd: 'many', data: keyed(9000) })), dropped);
+  t.deepEqual(poorer.steps, ['bytes', 'check', 'elements']);
+  t.deepEqual(Object.keys(Object(poorer.loads[0])), ['cmd', 'nonce', 'id', 'ts', 'tok']);
+});
+
+test('a message that its key did not encrypt costs the named minion nothing', async (t) => {
+  for (const size of [10, 500_000]) {
+    const { open, charges } = opening();
+    const envelope = sealed({ cmd: 'many', data: 'x'.repeat(size) });
+    const other = parseKeyString(generateKeyString());
+    await t.throwsAsync(open(envelope, other), refusedAs('ERR_BAD_HMAC'));
+    t.deepEqual(charges, []);
+  }
+});
+
+test('an expired request costs its address and not the minion', async (t) => {
+  for (const size of [10, 9000]) {
+    const { open, expired } = opening();
+    const envelope = sealed({ cmd: 'many', data: numbers(size) }, { ts: nowSeconds - 301 });
+    await t.throwsAsync(open(envelope), refusedAs('ERR_EXPIRED'));
+    t.deepEqual(expired, [['web1', peer.address, { bytes: envelope.load.length, elements: 0 }]]);
+  }
+});
+
+test('many expired requests of a minion block only its requests from their address', (t) => {
+  const meter = new LoadMeter(() => 0);
+  const cost = { bytes: 9 * megabyte, elements: 0 };
+  const sender = { minionId: 'web1', address: '192.0.2.1' };
+  for (let request = 0; request < 100; request += 1) {
+    t.true(meter.pass(sender, cost));
+    meter.chargeExpired('web1', '192.0.2.1', cost);
+  }
+  t.false(meter.permits('web1', '192.0.2.1'));
+  t.true(meter.permits('web1', '192.0.2.2'));
+  t.true(meter.permits('web2', '192.0.2.1'));
+  t.true(meter.pass(sender, cost));
+});
+
+test('in protocol 2, the sender of a load is its address until its token is known', async (t) => {
+  const load = { cmd: 'many', id: 'web1', data: numbers(9000) };
+  const claimed = opening();
+  const envelope = sealed(load, { version: 2 });
+  await claimed.open(envelope);
+  t.deepEqual(claimed.charges, [
+    { minionId: undefined, address: peer.address, bytes: envelope.load.length, elements: 9004 },
+  ]);
+  const withToken = sealed({ ...load, tok: Buffer.from('token') }, { version: 2 });
+  const unknown = opening();
+  await unknown.open(withToken);
+  t.is(unknown.charges[0]?.minionId, undefined);
+  const known = opening({ isRemembered: (id, tok) => id === 'web1' && String(tok) === 'token' });
+  await known.open(withToken);
+  t.is(known.charges[0]?.minionId, 'web1');
+});
+
+test('a load that no handler reads is not unpacked', async (t) => {
+  const data = keyed(9000);
+  const unknown = opening();
+  await unknown.open(sealed({ cmd: 'nosuch', data }));
+  const unproven = opening();
+  await unproven.open(sealed({ cmd: 'proven', id: 'web1', data }, { version: 2 }));
+  for (const { loads } of [unknown, unproven]) {
+    t.true(loads.every((load) => !('data' in Object(load))));
+  }
+  const read = opening();
+  await read.open(sealed({ cmd: 'few', data }));
+  t.true('data' in Object(read.loads.at(-1)));
+});
+
+test('a request may have as many elements as its type permits', async (t) => {
+  for (const [cmd, most] of [
+    ['few', 20_000],
+    ['many', 100_000],
+  ] as const) {
+    const { open, steps } = opening();
+    await open(sealed({ cmd, data: numbers(most - 6) }));
+    t.false(steps.includes('too many'));
+    await t.throwsAsync(
+      open(sealed({ cmd, data: numbers(most - 5) })),
+      refusedAs('ERR_PAYLOAD_LIMIT'),
+    );
+    t.true(steps.includes('too many'));
+  }
+});
+
+test('a burst of loads passes, further loads wait, and too many are refused', (t) => {
+  const meter = new LoadMeter(() => 0);
+  const sender = { minionId: 'web1', address: '192.0.2.1' };
+  const return5MB = { bytes: 5 * megabyte, elements: 20_000 };
+  for (let request = 0; request < 5; request += 1) t.true(meter.pass(sender, return5MB));
+  const largest = { bytes: 16 * megabyte, elements: 250_000 };
+  const outcomes = Array.from({ length: 20 }, () => meter.pass(sender, largest));
+  const waiting = outcomes.filter((outcome) => outcome instanceof Promise);
+  // 128 MiB may wait. Each load weighs 23.6 MiB.
+  t.is(waiting.length, 6);
+  t.is(outcomes.at(-1), false);
+  t.true(meter.pass({ ...sender, minionId: 'web2' }, largest));
+  t.true(meter.pass({ ...sender, minionId: undefined }, largest));
+});
+
+const event = recorded('minion_event', 'start event v3');
+const result = recorded('return', 'simple v3');
+
+async function ask(master: VectorMaster, load: WireMap, address?: string): Promise<WireValue> {
+  const nonce = freshNonce();
+  return openReply(
+    event,
+    await master.ask(altered(event, { load: { ...load, nonce } }), address),
+    nonce,
+  );
+}
+
+test('unknown commands count towards the rate of requests', async (t) => {
+  const master = await startVectorMaster(t, {
+    config: { limits: { requestsPerSecond: 50, burst: 1 } },
+  });
+  const asked = Array.from({ length: 300 }, () => ask(master, { cmd: 'nosuch' }));
+  const outcomes = await Promise.allSettled(asked);
+  const refused = outcomes.filter(({ status }) => status === 'rejected').length;
+  t.true(refused > 0, String(refused));
+  t.is((await master.counters())['too-many-waiting'], refused);
+});
+
+test('large loads of a minion wait because of their size, over all its connections', async (t) => {
+  const master = await startVectorMaster(t);
+  const request = altered(event, { load: { cmd: 'nosuch', data: numbers(240_000) } });
+  const asked = Array.from({ length: 40 }, () => master.ask(request).catch(() => undefined));
+  await Promise.race(asked);
+  const other = await ask(master, { cmd: 'nosuch' }, '192.0.2.9').catch(() => 'refused');
+  t.is(other, 'refused');
+  t.true(((await master.counters())['too-many-waiting'] ?? 0) > 10);
+});
+
+test('a large return is unpacked in slices, and a small request does not wait for it', async (t) => {
+  const master = await startVectorMaster(t);
+  await ask(master, { cmd: 'nosuch' });
+  const order: string[] = [];
+  const large = altered(result, {
+    load: { jid: 'req', nonce: freshNonce(), return: keyed(200_000) },
+  });
+  const slices = await slicesOf(async () => {
+    const stored = master.ask(large).then(() => order.push('large'));
+    const small = ask(master, { cmd: 'nosuch' }).then(() => order.push('small'));
+    await Promise.all([stored, small]);
+  });
+  t.deepEqual(order, ['small', 'large']);
+  t.true(slices.length > 100, String(slices.length));
+  t.true(Math.max(...slices) < 1.2 * maxSliceSteps);
+});
+
+test('a return of 130,000 elements is stored, and an event of so many is refused and logged', async (t) => {
+  const master = await startVectorMaster(t);
+  const value = keyed(130_000);
+  const told = await returned(t, master, { jid: 'req', return: value });
+  t.is(told, 1);
+  await ask(master, { data: keyed(30_000) }).catch(() => {});
+  t.is((await master.counters()).ERR_PAYLOAD_LIMIT, 1);
+});
+
+async function returned(t: ExecutionContext, master: VectorMaster, load: WireMap): Promise<number> {
+  const nonce = freshNonce();
+  const events = await master.eventsDuring(async () => {
+    const reply = await master.ask(altered(result, { load: { ...load, nonce } }));
+    t.is(openReply(result, reply, nonce), null);
+  });
+  return events.filter(({ tag }) => tag.includes('/ret/')).length;
+}
+
+test('an update of the mine with too many functions is refused', async (t) => {
+  const master = await startVectorMaster(t);
+  t.true(await ask(master, { cmd: '_mine', data: keyed(1000) }));
+  t.false(await ask(master, { cmd: '_mine', data: keyed(1001) }));
+  t.is((await master.counters())['mine-functions'], 1);
+});
+
+test('the encrypted load of an envelope is not copied, even if it is text', (t) => {
+  const bytes = packWire({ enc: 'aes', load: 'x'.repeat(100_000), version: 2 });
+  const decoded = decodeEnvelope(bytes);
+  t.true(decoded.ok && decoded.envelope.enc === 'aes');
+  if (!decoded.ok || decoded.envelope.enc !== 'aes') return;
+  t.is(decoded.envelope.load.buffer, bytes.buffer);
+  t.is(decoded.envelope.load.length, 100_000);
+});
