@@ -63,6 +63,12 @@ test('attributes that are not secret remain', (t) => {
   });
 });
 
+test('secret attributes are redacted in a map with very many keys', (t) => {
+  const value = new Map(Object.entries({ 'mysql:password': 'x', 'mysql:port': '3306' }));
+  const { value: left } = redacted('app', 'saltbridge_data.attributes', [], value);
+  t.deepEqual(left, new Map(value).set('mysql:password', '(secret)'));
+});
+
 const attributes = { 'mysql:password': 'x', 'mysql:port': '3306' };
 const open = { 'mysql:password': '(secret)', 'mysql:port': '3306' };
 const pillarOf = (given: object): WireMap => ({
