@@ -92,8 +92,8 @@ export class TufRepository {
 
   /**
    * Returns the metadata files that a site needs for an update, as one body.
-   * @param known - versions of the root, the targets and the snapshot of the site, in this order
-   * @returns the body, and the number of the known files that form its dictionary
+   * @param known - the site's versions of the root, the targets and the snapshot, in this order
+   * @returns the body, and how many of the site's files are the dictionary of its compression
    */
   async update(
     known: readonly number[],

@@ -75,9 +75,10 @@ class Roots implements FileServerBackend {
   readonly #files: DiskFiles;
   readonly #lists = new Map<string, LiveLists>();
   /**
-   * File lists of environments that exist only through the root `__env__`, by their directories.
-   * Environments with the same directories share their lists, because minions may name any number
-   * of environments.
+   * File lists of environments that exist only through the root `__env__`. The key contains the
+   * directories of an environment, so that environments with the same directories share their
+   * lists. Otherwise, minions could create any number of lists, because they may name any
+   * environment.
    */
   readonly #otherLists = createBoundedMap<string, LiveLists>(saltLimits.otherEnvironments, {
     dispose: (lists) => this.#closeLists(lists),

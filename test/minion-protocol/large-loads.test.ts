@@ -143,7 +143,7 @@ test('the head of a load has its identifying fields and the number of its elemen
   );
 });
 
-test('of a field that occurs twice, the head has the last value, like the load', (t) => {
+test('the head has the last value of a field that occurs twice, like the load', (t) => {
   const field = (value: string): Buffer => Buffer.concat([packWire('cmd'), packWire(value)]);
   const twice = Buffer.concat([Buffer.from([0x82]), field('ping'), field('_return')]);
   t.is(readLoadHead(twice, most).fields.cmd, '_return');
