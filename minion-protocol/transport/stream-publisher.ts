@@ -49,6 +49,8 @@ export class StreamPublisher {
   readonly #form: PublicationForm;
   readonly #links = new Set<SubscriberLink>();
   readonly #held: PublicationReplayBuffer<SubscriberLink>;
+  /** Encoded publications, which all subscribers share, also those of a replay. */
+  readonly #encoded = new WeakMap<OutgoingPublication, EncodedMessage>();
 
   constructor(options: StreamPublisherOptions, form: PublicationForm) {
     this.options = options;
@@ -79,11 +81,9 @@ export class StreamPublisher {
     return this.#send(publication, this.#links);
   }
 
-  #send(
-    { envelope, minionIds }: OutgoingPublication,
-    links: Iterable<SubscriberLink>,
-  ): PublishOutcome {
-    const message = toEncodedMessage(this.#form.encode(envelope));
+  #send(publication: OutgoingPublication, links: Iterable<SubscriberLink>): PublishOutcome {
+    const { minionIds } = publication;
+    const message = this.#encode(publication);
     const addressees = minionIds === null ? undefined : new Set(minionIds);
     const isTooLarge = message.bytes > this.#form.maxBytes;
     let queued = 0;
@@ -94,6 +94,14 @@ export class StreamPublisher {
       else skipped += 1;
     }
     return { queued, skipped };
+  }
+
+  #encode(publication: OutgoingPublication): EncodedMessage {
+    const known = this.#encoded.get(publication);
+    if (known !== undefined) return known;
+    const message = toEncodedMessage(this.#form.encode(publication.envelope));
+    this.#encoded.set(publication, message);
+    return message;
   }
 
   subscribers(): SubscriberInfo[] {
