@@ -42,6 +42,7 @@ export {
   type MinionState,
 } from './minion/minion.ts';
 export {
+  clearLimits,
   emptyWireMap,
   isPlainObject,
   isWireMap,
@@ -134,7 +135,7 @@ export {
   readTargetRequest,
 } from './targeting/target-request.ts';
 export { type TargetTypeRow, targetTypeRows } from './targeting/target-types.ts';
-export { encodePublicationFrame, TcpFrameDecoder } from './tcp-frames.ts';
+export { encodePublicationFrame, endOfValue, TcpFrameDecoder } from './tcp-frames.ts';
 export { awaitProxyHeader } from './transport/await-proxy-header.ts';
 export {
   ConnectionGuard,

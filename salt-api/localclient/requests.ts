@@ -6,9 +6,11 @@ import type { Logger } from 'pino';
 import Type, { type Static } from 'typebox';
 import { type MasterApi, MasterError, type PublishRequest } from '#master';
 import {
+  clearLimits,
   formatEventStamp,
   isWireMap,
   loadLimits,
+  type PayloadLimits,
   ProtocolError,
   packLocal,
   unpackWire,
@@ -17,6 +19,7 @@ import {
 } from '#minion-protocol';
 import { codeOf, compileSchema, RepeatedWarnings } from '#runtime';
 import { type AccountKey, type Caller, callerOf, logIn } from './caller.ts';
+import { hasCredentials, loginIn, packedCredentials } from './credentials.ts';
 
 const Text = Type.String();
 const Texts = Type.Union([Text, Type.Array(Text)]);
@@ -104,8 +107,9 @@ export class LocalRequests {
   }
 
   async #answer(request: Uint8Array): Promise<WireValue> {
-    const load = loadOf(request);
-    if (load === undefined) return { error: 'not an unencrypted request' };
+    const load = loadOf(request, clearLimits);
+    if (load === undefined) return notARequest;
+    if (load === 'large') return this.#answerLarge(request);
     try {
       return await this.#dispatch(load, request);
     } catch (error) {
@@ -113,14 +117,34 @@ export class LocalRequests {
     }
   }
 
-  async #dispatch(load: WireMap, request: Uint8Array): Promise<WireValue> {
+  /** Answers a request that exceeds the limits of peers that are not authenticated. */
+  async #answerLarge(request: Uint8Array): Promise<WireValue> {
+    const shown = packedCredentials(request);
+    if (shown === undefined || !largeCommands.has(String(shown.cmd))) return notARequest;
+    const { master, own } = this.#deps;
+    try {
+      const caller = await callerOf(master, own, shown, loginIn(shown));
+      try {
+        const load = loadOf(request, loadLimits);
+        if (load === undefined || load === 'large' || !hasCredentials(load, shown))
+          return notARequest;
+        return await this.#dispatch(load, request, caller);
+      } finally {
+        await caller.end();
+      }
+    } catch (error) {
+      return this.#refusal(shown, error);
+    }
+  }
+
+  async #dispatch(load: WireMap, request: Uint8Array, known?: Caller): Promise<WireValue> {
     switch (load.cmd) {
       case 'publish':
-        return this.#publishOnce(load, request);
+        return this.#publishOnce(load, request, known);
       case 'runner':
-        return this.#startRunner(load);
+        return this.#startRunner(load, known);
       case 'wheel':
-        return this.#runWheel(load);
+        return this.#runWheel(load, known);
       case 'mk_token':
         return this.#makeToken(load);
       case 'get_token':
@@ -138,12 +162,12 @@ export class LocalRequests {
    * same reply. If it arrived more recently, the two requests come from different callers, and each
    * publishes a job.
    */
-  #publishOnce(load: WireMap, request: Uint8Array): Promise<WireValue> {
+  #publishOnce(load: WireMap, request: Uint8Array, known?: Caller): Promise<WireValue> {
     const { now } = this.#deps;
     const name = createHash('sha256').update(request).digest('base64');
     const first = this.#underway.get(name);
     if (first !== undefined && now() - first.since >= repetitionAfterMs) return first.reply;
-    const reply = this.#publish(load);
+    const reply = this.#publish(load, known);
     if (first !== undefined) return reply;
     const forget = (): unknown => this.#underway.delete(name);
     this.#underway.set(name, { since: now(), reply });
@@ -151,13 +175,13 @@ export class LocalRequests {
     return reply;
   }
 
-  async #publish(load: WireMap): Promise<WireValue> {
+  async #publish(load: WireMap, known?: Caller): Promise<WireValue> {
     // Clients connect to the event socket before they send the request, so they miss no event of
     // the job.
     await nextTurn();
     const given = checked(publishLoad, load, 'publish');
     const request = toPublishRequest(given);
-    const receipt = await this.#as(load, given.kwargs ?? {}, ({ api, shown }) =>
+    const receipt = await this.#as(known, load, ({ api, shown }) =>
       api.jobs.publish({ ...request, ...shown }),
     );
     const { jid, minions, missing, problem } = receipt;
@@ -169,20 +193,20 @@ export class LocalRequests {
   }
 
   /** Starts a runner. Its result is in the event `<tag>/ret`. */
-  async #startRunner(load: WireMap): Promise<WireValue> {
+  async #startRunner(load: WireMap, known?: Caller): Promise<WireValue> {
     const { fun, kwarg: { arg = [], kwarg = {} } = {} } = checked(runnerLoad, load, 'runner');
-    const { tag, jid } = await this.#as(load, load, ({ api, shown }) =>
+    const { tag, jid } = await this.#as(known, load, ({ api, shown }) =>
       api.runners.start({ fun, arg, kwarg, ...shown }),
     );
     return { tag, jid };
   }
 
-  async #runWheel(load: WireMap): Promise<WireValue> {
+  async #runWheel(load: WireMap, known?: Caller): Promise<WireValue> {
     const { fun, arg = [], kwarg } = checked(wheelLoad, load, 'wheel');
     const fields = Object.entries(load).filter(([name]) => !ownFields.has(name));
     const isSeparate = load.arg !== undefined || kwarg !== undefined;
     const keywords = isSeparate ? (kwarg ?? {}) : Object.fromEntries(fields);
-    const result = await this.#as(load, load, async ({ api, name, shown }) => ({
+    const result = await this.#as(known, load, async ({ api, name, shown }) => ({
       ...(await api.wheel.run({ fun, arg, kwarg: keywords, ...shown })),
       user: name,
     }));
@@ -214,9 +238,15 @@ export class LocalRequests {
     }
   }
 
-  async #as<T>(load: WireMap, login: WireMap, work: (caller: Caller) => Promise<T>): Promise<T> {
+  /** @param known - caller, if it is already identified; the caller of this method ends it */
+  async #as<T>(
+    known: Caller | undefined,
+    load: WireMap,
+    work: (caller: Caller) => Promise<T>,
+  ): Promise<T> {
+    if (known !== undefined) return work(known);
     const { master, own } = this.#deps;
-    const caller = await callerOf(master, own, load, login);
+    const caller = await callerOf(master, own, load, loginIn(load));
     try {
       return await work(caller);
     } finally {
@@ -264,17 +294,23 @@ function failure(cmd: WireValue | undefined, message: string): WireMap {
   return { error: cmd === 'publish' ? message : { name: 'SaltClientError', message } };
 }
 
+const notARequest: WireMap = { error: 'not an unencrypted request' };
+
+/** Commands whose requests may be large if their caller is identified. */
+const largeCommands: ReadonlySet<string> = new Set(['publish', 'runner', 'wheel']);
+
 /**
- * Returns the load of an unencrypted request, or `undefined` if the bytes are not such a request.
+ * Returns the load of an unencrypted request. Returns `undefined` if the bytes are not such a
+ * request, and `large` if they exceed the limits.
  */
-function loadOf(request: Uint8Array): WireMap | undefined {
+function loadOf(request: Uint8Array, limits: PayloadLimits): WireMap | 'large' | undefined {
   try {
-    const envelope = unpackWire(request, { ...loadLimits, maxDepth: loadLimits.maxDepth + 1 });
+    const envelope = unpackWire(request, { ...limits, maxDepth: limits.maxDepth + 1 });
     if (!isWireMap(envelope) || envelope.enc !== 'clear') return undefined;
     return isWireMap(envelope.load) ? envelope.load : undefined;
   } catch (error) {
-    if (error instanceof ProtocolError) return undefined;
-    throw error;
+    if (!(error instanceof ProtocolError)) throw error;
+    return error.code === 'ERR_PAYLOAD_LIMIT' ? 'large' : undefined;
   }
 }
 

@@ -10,6 +10,7 @@ import test from 'ava';
 import { createLogger, createSilentLogger } from '#master';
 import {
   isWireMap,
+  packWire,
   TcpFrameDecoder,
   unpackEvent,
   unpackLocal,
@@ -184,6 +185,65 @@ test('a malformed request of a client gets an error and has no other effect', as
   });
   t.deepEqual(await site.send({ cmd: 'nonsense' }), {});
   t.deepEqual(await site.master.jobs.list(), []);
+});
+
+const many: readonly number[] = Array.from({ length: 5_000 }, (_, index) => index);
+const manyFields: WireMap = Object.fromEntries(many.map((index) => [`f${index}`, 1]));
+const notRequest = { error: 'not an unencrypted request' };
+const bob = { username: 'bob', password: 's3cret', eauth: 'sharedsecret' };
+
+test('a large request is unpacked only if its key or log-in is valid', async (t) => {
+  const site = await startSite(t, {
+    config: {
+      externalAuth: { sharedsecret: { bob: ['.*'] } },
+      eauth: { sharedsecret: 's3cret' },
+    },
+  });
+  const { key } = latest;
+  const large: WireMap = { cmd: 'publish', tgt: '*', fun: 'test.arg', arg: [[...many]] };
+  const refused = { error: { name: 'AuthenticationError' } };
+  const broken = { ...large, tgt: 7 };
+  for (const load of [large, broken]) t.like(await site.send({ ...load, key: 'no' }), refused);
+  t.like(await site.send({ ...large, kwargs: { token: 'none' }, key }), refused);
+  t.like(await site.send({ cmd: 'wheel', fun: 'key.list', key: 'no', arg: [...many] }), refused);
+  t.deepEqual(await site.send({ cmd: 'wheel', fun: 'key.list', key, ...manyFields }), notRequest);
+  t.deepEqual(await site.send({ cmd: 'ping', many: [...many] }), notRequest);
+  t.deepEqual(await site.master.jobs.list(), []);
+  for (const kwargs of [{}, bob]) {
+    const jid = jidOf(await site.send({ ...large, key, kwargs }));
+    const { arg, user } = await site.master.jobs.show(jid);
+    t.deepEqual(arg, [many]);
+    t.is(user === 'bob', kwargs === bob);
+  }
+});
+
+test('a large request whose log-in cannot be read exactly does not get the rights of its key', async (t) => {
+  const site = await startSite(t, {
+    config: {
+      externalAuth: { sharedsecret: { bob: ['test.ping'] } },
+      eauth: { sharedsecret: 's3cret' },
+    },
+  });
+  const { key } = latest;
+  const large: WireMap = { cmd: 'publish', tgt: '*', fun: 'test.arg', arg: [[...many]], key };
+  t.like(await site.send({ ...large, kwargs: bob }), { error: { name: 'AuthorizationError' } });
+  t.deepEqual(await site.send({ ...large, kwargs: { ...manyFields, ...bob } }), notRequest);
+  const envelope = (load: Map<WireValue, WireValue>): Buffer =>
+    packWire({ enc: 'clear', load, version: 3 });
+  const withoutLogin = new Map<WireValue, WireValue>([...Object.entries(large), ['kwargs', {}]]);
+  t.not(jidOf(await site.request(envelope(withoutLogin))), '');
+  // Renames a field, so that the packed map contains `kwargs` twice.
+  const twice = envelope(new Map([...withoutLogin, ['kwargx', bob]]));
+  twice.write('kwargs', twice.indexOf('kwargx'));
+  t.deepEqual(await site.request(twice), notRequest);
+  // Replaces a name with a named constant, which is read as its value: `eauth`.
+  const constant = Buffer.concat([Buffer.of(0xc7, 8, 79, 0x92, 0xc0), packWire('eauth')]);
+  const name = 'x'.repeat(constant.length - 1);
+  const { eauth, ...rest } = bob;
+  const hidden = envelope(new Map([...withoutLogin, ['kwargs', { ...rest, [name]: eauth }]]));
+  constant.copy(hidden, hidden.indexOf(packWire(name)));
+  t.deepEqual(await site.request(hidden), notRequest);
+  t.is((await site.master.jobs.list()).length, 1);
 });
 
 test('a request repeated before its answer is one job, and requests of two callers are two', async (t) => {

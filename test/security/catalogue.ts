@@ -2143,7 +2143,12 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'H-70b',
     threat: "local client: salt-api sends the key along, and every user of it has root's rights",
-    tests: [localClients('a log-in takes precedence over a key in the same request')],
+    tests: [
+      localClients('a log-in takes precedence over a key in the same request'),
+      localClients(
+        'a large request whose log-in cannot be read exactly does not get the rights of its key',
+      ),
+    ],
   },
   {
     id: 'H-70c',
@@ -2160,6 +2165,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'local client: what is no request or event, or is never read, costs others theirs',
     tests: [
       localClients('a malformed request of a client gets an error and has no other effect'),
+      localClients('a large request is unpacked only if its key or log-in is valid'),
       localClients('a client that fires an invalid event is disconnected, and others are served'),
       localClients('a reader that does not read events is disconnected, with a line in the log'),
     ],
