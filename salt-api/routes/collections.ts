@@ -11,6 +11,7 @@ import {
   requireSession,
   type SessionCaller,
   sendAnswer,
+  userOwner,
 } from '../context.ts';
 import { SaltApiError } from '../errors.ts';
 import { formatFor } from '../formats.ts';
@@ -35,6 +36,11 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
       const value = await handle(caller, request, reply);
       return sendAnswer(context, request, reply.header('cache-control', 'private'), value, caller);
     };
+  /** Counts a result of a runner or wheel function until the response is sent. */
+  const hold = (caller: SessionCaller, reply: FastifyReply, value: WireValue): WireValue => {
+    AnswerBytes.of(context.answerBudget, reply).take(userOwner(caller), value);
+    return value;
+  };
   const minions = withSession(async (caller, request, reply) => {
     const low = { tgt: idOf(request, 'mid') ?? '*', fun: 'grains.items' };
     const warnings = new Set<string>();
@@ -47,18 +53,19 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
     const values = await runLocal(deps, low, requestEndSignal(context, reply));
     return { return: [values], ...(warnings.size === 0 ? {} : { warnings: [...warnings] }) };
   });
-  const jobs = withSession(async ({ user }, request) => {
+  const jobs = withSession(async (caller, request, reply) => {
     const jid = idOf(request, 'jid');
-    if (jid === undefined)
-      return { return: [(await user.runners.run({ fun: 'jobs.list_jobs' })).return] };
-    const { return: info } = await user.runners.run({ fun: 'jobs.list_job', kwarg: { jid } });
+    const call =
+      jid === undefined ? { fun: 'jobs.list_jobs' } : { fun: 'jobs.list_job', kwarg: { jid } };
+    const info = hold(caller, reply, (await caller.user.runners.run(call)).return);
+    if (jid === undefined) return { return: [info] };
     return { info: [info], return: [returnsOf(info)] };
   });
-  const keys = withSession(async ({ user }, request) => {
+  const keys = withSession(async (caller, request, reply) => {
     const match = idOf(request, 'mid');
     const call =
       match === undefined ? { fun: 'key.list_all' } : { fun: 'key.finger', kwarg: { match } };
-    return { return: (await user.wheel.run(call)).return };
+    return { return: hold(caller, reply, (await caller.user.wheel.run(call)).return) };
   });
   const publish = withSession(async (caller, request, reply) => {
     const lows = lowstatesOf((await bodyOf(context, request, { isCommand: true, caller })).value);

@@ -11,6 +11,7 @@ import { until, within } from '../helpers/deadline.ts';
 import { openEvents as open } from '../helpers/event-reader.ts';
 import { json, mayRead, password, send, startApi } from '../helpers/salt-api.ts';
 import { clientFrame, framesOf, upgrade } from '../helpers/websocket-reader.ts';
+import { withMember } from '../helpers/with-member.ts';
 
 test('a stream begins at once, and contains every event as one line of JSON', async (t) => {
   const { port, login, master } = await startApi(t, { minions: [] });
@@ -168,17 +169,6 @@ test('a log-in has at most 64 streams, and a closed one can be replaced', async 
   }
   t.pass();
 });
-
-/** Returns an object like `whole` with another value of one member. */
-function withMember<T extends object>(whole: T, name: keyof T, value: unknown): T {
-  return new Proxy(whole, {
-    get: (target, key) => {
-      if (key === name) return value;
-      const member: unknown = Reflect.get(target, key);
-      return typeof member === 'function' ? member.bind(target) : member;
-    },
-  });
-}
 
 async function leavesNoStream(t: ExecutionContext, kind: '/ws/' | '/events?token='): Promise<void> {
   const { master } = await startApi(t, { minions: [] });

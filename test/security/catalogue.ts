@@ -1732,6 +1732,7 @@ export const catalogue: readonly Threat[] = [
       ),
       httpConnections('memory for bodies is released after the responses'),
       'salt-api/answer-bytes.test.ts: returns of commands count for the user until the response ends',
+      'salt-api/answer-bytes.test.ts: results of runners and wheel functions count on each path that sends them',
     ],
   },
   {
