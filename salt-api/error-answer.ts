@@ -73,7 +73,8 @@ interface ErrorAnswer {
   readonly message?: string;
 }
 
-function toErrorAnswer(error: unknown): ErrorAnswer {
+/** Returns the status, the code and, if it may be shown, the message for an error. */
+export function toErrorAnswer(error: unknown): ErrorAnswer {
   const unexpected = { status: 500, code: 'ERR_INTERNAL' };
   if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') {
     return unexpected;

@@ -8,6 +8,7 @@ import { Budget, releaseAll, type SendQueue, tryTakeAll } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import { jsonText } from './json-text.ts';
 import { apiLimits } from './limits.ts';
+import { streamError } from './stream-error.ts';
 
 /**
  * Interval of keep-alive messages, in milliseconds. They keep proxies from closing a connection
@@ -51,11 +52,25 @@ export async function writeEvents(
     }
     queue.end();
   } catch (err) {
-    log.warn({ err }, 'closed an event stream of an HTTP client because of an error');
-    queue.cut();
+    endWithError(err, { queue, log, encode });
   } finally {
     clearInterval(timer);
   }
+}
+
+/** Ends a stream with an event that contains the code of an error, and logs the error. */
+export function endWithError(
+  err: unknown,
+  {
+    queue,
+    log,
+    encode,
+  }: Pick<EventFormat, 'encode'> &
+    Pick<EventWriterOptions, 'log'> & { readonly queue: Pick<SendQueue, 'end' | 'push'> },
+): void {
+  log.warn({ err }, 'closed an event stream of an HTTP client because of an error');
+  for (const bytes of encode([streamError(err)])) queue.push(bytes);
+  queue.end();
 }
 
 /** Function that encodes one event. */
@@ -233,6 +248,8 @@ export interface StreamOwner {
 export class StreamLimiter {
   readonly #ofTokens: Budget;
   readonly #ofUsers: Budget;
+  /** Connections with an open stream. */
+  readonly #connections = new WeakSet<object>();
 
   constructor(total: number, perToken: number) {
     const reserved = Math.floor(total / 4);
@@ -260,12 +277,26 @@ export class StreamLimiter {
   }
 
   /**
-   * Registers a stream like {@link tryEnter}.
+   * Registers a stream like {@link tryEnter}. A connection may have one stream, because responses
+   * to pipelined requests wait until the first stream ends.
+   * @param connection - connection over which the stream is sent
    * @throws SaltApiError ERR_HTTP_STREAMS
    */
-  enter(owner: StreamOwner): () => void {
+  enter(owner: StreamOwner, connection: object): () => void {
+    if (this.#connections.has(connection)) {
+      throw new SaltApiError(
+        'ERR_HTTP_STREAMS',
+        'the connection already has an event stream; use one connection for each stream',
+      );
+    }
     const leave = this.tryEnter(owner);
-    if (leave !== undefined) return leave;
+    if (leave !== undefined) {
+      this.#connections.add(connection);
+      return () => {
+        this.#connections.delete(connection);
+        leave();
+      };
+    }
     throw new SaltApiError(
       'ERR_HTTP_STREAMS',
       'too many event streams are open; close some, or retry later',

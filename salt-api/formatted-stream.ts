@@ -4,13 +4,20 @@
  */
 import type { MasterEvent } from '#master';
 import { delay, type SendQueue, TokenBuckets, WorkBudget } from '#runtime';
-import { type EventWriterOptions, keepAliveMs } from './event-stream.ts';
+import {
+  type EventFormat,
+  type EventWriterOptions,
+  endWithError,
+  keepAliveMs,
+} from './event-stream.ts';
 import type { FormattedEvents } from './formatted-events.ts';
 import { apiLimits } from './limits.ts';
 
 export interface StateWriterOptions extends Omit<EventWriterOptions, 'form'> {
   readonly state: FormattedEvents;
   readonly keepAlive: Uint8Array;
+  /** Encodes the event with which the stream ends because of an error. */
+  readonly encode: EventFormat['encode'];
   /** Name under which the limit `formattedBytes` counts the bytes that are sent to a user. */
   readonly owner: string;
   readonly pace: Pick<StatePace, 'noteEvents' | 'noteSent' | 'turn'>;
@@ -78,8 +85,8 @@ const stepsOfByte = 0.1;
  */
 export async function writeStates(
   batches: AsyncIterable<readonly MasterEvent[]>,
-  queue: Pick<SendQueue, 'cut' | 'end' | 'push' | 'waitingBytes'>,
-  { state, keepAlive, flushTimer, owner, pace, log }: StateWriterOptions,
+  queue: Pick<SendQueue, 'end' | 'push' | 'waitingBytes'>,
+  { state, keepAlive, encode, flushTimer, owner, pace, log }: StateWriterOptions,
 ): Promise<void> {
   const timer = setInterval(() => {
     if (queue.waitingBytes === 0) queue.push(keepAlive);
@@ -116,8 +123,7 @@ export async function writeStates(
     }
     queue.end();
   } catch (err) {
-    log.warn({ err }, 'closed an event stream of an HTTP client because of an error');
-    queue.cut();
+    endWithError(err, { queue, log, encode });
   } finally {
     isOpen = false;
     clearInterval(timer);

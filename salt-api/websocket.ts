@@ -22,7 +22,7 @@ import {
 } from './context.ts';
 import { SaltApiError } from './errors.ts';
 import { eventsRequest, queryOf } from './event-request.ts';
-import { type EventFormat, writeEvents } from './event-stream.ts';
+import { type EventFormat, endWithError, writeEvents } from './event-stream.ts';
 import { FormattedEvents } from './formatted-events.ts';
 import { writeStates } from './formatted-stream.ts';
 import { apiLimits } from './limits.ts';
@@ -64,7 +64,7 @@ export async function acceptWebsocket(
     );
     // The client may have disconnected while its token was checked.
     if (socket.destroyed) return;
-    const leave = context.streams.enter(streamOwnerOf(caller));
+    const leave = context.streams.enter(streamOwnerOf(caller), socket);
     socket.once('close', leave);
     new WebsocketStream(context, caller, request, socket).open(request, head);
   } catch (error) {
@@ -203,7 +203,7 @@ class WebsocketStream {
     }
     this.#isReady = true;
     this.#readyOrGone.abort();
-    this.#sendEvents().catch(() => this.#queue.destroy());
+    this.#sendEvents().catch((error: unknown) => this.#fail(error));
   }
 
   async #sendEvents(): Promise<void> {
@@ -221,7 +221,9 @@ class WebsocketStream {
     if (query.has('format_events')) {
       const state = new FormattedEvents(formattedTexts);
       const owner = userOwner(this.#caller);
-      await writeStates(events, this.#queue, { state, keepAlive, flushTimer, owner, pace, log });
+      const encode = this.#encoder();
+      const options = { state, keepAlive, encode, flushTimer, owner, pace, log };
+      await writeStates(events, this.#queue, options);
       return;
     }
     const form = { encode: this.#encoder(), keepAlive };
@@ -235,6 +237,12 @@ class WebsocketStream {
     // exactly Salt's.
     const hasId = query.has('last_event_id');
     return (events) => eventTexts.frames(events, hasId);
+  }
+
+  #fail(err: unknown): void {
+    const { log } = this.#context;
+    this.#isOver = true;
+    endWithError(err, { queue: this.#queue, log, encode: this.#encoder() });
   }
 
   #farewell(): readonly Uint8Array[] {

@@ -122,7 +122,7 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
       schema: sectionsSchema,
       handle: async (request, reply) => {
         const caller = await requireSession(context, request);
-        const leave = context.streams.enter(streamOwnerOf(caller));
+        const leave = context.streams.enter(streamOwnerOf(caller), request.raw.socket);
         const end = linkSignals(requestEndSignal(context, reply), tokenExpirySignal(caller)).signal;
         const places = { base, formToken: formTokenOf(caller) };
         const look = async () =>

@@ -58,7 +58,7 @@ async function streamEvents(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<void> {
-  const leave = context.streams.enter(streamOwnerOf(caller));
+  const leave = context.streams.enter(streamOwnerOf(caller), request.raw.socket);
   try {
     const end = linkSignals(requestEndSignal(context, reply), tokenExpirySignal(caller)).signal;
     const asked = eventsRequest(queryOf(request.url), request.headers);

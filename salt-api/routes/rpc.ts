@@ -50,7 +50,8 @@ export function addRpcRoutes(app: FastifyInstance, context: ApiContext): void {
     await server.serve({ name, response: reply.raw, signal }, async ({ access }) => {
       const input = await permitted({ context, server, name, access }, request);
       if (!longStreams.has(name)) return input;
-      return { ...input, leave: context.streams.enter(await readerOf(context, input)) };
+      const owner = await readerOf(context, input);
+      return { ...input, leave: context.streams.enter(owner, request.raw.socket) };
     });
     return reply;
   };

@@ -2,11 +2,15 @@
 import { once } from 'node:events';
 import { createServer, IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, Socket } from 'node:net';
-import { Duplex } from 'node:stream';
+import { Duplex, PassThrough } from 'node:stream';
+import { buffer } from 'node:stream/consumers';
 import test, { type ExecutionContext } from 'ava';
+import type { MasterEvent } from '#master';
+import { LimitExceeded, SendPool } from '#runtime';
 import { createSaltApi } from '#salt-api';
 import { streamOwnerOf } from '#salt-api/context.ts';
-import { StreamLimiter } from '#salt-api/event-stream.ts';
+import { EventEncoder, FlushTimer, StreamLimiter, writeEvents } from '#salt-api/event-stream.ts';
+import { apiLimits } from '#salt-api/limits.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { openEvents as open } from '../helpers/event-reader.ts';
 import { json, mayRead, password, send, startApi } from '../helpers/salt-api.ts';
@@ -152,6 +156,49 @@ test('the streams of a user do not count for a user of another back end with the
   };
   t.is(open('pam'), 50);
   t.is(open('ldap'), 25);
+});
+
+test('requests of one connection hold at most one place of the event streams', async (t) => {
+  const options = { streamsPerToken: 2 };
+  const { port, login } = await startApi(t, { minions: [], options });
+  const token = await login();
+  const client = connect(port, '127.0.0.1');
+  t.teardown(() => client.destroy());
+  client.write(`GET /events?token=${token} HTTP/1.1\r\nHost: localhost\r\n\r\n`.repeat(8));
+  await within('the head of a stream', once(client, 'data'));
+  t.is((await open(t, port, json(token))).response.statusCode, 200);
+  t.is((await open(t, port, json(token))).response.statusCode, 429);
+});
+
+test('an error ends a stream with an event that names its code, and a line in the log', async (t) => {
+  const out = new PassThrough();
+  const lines: unknown[] = [];
+  const queue = new SendPool(apiLimits.streamBytes, { messageBytes: 1_048_576 }).open(out);
+  async function* batches(): AsyncGenerator<readonly MasterEvent[]> {
+    yield [{ tag: 'my/tag', data: {} }];
+    throw new LimitExceeded(apiLimits.streamBytes, 1);
+  }
+  const encoder = new EventEncoder();
+  await writeEvents(batches(), queue, {
+    form: { encode: (events) => encoder.serverSent(events), keepAlive: Buffer.alloc(0) },
+    flushTimer: new FlushTimer(1),
+    log: { warn: (line: unknown) => void lines.push(line) },
+  });
+  const text = String(await buffer(out));
+  t.regex(text, /^tag: my\/tag\n.*\n\ntag: saltbridge\/events\/error\ndata: /);
+  t.regex(text, /"error": "ERR_LIMIT", "message": "api.streamBytes: .*\n\n$/);
+  t.is(lines.length, 1);
+});
+
+test('a WebSocket whose patterns are refused gets the code of the error', async (t) => {
+  const { port, login } = await startApi(t, { minions: [] });
+  const path = `/ws/${await login()}?${'match=a&'.repeat(65)}`;
+  const client = await upgrade(t, port, path);
+  await client.until('\r\n\r\n');
+  client.write(clientFrame('websocket client ready'));
+  const text = String(await client.until('saltbridge/events/error'));
+  t.regex(text, /"error": "ERR_HTTP_FIELDS", "message": "match: too many globs/);
+  await within('the end of a WebSocket', client.closed);
 });
 
 test('a log-in has at most 64 streams, and a closed one can be replaced', async (t) => {

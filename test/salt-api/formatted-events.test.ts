@@ -79,11 +79,11 @@ async function write(batches: Batches, pace: Options['pace']): Promise<string[]>
     waitingBytes: 0,
     push: (chunk: Uint8Array) => sent.push(String(chunk)) > 0,
     end: () => {},
-    cut: () => {},
   };
   await writeStates(batches, queue, {
     state: new FormattedEvents(new FormattedTexts(1_048_576)),
     keepAlive: Buffer.alloc(0),
+    encode: () => [],
     flushTimer: { next: async () => {} },
     owner: 'fred',
     pace,

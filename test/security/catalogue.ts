@@ -1141,6 +1141,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'streams and requests without end',
     tests: [
       streams('a log-in has at most 64 streams, and a closed one can be replaced'),
+      streams('requests of one connection hold at most one place of the event streams'),
+      streams('an error ends a stream with an event that names its code, and a line in the log'),
+      streams('a WebSocket whose patterns are refused gets the code of the error'),
       streams('a WebSocket that ends while its token is checked holds no place'),
       streams('an event stream that ends while its token is checked holds no place'),
       'master/events/stream-patterns.test.ts: expensive patterns end the streams of their user, and not those of others',
