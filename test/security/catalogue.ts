@@ -1141,6 +1141,10 @@ export const catalogue: readonly Threat[] = [
     threat: 'streams and requests without end',
     tests: [
       streams('a log-in has at most 64 streams, and a closed one can be replaced'),
+      metadataAgent('unfinished bodies of one guest leave connections of an agent to others'),
+      metadataAgent(
+        'unfinished bodies of the guests of one project leave requests of an agent to others',
+      ),
       streams('requests of one connection hold at most one place of the event streams'),
       streams('an error ends a stream with an event that names its code, and a line in the log'),
       streams('a WebSocket whose patterns are refused gets the code of the error'),

@@ -1,11 +1,13 @@
 /** The metadata agent: two networks with equal addresses, forged headers, and repeated requests. */
 
+import { once } from 'node:events';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
+import { guestLimits } from '#guests/limits.ts';
 import { agentHeader, signAgentRequest } from '#guests/metadata-agent/agent-credentials.ts';
 import { loadAgentOptions } from '#guests/metadata-agent/agent-options.ts';
 import { macOfLinkLocal, startMetadataAgent } from '#guests/metadata-agent/metadata-agent.ts';
@@ -236,6 +238,53 @@ test('unfinished bodies of one guest leave connections of an agent to others', a
   t.is(statusOf(await ask('net-A', '10.0.0.5')), '429');
   t.is(statusOf(await ask('net-B', '10.0.0.5')), '200');
   t.is(nova.length, 1);
+});
+
+test('unfinished bodies of the guests of one project leave requests of an agent to others', async (t) => {
+  const folder = temporaryDirectory(t);
+  const nova = createServer((_request, response) => response.end('{}'));
+  await new Promise<void>((resolve) => nova.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => nova.close());
+  const { port } = nova.address() as AddressInfo;
+  const socket = path.join(folder, 'metadata.sock');
+  const agent = await startMetadataAgent({
+    socket,
+    nova: { url: `http://127.0.0.1:${port}`, secret: novaSecret },
+    master: { url: 'http://127.0.0.1:1', name: 'net-1', secret },
+    find: async ([network = ''], address) => ({ project: network, instance: address }),
+    log: createSilentLogger(),
+    now: Date.now,
+  });
+  t.teardown(() => agent.close());
+  let refused = 0;
+  const { total = 0, timesFree = 0 } = guestLimits.agentProjectRequests;
+  const ofOne = (total * timesFree) / (timesFree + 1);
+  const held: net.Socket[] = [];
+  t.teardown(() => {
+    for (const client of held) client.destroy();
+  });
+  for (let index = 0; index < ofOne + 20; index += 1) {
+    const client = net.connect(socket);
+    held.push(client);
+    client.on('data', (data) => {
+      if (statusOf(String(data)) === '429') refused += 1;
+    });
+    client.on('error', () => {});
+    client.write(
+      `POST /any HTTP/1.1\r\nhost: x\r\nx-neutron-network-id: a\r\nx-forwarded-for: 10.0.0.${1 + (index % 64)}\r\ncontent-length: 100\r\n\r\nx`,
+    );
+    // The queue of connections that the agent has not accepted yet is short.
+    await once(client, 'connect');
+  }
+  await until('the refusals', () => refused >= 20);
+  const ask = (network: string): Promise<string> =>
+    sendToSocket(
+      socket,
+      `GET /any HTTP/1.1\r\nhost: x\r\nx-neutron-network-id: ${network}\r\nx-forwarded-for: 10.0.0.200\r\nconnection: close\r\n\r\n`,
+    );
+  t.is(statusOf(await ask('a')), '429');
+  t.is(statusOf(await ask('b')), '200');
+  t.is(refused, 20);
 });
 
 test('the master accepts a request of an agent once, while it is fresh, and for the given project', async (t) => {
