@@ -2614,7 +2614,7 @@ export const catalogue: readonly Threat[] = [
       ),
       'master/requests/events.test.ts: a registration that is not a map of ids is refused and changes nothing',
       'master/targeting/targeting.test.ts: names that a fleet uses are shared after a minion has invented many',
-      'minion-protocol/stream-transports.test.ts: ws: subscribers share the memory of the publications that are held',
+      `minion-protocol/stream-transports.test.ts: \${stream}: subscribers share the memory of the publications that are held`,
       reactions('one sender cannot use up the rate of a reaction'),
       reactions('one sender cannot fill the queue of a reaction'),
       requestMarks('the requests of a minion leave one row of limited size'),

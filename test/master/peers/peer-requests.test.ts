@@ -5,6 +5,7 @@ import { returnRow } from '#master/jobs/job-return.ts';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { type ReadingStep, readingSteps } from '#runtime';
 import { maxReadingStep } from '#runtime/step-scheduler.ts';
+import { otherKey } from '../../helpers/connected-minion.ts';
 import {
   type StoredKey,
   startVectorMaster,
@@ -12,6 +13,7 @@ import {
 } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
 import { pem } from '../../helpers/vectors.ts';
+import { startWeb } from '../reactions/stage.ts';
 
 const everybody = { '.*': ['.*'] };
 const { publicPem } = pem('minion');
@@ -375,17 +377,27 @@ function asMap(value: WireValue): WireMap {
 }
 
 test('replies of minion_publish to one minion share the bytes of returns', async (t) => {
-  const master = await start(t, { peer: everybody });
+  const master = await startVectorMaster(t, {
+    keys: [own, otherKey('web1')],
+    // Recorded requests and those of the embedded minion have different times.
+    config: { peer: everybody, requestServerTtl: 0 },
+  });
+  // The replies stay open until web1 returns.
+  let isDone = (): void => {};
+  const done = new Promise<void>((resolve) => {
+    isDone = resolve;
+  });
+  await startWeb(t, master, { 'test.ping': () => done.then(() => true) });
   const events = await master.master.events.subscribe({ match: 'salt/job/*/new' });
   const reader = events[Symbol.asyncIterator]();
-  // A minion that does not return keeps the replies open until the time is over.
-  const load = { cmd: 'minion_publish', tgt: ['vecminion', 'web1'], tgt_type: 'list', tmo: 15 };
+  const load = { cmd: 'minion_publish', tgt: ['vecminion', 'web1'], tgt_type: 'list', tmo: 300 };
   const replies = [1, 2, 3].map(() => ask(master, load));
   for (const _job of replies) {
     const jid: WireValue = (await reader.next()).value?.data.jid ?? '';
     const result = { jid, return: 'r'.repeat(6_000_000), nonce: freshNonce() };
     await master.ask(altered(recorded('return', 'simple v3'), { load: result }));
   }
+  isDone();
   const texts = (await Promise.all(replies)).map((reply) => String(Object(reply).vecminion));
   const fitting = texts.filter((text) => text.length === 6_000_000);
   t.is(fitting.length, 2);
