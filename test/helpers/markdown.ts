@@ -51,7 +51,7 @@ export function codeBlocks(document: string): CodeBlock[] {
         line: text.slice(0, index).split('\n').length + 1,
         language,
         text: body,
-        file: /^`([\w./-]+)`/.exec(paragraph)?.[1],
+        file: /^(?:The file )?`([\w./-]+)`/.exec(paragraph)?.[1],
         notRun: /^not run by a test: (.+)$/.exec(note)?.[1],
         runBy: /^run by (\S+)$/.exec(note)?.[1],
       };
