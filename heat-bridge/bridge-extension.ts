@@ -18,7 +18,10 @@ import type { Traces } from './tracing.ts';
  * of the extension.
  */
 export interface BridgeExtension {
-  /** Name in the option `extensions` of the bridge. Its name in the master is `bridge-<name>`. */
+  /**
+   * Name of the extension in the option `extensions` of the bridge. In the master, the extension
+   * has the name `bridge-<name>`.
+   */
   readonly name: string;
   /**
    * Keys of `saltbridge: bridge:` that configure the extension. The value `false` for any of these

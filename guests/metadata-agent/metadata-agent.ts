@@ -123,7 +123,7 @@ export async function startMetadataAgent(options: MetadataAgentOptions): Promise
   const warnings = new RepeatedWarnings(log, options.now);
   const slots = new FairSlots(guestLimits.agentRequests);
   const projects = new Budget(guestLimits.agentProjectRequests);
-  /** Networks and addresses of connections that came directly from a network, without a proxy. */
+  /** OpenStack network and client address of each connection that does not come from a proxy. */
   const origins = new WeakMap<Socket, ConnectionOrigin>();
   const server = http.createServer(
     { requestTimeout: 10_000, headersTimeout: 10_000, maxHeaderSize: 16_384 },

@@ -29,8 +29,8 @@ interface Spec {
 const specForm =
   /^(?:(.)?([<>=^]))?([-+ ])?(z)?(#)?(0)?(\d+)?([,_])?(?:\.(\d+))?([bcdeEfFgGnosxX%])?$/su;
 /**
- * Maximum width, in characters. In practice, the limit on the length of texts already rejects
- * smaller widths.
+ * Maximum width, in characters. A rendering does not reach it, because the limit on the length of
+ * texts is lower.
  */
 const maxWidth = 2 ** 31;
 

@@ -225,7 +225,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       "cli/daemon.long.test.ts: a process that gives up root keeps none of root's groups, and cannot regain them",
     ],
-    sentence: 'then has the groups of this account',
+    sentence: 'the master has the groups of the new account',
   },
   {
     id: 'C-10',
