@@ -30,6 +30,7 @@ export default {
   environmentVariables,
   nodeArguments: ['--import', bundleDependencies()],
   extensions: { ts: 'module' },
+  require: ['./test/helpers/process-end.ts'],
   // For tests that hang: a loaded machine may need minutes for what takes seconds.
   timeout: '5m',
   // Threads would share one process: a program that one test starts would briefly keep the sockets
