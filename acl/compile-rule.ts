@@ -672,8 +672,9 @@ function compileCall(
 }
 
 /**
- * Adds a check to the resource of an `allow` rule: functions for which {@link mustBeNamed} is true
- * must be named without wildcards. Returns the resource of a `deny` rule unchanged.
+ * Restricts an `allow` rule: a function that must be named without wildcards (see
+ * {@link mustBeNamed}) is permitted only if the rule names it. Returns the resource of a `deny`
+ * rule unchanged.
  */
 function byName(
   { effect, action, resource: { fun } }: PolicyRule & { readonly action: 'runner' | 'wheel' },

@@ -40,7 +40,10 @@ export function decide(question: Question, policy: Policy = emptyPolicy): Decisi
   return decision;
 }
 
-/** Whether a policy allows a question now. Unlike {@link decide}, does not count it as a use. */
+/**
+ * Whether a policy allows a question now. Unlike {@link decide}, this check does not count towards
+ * the rate limits of the rules.
+ */
 export function isAllowed(question: Question, policy: Policy): boolean {
   return evaluateQuestion(question, policy).decision.effect === 'allow';
 }

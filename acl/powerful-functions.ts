@@ -10,8 +10,8 @@ const functionsByNameOnly: Readonly<Partial<Record<RuleAction, ReadonlySet<strin
 };
 
 /**
- * Whether the function must be named without wildcards, but the patterns of the rule match it only
- * by a wildcard.
+ * Whether the function may be permitted only by its full name, without wildcards, and the patterns
+ * of the rule do not contain this name.
  */
 export function mustBeNamed(action: RuleAction, fun: string, patterns: TextPatterns): boolean {
   return functionsByNameOnly[action]?.has(fun) === true && !asList(patterns).includes(fun);

@@ -20,8 +20,8 @@ const none: readonly CompiledRule[] = [];
 export class RuleIndex {
   readonly #literal = new Map<string, CompiledRule[]>();
   /**
-   * Rules with patterns that are not literals. The outer key is the length of the index key, and
-   * the inner key is its hash ({@link gramAt}).
+   * Rules with patterns that are not literal texts. The outer map is keyed by the length of the
+   * index key, and the inner map by the hash of the index key ({@link gramAt}).
    */
   readonly #grams = new Map<number, Map<number, CompiledRule[]>>();
   readonly #rest: CompiledRule[] = [];

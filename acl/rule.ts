@@ -113,8 +113,8 @@ export interface MinePattern {
   /** Ids of the minions that own the mine. Default: any. */
   readonly owner?: TextPatterns;
   /**
-   * `pillar` permits targets that require a certain pillar value of the owners. The target must
-   * give the exact value, not a pattern. Default: targets can use only ids and grains.
+   * With `pillar`, the target of a mine request may select the owners of the mine by the exact
+   * value of a pillar key, but not by a pattern. Default: targets can use only ids and grains.
    */
   readonly facts?: 'pillar';
 }

@@ -82,7 +82,7 @@ interface CommandResource {
   readonly call: Call;
   /**
    * Id of the project for which the command creates or ends an enrolment. Absent in all other
-   * commands. Each minion then belongs to the project for which it was enrolled.
+   * commands. If absent, each minion counts as belonging to the project for which it was enrolled.
    */
   readonly project?: string;
   /**

@@ -32,8 +32,8 @@ function callExtension<T>(source: MasterSource, name: string, parameters: object
 }
 
 /**
- * Streams the items of a method. With `received`, opens the stream again on the next master if the
- * connection is lost, and yields only items that are new.
+ * Streams the items of a method. With `received`, a lost connection does not end the stream: it is
+ * opened again on the next master, and only items that are new are yielded.
  * @param received - items that the caller already has, as texts. The function adds each item that
  * it yields. Given only for calls with an idempotency key, because other calls must not be repeated
  * @throws the error that ended the stream

@@ -384,8 +384,8 @@ export async function* streamOver(
 }
 
 /**
- * Event id that does not exist. A subscription after this id begins with an event that reports a
- * gap.
+ * Event id that never exists. A reader that subscribes after this id first gets an event that
+ * reports missing events.
  */
 const noEvent = 'none';
 

@@ -62,9 +62,9 @@ function signalRule({ tag, minions, name, schema, bytes, rate, expires }: Signal
 }
 
 /**
- * Returns a text that identifies the patterns and targets that a policy accepts. Policies with
- * equal nodegroups get the same text, because no other option affects the syntax. It becomes the
- * `dialect` of a `PolicySyntax`.
+ * Returns a text that identifies the syntax of patterns and targets in a policy, for use as the
+ * `dialect` of a `PolicySyntax`. The nodegroups are the only option that affects the syntax.
+ * Policies with equal nodegroups therefore get the same text.
  */
 export function dialectOf(nodegroups: MasterConfig['nodegroups']): string {
   return JSON.stringify(nodegroups);

@@ -108,8 +108,8 @@ function readRule(name: string, rule: unknown, origin?: RuleOrigin): PolicyRule 
 }
 
 /**
- * Converts an error of a rule to a configuration error. Its location is the mistake, or the nearest
- * existing part of the rule.
+ * Converts an error in a rule to a configuration error. The location of the configuration error is
+ * the mistake, or the nearest part around it that exists in the file.
  * @param rule - setting of the rule
  */
 export function toConfigError(cause: PolicyError, rule: Setting, path = cause.path): ConfigError {

@@ -155,7 +155,7 @@ function refuseField(
   return new ConfigError(code, { ...setting.origin, file, line }, text, { part });
 }
 
-/** Returns the name of a field in files. */
+/** Returns the name that a field has in configuration files. */
 function writtenName(step: string | number): string | number {
   return fieldNames.get(String(step)) ?? (step === 'tgtType' ? 'tgt_type' : step);
 }

@@ -309,7 +309,7 @@ export function fileNameOf(member: string, schema: TSchema): string {
   return fileName ?? member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-/** Returns the names of the members of a section in files. */
+/** Returns the names that the members of a section have in configuration files. */
 export function namesOf(schema: TSchema): readonly string[] {
   const { properties = {} } = shapeOf(schema);
   return Object.entries(properties).map(([member, its]) => fileNameOf(member, its));

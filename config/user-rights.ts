@@ -41,7 +41,10 @@ function warning(path: readonly string[], text: string, settings: Settings): Con
   return { kind: 'rights', ...origin, message: `${placeOf(origin)}: ${path.join(': ')}: ${text}` };
 }
 
-/** Returns the location of a right, or of the nearest key above it that exists. */
+/**
+ * Returns the location in the configuration at which a right is set. If the right is not set,
+ * returns the location of the nearest key above it.
+ */
 export function originOfRight(
   [name = '', ...rest]: readonly string[],
   settings: Settings,

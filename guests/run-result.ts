@@ -119,8 +119,9 @@ function resultOfReturn(
  * Returns the standard output, the standard error and the possible outputs (`found`) of a run. If
  * the minion did not return `stdout` and `stderr` as `cmd.run_all` does, the whole return becomes
  * the standard output.
- * @param code - shell code that ran, or `undefined`. The minion's `stdout` then also contains the
- * outputs of the script, and this function separates them
+ * @param code - shell code that the minion ran. In this case, the `stdout` of the minion also
+ * contains the outputs of the script, and this function separates them. `undefined`: no shell code
+ * ran
  */
 function partsOf(
   value: WireValue | undefined,

@@ -47,8 +47,8 @@ export function readLeniently<T>(
 }
 
 /**
- * Whether an error may be a mere consequence of an earlier step that removed an invalid part of the
- * value. Such an error must not be reported.
+ * Whether an error may exist only because an earlier step removed an invalid part of the value.
+ * Such an error must not be reported.
  * @param leftOut - path of the part that was removed
  */
 function mayFollow({ path, problem }: DefinitionMistake, leftOut: ValuePath): boolean {
@@ -71,8 +71,9 @@ const writtenNames: ReadonlyMap<string | number, string> = new Map([
 ]);
 
 /**
- * Returns the error with the field names that definition files use. If `value` contains a field
- * under its TypeScript name, the path of the error keeps the TypeScript name.
+ * Returns the error with field names as definition files spell them, for example `on_failure`. A
+ * field that `value` contains under its TypeScript name, for example `onFailure`, keeps this name
+ * in the path of the error.
  */
 function asWritten(value: unknown, { path, problem, meant }: DefinitionMistake): DefinitionMistake {
   let within = value;

@@ -149,7 +149,10 @@ class LoadScan {
   }
 }
 
-/** Number of bytes after the heads c0 to d3 that are numbers. */
+/**
+ * Number of bytes that follow each MessagePack head byte from c0 to d3, if the value is nil, a
+ * boolean or a number.
+ */
 const numberSizes = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 8, 1, 2, 4, 8, 1, 2, 4, 8];
 
 function truncated(): ProtocolError {

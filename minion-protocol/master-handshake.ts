@@ -28,8 +28,8 @@ export type ParsedAuthRequest =
       readonly ok: false;
       readonly code: 'ERR_BAD_ID';
       /**
-       * Context for {@link buildRefusal}. The reply must contain `false`, and must be signed from
-       * version 2 on.
+       * Context with which {@link buildRefusal} builds the reply. The content of the reply must be
+       * `false`. From protocol version 2 on, the reply must also be signed.
        */
       readonly refuse: AuthReplyContext;
     };

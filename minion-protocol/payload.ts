@@ -714,8 +714,8 @@ class PayloadWriter {
   }
 
   /**
-   * Writes a text of fewer than 32 characters and returns `true`, if all of them are ASCII.
-   * Otherwise returns `false`, and the text is not written. For short texts, a loop is faster than
+   * Writes a text of fewer than 32 characters and returns `true`, if the text is pure ASCII. Any
+   * other text is not written, and the result is `false`. For short texts, a loop is faster than
    * two calls of Node.js functions (bench/payload).
    */
   #shortAscii(text: string): boolean {
@@ -935,9 +935,9 @@ export function unpackAndCount(
 }
 
 /**
- * Unpacks a value like {@link unpackWire}, in slices. Other work runs between the slices. A map with
- * more than {@link maxObjectEntries} entries is returned as a `Map`.
- * @param budget - its owner takes turns with the owners of other work
+ * Unpacks a value like {@link unpackWire}, in slices. Other work runs between the slices. A map
+ * with more than {@link maxObjectEntries} entries is returned as a `Map`.
+ * @param budget - work budget. Its owner takes turns with the owners of other work
  * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
 export async function unpackWireInSlices(

@@ -100,9 +100,9 @@ const compoundForm = /^(?:and|or|not)$|^[A-Z].?@/u;
 /**
  * Whether a new minion may use this id. It must have 1 to 128 characters in NFKC: letters and
  * digits of any script, `.`, `-`, `_`, `:`, `@` and `+`. It must begin with a letter or digit, and
- * must not contain `..`. As a target of any type, it matches only itself. Invisible characters and
- * variants of letters are not allowed, because they could mislead an administrator who accepts the
- * key.
+ * must not contain `..`. If such an id is used as a target of any type, the target matches only
+ * this id. Invisible characters and variants of letters are not allowed, because they could mislead
+ * an administrator who accepts the key.
  */
 export function isNewMinionId(id: string): boolean {
   return (
@@ -117,7 +117,7 @@ export function isNewMinionId(id: string): boolean {
 
 /**
  * Whether the value is a nonce: exactly 32 lower-case hex digits. The master signs the nonces of
- * minions. Because of this form, no sender can make it sign any other text as a nonce.
+ * minions. Because nonces must have this form, no sender can get another text signed as a nonce.
  */
 export function isNonce(nonce: unknown): nonce is string {
   return typeof nonce === 'string' && nonceForm.test(nonce);

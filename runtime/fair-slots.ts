@@ -23,10 +23,10 @@ interface Owner extends ListNode<Owner> {
 }
 
 /**
- * Slots that owners share. One owner may hold at most `perOwner` slots of the limit. The last
- * `reserved` free slots are only for owners that hold no slot. If several owners wait, owners
- * without a slot are served first. Otherwise, owners take turns. Each operation takes constant
- * time.
+ * A limited number of slots that owners share. One owner may hold at most `perOwner` slots. The
+ * last `reserved` slots are only for owners that hold no slot yet. If several owners wait, those
+ * without a slot are served first. Within each of these two groups, the owners take turns. Each
+ * operation takes constant time.
  */
 export class FairSlots {
   readonly #limit: Limit;

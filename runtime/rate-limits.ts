@@ -114,12 +114,16 @@ export class TokenBuckets {
 
 /** Part of a shared amount that only owners within their share may use: a quarter. */
 const reservedPart = 1 / 4;
-/** Share of an owner in the reserved part, as a part of the whole amount: an eighth. */
+/**
+ * Limit for the use of the reserved part, as a part of the whole amount: an eighth. Only owners
+ * that use less than this may use the reserved part.
+ */
 const ownerPart = 1 / 8;
 
 /**
- * Places that owners share. One owner may use three quarters of them. The last quarter is only for
- * owners that use less than an eighth. The caller counts the places in use.
+ * A limited number of places that owners share. One owner may use at most three quarters of the
+ * places. The last quarter of the places is reserved for owners that use less than an eighth of the
+ * places. The caller counts how many places are in use.
  */
 export class SharedPlaces {
   readonly #total: number;

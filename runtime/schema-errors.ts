@@ -21,9 +21,9 @@ interface CompiledCheck {
 const fewEntries = 500;
 
 /**
- * Numbers of entries to keep of each list and map in a large value, in the order in which they are
- * tried. The next number is tried if the shortened value is still too large. It is also tried if
- * all mistakes in the shortened value may result from the shortening.
+ * Numbers of entries to which the lists and maps of a large value are shortened before its mistakes
+ * are determined, in the order in which they are tried. The next number is tried in two cases: the
+ * shortened value is still too large, or all mistakes in it may result from the shortening.
  */
 const beginnings = [64, 16, 4] as const;
 

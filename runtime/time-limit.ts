@@ -21,8 +21,9 @@ export async function inTime<T>(coming: Promise<T>, end: AbortSignal): Promise<T
 
 /**
  * A signal that combines several source signals. `AbortSignal.any` of Node.js 24 is not used,
- * because it retains a combined signal with a listener as long as its sources live. That costs 1.2
- * KB for each request, because the signal for the end of the master is a source.
+ * because it keeps a combined signal with a listener in memory as long as its sources exist. The
+ * signal for the end of the master is such a source, so each request would cost 1.2 KB until the
+ * master ends.
  */
 export interface LinkedSignal {
   /** Aborted when the first source is aborted, with the reason of that source. */

@@ -216,8 +216,8 @@ export class HttpConnections {
   }
 
   /**
-   * Returns the name under which limits count the client address of a request.
-   * @throws SaltApiError ERR_HTTP_BUSY if its connection has ended
+   * Returns the name that identifies the client address of a request in limits.
+   * @throws SaltApiError ERR_HTTP_BUSY if the connection of the request has ended
    */
   ownerOf(request: IncomingMessage): string {
     const guarded = this.#of(request.socket);

@@ -169,7 +169,7 @@ function ownerOf({ ip }: FastifyRequest, caller: Caller | undefined): string {
   return caller === undefined ? addressOwner(ip) : userOwner(caller);
 }
 
-/** Returns the name under which limits count the work of a user. It never equals an address. */
+/** Returns the name that identifies a user in limits on work. It never equals an address. */
 export function userOwner({ name, eauth }: Pick<Caller, 'name' | 'eauth'>): string {
   return requesterName({ kind: 'user', name, eauth });
 }

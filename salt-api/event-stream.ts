@@ -96,8 +96,8 @@ class EncodedEventCache {
   readonly #encode: Encode;
   readonly #single = new WeakMap<MasterEvent, Buffer>();
   /**
-   * Encoded sequences, by their first events. For each event, only the latest sequence that begins
-   * with it is stored.
+   * Encoded sequences of events, by the first event of each sequence. For each first event, only
+   * the latest sequence is stored.
    */
   readonly #runs = new WeakMap<MasterEvent, EncodedRun>();
 

@@ -225,7 +225,10 @@ export class SharedSessions implements Sessions {
     for (const [hash, held] of all) this.#held.set(held.owner, hash, held);
   }
 
-  /** Removes expired sessions. The store does not report a change when a row expires. */
+  /**
+   * Removes expired sessions from memory. This is necessary because the store does not report a
+   * change when a row expires.
+   */
   #tick(): void {
     for (const [hash, held] of [...this.#held.entries()]) {
       if (this.#isOver(held)) this.#forget(hash);

@@ -214,8 +214,8 @@ export class MasterWithServices implements UnstartedMasterServer {
 
   /**
    * Closes the master of a site, and starts it with the options that the central master has
-   * published last (the bundle). If it does not start, the site returns to its previous bundle. If
-   * it still does not start, `closed` resolves with the error.
+   * published last (the bundle). If the master does not start, the site returns to its previous
+   * bundle and starts the master again. If this start fails too, `closed` resolves with the error.
    */
   async #restartOnce(): Promise<void> {
     if (this.#isClosing) return;

@@ -193,8 +193,8 @@ export class HeldRows {
   }
 
   /**
-   * Returns the operation that assigns the work to this process. The write fails if the row has
-   * changed since this process last received it.
+   * Returns the operation that assigns the work to this process. The write of this operation fails
+   * if the row of the work has changed since this process last received that row.
    */
   take(id: string, body: Uint8Array): RowOperation[] {
     const { member } = this.#options.cluster;

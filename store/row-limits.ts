@@ -12,8 +12,8 @@ const maxElements = 250_000;
 export function checkRowBody(bytes: Uint8Array): void {
   const end = bytes.length;
   /**
-   * Number of elements of the innermost list or map that still have to be read. `around` contains
-   * this number for each enclosing list or map.
+   * Number of elements that still have to be read in the innermost list or map. `around` contains
+   * the same number for each list or map around it.
    */
   let missing = 1;
   const around: number[] = [];

@@ -51,7 +51,7 @@ export class ChangedArguments {
   readonly changes: readonly DictChange[];
   /**
    * Result for templates. If it is a dict that the template passed to the function, the template
-   * gets the same object back.
+   * gets that object itself back, not a copy.
    */
   readonly returned: PlainData;
 

@@ -226,8 +226,8 @@ async function listFiles(source: string): Promise<SourceFile[]> {
 /**
  * Returns the path of a file on the minions. A file below a source directory keeps its relative
  * path, below a directory with the name of the source directory.
- * @param isInto - whether the destination is a directory. If it is not, it is the path of the only
- * source file
+ * @param isInto - whether the destination is a directory. If not, the destination is the path for
+ * the only source file on the minions
  */
 function remotePath(file: string, { sources, destination }: CopyRequest, isInto: boolean): string {
   if (sources.includes(file)) {

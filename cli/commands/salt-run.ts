@@ -128,7 +128,7 @@ async function printResult(
  * `outputter` and `data`, this outputter formats `data`. If the map has other members too, as after
  * an orchestration, the whole map is formatted.
  * @param asked - outputter that the user selected. {@link formatData} uses it in place of the
- * returned outputter, except if it is `highstate`
+ * returned outputter, unless the user selected `highstate`
  */
 function splitOutputter(
   value: WireValue,

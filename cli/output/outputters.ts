@@ -58,8 +58,8 @@ export interface MinionReturn {
 /** Options for printing returns. */
 export interface OutputOptions {
   /**
-   * Outputter that the user selects. It takes precedence over the outputter that the function
-   * selects, except if it is `highstate`, as in Salt.
+   * Outputter that the user selects. As in Salt, it takes precedence over the outputter that the
+   * function selects, unless the user selects `highstate`.
    */
   readonly outputter?: string | undefined;
   /**
@@ -111,7 +111,7 @@ export function isOutputter(name: string): boolean {
 /**
  * Formats data with the selected outputter, without spaces and newlines at the end. The result may
  * be empty.
- * @param out - outputter that the function selects
+ * @param out - outputter that the called Salt function chose for its result
  */
 export function formatData(
   data: WireValue,

@@ -78,7 +78,7 @@ interface LogStoreStatus {
    */
   readonly hash: string;
   readonly members: readonly MemberStatus[];
-  /** Whether fewer members are running than the rule of `acknowledge` requires. */
+  /** Whether fewer members are running than the option `acknowledge` requires. */
   readonly isAlone: boolean;
   /** Whether writes are rejected because too few members are running. */
   readonly refusesWrites: boolean;

@@ -101,7 +101,7 @@ export type PackReply = Pick<UpdateReply, 'files' | 'isDelta' | 'manifest'>;
 const have = {
   /** Digest of the manifest of the bundle in use. */
   from: Type.Optional(Bytes),
-  /** Versions of the root, the targets and the snapshot that the site has, in this order. */
+  /** Versions of the root, targets and snapshot metadata that the site has, in this order. */
   known: Type.Array(Type.Integer({ minimum: 1 }), { maxItems: 3 }),
 };
 const HaveSchema = Type.Object(have, strict);

@@ -58,8 +58,8 @@ export interface ReleaseRequest {
    */
   readonly contentOf?: number;
   /**
-   * Version that the version of the new release must exceed. The release gets the next version of
-   * this centre, or `above + 1` if that is higher. Default: 0.
+   * Lower bound: the version of the new release must be higher than this. The release gets the next
+   * version of this centre, or `above + 1` if that is higher. Default: 0.
    */
   readonly above?: number;
 }

@@ -35,7 +35,10 @@ const ReleaseSchema = Type.Object({
   ),
   /** Names of the rings (groups of sites), in the order in which they install the release. */
   rings: Type.Array(Type.String()),
-  /** Index of the ring up to which sites may install the release now. */
+  /**
+   * Index in `rings` of the last ring whose sites may install the release now. The sites of all
+   * earlier rings may install it too.
+   */
   ring: Type.Integer({ minimum: 0 }),
   /** Whether all rings have installed the release. */
   isProven: Type.Boolean(),

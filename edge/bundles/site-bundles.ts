@@ -314,8 +314,8 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Number that the site adds to a version of its centre to get the version of the installed
-   * bundle. See {@link versionsPerGeneration}.
+   * Number that the site adds to the version that its centre has given to a bundle. The sum is the
+   * version of the bundle at the site. See {@link versionsPerGeneration}.
    */
   get #base(): number {
     return (this.#context.identity()?.generation ?? 0) * versionsPerGeneration;

@@ -45,8 +45,8 @@ const watchMs = 1000;
 const partStallMs = 30_000;
 
 /**
- * Maximum total size of the frames of early requests before encryption, in bytes. Packing and
- * encryption add less than 128 bytes.
+ * Maximum total size of early requests before encryption, in bytes. Early requests are sent with
+ * the handshake. Packing and encryption add less than 128 bytes.
  */
 const maxEarlyFrames = maxEarlyBytes - 128;
 
@@ -88,8 +88,9 @@ export class SiteConnection implements SiteLink {
   readonly #stopped = new AbortController();
   readonly #sessions = new LastSession();
   /**
-   * Key with which the site encrypts early requests (`sealKey`), and the online key of the centre
-   * that sent it (`centreKey`). `undefined` until the site has connected once.
+   * Key with which the site encrypts requests that it sends before the handshake has ended
+   * (`sealKey`), and the online key of the centre from which it received this key (`centreKey`).
+   * `undefined` until the site has connected once.
    */
   #sealKey: { readonly centreKey: Uint8Array; readonly sealKey: Uint8Array } | undefined;
   readonly #earlySources: EarlySource[] = [];

@@ -18,7 +18,10 @@ import {
   turnMessage,
 } from './log-messages.ts';
 
-/** Minimum size of a batch before compression, in bytes, if there are enough entries. */
+/**
+ * Minimum size of a batch before compression, in bytes. A batch is smaller only if fewer entries
+ * wait.
+ */
 const smallestBatch = 8192;
 const largestBatch = 262_144;
 
@@ -61,7 +64,7 @@ export class LogSender {
   #size = smallestBatch * 2;
   #turnEndsAt = 0;
   #running: Promise<unknown> | undefined;
-  /** Batch of alarms that was sent with the handshake. Never rejects. */
+  /** Sending of the batch of alarms that was part of the handshake. This promise never rejects. */
   #early: Promise<unknown> | undefined;
 
   constructor(options: LogSenderOptions) {

@@ -11,8 +11,8 @@ import { signLeave } from './leave-message.ts';
 import type { Statement } from './statement.ts';
 
 /**
- * Returns the identity of a site that has accepted a statement. The statement replaces an earlier
- * one.
+ * Returns the identity of a site after the site has accepted a statement about its next centre.
+ * This statement replaces an earlier one.
  */
 export function withStatement(
   identity: SiteIdentity,

@@ -128,9 +128,9 @@ async function readNotificationSecret(
 }
 
 /**
- * Returns a function that reads the connections of all minions, and resolves to a lookup of a
- * minion's address. The lookup returns `undefined` for a minion behind a relay, and if the
- * connection may belong to another client.
+ * Returns a function that reads the connections of all minions and resolves to a function that
+ * looks up the address of one minion. The address is `undefined` for a minion behind a relay. It is
+ * also `undefined` if the connection may belong to a client other than the minion.
  */
 function addressReader(host: ExtensionHost): () => Promise<AddressOf> {
   const present = createPresence(host);

@@ -204,7 +204,10 @@ function weightOf(member: unknown): number {
   return 1 + (isPlainMap(member) && Array.isArray(member.needs) ? member.needs.length : 0);
 }
 
-/** Splits the members of a field, and yields each part with the number of its declarations. */
+/**
+ * Splits the list or map in a field into parts that are small enough to be parsed at once. Yields
+ * each part, and the number of declarations to count for it.
+ */
 function* chunksOf(field: unknown): Generator<readonly [part: unknown, declarations: number]> {
   if (Array.isArray(field)) {
     for (let start = 0; start < field.length; start += declarationsAtOnce) {

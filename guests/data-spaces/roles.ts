@@ -145,9 +145,8 @@ export function* findRoleProblems(roles: Roles): Generator<RoleProblem, void, vo
 const keysAtOnce = 100;
 
 /**
- * Yields the same problems as {@link findRoleProblems}. In between, also yields the number of
- * declarations that were examined since it last yielded a number. The caller can pause after each
- * number.
+ * Yields the same problems as {@link findRoleProblems}. Between them, also yields numbers: how many
+ * declarations were examined since the previous number. The caller can pause after each number.
  */
 export function* examineRoles(roles: Roles): Generator<RoleProblem | number, void, void> {
   const written = writtenKeys(roles);
@@ -197,10 +196,10 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
 }
 
 /**
- * Returns the dependencies of each value: the keys in its `needs`, or by default all keys that its
- * role reads. By default, the values of a role depend on the additional node `<role>/`, and only
- * this node lists the keys. Thousands of values therefore share one list. Yields 1 for each role,
- * so that the caller can pause.
+ * Returns a dependency graph: for each value, the nodes that it depends on. A value with `needs`
+ * depends on these keys. Any other value depends on the additional node `<role>/` of its role, and
+ * this node depends on all keys that the role reads. Thanks to the additional node, thousands of
+ * values share one list of these keys. Yields 1 after each role, so that the caller can pause.
  */
 function* waitsOf(roles: Roles): Generator<number, ReadonlyMap<string, readonly string[]>, void> {
   const waits = new Map<string, readonly string[]>();

@@ -162,7 +162,10 @@ function argumentsOf({ fun_args: args }: ReturnLoad): readonly WireValue[] {
   return args.flatMap((it) => (isWireMap(it) && it.__kwarg__ === true ? Object.values(it) : [it]));
 }
 
-/** Changes the values of a map with keys other than text, or with very many keys. */
+/**
+ * Returns a copy of a `Map` with changed values. A map is represented as a `Map` if it has keys
+ * other than text, or very many keys.
+ */
 function mapEntries(
   map: ReadonlyMap<WireValue, WireValue>,
   change: (value: WireValue, name: string) => WireValue,

@@ -92,7 +92,7 @@ const bytesPerRecord = 512;
 
 export interface DeploymentRecordsOptions {
   readonly state: SharedArea;
-  /** Returns the owner whose limit counts the records of a stack. */
+  /** Returns the owner to whose limit the records of a stack count. */
   readonly ownerOf: (stack: string) => string;
   /**
    * Limits on the size of the records in memory, in bytes. Default: the limit
@@ -123,8 +123,8 @@ export class DeploymentRecords {
   readonly #servers = new Map<string, Map<string, DeploymentRecord>>();
   readonly #bytes: Budget;
   /**
-   * Size of an owner's records from which finished records are deleted without the retention time,
-   * in bytes. It is half of the owner's limit.
+   * If the records of an owner have at least this size in bytes, finished records are deleted at
+   * once instead of after the retention time. Half of the owner's limit.
    */
   readonly #crowdedBytes: number;
   readonly #sizes = new WeakMap<DeploymentRecord, RecordSize>();

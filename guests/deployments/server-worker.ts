@@ -287,7 +287,7 @@ export class ServerWorker {
   }
 
   /**
-   * Records a change for which no hook must run.
+   * Records a change for which no hook needs to run.
    * @returns whether the change is recorded; `false` if a limit permits no further record
    */
   async #note(

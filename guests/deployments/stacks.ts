@@ -414,9 +414,9 @@ export class StackRegistry {
   }
 
   /**
-   * Reserves the additional bytes and servers of a registration, compared to the one that it
-   * replaces.
-   * @returns a function that releases them
+   * Reserves space for a registration: the bytes and servers that it has in addition to the
+   * registration that it replaces.
+   * @returns a function that releases the reserved amounts
    * @throws BridgeError ERR_STACK_LIMIT
    */
   #reserve(id: string, { owner, bytes, servers }: StackSize): () => void {

@@ -75,8 +75,8 @@ export interface ExecutionPlan {
 const maxDepth = 64;
 
 /**
- * Maximum number of values. A plan with many small values takes far more memory than its text, for
- * as long as it waits for its guest.
+ * Maximum number of values. A plan with many small values takes far more memory than its text, and
+ * the plan is in memory as long as it waits for its guest.
  */
 const maxValues = 10_000;
 

@@ -172,8 +172,8 @@ export class PeerDirectory {
   }
 
   /**
-   * Returns the minion id that a project has enrolled for an instance, or `undefined`. The project
-   * is that of the given enrolment. The minion of the given enrolment itself is never returned.
+   * Returns the id of the minion that was enrolled for an instance in the same project as the given
+   * enrolment, or `undefined`. Never returns the minion of the given enrolment itself.
    */
   #minionOf(instance: string, { project, id: other }: Enrolment): string | undefined {
     const enrolled = [...this.#enrolments.liveOfInstance(instance)].filter(

@@ -89,8 +89,8 @@ export interface RunOptions {
   /** Called after rules have permitted the run. If it rejects, the run does not start. */
   readonly permitted?: (() => Promise<void>) | undefined;
   /**
-   * Whether another member of the cluster continues the run if this one fails. Default: false; the
-   * caller then has to repeat the request.
+   * Whether another member of the cluster continues the run if this member fails. Default: false;
+   * the caller then has to repeat the request.
    */
   readonly isCarried?: boolean;
 }

@@ -52,7 +52,7 @@ export interface StoredRunsOptions<S, C, R> {
    * stored too many bytes.
    */
   readonly shorten: (stored: S) => S;
-  /** Creates a local object for a run of another member. */
+  /** Creates an object in this process for a run that another member executes. */
   readonly follow: (owner: IdempotencyKeyOwner, name: string, stored: S) => R;
   /**
    * Returns the outcome of a run for which none is stored, because the cluster member that executed

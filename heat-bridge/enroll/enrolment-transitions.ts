@@ -50,9 +50,9 @@ export interface TransitionParts extends EnrolmentParts {
 const signInMs = 600_000;
 
 /**
- * Transitions of enrolments. Methods must be called inside {@link exclusive}, or in another
- * exclusive operation on the id, with the current enrolment. The comments of the methods state the
- * exceptions.
+ * State changes of enrolments. Each method must be called inside {@link exclusive}, or inside
+ * another operation that holds the lock of the minion id, and must get the current enrolment.
+ * Exceptions are stated at the methods.
  */
 export class EnrolmentTransitions {
   readonly #parts: TransitionParts;

@@ -89,7 +89,10 @@ export class MachineRequests {
   }
 }
 
-/** Access as documented in OpenAPI: the ticket in the body authorises the request. */
+/**
+ * Kind of access that the OpenAPI document states for these routes: the ticket in the body
+ * authorises the request.
+ */
 const ticketAccess = 'credentials';
 /** Schema of a claim. */
 const claimOperation: FastifySchema = describeRoute({

@@ -12,7 +12,7 @@ type Rights = Pick<Awaited<ReturnType<ExtensionHost['holdToken']>>, 'subject' | 
 export interface HttpCaller {
   readonly token: string;
   /**
-   * Name under which the limit on open streams counts the caller. All tokens of a user have the
+   * Name that identifies the caller in the limit on open streams. All tokens of a user have the
    * same name. All Keystone users of a project share one name.
    */
   readonly owner: string;

@@ -39,7 +39,7 @@ export interface RunRoutes<Run extends FollowedRun> {
   readonly outcome: TSchema;
   /** Schemas of the lines that a run streams, except the first line and errors. */
   readonly updates: readonly TSchema[];
-  /** Fields of the first line that a run streams. */
+  /** Fields of the first line of the response that streams the updates of a run. */
   readonly begun: Readonly<Record<string, TSchema>>;
   /** Query fields of the route that cancels a run. */
   readonly cancelQuery?: Readonly<Record<string, TSchema>>;

@@ -52,8 +52,8 @@ export class HeldSignals {
   readonly #turns = new KeyedMutex();
   readonly #work = new Set<Promise<void>>();
   /**
-   * Ids of held signals whose event had no data. The return of `salt-call` may still provide the
-   * data.
+   * Ids of held signals whose event contained no data. Such a signal waits for the return of
+   * `salt-call`, which may contain the data.
    */
   readonly #delayed = new Set<string>();
   #timer: NodeJS.Timeout | undefined;

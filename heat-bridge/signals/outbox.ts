@@ -78,9 +78,9 @@ export interface OutboxOptions {
 /** Receiver of pending signals. */
 export interface PendingSignals {
   /**
-   * Receives each record, in the order in which records are accepted. In a cluster, this includes
-   * the records of other members, and the call follows the write. Without a cluster, the call
-   * precedes the write.
+   * Receives each record, in the order in which records are accepted. In a cluster, it is called
+   * after the record was written, also for the records of other members. Without a cluster, it is
+   * called before the write.
    */
   add(pending: PendingSignal): void;
   /** Receives each record that another member assigned to a handle, removed or delivered. */
@@ -96,7 +96,10 @@ interface FollowedRow {
   readonly revision: number;
 }
 
-/** Number of sequence numbers per millisecond. */
+/**
+ * Number of different sequence numbers that a signal can get in one millisecond. Sequence numbers
+ * are derived from the time.
+ */
 const ticks = 1000;
 
 const writtenBefore = Promise.resolve(true);

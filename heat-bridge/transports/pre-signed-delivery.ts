@@ -113,7 +113,8 @@ export function putResultObject({
 /**
  * Writes an object. If the object already has this content, an earlier attempt succeeded without a
  * response, and nothing is written.
- * @param refusal - returns an outcome if an object with this etag and age must not be replaced yet
+ * @param refusal - called with the etag of the existing object and its age in milliseconds. If the
+ * object must not be replaced yet, returns the outcome of the delivery
  */
 async function putObject(
   url: string,

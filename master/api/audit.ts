@@ -18,8 +18,9 @@ export function isOfOperator(by: AuditRequester | undefined): boolean {
 }
 
 /**
- * Returns the name under which limits and turns count a requester, for example `minion web1` or
- * `user pam/alice`. Users of different eauth back ends are different requesters.
+ * Returns a name that identifies a requester, for example `minion web1` or `user pam/alice`. Limits
+ * are counted per name, and requesters take turns by name. Users of different eauth back ends are
+ * different requesters.
  */
 export function requesterName({ kind, name, eauth }: AuditActor): string {
   return eauth === undefined ? `${kind} ${name}` : `${kind} ${eauth}/${name}`;

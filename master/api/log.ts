@@ -92,7 +92,7 @@ class LogFan implements DestinationStream {
     this.#targets = targets;
   }
 
-  /** Level of the most verbose target. */
+  /** Level of the most verbose log target. */
   get lowestLevel(): LogLevel {
     const levels = this.#targets.map(({ level }) => level);
     return levels.reduce((a, b) => (threshold(b) < threshold(a) ? b : a), 'quiet');

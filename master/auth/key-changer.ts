@@ -46,8 +46,8 @@ export interface KeySource {
    */
   readonly watch: (onDirty: (ids: readonly string[] | undefined) => void) => () => void;
   /**
-   * Whether all members of a cluster share these keys. The member that deletes or rejects a key
-   * also revokes the minion's access. Default: false.
+   * Whether all members of a cluster share these keys. If so, a change that the watcher detects was
+   * made by another member. That member then also revokes the minion's access. Default: false.
    */
   readonly isShared?: boolean;
 }
@@ -93,7 +93,10 @@ export class KeyChanger {
     this.#report(describeChange(id, from, to));
   }
 
-  /** Moves a key of an id to another state. It replaces the id's other key, except a denied key. */
+  /**
+   * Moves a key of an id to another state. The moved key replaces any other key of the id, except a
+   * denied key.
+   */
   async move(from: KeyState, to: 'accepted' | 'rejected', id: string): Promise<void> {
     const present = this.#table.get(id);
     const source = from === 'denied' ? this.#table.denied(id) : present;

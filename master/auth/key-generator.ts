@@ -61,7 +61,7 @@ export class KeyGenerator {
   }
 }
 
-/** Returns the name under which the limits on key generation count a requester. */
+/** Returns the name that identifies a requester in the limits on key generation. */
 export function keyOwner(by: AuditRequester | undefined): string {
   return limitOwnerOf(by) ?? 'local';
 }

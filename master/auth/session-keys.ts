@@ -35,8 +35,8 @@ const maxKept = 2048;
 /** Time without use after which a key may be evicted, in milliseconds. */
 const idleMs = 60_000;
 /**
- * Resolution of the time of last use, in milliseconds. Updating the order of the cache at each use
- * would take more time.
+ * Time after a recorded use of a key in which further uses are not recorded, in milliseconds. This
+ * saves time, because recording a use changes the order of the cache.
  */
 const preciseMs = 1000;
 
@@ -233,8 +233,8 @@ export class SessionKeys {
   }
 
   /**
-   * Creates a session. It is added to memory before it is stored, so that {@link forget} can end it
-   * while it is being stored.
+   * Creates a session. The session is added to memory before it is written to the store. So
+   * {@link forget} can end it even while it is being written.
    */
   async #make(id: string): Promise<CrypticleKey> {
     if (this.#options.cluster !== undefined) return this.#makeShared(id);

@@ -65,8 +65,8 @@ interface ReadUpTo {
   /** Sequence number of the last record that the reader has read, by member. */
   readonly sequences: ReadonlyMap<string, number>;
   /**
-   * Sequence number up to which the records of all other cluster members count as read. The other
-   * members are those that are missing in `sequences`.
+   * Position for the cluster members that are not in `sequences`: their records up to this sequence
+   * number count as read.
    */
   readonly others: number;
   /** Whether all events after the reader's position are available. */
@@ -239,8 +239,9 @@ export class EventRing {
   }
 
   /**
-   * Returns the id of the latest event of a cluster member, as readers of this master receive it:
-   * with the positions of the other members' latest events.
+   * Returns the id of the latest event of a cluster member, as readers of this master receive it.
+   * The id contains the position of this event, and the position of the latest event of each other
+   * member.
    */
   #idOf(place: EventPosition): string {
     return formatEventId([place, ...this.#othersThan(place)]);
@@ -287,9 +288,10 @@ export class EventRing {
   }
 
   /**
-   * Yields the stored events that follow an id and were added before this call. If events may be
-   * missing, it yields {@link MissedEvents} in their place. If the id belongs to an unknown run, it
-   * yields that notice and all stored events. If the id is invalid, it yields only the notice.
+   * Yields the stored events that follow the event with this id and were added before this call. In
+   * place of events that may be missing, yields {@link MissedEvents}. If the id belongs to an
+   * unknown run, yields {@link MissedEvents} and all stored events. If the id is invalid, yields
+   * only {@link MissedEvents}.
    */
   after(id: string): AsyncGenerator<readonly MasterEvent[], void, void> {
     return this.#after(id, this.#taken);

@@ -43,7 +43,10 @@ export type ReturnRows = (jid: string, result: JobReturn) => readonly Operation[
 /** Maximum number of unfinished jobs that a listing returns. */
 const maxUnderWay = 100;
 
-/** Estimated work for a stored job or return without its bytes, in steps of a `WorkBudget`. */
+/**
+ * Estimated work for reading and decoding a stored job or return, in steps of a `WorkBudget`. The
+ * work for its bytes is added.
+ */
 const stepsOfRow = 2000;
 /** Number of bytes of a stored job or return that are decoded in about one step. */
 const bytesPerStep = 8;
@@ -289,8 +292,9 @@ export class JobCache {
   }
 
   /**
-   * Stores the identifier of a minion's request that reports a self-started job, but not the job.
-   * Returns `false` if the identifier was already stored. See {@link addSelfMade}.
+   * Stores only the identifier of a request in which a minion reports a job that it started itself.
+   * The job itself is not stored. See {@link addSelfMade}.
+   * @returns `false` if the identifier was already stored
    */
   async addMark(minionId: string, mark: string | undefined): Promise<boolean> {
     return this.#marks.write(minionId, mark, []);
@@ -312,7 +316,8 @@ export class JobCache {
 
   /**
    * Yields the stored jobs, starting with the latest jid.
-   * @param budget - work budget of the request, which counts the rows in its slices
+   * @param budget - work budget of the request. It counts the work for each job, so that the
+   * request gives way to other work
    */
   async *records(
     limit: number,
@@ -352,7 +357,8 @@ export class JobCache {
 
   /**
    * Yields the stored returns of a job.
-   * @param budget - work budget of the request, which counts the rows in its slices
+   * @param budget - work budget of the request. It counts the work for each return, so that the
+   * request gives way to other work
    */
   async *returns(
     jid: string,

@@ -26,8 +26,9 @@ interface StateErrorEvent {
   /** Tag of the job. */
   readonly tag: string;
   /**
-   * Salt's old tag: module and function of the state. The minion chooses both, so that the tag
-   * counts as a signal of the minion. `undefined` if it is not of the form of such a tag.
+   * Event tag of older Salt versions: module and function of the state, for example
+   * `pkg.installed`. Because the minion chooses both names, a minion needs the same permission as
+   * for a signal with this tag. `undefined` if the names do not form a valid tag.
    */
   readonly oldTag: string | undefined;
   readonly data: WireMap;

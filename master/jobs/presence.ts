@@ -42,7 +42,7 @@ export class Announcements {
     this.#options = options;
   }
 
-  /** Processes an announcement that a transport has received. Never rejects. */
+  /** Processes a message in which a minion announces its id on a connection. Never rejects. */
   async hear(bytes: Uint8Array, peer: Peer): Promise<void> {
     try {
       const minionId = await this.#verify(bytes, peer);

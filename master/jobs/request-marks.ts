@@ -37,7 +37,7 @@ export class RequestMarks {
   /**
    * Writes operations and the mark of the request in one transaction.
    * @param mark - mark of the request; `undefined`: repetitions are not recognized
-   * @returns `false` if nothing was written, because the mark was already stored or a row of
+   * @returns `false` if nothing was written. Then either the mark was already stored, or a row of
    * `operations` had another revision than expected
    */
   async write(

@@ -108,8 +108,8 @@ export class ReturnProcessor {
   }
 
   /**
-   * Removes secrets from a return. Only returns that are permitted and within the limits are
-   * examined, because this takes time for large ones.
+   * Removes secrets from a return. Examining large returns takes time, so only returns that are
+   * permitted and within the limits are examined.
    */
   #redact(minionId: string, given: ReturnLoad): ReturnLoad {
     const { redactions = [] } = this.#options;

@@ -452,10 +452,10 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a minion whose match is uncertain is included in the target. A condition on unknown
-   * grains or pillar counts as true, as in Salt. So a `not` before such a condition excludes the
-   * minion. If the master stores no grains and pillar (`minion_data_cache` is off), every such
-   * minion is included.
+   * Whether a target includes a minion for which it is uncertain whether the target matches. As in
+   * Salt, a condition on unknown grains or pillar counts as true, so that a `not` before this
+   * condition excludes the minion. If the master stores no grains and pillar (`minion_data_cache`
+   * is off), the target includes all these minions.
    */
   #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
     return !this.#options.isDataCached || compiled.isPossible(candidate);
@@ -599,8 +599,9 @@ function missingFrom(accepted: readonly string[], { terms }: CompiledTarget): st
 }
 
 /**
- * Whether a target can match minions outside `reach`. Compares only the texts of the target and of
- * the rules, so the result reveals nothing about those minions.
+ * Whether a target can match minions outside `reach`, the minions that the requester's rules
+ * permit. Compares only the texts of the target and of the rules, so the result reveals nothing
+ * about those minions.
  */
 function mayMeanOthers(
   { terms }: CompiledTarget,

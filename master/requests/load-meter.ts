@@ -3,8 +3,8 @@ import { minionOwner } from '../api/index.ts';
 import { requestLimits } from './limits.ts';
 
 /**
- * Number of bytes that each list element and map entry of a load counts. Unpacking an entry takes
- * about as long as decrypting so many bytes.
+ * Size in bytes at which each list element and map entry of a load is counted. Unpacking an entry
+ * takes about as long as decrypting this number of bytes.
  */
 const bytesPerElement = 32;
 
@@ -39,8 +39,8 @@ export class LoadMeter {
   }
 
   /**
-   * Charges the sender of a load. Resolves when the request may proceed. Returns `true` without a
-   * promise if it may proceed now.
+   * Counts a load towards the rate limit of its sender. Resolves when the request may proceed. If
+   * it may proceed now, returns `true` without a promise.
    * @returns `false` if too many loads of the sender are already waiting
    */
   pass({ minionId, address }: LoadSender, cost: LoadCost): boolean | Promise<true> {
@@ -58,7 +58,10 @@ export class LoadMeter {
     this.#expired.take(expiredOwner(minionId, address), weightOf(cost));
   }
 
-  /** Whether requests of a minion from this address are read, although many of them had expired. */
+  /**
+   * Whether requests of a minion from this address are read. False if the address has exceeded its
+   * rate of expired requests of this minion.
+   */
   permits(minionId: string, address: string): boolean {
     return this.#expired.isUnused || this.#expired.has(expiredOwner(minionId, address));
   }

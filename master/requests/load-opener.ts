@@ -54,8 +54,8 @@ export interface LoadOpenerOptions {
 /** Load that has passed the checks of its fields. */
 export interface OpenedLoad {
   /**
-   * If the master does not serve the request, its load contains only the fields that identify the
-   * request and its sender.
+   * Request with its checked fields. If the master does not serve the request, its load contains
+   * only the fields that identify the request and its sender.
    */
   readonly checked: CheckedRequest;
   /** Complete load in MessagePack. */
@@ -209,7 +209,7 @@ export class LoadOpener {
 
   /**
    * Returns the sender of a decrypted load. In protocols 0 to 2, any minion can claim an id. So the
-   * minion is the sender only if the load contains its token.
+   * minion with this id counts as the sender only if the load contains its token.
    */
   #senderOf({ envelope, peer }: SealedRequest, { id, tok }: CheckedRequest): LoadSender {
     if (envelope.version === 3) return provenSender(envelope, peer);

@@ -4,7 +4,10 @@ import { type Reply, type SessionKeys, send, type VerifiedRequest } from '../aut
 
 /** Number of marks that one block of memory holds. A mark identifies a request. */
 export const marksPerBlock = 4;
-/** Size of a mark in 32-bit words: eight bytes of the request's digest, and its expiry time. */
+/**
+ * Number of 32-bit words in a mark, which identifies a request: two for eight bytes of the
+ * request's digest, and one for its expiry time.
+ */
 const wordsPerMark = 3;
 /** Block number that stands for the end of a list. */
 const noBlock = 0xffff_ffff;

@@ -199,8 +199,9 @@ export class RequestChannel {
   }
 
   /**
-   * Stores the protocol version of a minion as its minimum. If it cannot be stored, the minimum
-   * applies only until the next start of the master, and the request continues.
+   * Stores the protocol version that a minion has used. From then on, the master rejects lower
+   * versions from this minion. If the version cannot be stored, this lasts only until the master
+   * restarts, and the request continues.
    */
   async #prove(minionId: string, version: ProtocolVersion): Promise<void> {
     try {

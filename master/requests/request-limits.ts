@@ -85,7 +85,10 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
      */
     delayedEvents: new Throttle(requestLimits.waitingSignals, events),
     denials: new DenialLog(context.log.child({ component: 'requests' }), now),
-    /** Whether a request was created before this master started, so that it may be a replay. */
+    /**
+     * Whether a request was created before this master started. Such a request may be a replay,
+     * because the master does not remember requests from before its start.
+     */
     isFromBefore: replayCheck(auth.sessions, now()),
   };
 }

@@ -504,8 +504,8 @@ export const rpcTable: RpcTableOf<CallableApi> = {
 export const rpcMethods: ReadonlyMap<string, RpcMethod> = namedMethods(rpcTable);
 
 /**
- * Names of the methods with a parameter `user`. It names the user on whose behalf the method starts
- * a job or function.
+ * Names of the methods that have a parameter `user`. This parameter names the user on whose behalf
+ * the method starts a job or function.
  */
 export const methodsWithUser: ReadonlySet<string> = new Set(
   [...rpcMethods].flatMap(([name, { access, parameters }]) =>

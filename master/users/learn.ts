@@ -70,9 +70,9 @@ function isPossible(record: RecordedDecision): boolean {
 }
 
 /**
- * Whether a record needs no rule of its own, because another record covers it. This applies to a
- * record of a mine request that does not name the owner of the mine data. It is covered if another
- * record of the same minion and function names the owner.
+ * Whether a record needs no rule of its own, because the rule for another record covers it. This
+ * applies to a mine request that does not name the owner of the mine data. Another record covers it
+ * if that record has the same minion and function and names the owner.
  */
 function isImplied(record: RecordedDecision, all: readonly RecordedDecision[]): boolean {
   if (record.action !== 'mine' || record.owner !== undefined) return false;

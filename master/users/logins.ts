@@ -73,8 +73,9 @@ export class Logins {
   readonly #isLet: AddressCheck;
   readonly #slots = new LoginSlots();
   /**
-   * Minimum duration of a failed log-in, in units of {@link failureStepMs}. It is not shorter than
-   * any earlier log-in that took at most {@link longestMeasureMs}.
+   * Minimum duration of a failed log-in, in units of {@link failureStepMs}. It is at least as long
+   * as the longest log-in so far, not counting log-ins that took more than
+   * {@link longestMeasureMs}.
    */
   #failureSteps = 1;
   #backends: Backends;

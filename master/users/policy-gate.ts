@@ -46,8 +46,8 @@ export class PolicyGate {
   }
 
   /**
-   * Whether a minion's request is worth reading completely: a rule may permit it, or learning mode
-   * records it. Otherwise the policy rejects it.
+   * Whether it is useful to read a minion's whole request: a rule may permit the request, or
+   * learning mode records it. If neither is the case, the policy rejects the request.
    * @param functions - names of the requested functions. Default: any functions
    */
   mayPermit(subject: MinionSubject, action: RuleAction, functions?: readonly string[]): boolean {
@@ -135,8 +135,9 @@ function isEverydayReading(question: MinionQuestion, { effect }: Decision): bool
 }
 
 /**
- * Whether the gate writes no audit record of a decision. Permitted jobs and runners get a record
- * when they start. Permitted reads of mine data get none.
+ * Whether the policy gate writes no audit record of this decision. That is so for permitted jobs
+ * and runners, which get a record when they start, and for permitted reads of mine data, which get
+ * no record.
  */
 function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): boolean {
   return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');

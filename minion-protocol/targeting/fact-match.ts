@@ -47,7 +47,7 @@ interface CutExpression {
 /** Intermediate results of one search, so that no map is searched or converted to text twice. */
 interface SearchState {
   steps: number;
-  /** For each map, the conditions with which the search has already compared it. */
+  /** Conditions that the search has already compared with each map, by map. */
   tried?: Map<FactMap, Set<string>>;
   empty?: Map<FactMap, boolean>;
   texts?: Map<WireValue, string>;
@@ -256,8 +256,8 @@ class ValueTests {
 }
 
 /**
- * Counts work steps of a search. The work can be interrupted only between two minions, so the steps
- * for one minion have a limit of their own.
+ * Counts work steps of a search. The steps for one minion also have a separate limit, because the
+ * work can be interrupted only between two minions.
  */
 function spend(meter: WorkMeter | undefined, state: SearchState, steps: number): void {
   if (meter === undefined) return;

@@ -56,8 +56,8 @@ export class WriteQueue implements ScheduledWriter {
   #waiting: EncodedMessage[] = [];
   #head = 0;
   /**
-   * Position of the next byte to write in the first message: `#chunk` is the index of its chunk,
-   * and `#offset` its offset in the chunk.
+   * Index of the chunk that contains the next byte to write, in the first message. `#offset` is the
+   * position of this byte in the chunk.
    */
   #chunk = 0;
   #offset = 0;

@@ -117,7 +117,10 @@ export class LocalRequests {
     }
   }
 
-  /** Answers a request that exceeds the limits of peers that are not authenticated. */
+  /**
+   * Handles a request that is larger than the limits for unauthenticated clients permit.
+   * @returns the reply
+   */
   async #answerLarge(request: Uint8Array): Promise<WireValue> {
     const shown = packedCredentials(request);
     if (shown === undefined || !largeCommands.has(String(shown.cmd))) return notARequest;
@@ -238,7 +241,10 @@ export class LocalRequests {
     }
   }
 
-  /** @param known - caller, if it is already identified; the caller of this method ends it */
+  /**
+   * @param known - caller, if already identified. This method does not end it. If `undefined`, this
+   * method identifies the caller and ends it after `work`
+   */
   async #as<T>(
     known: Caller | undefined,
     load: WireMap,

@@ -23,8 +23,8 @@ import { addRoute } from './route.ts';
 import { rpcSchemas } from './schemas.ts';
 
 /**
- * Methods whose streams may be silent for a long time and count towards the limit of event streams.
- * Streams of jobs end with the job and are not limited.
+ * Methods whose streams may be silent for a long time. These streams count towards the limit of
+ * event streams. Streams of jobs end with the job and are not limited.
  */
 const longStreams: ReadonlySet<string> = new Set(['events.subscribe', 'logins.follow']);
 
@@ -109,7 +109,7 @@ async function permitted(
 }
 
 /**
- * Returns the token and the user for which the limits count the event stream that a call opens.
+ * Returns the token and the user to whose limits the event stream of a call counts.
  * @throws AuthenticationError
  */
 async function readerOf(

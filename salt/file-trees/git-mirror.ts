@@ -137,8 +137,8 @@ export class GitMirror {
   }
 
   /**
-   * Adds the refs that `filter` accepts, and single commits, to the contents of the mirror. The
-   * next update reads them.
+   * Makes the mirror also read the refs that `filter` accepts, and the given commits. The next
+   * update reads them.
    */
   want(filter: RefFilter, commits: Iterable<string> = []): void {
     this.#filters.push(filter);

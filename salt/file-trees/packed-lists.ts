@@ -7,7 +7,7 @@ import { maxSliceSteps, WorkBudget } from '#runtime';
 /** Kind of a list that minions request. */
 export type ListKind = keyof FileLists;
 
-/** Steps of packing one text. */
+/** Estimated work for packing one text, in steps. */
 const textSteps = 50;
 /** Number of texts that one slice of the work packs. */
 const sliceTexts = maxSliceSteps / textSteps;

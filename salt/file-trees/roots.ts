@@ -164,8 +164,9 @@ class Roots implements FileServerBackend {
   }
 
   /**
-   * Returns the roots of an environment, without directories that would be the environment's own
-   * but do not exist. An invented name therefore has the same roots as every other invented name.
+   * Returns those roots of an environment that exist, and the roots that all environments share
+   * through `__env__`. Any two environment names for which no directory exists therefore have the
+   * same roots.
    */
   async #existingPlacesOf(saltenv: string): Promise<readonly string[]> {
     const shared = new Set(this.#roots.get(anyEnv));

@@ -21,8 +21,8 @@ const raw32 = 0xdb;
 const longest16 = 0xffff;
 
 /**
- * Packs a chunk as a reply, which is the concatenation of the returned arrays. If `data` exceeds 64
- * KiB, the result contains it as an array of its own, so that it is not copied.
+ * Packs a chunk as a reply. The returned arrays, one after the other, are the bytes of the reply.
+ * If `data` exceeds 64 KiB, one of the arrays is `data` itself, so that it is not copied.
  */
 export function packFileChunk({ data, dest, gzip }: FileChunk): Uint8Array[] {
   const rest = gzip === undefined ? { dest } : { dest, gzip };

@@ -30,8 +30,8 @@ interface Use {
 }
 
 /**
- * Minimum number of bytes that each file counts towards the limit of its minion. Each folder counts
- * as this number.
+ * Minimum size at which a file is counted towards the limit of its minion, in bytes. Each folder is
+ * counted at exactly this size.
  */
 const leastFileBytes = 4096;
 

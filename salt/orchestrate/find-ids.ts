@@ -16,7 +16,8 @@ type Bodies = High['bodies'];
  * Returns the states that a reference such as `state: name` means. If `name` is an id, returns the
  * state under this id. If `state` is `sls`, returns the first state of each id in this SLS.
  * Otherwise, returns the states that have an argument with this value, usually the argument `name`.
- * @param isStrict - whether an id counts only if a state of the module `state` is declared under it
+ * @param isStrict - whether `name` counts as an id only if a state of the module `state` is
+ * declared under this id
  */
 export function findIds(
   bodies: Bodies,

@@ -77,8 +77,8 @@ interface UnderWay {
   /** Stops the orchestration. */
   readonly stop: (reason: MasterError) => void;
   /**
-   * Ids of states before which the orchestration stops. If the set contains `undefined`, it stops
-   * before the next state.
+   * Ids of states. The orchestration stops before the first of these states that it reaches. If the
+   * set contains `undefined`, it stops before the next state.
    */
   readonly kills: Set<string | undefined>;
 }

@@ -70,8 +70,8 @@ export class ChunkRun {
   /** Chunks that first run as a trial, because a `prereq` refers to them. */
   readonly #trials = new Set<Chunk>();
   /**
-   * Chunks that have a `prereq` requisite. Each chunk to which they refer depends on them
-   * (`prerequired`).
+   * Chunks that have a `prereq` requisite. Each chunk that such a requisite names depends in turn
+   * on the chunk with the requisite (`prerequired`).
    */
   readonly #awaited = new Set<Chunk>();
   /** Tags on the path to the current chunk. A repeated tag is a cycle. */

@@ -8,7 +8,10 @@ import { saltLimits } from '../limits.ts';
 /** Estimated size of an entry without its return, in bytes. */
 const entryBytes = 64;
 
-/** Reply that is being collected. It holds its bytes until it is closed. */
+/**
+ * Reply to which returns are added one by one. Until it is closed, their bytes count towards the
+ * limit on the replies to the minion.
+ */
 export interface PeerReply {
   /** Number of returns that did not fit into the reply. */
   readonly leftOut: number;
@@ -18,7 +21,10 @@ export interface PeerReply {
   close(): void;
 }
 
-/** Replies with returns that minions are waiting for. All replies to one minion share its bytes. */
+/**
+ * Replies with the returns that minions are waiting for. The limit on bytes applies to all open
+ * replies to one minion together.
+ */
 export class PeerReplies {
   readonly #bytes = new Budget(saltLimits.peerReplyBytes);
 

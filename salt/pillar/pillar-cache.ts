@@ -103,8 +103,8 @@ export interface CachedPillar {
   /** Packed pillar. Unpacked objects would take about ten times the memory. */
   readonly pillar: Uint8Array;
   /**
-   * Packed version of the pillar that does not depend on grains. It is the same object as `pillar`
-   * if both are equal.
+   * Packed pillar in the version that does not depend on grains. If this version equals `pillar`,
+   * it is the same object.
    */
   readonly proven: Uint8Array;
 }

@@ -45,8 +45,8 @@ export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions 
 }
 
 /**
- * Replaces functions by functions with empty results, if minions can influence the results. Access
- * decisions may use a pillar that is compiled with the returned functions.
+ * Replaces those functions whose results minions can influence by functions with empty results. A
+ * pillar that is compiled with the returned functions may be used for access decisions.
  */
 export function withoutClaims(functions: AskedFunctions): AskedFunctions {
   const empty = claims.map((name) => [name, async () => new Map()] as const);

@@ -28,7 +28,10 @@ import type { Top } from './top-files.ts';
  */
 export interface PillarSettings {
   readonly setting: PillarSetting;
-  /** Settings for the version that does not depend on grains. */
+  /**
+   * Settings for compiling the version of the pillar that does not depend on the grains of the
+   * minion.
+   */
   readonly proven: PillarSetting;
   /** Whether results of this minion are cached. */
   readonly isKept: boolean;
@@ -321,10 +324,10 @@ export class PillarSharing {
   }
 
   /**
-   * Whether a compiled pillar can be shared by all minions with the same values of the grains that
-   * it has read.
+   * Whether a compiled pillar can be shared by all minions that have the same values of the grains
+   * that the rendering has read.
    * @param reads - dependencies of the pillar
-   * @param beside - dependencies of its version without grains
+   * @param beside - dependencies of the version of the pillar that is compiled without grains
    */
   #isShareable(reads: Reads, beside: Reads): boolean {
     if (reads.isVolatile || beside.isVolatile) return false;
@@ -346,7 +349,10 @@ export class PillarSharing {
   }
 }
 
-/** A pillar, or `unfit` if the minion needs its own rendering. */
+/**
+ * A shared pillar, or `unfit` if no shared pillar can be used for this minion. The pillar of the
+ * minion must then be rendered for it alone.
+ */
 type Found = ProvidedPillar | 'unfit';
 
 /** Returns a compiled pillar in the form for minions. The errors are in its key `_errors`. */

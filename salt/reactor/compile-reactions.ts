@@ -38,7 +38,9 @@ export interface CompiledReaction {
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;
   readonly plan: Planner;
   readonly meter: SharedRate;
-  /** Places of unfinished runs. */
+  /**
+   * Limits how many runs of the reaction may be unfinished, in total and for each sender of events.
+   */
   readonly places: SharedPlaces;
 }
 

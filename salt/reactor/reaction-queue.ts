@@ -420,8 +420,8 @@ export class ReactionQueue {
 
   /**
    * Stores a run. It is durable when the promise resolves with `queued`.
-   * @returns `repeated`: a repetition of the same request has already stored it; `once`: another
-   * run in the time window has the same values
+   * @returns `repeated`: a repetition of the same request has already stored the run; `once`: in
+   * the time window, a run with the same values was already stored
    */
   async add(run: OpenRun, conditions: QueueConditions): Promise<'queued' | 'repeated' | 'once'> {
     const { store } = this.#options;

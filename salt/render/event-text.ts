@@ -63,7 +63,10 @@ export class EventText {
 /** Matches texts that have no special meaning in YAML at any position. */
 const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;
 
-/** Origins of the texts that a template outputs. Only texts of the event get a placeholder. */
+/**
+ * Sources of the texts that a template prints. The printer puts placeholders only in place of texts
+ * that come from the event.
+ */
 export interface Origins {
   readonly event: WireValue;
   /** Returns the texts of the files read so far. */

@@ -65,8 +65,8 @@ export class TracedGrains implements FactSource {
   readonly #marks: PrintedMarks | undefined;
 
   /**
-   * @param marks - receives the placeholders for values of grains. Without it, each use of a grain
-   * reads the value
+   * @param marks - object that records which placeholders were printed for grains. If it is absent,
+   * no placeholders are printed: each use of a grain reads its value
    */
   constructor(grains: WireMap, reads: GrainReads, marks?: PrintedMarks) {
     this.#grains = grains;
@@ -76,8 +76,9 @@ export class TracedGrains implements FactSource {
   }
 
   /**
-   * Returns a grain that a template can print as a placeholder, without reading its value. Returns
-   * `undefined` if the grain cannot be printed as a placeholder, so that the template must read it.
+   * Returns an object for a grain, with which a template can print a placeholder without reading
+   * the value of the grain. Returns `undefined` if a placeholder is not possible, so that the
+   * template must read the value.
    * @param holder - reads the value if the template needs it, and reports whether it was read.
    * Default: reads a new copy of the value
    */

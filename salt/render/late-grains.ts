@@ -45,7 +45,8 @@ function markStart(secret: string, isPlain: boolean): string {
 }
 
 /**
- * Returns the beginnings of placeholders in plain scalars and in other texts, for the YAML parser.
+ * Returns the text with which placeholders begin, for the YAML parser. `plain` is for placeholders
+ * in plain (unquoted) scalars, `text` for placeholders in other texts.
  */
 export function textMarks(secret: string): { readonly text: string; readonly plain: string } {
   return { text: markStart(secret, false), plain: markStart(secret, true) };

@@ -47,7 +47,10 @@ export interface PillarTask extends TemplateTask {
   readonly asked: readonly string[];
   /** Answers to earlier questions, by {@link Question.mark}. */
   readonly answers: ReadonlyMap<string, Answer>;
-  /** Grains that are printed as placeholders. Default: none. */
+  /**
+   * Grains whose values templates print as placeholders, and the form of the placeholders. Default:
+   * none.
+   */
   readonly late?: LateRules | undefined;
   /** Data that a caller without all rights passed to an orchestration. */
   readonly foreign?: UntrustedInput | undefined;

@@ -81,7 +81,10 @@ export interface RendererOptions
 /** Value of `owner` for renderings that do not belong to a minion. */
 const noMinion = '';
 
-/** Minion for which a file is rendered, and the notes that receive the dependencies. */
+/**
+ * Minion for which a file is rendered, and the object that receives the dependencies of the result
+ * (`notes`).
+ */
 interface RenderedFor {
   readonly owner: string;
   readonly notes?: Notes;

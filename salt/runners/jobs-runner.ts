@@ -31,7 +31,7 @@ export interface JobsRunnerDeps extends MinionCalls {
 const maxRunning = saltLimits.reportedJobs.perOwner ?? 0;
 /** Maximum number of jobs to search. */
 const maxJobs = 1_000_000;
-/** Estimated work for a job that a minion reports, in steps of a `WorkBudget`. */
+/** Estimated work for reading the record of a job, in steps of a `WorkBudget`. */
 const stepsOfRecord = 2000;
 /** Estimated work for formatting a job for the result, in steps of a `WorkBudget`. */
 const stepsOfDescription = 200;

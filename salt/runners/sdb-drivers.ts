@@ -56,8 +56,8 @@ export class EnvironmentDriver implements SdbDriver {
   }
 
   /**
-   * Sets a value. As in Salt, a variable that exists is not changed.
-   * @returns the value after the call
+   * Sets an environment variable. As in Salt, a variable that already has a value is not changed.
+   * @returns the value of the variable after the call
    */
   set(key: string, value: WireValue, owner: string = operatorOwner): WireValue {
     const found = this.#find(key);

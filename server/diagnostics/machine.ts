@@ -276,7 +276,7 @@ async function checkSecret(file: string, config: MasterConfig): Promise<DoctorFi
 }
 
 /**
- * Checks that all directories belong to one user. This is the user id in {@link SystemInfo} or, if
+ * Checks that all directories belong to the same user: the user id in {@link SystemInfo} or, if
  * that is `undefined`, the owner of `pki_dir`.
  */
 async function checkOwners(

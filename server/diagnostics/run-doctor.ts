@@ -194,8 +194,8 @@ function describe(host: string, port: number, failure: string): DoctorFinding {
 const latestProtocol = 3;
 
 /**
- * Finds accepted ids that have never signed in with protocol 3. Other accepted minions can forge
- * their returns.
+ * Finds accepted ids that have never signed in with protocol 3. Any other accepted minion can forge
+ * the returns of these ids.
  */
 async function checkProtocol(patient: DiagnosticsInput): Promise<DoctorFinding[]> {
   const ids = lowIds(patient);

@@ -1,9 +1,10 @@
 /**
- * Effect of a part of a salt-master's configuration in saltbridge.
+ * Effect that a part of a salt-master's configuration has in saltbridge.
  *
- * - `honoured`: works as in Salt.
- * - `ignored`: has no effect, and neither minions nor jobs need it.
- * - `refused`: the site needs it but saltbridge does not support it, or it prevents the start.
+ * - `honoured`: it works as in Salt.
+ * - `ignored`: it has no effect, and neither minions nor jobs need it.
+ * - `refused`: it prevents the start of saltbridge, or the site needs it but saltbridge does not
+ *   support it.
  */
 export type MigrationOutcome = 'honoured' | 'ignored' | 'refused';
 

@@ -111,7 +111,7 @@ export class Frame {
     }
   }
 
-  /** Resets all values. jinja2 does the same at the end of this part of a template. */
+  /** Resets all values of this frame, as jinja2 does at the end of a part of a template. */
   leave(): void {
     for (const name of this.scope.loads.keys()) this.#values.set(name, undefined);
   }

@@ -10,7 +10,10 @@ import { Dict, type PyObject, type Value } from './values.ts';
 /** Number of characters that each placeholder counts toward the limit of the text length. */
 export const countedMarkLength = 256;
 
-/** A value that a template can output without reading it. `evaluate` never returns a late value. */
+/**
+ * A value that a template can print as a placeholder, so that the value itself need not be read.
+ * `evaluate` never returns a late value.
+ */
 export abstract class LateValue implements PyObject {
   readonly typeName = 'LateValue';
 
@@ -29,7 +32,7 @@ export abstract class LateValue implements PyObject {
    */
   abstract child(key: Value): LateValue | undefined;
 
-  /** @throws PythonException always, because a late value is read before it is used */
+  /** @throws PythonException always. Callers must call {@link read} to get the value */
   repr(): string {
     throw new PythonException('LateValueError', 'a late value was used without being read');
   }

@@ -61,7 +61,7 @@ export class Float {
     return this.value;
   }
 
-  /** Returns the number with a fraction. */
+  /** Returns the number as text. An integer gets the ending `.0`, for example `1.0`. */
   toString(): string {
     if (!Number.isSafeInteger(this.value)) return String(this.value);
     return Object.is(this.value, -0) ? '-0.0' : `${this.value}.0`;

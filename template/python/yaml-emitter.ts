@@ -13,7 +13,7 @@ export class YamlEmitter {
   #column = 0;
   /** Whether the last output was whitespace. */
   #isSpaced = true;
-  /** Whether the line contains only block indicators. */
+  /** Whether the current line contains only YAML block indicators so far, for example `- `. */
   #isIndented = true;
   indent = 0;
 
