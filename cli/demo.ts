@@ -370,7 +370,7 @@ export interface DemoOutput {
 }
 
 /**
- * Creates the output.
+ * Creates the output of the demonstration.
  * @param untilInterrupted - waits until the user at a terminal ends the demonstration
  */
 export function createDemoOutput(

@@ -43,7 +43,10 @@ export interface ConfigReading {
    * Called for each invalid file, which is then skipped. Default: the first problem is thrown.
    */
   readonly onProblem?: (problem: ConfigError) => void;
-  /** Returns the name of a file in the locations of its values. Default: its path. */
+  /**
+   * Returns the name of a file for locations, which say where a value is set. Default: the path of
+   * the file.
+   */
   readonly nameOf?: (file: string) => string;
 }
 

@@ -76,7 +76,10 @@ export function overrideSettings(including: Settings, included: Settings): Setti
   return whole;
 }
 
-/** Appends those items of a list that another list does not contain. */
+/**
+ * Returns the items of `setting`, followed by those items of `more` that `setting` does not
+ * contain.
+ */
 function appendNew(setting: Setting, more: Setting): Setting {
   const list = listIn(setting);
   const added = listIn(more);

@@ -25,7 +25,10 @@ export interface LoadHead {
   readonly elements: number;
 }
 
-/** Maximum number of entries of a large load itself. Salt's loads have at most about twenty. */
+/**
+ * Maximum number of entries in the map that forms a large load, not counting nested maps. Salt's
+ * loads have at most about twenty.
+ */
 const maxFields = 1_000;
 const maxFieldBytes = 2048;
 /** Limits of the name or value of one field. */

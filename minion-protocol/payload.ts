@@ -212,7 +212,7 @@ class OpenList {
 /** Map whose entries are being read in slices. */
 class OpenMap {
   value: WireMap | Map<WireValue, WireValue>;
-  /** Number of keys and values that are missing. */
+  /** Number of keys and values of the map that have not been read yet. */
   missing: number;
   #key: WireValue = null;
 
@@ -997,7 +997,10 @@ export function unpackLocal(bytes: Uint8Array, limits: PayloadLimits = loadLimit
   return new PayloadReader(bytes, 'local', limits).readAll();
 }
 
-/** Codec for stored fields that contain wire values. It uses the local dialect. */
+/**
+ * Codec for stored fields that contain wire values. It uses {@link packLocal} and
+ * {@link unpackLocal}.
+ */
 export const localField: {
   pack(value: WireValue): Uint8Array;
   unpack(bytes: Uint8Array): WireValue;

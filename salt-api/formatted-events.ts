@@ -122,7 +122,7 @@ export class FormattedEvents {
     return this.#hasNewJobs || this.#hasNewMinions;
   }
 
-  /** Applies events to the state. */
+  /** Updates the state from events. */
   apply(events: readonly MasterEvent[]): void {
     for (const event of events) {
       this.#hasNewJobs = this.#takeJob(event) || this.#hasNewJobs;

@@ -32,7 +32,8 @@ import { sessionTokenOf } from './session-token.ts';
 const maxMessageBytes = 4096;
 
 /**
- * Maximum number of bytes that may wait to be sent to a client while the master reads its messages.
+ * Number of bytes that may wait to be sent to a client. If more are waiting, the master stops
+ * reading the messages of the client.
  */
 const maxUnreadBytes = 65_536;
 

@@ -105,7 +105,7 @@ export const layoutVersion = 2;
 /** Key of the layout version in `meta`. The row is absent in layout 0 and in a new store. */
 export const layoutKey: Buffer = encodeKey(['layout']);
 
-/** Key in `meta` of the revision of the last write. */
+/** Key of the row with the revision of the last write, in the table `meta`. */
 export const revisionKey: Buffer = encodeKey(['revision']);
 
 /** Key in `meta` of the position of a cluster member's store in the cluster's log. */

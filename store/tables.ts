@@ -13,7 +13,7 @@ export interface Row {
 export interface RowRange {
   /** First key, inclusive. */
   readonly from: Buffer;
-  /** Last key, exclusive. */
+  /** Key at which the range ends. A row with this key is not included. */
   readonly to: Buffer;
   /** Maximum number of rows. Default: no limit. */
   readonly limit?: number;

@@ -41,7 +41,10 @@ export const protocolVersion = 1;
  */
 export const maxHelloBytes = 5120;
 
-/** Maximum size of the sealed early requests in a hello, in bytes. */
+/**
+ * Maximum size of the encrypted early requests in a hello, the first message of the handshake, in
+ * bytes.
+ */
 export const maxEarlyBytes = 4608;
 
 /** Size of a random number, in bytes. */
@@ -87,8 +90,8 @@ const Challenge = Type.Object(
     ...shared,
     key: bytesOf(keyBytes),
     /**
-     * X25519 key of the centre. A site seals the early requests of its next connections to this
-     * key.
+     * X25519 key of the centre. With this key, a site encrypts the early requests that it sends
+     * with the handshakes of its next connections.
      */
     sealKey: bytesOf(sealKeyBytes),
   },

@@ -42,7 +42,7 @@ const entryRow = defineRow({
   }),
 });
 
-/** Total size of the stored entries of one minion. */
+/** Row with the total size of the stored entries of one minion, in bytes. */
 const minionRow = defineRow({
   name: 'minion in the log of a site',
   schema: Type.Object({ bytes: Count }),

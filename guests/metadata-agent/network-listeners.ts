@@ -79,7 +79,10 @@ export async function listenInNetwork(
   }
 }
 
-/** Numbers of open connections, by key. */
+/**
+ * Number of open connections for each key. A key is, for example, an address, a network or an
+ * instance.
+ */
 export class ConnectionCounts {
   readonly #counts = new Map<string, number>();
 

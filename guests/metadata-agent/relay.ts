@@ -200,8 +200,9 @@ class ByteRelay implements Relay {
   }
 
   /**
-   * Looks up the instance with an address in the networks. If there is only one id and no instance
-   * is found, the id may belong to a router. In this case, searches the networks of the router.
+   * Looks up the instance with an address in the networks. If `networks` contains only one id and
+   * no instance is found, the id may be that of a router. In this case, searches the networks of
+   * the router.
    */
   async #ask({ networks, address }: ConnectionOrigin): Promise<AgentInstance | undefined> {
     const { find, networksOf } = this.#deps;

@@ -179,7 +179,7 @@ export function exactMember(
 }
 
 /**
- * Parses the source of an argument's value.
+ * Parses the part of a definition that says where an argument gets its value from.
  * @throws BridgeError ERR_CATALOG
  */
 function parseArgumentSource(

@@ -19,7 +19,10 @@ const askMs = 2000;
 const heardMs = 10_000;
 /** Maximum time to wait for the last updates after a run has ended, in milliseconds. */
 const lastMs = 1000;
-/** Maximum size of a message, in characters. The return is omitted from a larger result. */
+/**
+ * Maximum size of a message, in characters. If an update with the result of a minion is larger, the
+ * return in this result is omitted.
+ */
 const maxText = 262_144;
 
 /** Update of a command or plan, with the fields that this module reads. */

@@ -276,7 +276,7 @@ export class EnrolmentTransitions {
     this.#tell({ what, enrolment: over, ...(reason === undefined ? {} : { detail: reason }) });
   }
 
-  /** Retires the key of an ended enrolment if it still exists. */
+  /** Retires the key of an ended enrolment if the key still exists. */
   async #endLeftKey(over: Enrolment): Promise<void> {
     const { repository, admission } = this.#parts;
     const held = admission.keyOf(over.id);

@@ -28,7 +28,7 @@ interface ClaimTarget {
   readonly statesInstance: boolean;
 }
 
-/** Bridge, for machines that call it directly. */
+/** Address and fingerprints of the bridge, for machines that call the bridge directly. */
 export interface ClaimServer {
   /** URL of the enrolment routes: `https://…/bridge/v1/enroll`. */
   readonly url: string;

@@ -232,7 +232,7 @@ function parseStepSources(
 }
 
 /**
- * Parses the source of a parameter's value.
+ * Parses the part of a definition that says where a parameter gets its value from.
  * @throws BridgeError ERR_CATALOG
  */
 function parseStepSource(name: string, field: string, value: unknown, depth: number): StepSource {

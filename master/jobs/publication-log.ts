@@ -19,7 +19,7 @@ import { MasterError } from '../api/index.ts';
 
 /** Identifier of a publication. */
 export interface PublicationId {
-  /** Random identifier of the process that sends it. */
+  /** Random identifier of the process that sends the publication. */
   readonly process: string;
   /**
    * Number of the publication. It is higher than the numbers of all earlier publications of the

@@ -33,7 +33,7 @@ export interface WebsocketListenerOptions extends ListenerOptions, Partial<Strea
 /** Event of a peer, except a protocol violation, which the connection itself handles. */
 type PeerEvent = Exclude<WebsocketEvent, { readonly type: 'breach' }>;
 
-/** Callbacks that differ between the two ports. */
+/** Callbacks that differ between the request port and the publish port. */
 interface PeerHandlers<Session extends StreamSession> {
   openSession(connection: StreamConnection): Session;
   /** Called when the handshake is complete. */

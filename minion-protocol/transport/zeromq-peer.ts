@@ -17,7 +17,7 @@ import { encodePong, encodeReady } from './zmtp-commands.ts';
 /** Callbacks that differ between ROUTER and PUB. */
 export interface ZeromqHandlers<Session extends StreamSession> {
   openSession(connection: StreamConnection): Session;
-  /** Called for a complete message to a ROUTER. It does not exceed the limits. */
+  /** Called for each complete message to a ROUTER. The message does not exceed the limits. */
   onMessage?(frames: readonly Uint8Array[], session: Session, connection: StreamConnection): void;
   /** Called when a peer of PUB subscribes to a topic or unsubscribes. */
   onSubscription?(topic: string, isWanted: boolean, session: Session): void;

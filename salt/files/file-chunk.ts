@@ -11,7 +11,7 @@ export interface FileChunk {
   readonly data: Uint8Array;
   /** Relative path of the file; empty if the file does not exist. */
   readonly dest: string;
-  /** Compression level of `data`. Absent if it is not compressed. */
+  /** Compression level of `data`. Absent if `data` is not compressed. */
   readonly gzip?: number;
 }
 

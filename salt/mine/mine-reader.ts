@@ -193,8 +193,8 @@ class Reading {
 }
 
 /**
- * Formats the reply: by minion if one function was named as plain text, otherwise by function and
- * minion.
+ * Formats the reply. If the request names one function as plain text, the reply contains a value
+ * for each minion. Otherwise it contains such a map for each function.
  */
 function toReply(values: Map<string, Map<string, WireValue>>, isByFunction: boolean): WireMap {
   const reply: WireMap = Object.create(null);

@@ -67,7 +67,10 @@ export class Float {
     return Object.is(this.value, -0) ? '-0.0' : `${this.value}.0`;
   }
 
-  /** Returns the number with a fraction, so that JSON parsers do not read it as an integer. */
+  /**
+   * Returns the number for JSON. An integer gets the ending `.0`, so that JSON parsers read it as a
+   * float.
+   */
   toJSON(): unknown {
     return Number.isSafeInteger(this.value) ? rawNumber(this.toString()) : this.value;
   }
