@@ -15,8 +15,8 @@ export function indexKeyOf(pattern: TextPattern): RuleIndexKey {
 }
 
 /**
- * Returns the key of a pattern that consists of several globs. A matching text is the concatenation
- * of one match of each glob, in order.
+ * Returns the index key of a pattern that is a sequence of globs. A text matches the pattern if it
+ * consists of one match of each glob, in order.
  */
 export function indexKeyOfGlobs(globs: readonly string[]): RuleIndexKey {
   // Split at wildcards and character sets. The text after an unclosed `[` is split off too.

@@ -13,7 +13,10 @@ export interface GrantPattern {
 
 /** Condition on the arguments of a call. An argument without a condition may have any value. */
 interface ArgumentCondition {
-  /** Patterns of positional arguments. `null` requires an argument with any value. */
+  /**
+   * Patterns of positional arguments. With `null`, the argument must be present, and may have any
+   * value.
+   */
   readonly args: readonly (GrantPattern | null)[];
   /** Patterns of keyword arguments. `null` requires an argument with any value. */
   readonly kwargs: ReadonlyMap<string, GrantPattern | null>;

@@ -21,8 +21,8 @@ export class Lease {
   readonly #options: LeaseOptions;
   #token: number;
   /**
-   * Promise that settles when the previous operation has ended. Operations run one after the other,
-   * because a renewal changes the revision.
+   * Promise that settles when the previous operation on the lease has ended. The operations run one
+   * after the other, because each needs the revision that the last renewal wrote.
    */
   #turn: Promise<unknown> = Promise.resolve();
 

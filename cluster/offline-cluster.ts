@@ -541,7 +541,7 @@ async function assertNothingHere({ stateDir }: MasterConfig, secretFile: string)
 
 type Reply = { readonly body: JoinReply; readonly content: Buffer };
 
-/** Exchange between a joining master and a member. */
+/** Messages with which a joining master requests and receives a member's backup. */
 class JoinExchange {
   readonly #log: TransactionLog;
   readonly #ticket: Ticket;

@@ -11,8 +11,8 @@ export interface AdviceGroup {
    */
   readonly isDetail?: boolean;
   /**
-   * Option names, each with the value that needs no advice. This value is usually Salt's default.
-   * An option with the value `anyValue` always needs advice.
+   * Names of options. Each has the value for which no advice is given, usually Salt's default. With
+   * the value `anyValue`, advice about the option is always given.
    */
   readonly options: Readonly<Record<string, unknown>>;
 }

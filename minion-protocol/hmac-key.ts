@@ -35,7 +35,10 @@ export class HmacKey {
    * memory of bytes.
    */
   readonly #inner: string;
-  /** Key block of the outer hash, as {@link blockOf} returns it. */
+  /**
+   * First block of the outer hash of the HMAC: the key combined with a constant, as {@link blockOf}
+   * returns it.
+   */
   readonly #outer: string;
 
   /** @param key - at most 64 bytes, which are copied */

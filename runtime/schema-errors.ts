@@ -112,7 +112,7 @@ function propertyNames(schema: unknown): ReadonlySet<string> {
   return names;
 }
 
-/** Copies values without the later entries of lists and maps. */
+/** Copies values, with only the first entries of each list and map. */
 class Beginning {
   readonly #entries: number;
   readonly #names: ReadonlySet<string>;

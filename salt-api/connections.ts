@@ -138,8 +138,8 @@ export class HttpConnections {
   }
 
   /**
-   * Ends a connection with too many unanswered requests. The parser emits all requests that one
-   * read from the socket contains in one turn, so that the further ones must not be processed.
+   * Ends a connection with too many unanswered requests. When the connection is ended, the HTTP
+   * parser may still emit requests that it has already read. These are ignored.
    */
   #limitPipelines(server: Server): void {
     const listeners = server.listeners('request');

@@ -117,7 +117,7 @@ function functionArguments({ arg = [], kwarg = {} }: FunctionCall): WireValue[] 
 
 /**
  * Returns the text with which Salt responds to invalid arguments.
- * @throws the error, if it has another cause
+ * @throws `error` itself, if the arguments are not its cause
  */
 function answerFor(error: unknown): WireValue {
   if (error instanceof MasterError && error.code === 'ERR_ARGS') {

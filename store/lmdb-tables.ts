@@ -117,8 +117,8 @@ class LmdbTable implements Table {
 }
 
 /**
- * Returns the reason of a failed commit. lmdb attaches the reason to the error as a promise. The
- * promise rejects in the same turn of the event loop, and lmdb does not handle its rejection.
+ * Returns the reason of a failed commit. lmdb attaches the reason to the error, as a promise that
+ * is already about to reject. lmdb does not handle this rejection.
  */
 async function toStoreError(error: unknown): Promise<unknown> {
   if (!(error instanceof Error) || !('commitError' in error)) return error;

@@ -19,9 +19,9 @@ const maxDictionaryBytes = 32 * 2 ** 20;
 const maxWindowLog = 26;
 
 /**
- * Levels of compression by the size of the contents, in bytes. Small contents are compressed
- * without the search for distant matches. The search would make a small delta with many similar
- * lines, such as the delta of a manifest, several times larger.
+ * Compression levels by the maximum size of the contents, in bytes. For small contents, the
+ * compressor does not search for distant matches. That search would make a small delta with many
+ * similar lines, for example the delta of a manifest, several times larger.
  */
 const effort = [
   { maxBytes: 2 ** 20, level: 19, distant: 0 },

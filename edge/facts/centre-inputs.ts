@@ -1,4 +1,7 @@
-/** Stores the last report of each site about the grains on which its pillars depend. */
+/**
+ * Stores the last report of each site about its compiled pillars and the grains that they depend
+ * on.
+ */
 
 import Type from 'typebox';
 import type { ExtensionHost, StateOperation } from '#master';

@@ -77,7 +77,10 @@ export interface GreetOptions {
   readonly signal: AbortSignal;
   readonly progress?: DialProgress;
   readonly sessions?: TlsSessions;
-  /** Returns the encrypted early requests for the hello, or `undefined` if there are none. */
+  /**
+   * Returns encrypted requests that are sent together with the first message (hello), or
+   * `undefined` if there are none.
+   */
   readonly early?: () => Promise<Uint8Array | undefined>;
 }
 

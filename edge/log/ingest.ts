@@ -65,7 +65,7 @@ export interface IngestFigures {
 
 interface Turn {
   readonly slot: FairSlot;
-  /** Rejects the request of the site for this turn, if the turn has not begun yet. */
+  /** Rejects the site's request for a turn, if the turn has not begun yet. */
   readonly refuse: () => void;
   timer: NodeJS.Timeout | undefined;
 }

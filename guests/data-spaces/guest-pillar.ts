@@ -1,5 +1,6 @@
 /**
- * Pillar data for guests: the profile of `sdb://`, the values that are written already, and peers.
+ * Pillar data for guests: the profile of `sdb://`, the data space values that exist already, and
+ * peers.
  */
 
 import { BridgeError } from '#heat-bridge';

@@ -85,7 +85,7 @@ export function openMurano(
   { section, catalog, commands }: MuranoDeps,
 ): MuranoService {
   const options = readMuranoOptions(section, path.dirname(host.config.confFile));
-  /** Serializes the execution plans of each guest, in the order of arrival. */
+  /** Runs the execution plans of each guest one after the other, in the order of arrival. */
   const guests = new KeyedMutex();
   const places = new PlanPlaces();
   const scheduler = new StepScheduler();

@@ -7,7 +7,10 @@ import Type from 'typebox';
 import type { ExtensionHost } from '#master';
 import { defineRow, fromJson, type RowOf, StoreError } from '#store';
 
-/** Rows `murano/stamps/<guest>/<project>`. The stamps of different projects are independent. */
+/**
+ * Rows `murano/stamps/<guest>/<project>`. A row has the stamp of an execution plan. The stamps of
+ * different projects are independent.
+ */
 const stampRow = defineRow({
   name: 'stamp',
   schema: Type.Object({

@@ -759,8 +759,8 @@ function budgetOwner({ owner, id }: HandleFields): string {
 }
 
 /**
- * Returns the time at which the groups of a handle were registered, if the previous handle had the
- * same groups. Otherwise returns `undefined`.
+ * Returns the time at which a handle's groups were registered. Returns `undefined` if the previous
+ * registration of the handle had other groups, or did not exist.
  */
 function claimedSince(groups: HandleGroups, before: HandleRow | undefined): number | undefined {
   const isSame =

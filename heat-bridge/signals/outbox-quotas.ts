@@ -154,9 +154,9 @@ export class OutboxQuotas {
   }
 
   /**
-   * Updates the entry of a minion in `#heldOwners`. While the minion has held signals, its entry
-   * never changes. Their size is therefore released for the owner for which it was counted, even if
-   * the project of the minion changes.
+   * Updates the owner under which a minion's held signals are counted (`#heldOwners`). As long as
+   * the minion has held signals, this owner stays the same, even if the minion's project changes.
+   * So the sizes are later subtracted from the same owner.
    */
   #noteHeldOwner(minion: string): void {
     if (this.#held.heldBy(minion) === 0) this.#heldOwners.delete(minion);

@@ -392,8 +392,8 @@ export function parseDestination(given: unknown): Destination {
 }
 
 /**
- * Parses the destination of a deployment's result, from the inputs that Heat adds. If the
- * deployment belongs to no stack, these inputs name no transport. The transport is then `STATUS`.
+ * Parses the destination of a deployment's result from the inputs that Heat adds. If these inputs
+ * name no transport, the deployment belongs to no stack, and the transport is `STATUS`.
  * @returns `undefined` if the transport is unknown or an input is missing
  */
 export function parseResultDestination(input: HeatInput): ResultDestination | undefined {

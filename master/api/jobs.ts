@@ -203,7 +203,7 @@ export interface TargetPlan {
   readonly problem?: string;
 }
 
-/** Minions that a target addresses, and the names in the target that are excluded. */
+/** Minions that a target addresses, and names listed in the target that do not receive the job. */
 export interface AddressedMinions {
   readonly minions: readonly string[];
   /**

@@ -324,8 +324,8 @@ function verdict(
 }
 
 /**
- * Whether two keys have the same text. It only selects a rate limit; the decision about the key
- * compares normalised keys.
+ * Whether two keys have the same text. The result only selects a rate limit. The decision whether
+ * to accept a key compares normalised keys instead.
  */
 function isSameText(stored: string, offered: string): boolean {
   return stored.trim() === offered.trim();

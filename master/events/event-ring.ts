@@ -146,7 +146,10 @@ export class EventRing {
   readonly #run: string;
   /** Records of the stored events, oldest first. */
   readonly #held: Held[];
-  /** Position of the latest event of each member. The key is {@link memberMark}. */
+  /**
+   * Position of the latest event of each member, by the result of {@link memberMark} for the
+   * member.
+   */
   readonly #latest: Map<string, EventPosition>;
   #heldBytes: number;
   #waiting: Waiting[] = [];

@@ -183,8 +183,8 @@ export function presentMinions(
 type Place = Omit<PresentMinion, 'id' | 'isSure'>;
 
 /**
- * Connections that receive publications. They are grouped by the means by which the master
- * identifies the minion of a connection: announcement, topic or network address.
+ * Connections that receive publications, grouped by how the master identifies the minion: by its
+ * announcement, its topic, or its network address.
  */
 class Listeners {
   readonly announced = new Map<string, Place>();

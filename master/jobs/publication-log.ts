@@ -205,8 +205,8 @@ class NumberFile {
 }
 
 /**
- * Reads the last publication of the process that wrote the file. Returns `undefined` if the file
- * does not exist or is invalid, or if that process may still be running.
+ * Reads the number of the last publication of the process that wrote the file. Returns `undefined`
+ * if the file does not exist or is invalid, or if that process may still be running.
  */
 async function readLeftNumber(path: string): Promise<PublicationId | undefined> {
   const text = (await readTextIfPresent(path)) ?? '';

@@ -71,8 +71,9 @@ export class ReturnProcessor {
   /**
    * Processes a return.
    * @param minionId - verified id of the sender. The `id` in the load is ignored
-   * @param markOf - returns an identifier of the request, so that a repeated report of a
-   * self-started job is recognized. `undefined`: repetitions are not recognized
+   * @param markOf - returns an identifier of the request. With it, the master recognizes a repeated
+   * report of a job that the minion started itself. If it returns `undefined`, repetitions are not
+   * recognized
    * @param bytes - size of the request
    */
   async take(

@@ -79,7 +79,10 @@ function tokens(count: number): number {
   return count;
 }
 
-/** Returns the name of a sender for turns. See {@link minionOwner}. */
+/**
+ * Returns the name under which the turns of a sender are counted: its minion id, or its address if
+ * the id is unknown.
+ */
 export function turnOwner({ minionId, address }: LoadSender): string {
   return minionId === undefined ? `address ${addressOwner(address)}` : minionOwner(minionId);
 }

@@ -114,8 +114,8 @@ export class LoadOpener {
   }
 
   /**
-   * Charges a minion for the bytes of its load. In protocols 0 to 2, the sender is known only after
-   * the load is decrypted, and pays then.
+   * Counts the bytes of a load towards the minion's limit. In protocols 0 to 2, the minion is known
+   * only after its load is decrypted. The bytes are then counted at that time.
    */
   #payBytes(request: SealedRequest, sender: LoadSender): Maybe<true> {
     if (sender.minionId === undefined) return true;

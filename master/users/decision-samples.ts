@@ -78,7 +78,10 @@ function signalKey(effect: string, minion: string, rule: string, tag: string): s
   return `${effect}\n${minion}\n${rule}\n${tag}`;
 }
 
-/** Returns the variable content of a question, or `undefined` if it has none. */
+/**
+ * Returns the content of a question to the policy that varies from request to request: the data of
+ * an event, or the calls of a job. Returns `undefined` for questions without such content.
+ */
 export function sampleOf(question: MinionQuestion): Sample | undefined {
   switch (question.action) {
     case 'signal': {

@@ -50,8 +50,9 @@ export interface LoginsOptions {
 const failureStepMs = 250;
 
 /**
- * Longest duration of a log-in that can increase the minimum duration of failed log-ins, in
- * milliseconds. A longer log-in indicates a problem of the backend, and is ignored.
+ * Maximum duration of log-ins that are measured, in milliseconds. Failed log-ins take at least as
+ * long as the longest measured log-in. A log-in above this maximum indicates a problem of the
+ * backend, and is not measured.
  */
 const longestMeasureMs = 2000;
 

@@ -272,8 +272,9 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
 }
 
 /**
- * Returns the protocol violation that a byte of the greeting causes. Padding, minor version,
- * as-server and filler are not checked [RFC 23: not significant], so the offset is the only state.
+ * Checks one byte of the greeting. Returns the protocol violation, or `undefined`. The check
+ * depends only on the offset and the byte. Padding, minor version, as-server and filler may have
+ * any value [RFC 23: not significant].
  */
 function greetingBreach(offset: number, byte: number): ZmtpBreach | undefined {
   if (offset === 0) return byte === 0xff ? undefined : 'signature';

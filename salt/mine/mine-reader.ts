@@ -12,7 +12,10 @@ import { readMineEntry } from './mine-entry.ts';
 import type { MineStore } from './mine-store.ts';
 
 type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
-/** Returns the minions in a reach that match the target of a query. */
+/**
+ * Function that returns the minions that match the target of a query. It tests only the minions in
+ * a given reach: those that the caller may query.
+ */
 type OwnersWithin = Awaited<ReturnType<Jobs['targets']['compileWithin']>>;
 
 /** Maximum number of functions in one request. */

@@ -243,8 +243,8 @@ export class Journal {
   }
 
   /**
-   * Returns the journal of a nested orchestration, or `undefined` if no state of this orchestration
-   * started it.
+   * Returns the journal of a nested orchestration. Returns `undefined` if the present orchestration
+   * did not start the nested one.
    */
   ofPart(jid: string): Journal | undefined {
     return this.#begun.has(jid)

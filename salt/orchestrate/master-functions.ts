@@ -9,7 +9,8 @@ export type MasterFunctions = ReadonlyMap<
 >;
 
 /**
- * Combines template functions with functions that run on the main thread.
+ * Returns one table of all functions that conditions can call.
+ * @param functions - functions without side effects
  * @param asked - functions that run on the main thread; they may have side effects
  */
 export function joinFunctions(

@@ -97,8 +97,8 @@ const idGrain = 'id';
 /** Maximum time that a request waits for the rendering of another request, in milliseconds. */
 const maxWaitMs = 3000;
 /**
- * Time for which requests do not wait for each other after a result could not be shared, in
- * milliseconds.
+ * Period in which similar requests do not wait for each other, in milliseconds. It starts when the
+ * result of such a request proves unsuitable for sharing.
  */
 const unsharedMs = 60_000;
 /** Names of the store's tables for shared pillars and shared top files. */

@@ -400,8 +400,8 @@ export class ReactionQueue {
   }
 
   /**
-   * Marks a run as processed, although it was not queued. A repetition of its request then does not
-   * queue the run.
+   * Marks the request of a run as processed, although the run was not queued. If the request is
+   * repeated, the repetition does not queue the run either.
    */
   async remember(mark: QueueConditions['mark']): Promise<void> {
     const { store } = this.#options;

@@ -18,8 +18,9 @@ export interface LateRules {
   /** Names of the late grains. */
   readonly names: readonly string[];
   /**
-   * Beginning of all placeholders: random letters and digits, so that no text of a minion contains
-   * it. No escape sequence of YAML or JSON begins with its first letters.
+   * Random letters and digits with which all placeholders begin. They are random so that a minion
+   * cannot send a text that contains a placeholder. No escape sequence of YAML or JSON begins with
+   * the first letters.
    */
   readonly secret: string;
 }
@@ -115,8 +116,8 @@ export class LateGrain extends LateValue {
   }
 
   /**
-   * Returns a grain value for which a template can print a placeholder. Returns `undefined` if the
-   * template must read the value.
+   * Creates a late value for a grain. A template can print a placeholder for it instead of reading
+   * the grain. Returns `undefined` if the template must read the grain.
    */
   static of(
     path: LatePath,
