@@ -41,7 +41,7 @@ export class MasterList implements MasterSource {
   readonly #connections: readonly Connection[];
   #current: ReachedMaster | undefined;
   #reaching: Promise<ReachedMaster> | undefined;
-  /** Index of the address at which the search starts. */
+  /** Index of the address with which the search for a master starts. */
   #first = 0;
 
   /**

@@ -166,7 +166,10 @@ const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ['saltbridge:reactions', ['saltbridge:acl']],
 ]);
 
-/** Returns the first index of an entry: `[1]` for `[1]:user`. */
+/**
+ * Returns the index at the beginning of a path in an option: `[1]` for `[1]:user`. A path without
+ * such an index is returned unchanged.
+ */
 function firstItem(entry = ''): string {
   return entry.replace(/(?<=^\[\d+\]).*/s, '');
 }

@@ -10,7 +10,10 @@ import { StoreError } from '#store';
  * to be removed.
  */
 const rowCount = 64;
-/** Maximum number of attempts. An attempt fails if another member decides first. */
+/**
+ * Maximum number of attempts to make a decision. An attempt fails if another member writes a
+ * decision about the name first.
+ */
 const maxTries = 100;
 
 /**

@@ -122,8 +122,8 @@ function textLength(
 
 /**
  * Returns the number of bytes of an extension after its length: one byte for its type, and its
- * data. Returns 0 for other values. The sizes of extensions of fixed size are in
- * {@link argumentBytes}.
+ * data. Returns 0 for values that are not extensions. Also returns 0 for extensions of fixed size,
+ * whose sizes are in {@link argumentBytes}.
  */
 function extensionLength(packed: Buffer, offset: number, head: number, start: number): number {
   if (head < 0xc7 || head > 0xc9) return 0;

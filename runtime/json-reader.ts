@@ -132,7 +132,7 @@ class JsonChecker<T> {
     if (depth > this.#maxDepth) throw new JsonError('limit', `more than ${this.#maxDepth} levels`);
   }
 
-  /** Undoes the count of a string that turned out to be a key. */
+  /** Subtracts a string from the number of values, because it turned out to be a key. */
   uncountKey(): void {
     this.#values -= 1;
   }

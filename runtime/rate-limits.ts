@@ -145,9 +145,9 @@ export class SharedPlaces {
 }
 
 /**
- * A rate that owners share, with a token bucket for all of them. An owner that exceeds its share,
- * an eighth of the rate, cannot take the last quarter of the tokens. So one owner alone can use
- * almost the whole rate, but cannot take all tokens from the others.
+ * A rate that several owners share. The rate has one token bucket. Each owner has a share of an
+ * eighth of the rate. An owner beyond its share cannot take the last quarter of the tokens. So one
+ * owner alone can use almost the whole rate, and others still get tokens.
  */
 export class SharedRate {
   readonly #tokens: TokenBuckets;

@@ -83,8 +83,9 @@ export class WorkBudget implements WorkMeter {
   #sliceStart = 0;
 
   /**
-   * @param owner - kind and name of the requester, such as `minion web1`. All budgets of an owner
-   * share one turn. Default: the budget has a turn of its own
+   * @param owner - kind and name of the requester, such as `minion web1`. Other work gets as much
+   * time as all budgets of an owner together. Default: the budget has no owner, and is treated like
+   * an owner of its own
    */
   constructor({ steps, bytes = defaultBytes }: WorkLimits, owner?: string) {
     this.#limits = { steps, bytes };

@@ -48,7 +48,7 @@ export class StatePace {
     this.#delay = wait;
   }
 
-  /** Lets other work run if the streams have used up their slice. */
+  /** Lets other work run if the streams have worked for too long without a pause. */
   async turn(): Promise<void> {
     if (this.#budget.isSliceOver) await this.#budget.giveWay();
   }

@@ -90,8 +90,8 @@ export interface YamlOptions {
 export interface TextMarks {
   readonly text: string;
   /**
-   * Prefix that replaces `text` in plain (unquoted) scalars. It marks the placeholders whose values
-   * YAML could read as another type than text.
+   * Prefix of placeholders in plain (unquoted) scalars, where it replaces the prefix `text`. It
+   * shows that YAML could read the value as another type than text.
    */
   readonly plain: string;
 }

@@ -21,9 +21,9 @@ interface MemberState {
   /** Position of the entry that began this session. */
   readonly openedAt: number;
   /**
-   * Counter of an entry. If more entries of this session with this or a lower counter arrive, they
-   * are ignored. They were applied already, or arrive too late: more than {@link maxBeyond} entries
-   * with higher counters were applied before them.
+   * Entries of this session with this or a lower counter are ignored. They are either copies of
+   * applied entries, or they arrived after more than {@link maxBeyond} entries with higher
+   * counters.
    */
   readonly through: number;
   /**

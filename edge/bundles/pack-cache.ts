@@ -107,8 +107,9 @@ export class PackCache {
   }
 
   /**
-   * Replaces the descriptions of small packs by their contents. The total size of the contents is
-   * at most {@link maxInlineBytes}. The manifest takes precedence over the files.
+   * Puts the contents of small packs into the reply, instead of their descriptions. The contents
+   * have at most {@link maxInlineBytes} together. If only one pack fits, it is that of the
+   * manifest.
    */
   async inlined({ isDelta, manifest, files }: Packs): Promise<PackReply> {
     const isSmall = manifest.length <= maxInlineBytes;

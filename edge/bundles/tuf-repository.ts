@@ -77,7 +77,10 @@ export class TufRepository {
    * Encoded updates, by the version of the timestamp metadata and the versions that the site has.
    */
   readonly #bodies = createBoundedMap<string, Buffer>(edgeLimits.metadataBodies);
-  /** Updates that are being encoded, so that sites that need the same update share it. */
+  /**
+   * Updates that are being encoded, by the versions that they connect. Sites that need the same
+   * update share the result.
+   */
   readonly #encoding = new Map<string, Promise<Buffer>>();
 
   constructor({ rows, now }: { readonly rows: SharedArea; readonly now: () => number }) {
@@ -91,9 +94,10 @@ export class TufRepository {
   }
 
   /**
-   * Returns the metadata files that a site needs for an update, as one body.
+   * Returns the metadata files that a site needs for an update, as one compressed body.
    * @param known - the site's versions of the root, the targets and the snapshot, in this order
-   * @returns the body, and how many of the site's files are the dictionary of its compression
+   * @returns the body, and `known`: how many of these three files the site needs as the dictionary
+   * to decompress it
    */
   async update(
     known: readonly number[],

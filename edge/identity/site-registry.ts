@@ -241,8 +241,8 @@ export class SiteRegistry {
   }
 
   /**
-   * Checks that a site may connect. If the site uses the key that it has offered, this key replaces
-   * the former key.
+   * Checks that a site may connect. If the site signs with a key that it has offered as its next
+   * key, this key replaces the former key.
    * @param prove - whether a public key verifies the signature of the handshake
    * @throws EdgeError ERR_SITE_REFUSED
    */
@@ -524,7 +524,7 @@ export class SiteRegistry {
     }
   }
 
-  /** Returns the changed fields of an imported site that connects for the first time. */
+  /** Returns the fields that change when an imported site connects for the first time. */
   #arrived({ from }: SiteRow): Partial<SiteRow> {
     const at = this.#host.now();
     return { state: 'joined', joinedAt: at, ...(from && { from: { ...from, at } }) };

@@ -338,7 +338,9 @@ export class CentreConnections implements CentreLinks {
     }
   }
 
-  /** Answers the early requests that an accepted site has sent in its hello. */
+  /**
+   * Answers the requests that an accepted site has sent together with its first message (hello).
+   */
   #answerEarly(socket: WebSocket, { early, site }: SignedHello['hello']): void {
     if (early === undefined) return;
     const requests = openEarly(early, this.#sealKey, site);

@@ -217,7 +217,10 @@ function connected(socket: Socket | TLSSocket, event: 'connect' | 'secureConnect
   });
 }
 
-/** Creates a WebSocket on a connected socket. Its upgrade request contains the hello. */
+/**
+ * Creates a WebSocket on a connected socket. Its upgrade request contains the first message of the
+ * handshake (hello).
+ */
 function open(
   raw: Socket,
   options: GreetOptions,

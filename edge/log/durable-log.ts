@@ -37,7 +37,10 @@ const entryRow = defineRow({
      * dropped entries.
      */
     from: Type.Optional(Count),
-    /** Minion that the entry is from, if its entries have a limit. */
+    /**
+     * Minion whose limit the entry counts towards. Absent if the entry counts towards no minion's
+     * limit.
+     */
     minion: Type.Optional(Type.String()),
   }),
 });

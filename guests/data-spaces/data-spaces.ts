@@ -197,8 +197,8 @@ function sizeOf(value: unknown): number {
 }
 
 /**
- * Returns the number of declarations in one entry of a field. A written value also counts each key
- * in its `needs`.
+ * Returns the number of declarations in one entry of a field: one for the entry, and one for each
+ * key in the list `needs` of a written value.
  */
 function weightOf(member: unknown): number {
   return 1 + (isPlainMap(member) && Array.isArray(member.needs) ? member.needs.length : 0);

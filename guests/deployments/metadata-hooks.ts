@@ -47,8 +47,9 @@ export interface MetadataUpdates {
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /**
-   * Ids of the last runs of hooks whose values have changed. Their records are retained until the
-   * new runs are recorded, because they contain the digests of the previous values.
+   * Ids of the last runs of hooks whose watched value has changed since. The records of these runs
+   * contain the digests of the previous values. So they are retained until the new runs are
+   * recorded.
    */
   readonly before: readonly string[];
   /** Reasons why hooks never run, or do not run for some triggers. */

@@ -60,7 +60,7 @@ export interface IdentitySurroundings {
   readonly agents: readonly string[];
   /** Whether Nova and Neutron are configured. */
   readonly hasCloud: boolean;
-  /** Whether enrolment is configured with masters. */
+  /** Whether the section `enroll` lists masters, so that enrolment is possible. */
   readonly hasEnroll: boolean;
 }
 

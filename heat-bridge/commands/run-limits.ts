@@ -74,8 +74,8 @@ interface CommandRuns {
 }
 
 /**
- * Factor by which the option `queue` is multiplied for a caller that has no waiting run. This
- * caller can therefore still queue a run after another caller has filled the queue.
+ * Factor by which the option `queue` is multiplied for callers without a waiting run. Such a caller
+ * can therefore still queue a run after another caller has filled the queue.
  */
 const queueShare = 2;
 

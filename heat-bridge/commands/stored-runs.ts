@@ -147,9 +147,9 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
 
   /**
    * Performs a run, and releases its resources when it ends.
-   * @param work - performs the run. Calls `reply` as soon as the run is active or an existing run
-   * was found. Returns a function that publishes the outcome, or `undefined` if an existing run was
-   * found. The returned function is called after the resources have been released
+   * @param work - performs the run, or finds an existing run. It calls `reply` as soon as the run
+   * is active or found. For a new run, it returns a function that publishes the outcome. This
+   * function is called after the resources have been released
    * @returns the handle that was passed to `reply`
    */
   carryOut<H>(

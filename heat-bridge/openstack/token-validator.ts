@@ -97,8 +97,7 @@ export class TokenValidator {
   }
 
   /**
-   * Logs the reason, and returns an error that does not contain it, because the caller is not
-   * authenticated.
+   * Logs the reason. Returns an error without the reason, because the caller is not authenticated.
    */
   #unavailable(reason: string): AuthenticationError {
     const { log, monotonic } = this.#options;

@@ -39,8 +39,8 @@ export const RegistrationSchema = Type.Object(
   {
     /**
      * Name of the handle in the signals of minions: letters, digits, `.`, `_` and `-`, at most 64
-     * characters. Each stack of an owner can have one handle with this name, and each minion can
-     * belong to one.
+     * characters. A stack of an owner cannot have two handles with this name. A minion cannot
+     * belong to two handles with this name.
      */
     alias: Name,
     /** Ids of minions that may signal the handle. */
@@ -478,8 +478,9 @@ export class HandleRegistry {
   }
 
   /**
-   * Changes a handle. In the meantime, no other handle with its alias can change.
-   * @param change - returns the changed handle, or `undefined` to remove it; a handle without
+   * Changes a handle. Until the change is complete, other handles with the same alias cannot
+   * change.
+   * @param change - returns the changed handle, or `undefined` to remove it. A handle without
    * minions and groups is removed too
    */
   #change(

@@ -115,10 +115,10 @@ function signalUrl(heat: string, { stackPath, name }: Resource): string {
 }
 
 /**
- * Returns the given outcome of an attempt, unless the attempt failed permanently. After a permanent
- * failure, signals the resource with the login of the stack's owner, if there is one, and returns
- * the outcome of this request. This helps if the first attempt used a pre-signed URL that has
- * expired. Such URLs are valid for only 15 minutes.
+ * Signals the resource with the login of the stack's owner if an earlier attempt failed
+ * permanently. This helps if that attempt used a pre-signed URL, which is valid for only 15
+ * minutes. Returns the outcome of the new request. Returns `outcome`, the outcome of the earlier
+ * attempt, if it is not final or there is no such login.
  */
 export async function orAsOwner(
   outcome: DeliveryOutcome,

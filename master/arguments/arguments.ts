@@ -154,8 +154,9 @@ type MarkedValue = Uint8Array | Float | WireDateTime | WireExtension | Map<WireV
 const mark = /^\$(bytes|int|float|map|datetime|ext)$/;
 
 /**
- * Form of a float without a fraction in marked JSON. `exact`: the `Float` object. `mark`: the map
- * `{"$float": "1.0"}`. `raw`: an object that `JSON.stringify` writes as the number `1.0`.
+ * Form of a float without a fraction in marked JSON, which is JSON with marks for types that JSON
+ * lacks. `exact`: the `Float` object. `mark`: the map `{"$float": "1.0"}`. `raw`: an object that
+ * `JSON.stringify` writes as the number `1.0`.
  */
 type FloatForm = 'exact' | 'mark' | 'raw';
 

@@ -82,8 +82,8 @@ export interface KeyLifecycle {
    */
   isHeard(id: string): boolean;
   /**
-   * Calls the listener when {@link isHeard} becomes true for an id. Returns a function that removes
-   * the listener.
+   * Calls the listener when a minion has sent its first verified request with its current key
+   * ({@link isHeard}). Returns a function that removes the listener.
    */
   onHeard(listener: (id: string) => void): () => void;
 }

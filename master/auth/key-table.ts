@@ -1,7 +1,10 @@
 import { addressOwner } from '#runtime';
 import type { KeyState } from '../api/index.ts';
 
-/** State of an id's own key. A denied key is stored in addition to it. */
+/**
+ * State of the key of an id. Excludes `denied`, because a denied key is stored in addition to the
+ * key of the id.
+ */
 type OwnState = Exclude<KeyState, 'denied'>;
 
 /** Key of an id, held in memory. */

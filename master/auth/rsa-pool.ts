@@ -30,8 +30,8 @@ const resourceLimits = { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: 12
  */
 const maxTasksPerThread = 8;
 /**
- * A thread receives further tasks when it has fewer unfinished tasks than this number. With two
- * tasks, it need not wait for the main thread after it has ended one of them.
+ * A thread with fewer unfinished tasks than this number receives further tasks. With 2, a thread
+ * always has a next task when it has ended one, and need not wait for the main thread.
  */
 const ahead = 2;
 /** Time until the threads end after the last master has closed, in milliseconds. */

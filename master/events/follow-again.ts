@@ -1,7 +1,8 @@
 import { codeOf } from '#runtime';
 
 /**
- * Calls `follow` again each time the event bus has disconnected it because it was too slow.
+ * Runs `follow`, and runs it again each time the event bus has disconnected the reader for being
+ * too slow.
  * @param follow - subscribes to events, and reads them until the subscription ends
  * @param onDropped - reports that the reader has missed events
  */

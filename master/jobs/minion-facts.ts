@@ -51,7 +51,7 @@ export class SharedNames {
     this.#lists = createBoundedMap(jobLimits.sharedNameLists, lists);
   }
 
-  /** Number of shared names. */
+  /** Number of names that are stored once for all minions. */
   get size(): number {
     return this.#names.size;
   }

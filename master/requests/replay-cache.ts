@@ -83,7 +83,7 @@ function startOf(block: number): number {
   return (block % blocksPerPage) * wordsPerBlock;
 }
 
-/** Expiry time of digests that never expire, in seconds since 1970. */
+/** Value that stands for the expiry time of digests that never expire. */
 const never = 0xffff_ffff;
 
 /**

@@ -44,9 +44,9 @@ interface Count extends Omit<RecordedDecision, 'samples'> {
   readonly shapes: Set<string>;
   isDirty: boolean;
   /**
-   * Value of `lastAt` at the time when the record was last moved to the end of the map. If `lastAt`
-   * is later now, the record was used after that move. `#forgetOldest` then moves it to the end
-   * again instead of removing it.
+   * Value of `lastAt` when the record was last moved to the end of the map. If `lastAt` has changed
+   * since, the record was used again. `#forgetOldest` then moves the record to the end instead of
+   * removing it.
    */
   placedAt: number;
 }

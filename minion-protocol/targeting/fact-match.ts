@@ -90,8 +90,8 @@ class FactSearch {
   readonly #values: ValueTests;
   readonly #meter: WorkMeter | undefined;
   /**
-   * Cache of split conditions, by their text, for maps inside grains or pillar. Inside a map, the
-   * delimiter is always `:`.
+   * Cache of conditions that are compared with maps inside grains or pillar. The key is the text of
+   * the condition. Each condition is split at `:`, which is always the delimiter inside a map.
    */
   readonly #cuts = new Map<string, CutExpression>();
 

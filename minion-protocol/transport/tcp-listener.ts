@@ -104,9 +104,9 @@ const ANSWER_FORM: AnswerForm<Uint8Array> = {
 };
 
 /**
- * Announcements that one subscriber sends on the publish port. The subscriber receives new
- * publications even if it announces nothing. After an announcement it also receives the stored
- * ones.
+ * Announcements that one subscriber sends on the publish port. A subscriber receives new
+ * publications even without an announcement. It receives the stored publications only after its
+ * announcement.
  */
 class Announcements implements StreamSession {
   readonly #link: SubscriberLink;

@@ -33,8 +33,8 @@ export interface ListenerDeps {
 export interface WriteQueueOwner {
   /**
    * Called when the empty queue receives output, and after each write.
-   * @param stalledSince - time of this call if output is still queued, otherwise `undefined`. Until
-   * the next call, the peer has read nothing since this time
+   * @param stalledSince - `undefined` if no output is queued. Otherwise the time of this call:
+   * until the next call, the peer has read nothing since then
    */
   onProgress(stalledSince: number | undefined): void;
 }

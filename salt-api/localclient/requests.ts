@@ -160,10 +160,10 @@ export class LocalRequests {
   }
 
   /**
-   * Publishes the job of a request. If an identical request arrived at least
-   * {@link repetitionAfterMs} earlier and is not answered yet, this request repeats it and gets the
-   * same reply. If it arrived more recently, the two requests come from different callers, and each
-   * publishes a job.
+   * Publishes the job of a request. If an identical request that is not answered yet arrived at
+   * least {@link repetitionAfterMs} earlier, this request is its repetition and gets the same
+   * reply. If the identical request arrived more recently, the requests come from different
+   * callers, and each publishes a job.
    */
   #publishOnce(load: WireMap, request: Uint8Array, known?: Caller): Promise<WireValue> {
     const { now } = this.#deps;

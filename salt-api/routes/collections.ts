@@ -36,7 +36,10 @@ export function addCollectionRoutes(app: FastifyInstance, context: ApiContext): 
       const value = await handle(caller, request, reply);
       return sendAnswer(context, request, reply.header('cache-control', 'private'), value, caller);
     };
-  /** Counts a result of a runner or wheel function until the response is sent. */
+  /**
+   * Counts the size of a runner or wheel result towards the limit of the caller, until the response
+   * is sent.
+   */
   const hold = (caller: SessionCaller, reply: FastifyReply, value: WireValue): WireValue => {
     AnswerBytes.of(context.answerBudget, reply).take(userOwner(caller), value);
     return value;

@@ -81,10 +81,10 @@ interface AskedCall extends Pick<RpcMethod, 'access'> {
 }
 
 /**
- * Checks that the caller may call a method, and returns the parameters of the call. If the method
- * is for users, they contain the caller's token. The token comes from the parameters or from a
- * header. It never comes from a cookie, because a page of another site can cause a browser to send
- * a cookie.
+ * Checks that the caller may call a method, and returns the parameters of the call. For a method
+ * for users, the returned parameters contain the caller's token. The token comes from the given
+ * parameters or from a header. It never comes from a cookie, because a page of another site can
+ * cause a browser to send a cookie.
  * @throws AuthenticationError, AuthorizationError, MasterError ERR_ARGS, SaltApiError
  */
 async function permitted(

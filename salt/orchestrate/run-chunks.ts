@@ -52,7 +52,10 @@ const maxDepth = 1000;
  */
 const maxEvaluations = 1000;
 
-/** Position of an evaluation in the chain of requisites. */
+/**
+ * Evaluations that led to the evaluation of a chunk: those that wait for it, and earlier ones of
+ * the same chunk.
+ */
 interface Path {
   /** Number of consecutive evaluations of the same chunk before this one. */
   readonly looks: number;

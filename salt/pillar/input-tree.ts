@@ -42,9 +42,9 @@ export class InputTree<Result extends Inputs> {
   }
 
   /**
-   * Adds a result, and returns the results that it replaces. These are a result with the same
-   * inputs, and results whose rendering read a different input at the same point, for example
-   * before their files changed.
+   * Adds a result, and returns the results that it replaces. It replaces a result with the same
+   * inputs. It also replaces results whose rendering read another input next after the same first
+   * inputs, for example because a file has changed since.
    */
   add(result: Result): Result[] {
     const replaced: Result[] = [];

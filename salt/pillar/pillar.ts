@@ -203,8 +203,8 @@ export function valueAt(data: WireValue, path: string): WireValue | undefined {
 }
 
 /**
- * Converts the pillar provider of the embedding program to a source. Access decisions use the same
- * pillar, even if the provider uses grains.
+ * Converts the pillar provider of the embedding program to a source. Access decisions use the whole
+ * pillar of the provider, even if it depends on grains.
  */
 export function fromProvider(provider: PillarProvider): PillarSource {
   return {

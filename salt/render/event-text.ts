@@ -143,8 +143,8 @@ export class EventPrinter {
 
   /**
    * Prints a list or map as YAML, with placeholders in place of its texts.
-   * @param asPython - `true`: prints Python syntax, as Salt does. A template may enclose the output
-   * in double quotes, and Python syntax uses single quotes. `false`: prints JSON syntax
+   * @param asPython - `true`: prints Python syntax, as Salt does. Its single quotes also fit into a
+   * template that encloses the output in double quotes. `false`: prints JSON syntax
    */
   #written(value: Value, asPython: boolean): string {
     const written = (item: Value): string => this.#written(item, asPython);

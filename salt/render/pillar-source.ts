@@ -31,8 +31,8 @@ export interface PillarSource {
    */
   compile?(request: PillarRequest, lower?: PillarMap): Promise<CompiledPillar>;
   /**
-   * Functions of templates that compile a pillar with additional sources. Absent if this source is
-   * only one layer of the pillar.
+   * Template functions that compile a pillar with additional sources. Absent if this source
+   * provides only one of several parts that are merged into the pillar.
    */
   readonly onDemand?: OnDemandPillar;
   /**

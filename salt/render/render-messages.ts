@@ -45,7 +45,7 @@ export interface RenderAnswer {
   readonly notes?: SentNotes;
 }
 
-/** Result of a render order. */
+/** Result of a request to render or parse a file. */
 export type RenderOutcome =
   | { readonly kind: 'rendered'; readonly rendered: Rendered }
   | { readonly kind: 'data'; readonly data: PlainData }

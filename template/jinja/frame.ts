@@ -67,7 +67,7 @@ export interface TemplateRun {
 export interface FrameKind {
   /** Whether names that are set here are exported by the template. */
   readonly isTop: boolean;
-  /** Whether output is suppressed after the template has executed `extends`. */
+  /** Whether output is suppressed because the template has executed `extends`. */
   readonly isSilenced: boolean;
 }
 

@@ -40,7 +40,10 @@ export abstract class LateValue implements PyObject {
 
 /** A dictionary with late values. */
 export abstract class LateDict extends Dict {
-  /** Returns the late value of a key, or `undefined` if the value must be read. */
+  /**
+   * Returns the late value of a key, which a template can output as a placeholder. Returns
+   * `undefined` if the template must read the value.
+   */
   abstract late(key: Value): LateValue | undefined;
 }
 
