@@ -3,9 +3,9 @@
 import type { CompiledRule } from './compile-rule.ts';
 
 /**
- * Maximum length of a pattern's index key, in characters. The key is a part of the pattern between
- * two wildcards. Four characters distinguish thousands of patterns, and most patterns have a part
- * of this length.
+ * Maximum length of the index key of a pattern that has wildcards, in characters. The key is a
+ * piece of text between two wildcards. Four characters distinguish thousands of patterns, and most
+ * patterns have a piece of this length.
  */
 const gramLength = 4;
 

@@ -40,7 +40,7 @@ export function warnOfGrainRights(config: MasterConfig, settings: Settings): Con
     });
 }
 
-/** Target that limits a right, with the path of keys to it. */
+/** Target that limits a right, and the path of keys under which the configuration contains it. */
 interface RightTarget {
   readonly path: readonly string[];
   readonly target: string;

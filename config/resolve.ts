@@ -155,8 +155,9 @@ function optionOf(key: string): string {
 const ports = ['publish_port', 'ret_port', 'transport_opts'];
 
 /**
- * Options that are compared with other options, each with a list of these. A mistake in a listed
- * option may cause a misleading error about the option that is compared with it.
+ * Options that are checked against other options. The key is the checked option, and the value
+ * lists the other options. A mistake in one of these other options can cause a misleading error
+ * about the checked option.
  */
 const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ...ports.map((port): [string, readonly string[]] => [port, ports]),

@@ -164,8 +164,9 @@ function nameOfPlace({ key, entry = '' }: OptionOrigin): string {
 }
 
 /**
- * Whether two locations can be compared by their names. Each file numbers the items of a list
- * separately. If `one` contains a list index, both locations must therefore be in the same file.
+ * Whether the names of two locations may be compared. Each file numbers the items of a list from 0.
+ * So the name of a location inside a list (`one.entry`) can be compared only with locations in the
+ * same file.
  */
 function isSameList(one: OptionOrigin, other: OptionOrigin): boolean {
   return one.entry === undefined || one.file === other.file;

@@ -134,16 +134,17 @@ export function defineLimits<const Name extends string>(
 }
 
 /**
- * Value of `waiting` without a maximum, for limits whose waiting uses are bounded by another limit.
+ * Value of `waiting` that sets no maximum. Used for resources for which another limit bounds the
+ * number of waiting requests.
  */
 export const unlimitedWaiting = { perOwner: Infinity, total: Infinity } as const;
 
 /**
- * Checks that one more use of an owner may wait. Half of `total` is reserved for owners without a
- * waiting use.
- * @param own - number of waiting uses of the owner
- * @param all - number of waiting uses of all owners
- * @throws LimitExceeded if the use may not wait
+ * Checks that an owner may wait for one more use of a limited resource, such as a slot. Half of
+ * `total` is reserved for owners that are not waiting yet.
+ * @param own - number of uses that the owner waits for
+ * @param all - number of uses that all owners wait for
+ * @throws LimitExceeded if the owner may not wait
  */
 export function assertMayWait(
   limit: Limit,

@@ -59,8 +59,8 @@ export interface AppliedEntry {
   readonly position: number;
   readonly hash: string;
   /**
-   * Member that wrote the entry, and the point in the history that this member had reached.
-   * `undefined` if the entry was not encrypted by a member.
+   * Member that wrote the entry, with the position and hash up to which this member had applied the
+   * log. `undefined` if the entry was not encrypted by a member.
    */
   readonly sender: { readonly member: string; readonly known: HistoryMark } | undefined;
   readonly session: string | undefined;

@@ -239,7 +239,7 @@ class CentreBundles {
   }
 
   /**
-   * Returns `wanted` with the metadata and the packs of the release, if they are small and the site
+   * Adds the metadata and the packs of the release to `wanted`, if they are small and the site
    * already has a bundle. Otherwise returns `wanted` unchanged.
    * @param maxBytes - maximum size of the metadata and the packs together
    */

@@ -277,7 +277,8 @@ export class SiteRegistry {
   }
 
   /**
-   * Checks that a site has signed a request with its present key or the key that it has offered.
+   * Checks that a site has signed a request with its present key, or with the key that it has
+   * offered as its next key.
    * @param prove - whether a public key verifies the signature
    * @throws EdgeError ERR_SITE_REFUSED
    */

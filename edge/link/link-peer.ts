@@ -192,7 +192,8 @@ export class LinkPeer<From> implements LinkCaller {
   }
 
   /**
-   * Waits for the reply to an early request, which the site sent together with its hello.
+   * Waits for the reply to an early request, which the site sent together with its first message
+   * (hello).
    * @param id - id of the request
    */
   async early<P extends TSchema, R extends TSchema>(

@@ -64,7 +64,7 @@ export interface Greeting {
 
 /** Store of TLS sessions, which later connections resume. */
 export interface TlsSessions {
-  /** Returns the session of the last connection to this centre, or `undefined`. */
+  /** Returns the TLS session of the last connection to this centre, or `undefined`. */
   find(centre: string): Buffer | undefined;
   store(centre: string, session: Buffer): void;
 }

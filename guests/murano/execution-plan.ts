@@ -31,8 +31,9 @@ export class ExecutionPlanError extends Error {
 type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
 /**
- * Argument of a script call in the body: one parameter, or a text that may contain parameters.
- * Calls without an argument, or with all parameters (`args`), have no value of this type.
+ * Argument of a script call in the body of an execution plan: one parameter, or a text that may
+ * contain parameters. Not used for calls without an argument, or for calls that pass all parameters
+ * (`args`).
  */
 type CallArgument =
   | { readonly parameter: string }

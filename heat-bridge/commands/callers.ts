@@ -147,8 +147,8 @@ export function aclCallOf(command: CompiledCommand, parameters: Parameters): Cal
 
 /**
  * Returns the minions on which the caller's rules permit all of these commands. The caller's target
- * is evaluated on these minions only. Returns `undefined` if the target must be evaluated on all
- * minions, because no rules apply to the caller or its rights are not restricted.
+ * is evaluated on these minions only. Returns `undefined` if no rules apply to the caller, or if
+ * its rights are not restricted. The target is then evaluated on all minions.
  */
 export function reachOfCaller(
   host: Pick<ExtensionHost, 'policy'>,

@@ -206,9 +206,9 @@ export class RunUpdates {
   }
 
   /**
-   * Adds each update once, except two kinds. The outcome is skipped, because it is read from the
-   * store. `unfinished` results are skipped, because a closing member sends them although the next
-   * member still waits for these minions.
+   * Adds the updates to the run, each only once. Skips the outcome, because it is read from the
+   * store. Also skips `unfinished` results. A closing member sends these results although the next
+   * member still waits for their minions.
    */
   #add({ run, digests, isTakenOver }: Follower, updates: readonly Update[]): void {
     for (const update of updates) {

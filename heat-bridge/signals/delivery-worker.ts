@@ -245,8 +245,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Waits until one of the ids in `resting` may be sent again, or until a signal with another id
-   * arrives.
+   * Waits until a Heat signal id that was sent recently may be sent again, or until a signal with
+   * another id arrives.
    */
   async #rest(lane: HandleQueue): Promise<void> {
     const { now } = this.#options;

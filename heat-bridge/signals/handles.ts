@@ -240,8 +240,9 @@ export interface HandleClaim
     RegistrationChecks {
   readonly minion: string;
   /**
-   * Returns whether the minion is removed from an existing handle so that it can belong to the new
-   * one. Both handles have the same alias.
+   * Returns whether a minion that belongs to another handle with the same alias is moved from that
+   * handle to the new one.
+   * @param handle - the handle that the minion belongs to
    */
   readonly takesFrom: (handle: HandleInfo) => boolean;
 }

@@ -13,8 +13,9 @@ export interface ResumeDeps extends FollowDeps {
 export interface FollowOptions {
   readonly signal?: AbortSignal | undefined;
   /**
-   * Time during which the master asks silent minions repeatedly before it stops waiting, in
-   * seconds. The time ends no earlier than 80 s after the start of the master. Default: 0.
+   * Period during which the master repeatedly asks minions that have not returned, in seconds.
+   * After it, the master stops waiting for them. The period ends no earlier than 80 seconds after
+   * the start of the master. Default: 0.
    */
   readonly patienceSeconds?: number | undefined;
 }

@@ -106,7 +106,8 @@ export class SlowPatterns {
   };
 
   /**
-   * Matches the collected texts in the worker thread, and records the results for the second pass.
+   * Matches the texts that the first evaluation of the target collected. The worker thread does the
+   * matching. Records the results, which the second evaluation uses.
    * @param owner - name under which the runner counts waiting calls. Empty for the operator
    * @throws MasterError ERR_BAD_TGT if matching takes longer than the time limit
    */

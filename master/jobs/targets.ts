@@ -89,7 +89,10 @@ const exact = { pillar: 'exact' } as const;
  */
 export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 
-/** Reach that includes all minions, with all of their known grains and pillar. */
+/**
+ * Set of permitted minions (reach) that includes all minions, with all of their known grains and
+ * pillar.
+ */
 export const everyone: TargetReach = {
   includes: () => true,
   showsPillar: () => true,

@@ -233,7 +233,10 @@ export class LoadOpener {
   }
 }
 
-/** Returns the sender that the key of the request proves, if its HMAC is valid. */
+/**
+ * Returns the sender of a request with a valid HMAC. In protocol version 3, the HMAC proves the
+ * minion id. In earlier versions, only the address is known.
+ */
 function provenSender({ version, id }: SealedEnvelope, { address }: Peer): LoadSender {
   return { minionId: version === 3 ? id : undefined, address };
 }

@@ -195,8 +195,9 @@ export class GuardedConnection {
   }
 
   /**
-   * Sets the memory like {@link setHeldBytes}. If a limit is exceeded, restores the previous value
-   * and returns `false`, and the connection stays open.
+   * Sets the memory held for incomplete messages of this peer, in bytes. If a limit is exceeded,
+   * keeps the previous value and returns `false`. Unlike {@link setHeldBytes}, never ends the
+   * connection.
    */
   trySetHeldBytes(bytes: number): boolean {
     const before = this.#heldBytes;

@@ -114,8 +114,8 @@ export interface ClientConfig extends Pick<ExtensionHost, 'config' | 'reloadable
 }
 
 /**
- * Log-in options that make `salt-run` send its calls to the master. With them, it sends the key of
- * the master's account where it would otherwise send a token.
+ * Log-in options that make `salt-run` send its calls to the master. With these options, `salt-run`
+ * sends the key of the master's account in place of a token.
  */
 const remoteRunners = { eauth: 'saltbridge', token: 'key' };
 

@@ -16,7 +16,10 @@ export type ConditionFunctions = Readonly<Record<string, SaltFunction>>;
 /** Conditions that are rejected, because they would run a command or check a file on the master. */
 const notServed: readonly string[] = ['creates', 'check_cmd'];
 
-/** Result of `onlyif` or `unless`. If `keeps` is true, the state does not run. */
+/**
+ * Result of `onlyif` or `unless`. If `keeps` is true, the condition prevents the state from
+ * running.
+ */
 interface Finding {
   readonly keeps: boolean;
   readonly comment: string;

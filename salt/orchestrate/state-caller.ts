@@ -54,8 +54,8 @@ export class StateCaller {
   }
 
   /**
-   * Assigns the run number that the next result will also get. Salt numbers the results of some
-   * cycles of requisites in this way.
+   * Gives a result the current run number (`__run_num__`) without using the number up, so that the
+   * next result gets the same number. Salt does this for some cycles of requisites.
    */
   numberAsNext(result: StateResult): void {
     result.facts = { ...result.facts, __run_num__: this.#runNumber };

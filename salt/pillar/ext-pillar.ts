@@ -151,9 +151,9 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
 }
 
 /**
- * Merges the pillars of all layers, and the versions of them that do not depend on grains
- * (`proven`). If both versions are the same object in every layer, they are also the same object in
- * the result.
+ * Merges the results of all sources: the pillars, and separately their versions that do not depend
+ * on grains (`proven`). If both versions are the same object in every result, they are also the
+ * same object in the merged result.
  */
 function joinAnswers(
   answers: readonly PillarAnswer[],

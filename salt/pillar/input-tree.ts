@@ -15,7 +15,7 @@ export interface Inputs {
 }
 
 interface Branch<Result> {
-  /** Name of the input that is read next. */
+  /** Name of the input that renderings read next after the inputs on the path to this branch. */
   readonly name: string;
   readonly next: Map<string, Branch<Result> | Leaf<Result>>;
 }

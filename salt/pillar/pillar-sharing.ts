@@ -24,7 +24,8 @@ import { type ResultStore, type SharedResult, SharedResults } from './shared-res
 import type { Top } from './top-files.ts';
 
 /**
- * Settings for compiling a minion's pillar, and the version of it that does not depend on grains.
+ * Settings for compiling a minion's pillar, and settings for compiling the version of this pillar
+ * that does not depend on grains.
  */
 export interface PillarSettings {
   readonly setting: PillarSetting;
