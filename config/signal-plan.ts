@@ -20,8 +20,8 @@ interface UnplannedPattern extends Listening {
 }
 
 /**
- * Proposed signal rules. The other lists contain the patterns that need no rule, and the patterns
- * that the rules cover only in part or not at all.
+ * Proposed signal rules, and three lists of patterns: those that need no rule, those that a rule
+ * covers only in part, and those that no rule can permit completely.
  */
 export interface SignalPlan {
   readonly rules: readonly PlannedRule[];

@@ -10,8 +10,9 @@ import { BridgeError, type BridgeErrorCode } from './errors.ts';
 import { bridgeLimits } from './limits.ts';
 
 /**
- * Owner of a registration, for example a project. Without an owner, a lookup finds the registration
- * that has none, or else the only registration with the name.
+ * Owner of a registration, for example a project. If a look-up names no owner, it finds the
+ * registration without an owner. If there is none, it finds the registration with the name, if only
+ * one owner has such a registration.
  */
 export interface RegistrationOwner {
   readonly owner?: string;

@@ -105,7 +105,7 @@ export function inertText(text: string, otherwise = ''): string {
   return findInterpretedText(text) === undefined ? text : otherwise;
 }
 
-/** A text that was found. Its path is collected from the end to the beginning. */
+/** Text that Salt would interpret. Its path is collected from the end to the beginning. */
 interface Found {
   readonly path: (string | number)[];
   readonly expected: string;
@@ -137,7 +137,10 @@ function findWithin(value: unknown, marks: readonly Mark[]): Found | undefined {
   return undefined;
 }
 
-/** Adds an element to the path of a text that was found. */
+/**
+ * Appends the preceding element to the path of a found text, because the path is collected from the
+ * end to the beginning.
+ */
 function below(element: unknown, found: Found | undefined): Found | undefined {
   found?.path.push(typeof element === 'number' ? element : String(element));
   return found;

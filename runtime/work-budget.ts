@@ -83,9 +83,9 @@ export class WorkBudget implements WorkMeter {
   #sliceStart = 0;
 
   /**
-   * @param owner - kind and name of the requester, such as `minion web1`. Other work gets as much
-   * time as all budgets of an owner together. Default: the budget has no owner, and is treated like
-   * an owner of its own
+   * @param owner - kind and name of the requester, such as `minion web1`. Owners take turns. All
+   * budgets of one owner together get the turns of that owner. Default: the budget counts as an
+   * owner of its own
    */
   constructor({ steps, bytes = defaultBytes }: WorkLimits, owner?: string) {
     this.#limits = { steps, bytes };
@@ -130,8 +130,9 @@ export class WorkBudget implements WorkMeter {
   }
 
   /**
-   * Counts steps like {@link WorkBudget.addToSlice}, and gives way to other work if the slice is
-   * over. Use it for work whose amount does not depend on the request, such as reading stored data.
+   * Counts steps towards the current slice of work, but not towards the limit
+   * ({@link WorkBudget.addToSlice}). If the slice is over, lets other work run. Use it for work
+   * whose amount does not depend on the request, such as reading stored data.
    */
   async giveWayAfter(steps: number): Promise<void> {
     this.addToSlice(steps);

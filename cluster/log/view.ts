@@ -21,9 +21,8 @@ interface MemberState {
   /** Position of the entry that began this session. */
   readonly openedAt: number;
   /**
-   * Entries of this session with this or a lower counter are ignored. They are either copies of
-   * applied entries, or they arrived after more than {@link maxBeyond} entries with higher
-   * counters.
+   * Counter up to which further entries of this session are ignored. Such entries are copies of
+   * applied entries, or they arrive after more than {@link maxBeyond} entries with higher counters.
    */
   readonly through: number;
   /**

@@ -108,8 +108,8 @@ export class PackCache {
 
   /**
    * Puts the contents of small packs into the reply, instead of their descriptions. The contents
-   * have at most {@link maxInlineBytes} together. If only one pack fits, it is that of the
-   * manifest.
+   * have at most {@link maxInlineBytes} together. The contents of the files are included only if
+   * those of the manifest fit too.
    */
   async inlined({ isDelta, manifest, files }: Packs): Promise<PackReply> {
     const isSmall = manifest.length <= maxInlineBytes;

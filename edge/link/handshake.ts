@@ -77,7 +77,8 @@ const Hello = Type.Object(
     /** Whether the signatures contain the keying material of the TLS connection. */
     isBound: Type.Boolean(),
     /**
-     * Requests that the site sends together with its hello, sealed to the X25519 key of the centre.
+     * Requests that the site sends together with this first message (hello), encrypted for the
+     * X25519 key of the centre.
      */
     early: Type.Optional(Type.Refine(Bytes, (value) => value.byteLength <= maxEarlyBytes)),
   },
@@ -148,7 +149,10 @@ export function signHello(key: KeyObject, hello: Uint8Array, binding: Binding): 
   return packLocal({ body: hello, signature: signParts(key, helloPurpose, [hello, binding]) });
 }
 
-/** Returns the message to send for an encoded hello that has no signature. */
+/**
+ * Returns the message to send for an encoded hello (first message of the handshake) that has no
+ * signature.
+ */
 export function unsignedHello(hello: Uint8Array): Buffer {
   return packLocal({ body: hello });
 }

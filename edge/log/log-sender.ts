@@ -125,8 +125,8 @@ export class LogSender {
   }
 
   /**
-   * Sends a batch of returns or facts. If it is not the turn of the site, first requests the turn
-   * from the centre and waits for it. Then waits as long as the maximum rate requires.
+   * Sends a batch of returns or facts, at most at the maximum rate. Each site sends them only in
+   * its turn. If this site has no turn, first requests one from the centre and waits for it.
    */
   async #sendInTurn(name: LogClass): Promise<void> {
     const { link, uploadBytesPerSecond: rate, closing } = this.#options;

@@ -19,7 +19,7 @@ import {
 export interface CloudServer {
   readonly id: string;
   readonly project: string;
-  /** Name. Absent if Nova cannot reach the cell of the instance. */
+  /** Name of the instance. Absent if Nova cannot reach the cell of the instance. */
   readonly name?: string;
   /** Host name of the instance within its network. */
   readonly hostname?: string;

@@ -87,7 +87,7 @@ export interface ServerStatus {
   readonly minion?: string;
   /** Time of the last read, in milliseconds since 1970. */
   readonly readAt?: number;
-  /** Reason why its metadata could not be read, or why its next deployment waits. */
+  /** Reason why the server's metadata could not be read, or why its next deployment waits. */
   readonly problem?: string;
   /** Reasons why handles and hooks in the metadata have no effect. */
   readonly warnings?: readonly string[];

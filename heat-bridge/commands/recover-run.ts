@@ -47,11 +47,10 @@ export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
 }
 
 /**
- * Determines the state of a stored run from the store and the job cache.
- * @returns the outcome, if the run has ended or cannot be continued; `unpublished` if the job of
- * the run was never published; `open` if the run can be continued by following its job. If the job
- * is no longer in the job cache, the result is an outcome and not `unpublished`, because a command
- * must not run twice
+ * Determines the state of a stored run from the store and the job cache. If the job is no longer in
+ * the job cache, never returns `unpublished`, because the command could then run twice.
+ * @returns the outcome, if the run has ended or cannot be continued. `unpublished`, if the job of
+ * the run was never published. `open`, if the run can be continued by following its job
  */
 export async function recoverRun(
   host: Pick<ExtensionHost, 'config' | 'master' | 'now' | 'reloadable'>,

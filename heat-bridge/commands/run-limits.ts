@@ -25,8 +25,8 @@ interface Run {
    */
   readonly turn: number;
   /**
-   * Number of the run in order of arrival. Of two runs with equal `turn`, the one that arrived
-   * earlier starts first.
+   * Number of the run in order of arrival. Of two runs with equal positions (`turn`), the one that
+   * arrived earlier starts first.
    */
   readonly number: number;
   readonly seats: readonly Seat[];
@@ -62,12 +62,12 @@ interface CommandRuns {
   /** Number of runs that have not started. */
   waiting: number;
   /**
-   * For each caller, the number of runs that have not started, and the `turn` (position in the
-   * order) of its last run.
+   * For each caller, the number of runs that have not started, and the position (`turn`) of its
+   * last run.
    */
   readonly owners: Map<string, { waiting: number; turn: number }>;
   /**
-   * Highest `turn` (position in the order) of the runs that have left the queues of their minions.
+   * Highest position (`turn`) among the runs that have already left the queues of their minions.
    */
   turn: number;
   readonly slots: FairSlots;

@@ -40,8 +40,8 @@ export interface ClusterStatus {
   /** Whether the member is draining for a restart (`drain`) and accepts no new jobs or calls. */
   readonly isDraining: boolean;
   /**
-   * Time since the log last accepted a write of this member, in milliseconds. 0 unless writes are
-   * failing.
+   * Time since the log last accepted a write of this member, in milliseconds. 0 as long as writes
+   * succeed.
    */
   readonly failingMs: number;
   /** Number of log entries that repeat an earlier entry. The repetitions had no effect. */

@@ -27,7 +27,10 @@ export interface AuditEntry {
   readonly target?: string;
   /** Ids of the minions that the target matched, at most {@link maxNamed} of them. */
   readonly on?: readonly string[];
-  /** Total number of ids. Present only if `on` does not contain all of them. */
+  /**
+   * Total number of minions that the target matched. Present only if the list `on` does not contain
+   * all of them.
+   */
   readonly onCount?: number;
   /** Name of the rule that decided about the action. */
   readonly rule?: string;

@@ -371,7 +371,8 @@ export class EventRing {
   }
 
   /**
-   * Converts the positions in a reader's event id to the progress of this reader.
+   * Determines from an event id which events its reader has already read.
+   * @param places - positions in the event id
    * @param held - records of the stored events, which must not change during the call
    */
   async #readUpTo(places: readonly EventPosition[], held: readonly Held[]): Promise<ReadUpTo> {

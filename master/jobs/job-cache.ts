@@ -149,7 +149,7 @@ export class JobCache {
   /**
    * Adds minions to an existing job. Durable when the promise resolves.
    * @param job - the existing job
-   * @param slice - record with the additional minions. These are not part of the job yet, or never
+   * @param slice - record with the additional minions, which do not belong to the job yet or never
    * received it
    * @param also - store operations that are written together with the change
    */

@@ -7,7 +7,10 @@ import type { WireMap } from '#minion-protocol';
 import { type Handler, type Reply, send, type VerifiedRequest } from '../auth/index.ts';
 import { requestLimits } from './limits.ts';
 
-/** Verified request whose minion id is proven by a token, signed with the minion's own key. */
+/**
+ * Verified request with a token that proves the minion id. The minion signed the token with its own
+ * key.
+ */
 export interface ProvenRequest extends VerifiedRequest {
   readonly minionId: string;
 }

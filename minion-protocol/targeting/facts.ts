@@ -10,7 +10,7 @@ export interface FactSource {
    * the number 1.
    */
   get(key: string): WireValue | undefined;
-  /** Returns the whole map. */
+  /** Returns all grains, or the whole pillar, as one map. */
   whole(): FactMap;
 }
 

@@ -49,7 +49,10 @@ export class StreamPublisher {
   readonly #form: PublicationForm;
   readonly #links = new Set<SubscriberLink>();
   readonly #held: PublicationReplayBuffer<SubscriberLink>;
-  /** Encoded publications, which all subscribers share, also those of a replay. */
+  /**
+   * Encoded form of publications. All subscribers share it, including those that receive stored
+   * publications.
+   */
   readonly #encoded = new WeakMap<OutgoingPublication, EncodedMessage>();
 
   constructor(options: StreamPublisherOptions, form: PublicationForm) {

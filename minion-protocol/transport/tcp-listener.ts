@@ -105,8 +105,8 @@ const ANSWER_FORM: AnswerForm<Uint8Array> = {
 
 /**
  * Announcements that one subscriber sends on the publish port. A subscriber receives new
- * publications even without an announcement. It receives the stored publications only after its
- * announcement.
+ * publications even without an announcement. After its announcement, it also receives the stored
+ * publications.
  */
 class Announcements implements StreamSession {
   readonly #link: SubscriberLink;

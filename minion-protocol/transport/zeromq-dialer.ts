@@ -128,9 +128,9 @@ class ZeromqDialer implements MinionTransport {
 }
 
 /**
- * Loads the package when the first minion is created. A program that only uses the protocol must
- * not load it, because a worker thread that is terminated while it loads a native module crashes
- * its process.
+ * Loads the package when the first minion is created. Programs that only use the protocol therefore
+ * do not load it. If a worker thread is terminated while it loads a native module, the process
+ * crashes.
  */
 function loadZeromq(): typeof import('zeromq') {
   return requireOptionalPackage('zeromq', 'a ZeroMQ connection of a minion', () =>

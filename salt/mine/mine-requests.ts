@@ -96,9 +96,9 @@ function hasTooMany(sent: WireMap): boolean {
 }
 
 /**
- * Separates the values that the mine can store from those that it refuses. A value is refused if
- * its `allow_tgt` takes too much work to compile, or if the targets before it have used up the
- * budget of the request.
+ * Separates the values that the mine can store from those that it refuses. It refuses a value if
+ * the target in its `allow_tgt` takes too much work to compile. It also refuses a value with a new
+ * target if earlier targets have used up the budget of the request.
  */
 async function checkTargets(
   data: WireMap,

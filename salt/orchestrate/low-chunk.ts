@@ -10,7 +10,7 @@ export interface Chunk {
   readonly state: string;
   readonly fun: string;
   readonly id: string;
-  /** Value of `name`: a text, unless an entry of `names` has another type. */
+  /** Value of `name`. It is a text, unless the list `names` contains an entry of another type. */
   readonly name: PlainData;
   readonly sls: string | null;
   readonly saltenv: string;

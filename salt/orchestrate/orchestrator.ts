@@ -272,9 +272,9 @@ export class Orchestrator {
   }
 
   /**
-   * Returns the running orchestration in which a requested one is nested, or `undefined`. Users can
-   * nest orchestrations only in their own ones. Otherwise, events could appear under another user's
-   * jid.
+   * Returns the running orchestration in which the requested orchestration is nested, or
+   * `undefined`. Users can nest an orchestration only in one of their own. Otherwise, events could
+   * appear under another user's jid.
    */
   #wholeOf(
     { orchestrationJid: given }: OrchestrationRequest,

@@ -26,7 +26,7 @@ export function failed(comment: string): Outcome {
 
 /** Result of a state. The result of a parallel state is incomplete until the state has ended. */
 export interface StateResult {
-  /** Name of the state: text, unless an entry of `names` has another type. */
+  /** Name of the state. It is a text, unless the list `names` contains an entry of another type. */
   readonly name: WireValue;
   outcome: Outcome;
   /** Position in the run, start time and duration, under the names that Salt uses in results. */

@@ -40,7 +40,7 @@ class PidFile {
   readonly #descriptor: number;
 
   /**
-   * Opens the file.
+   * Opens the pid file.
    * @throws the system error if the file cannot be opened
    */
   constructor(file: string, owner: Account | undefined) {
@@ -56,7 +56,7 @@ class PidFile {
     writeSync(this.#descriptor, String(process.pid), 0);
   }
 
-  /** Removes the file, unless it contains the id of another process. */
+  /** Removes the pid file, unless it contains the id of another process. */
   close(): void {
     closeSync(this.#descriptor);
     try {
@@ -139,8 +139,8 @@ export async function runMaster(
 
 /**
  * Kills the process if its start-up is still running {@link abortedStartTimeoutMs} after an OS
- * signal, for example because a file system does not respond. Sends the OS signal again without a
- * handler, so that it ends the process.
+ * signal. This happens, for example, if a file system does not respond. Removes the handlers of the
+ * OS signal, and sends the signal to the process again, so that it ends the process.
  */
 function forceExitAfterTimeout(signal: NodeJS.Signals, logger: Logger): void {
   setTimeout(() => {
