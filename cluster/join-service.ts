@@ -227,8 +227,9 @@ export class JoinService {
   }
 
   /**
-   * Sends a chunk of the backup. Only the first request for a chunk restarts the time limit of the
-   * transfer. A recorded request that is replayed therefore does not keep the backup on disk.
+   * Sends a chunk of the backup. The first request for a chunk restarts the time limit of the
+   * transfer, after which the backup is deleted. Repeated requests do not restart it. So an
+   * attacker who replays a recorded request cannot keep the backup on disk.
    */
   async #sendChunk(
     handover: Handover,

@@ -51,7 +51,7 @@ interface GivenRule {
   readonly name: string;
   /** Rule as plain data: objects, lists and scalars. */
   readonly rule: unknown;
-  /** Setting in a file. Absent if a program passed the rule. */
+  /** Location of the rule in a file, with its value. Absent if a program passed the rule. */
   readonly setting?: Setting | undefined;
 }
 

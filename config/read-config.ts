@@ -17,7 +17,7 @@ export interface ReadConfig {
   readonly settings: Settings;
   /** Files in the order of reading. */
   readonly files: readonly string[];
-  /** Warnings about the files themselves. */
+  /** Warnings about files, for example about a missing file. */
   readonly warnings: readonly ConfigWarning[];
   /** Mistakes that prevent a start. */
   readonly problems: readonly ConfigError[];

@@ -590,8 +590,8 @@ function limitError(what: string): ProtocolError {
 }
 
 /**
- * Rules for writing text and bytes [WIRE 2.1]. `wire` uses only the old raw family; `local` also
- * uses str8 and bin.
+ * Rules for writing text and bytes in MessagePack [WIRE 2.1]. `wire` uses only the raw family of
+ * the old format. `local` also uses the types str8 and bin.
  */
 type WritingDialect = 'wire' | 'local';
 

@@ -50,7 +50,10 @@ export function minionToken(privateKey: KeyObject): Buffer {
   return x931Sign(privateKey, minionTokenText);
 }
 
-/** Whether the owner of this key created `tok`. */
+/**
+ * Whether `tok`, the token of a request, was created with the private key that belongs to this
+ * public key.
+ */
 export function isMinionToken(publicKey: KeyObject, tok: Uint8Array): boolean {
   const message = x931Recover(publicKey, tok);
   return message?.length === minionTokenText.length && timingSafeEqual(message, minionTokenText);

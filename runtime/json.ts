@@ -85,8 +85,8 @@ export function parseJson(text: string): JsonOf<never> {
 }
 
 /**
- * Reads JSON and converts number tokens with `read`. `read` must convert a token as `JSON.parse`
- * does, except for integers beyond 2^53 and for floats without a fraction.
+ * Reads JSON, and converts the text of each number with `read`. The results must equal those of
+ * `JSON.parse`, except for integers beyond 2^53 and floats without a fraction.
  * @throws SyntaxError, and the errors of `read`
  */
 export function parseJsonNumbers<T>(

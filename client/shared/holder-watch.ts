@@ -6,7 +6,7 @@
 import { delay } from '#runtime';
 import { endHolder, type HolderState, probeHolder } from '#store';
 
-/** Result of a check of the holder. */
+/** Result of a check of the holder, the process that runs the shared master. */
 export type WatchedHolder =
   | Exclude<HolderState['state'], 'silent'>
   | 'silent'
@@ -59,7 +59,10 @@ export class HolderWatch {
     this.#onEnded = onEnded;
   }
 
-  /** Reason why a hung holder cannot be ended. */
+  /**
+   * Reason why the holder, the process that runs the shared master, cannot be ended although it
+   * hangs.
+   */
   get reason(): string {
     return this.#reason;
   }

@@ -40,8 +40,9 @@ import { digestOptions } from './option-digests.ts';
 type SharedRole = 'holder' | 'sibling';
 
 /**
- * Options of each process. They must be equal in all processes, except for callbacks and
- * extensions. Callbacks and extensions take effect when their process becomes the holder.
+ * Options of each process that shares a master. They must be equal in all processes, except for
+ * callbacks and extensions. The callbacks and extensions of a process take effect when this process
+ * runs the master (becomes the holder).
  */
 export interface SharedMasterOptions extends Omit<BareMasterOptions, 'store' | 'transports'> {
   /** Called when this process becomes the holder, or stops being the holder. */
@@ -70,7 +71,10 @@ export interface SharedMaster extends MasterApi {
   extension(name: string): ExtensionClient;
 }
 
-/** Functions with which a process creates its own master when it becomes the holder. */
+/**
+ * Functions with which a process creates the shared master when it becomes the holder, the process
+ * that runs this master.
+ */
 export interface MasterFactory {
   create(options: BareMasterOptions): Master;
   /** Loads the modules of a master, so that a later start is fast. */
@@ -227,7 +231,10 @@ class Member implements MasterSource {
     return new SharedMasterError('ERR_NO_HOLDER', message, { cause });
   }
 
-  /** Runs the master or joins the holder, repeatedly, until this process leaves. */
+  /**
+   * Runs the shared master, or joins the process that runs it (the holder). Repeats this until this
+   * process leaves.
+   */
   async #run(
     watch: HolderWatch,
     directory: string,
@@ -305,7 +312,10 @@ class Member implements MasterSource {
     }
   }
 
-  /** Joins the holder, and waits until the holder stops or hangs. */
+  /**
+   * Joins the process that runs the shared master (the holder), and waits until this process stops
+   * or hangs.
+   */
   async #join(watch: HolderWatch): Promise<void> {
     const agent = new Agent({ keepAlive: false });
     const connection = this.#connection(agent);
@@ -337,8 +347,9 @@ class Member implements MasterSource {
   }
 
   /**
-   * Joins with the current options of this process. If they differ from the holder's, reads the
-   * configuration again and retries once.
+   * Joins the shared master with the current options of this process. If they differ from the
+   * options of the process that runs the master (the holder), reads the configuration again and
+   * retries once.
    * @returns `undefined` if the holder is starting or closing
    */
   async #enter(connection: Connection, signal: AbortSignal): Promise<EnteredStream | undefined> {
@@ -362,8 +373,8 @@ class Member implements MasterSource {
   }
 
   /**
-   * Resolves when the holder has ended the stream. Also resolves when a check finds that the holder
-   * has stopped, was ended or hangs.
+   * Resolves when the holder, the process that runs the shared master, has ended the stream. Also
+   * resolves when a check finds that the holder has stopped, was ended or hangs.
    */
   async #watchHolder(
     watch: HolderWatch,
@@ -467,7 +478,7 @@ function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMas
 /** Stream of a process that has joined. It ends when the holder ends. */
 interface EnteredStream {
   readonly stream: AsyncIterable<Joined>;
-  /** Process id of the holder. */
+  /** Process id of the holder, the process that runs the shared master. */
   readonly pid: number;
 }
 

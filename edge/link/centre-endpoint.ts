@@ -10,7 +10,7 @@ export interface CentreEndpoint {
   readonly centre: string;
   /** CA of the certificate, PEM. `undefined`: the CAs of the system. */
   readonly ca: string | Uint8Array | undefined;
-  /** Whether a proxy ends the TLS connection before the centre. */
+  /** Whether the TLS connection ends at a proxy in front of the centre. */
   readonly behindProxy: boolean;
 }
 

@@ -18,7 +18,10 @@ const heartbeatMs = 60_000;
 /** Minimum duration before a heartbeat counts as lost, in milliseconds. */
 const patienceMs = 8000;
 
-/** Minimum number of round trips before a heartbeat counts as lost. */
+/**
+ * Number of round-trip times that a heartbeat may take before it counts as lost. The minimum
+ * `patienceMs` applies too.
+ */
 const patientRoundTrips = 4;
 
 /** Assumed minimum rate of a link, in bytes per millisecond. */

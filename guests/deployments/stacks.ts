@@ -556,8 +556,8 @@ interface NamedStack {
 }
 
 /**
- * Returns a registration without a minion. A later machine with the same minion id must not become
- * the minion of its servers.
+ * Returns a registration without this minion. Otherwise, a later machine with the same minion id
+ * would become the minion of the registered servers.
  */
 function withoutMinion(registration: StackRegistration, minion: string): StackRegistration {
   const { minions = [], servers = [] } = registration;

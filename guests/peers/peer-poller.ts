@@ -153,9 +153,9 @@ export class PeerPoller {
 }
 
 /**
- * Returns the details of an instance. Nova returns an instance without details if its cell is
- * unreachable. In this case, uses the details that the directory has for the instance in the same
- * project. If there are none, returns the instance without details.
+ * Returns the details of an instance. Nova returns an instance without details if the cell of the
+ * instance is unreachable. In this case, returns the details from the previous poll, if the
+ * instance had the same project then. If there are none, returns the instance without details.
  */
 function withKnown(server: CloudServer, before: ReadonlyMap<string, CloudServer>): CloudServer {
   if (server.name !== undefined) return server;

@@ -82,7 +82,7 @@ function continueFrom({
   };
 }
 
-/** Size of the part at the end of a file that is first searched for the last record, in bytes. */
+/** Number of bytes at the end of a file in which the last record is searched first. */
 const tailBytes = 1_048_576;
 
 async function readTail(file: string): Promise<Tail> {

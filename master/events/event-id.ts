@@ -9,7 +9,7 @@ import { createHash, randomBytes } from 'node:crypto';
 
 /** Position of an event among all events of the master that published it. */
 export interface EventPosition {
-  /** Identifier of one run of that master. Positions start at 1 in each run. */
+  /** Identifier of one run of the publishing master. Positions start at 1 in each run. */
   readonly run: string;
   readonly number: number;
 }

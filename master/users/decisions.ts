@@ -27,7 +27,10 @@ export interface DecisionRecorderOptions {
   readonly store: Store;
   /** Encryption of the stored records, which is needed because samples contain data of minions. */
   readonly seal: Seal;
-  /** Returns whether samples contain the values of minions, or only their shapes. */
+  /**
+   * Returns whether samples of events and arguments contain the values that minions sent, or only
+   * the structure of these values.
+   */
   readonly storesValues: () => boolean;
   readonly now: () => number;
   readonly log: Logger;

@@ -262,7 +262,8 @@ export class GuardedConnection {
 
   /**
    * Returns the expired deadline, or `undefined`.
-   * @param isKnown - whether the address of the connection is known
+   * @param isKnown - whether a verified request from the address of the connection has arrived
+   * before
    */
   overdue(now: number, isKnown: boolean, limits: GuardLimits): GuardRefusal | undefined {
     const grace = Math.floor(this.#heldBytes / BYTES_PER_EXTRA_SECOND) * 1000;

@@ -118,16 +118,16 @@ const roles: Readonly<Record<string, Roles>> = {
 };
 
 /**
- * Returns the names of a function's parameters, in order, as far as {@link roles} lists them. Empty
- * if it does not list the function.
+ * Returns the parameter names of a function that {@link roles} lists, in order. Returns no names
+ * for other functions.
  */
 export function positionNames(fun: string): readonly string[] {
   return Object.keys(rolesOf(fun));
 }
 
 /**
- * Returns the role of an argument. If the function name is empty, only the name of the argument
- * determines its role.
+ * Returns the role of an argument: how it is judged, for example as a target or as plain data. If
+ * the function name is empty, only the name of the argument determines the role.
  */
 export function roleOf(fun: string, name: string): Role {
   const own = rolesOf(fun);
