@@ -313,8 +313,8 @@ class Member implements MasterSource {
   }
 
   /**
-   * Joins the process that runs the shared master (the holder), and waits until this process stops
-   * or hangs.
+   * Joins the holder, the process that runs the shared master. Waits until the holder stops or
+   * hangs.
    */
   async #join(watch: HolderWatch): Promise<void> {
     const agent = new Agent({ keepAlive: false });
