@@ -6,8 +6,8 @@ import type { Table, Tables } from './tables.ts';
 /** Process that has a store open, with its epoch. */
 export interface StoreHolder extends LockHolder {
   /**
-   * Epoch of this process. It is higher than the epochs of all earlier holders, also after a
-   * restore. Data of an earlier epoch is outdated.
+   * Epoch of this process. It is higher than the epoch of every process that had the store open
+   * before, also after a restore. Data of an earlier epoch is outdated.
    */
   readonly epoch: number;
 }

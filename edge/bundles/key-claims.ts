@@ -105,8 +105,8 @@ export async function forgetKeyClaims(
 }
 
 /**
- * Returns a page of the key claims in the order of sites and minion ids: at most
- * {@link claimsPerPage}.
+ * Returns one page of the key claims: minion keys that sites have accepted and reported to the
+ * centre. They are in the order of sites and minion ids. A page has at most {@link claimsPerPage}.
  */
 export async function listKeyClaims(
   { list }: Pick<StateArea, 'list'>,

@@ -40,7 +40,7 @@ const ReleaseSchema = Type.Object({
    * earlier rings may install it too.
    */
   ring: Type.Integer({ minimum: 0 }),
-  /** Whether all rings have installed the release. */
+  /** Whether all rings (groups of sites) have installed the release. */
   isProven: Type.Boolean(),
   /** Sites that refused the release. */
   failed: Type.Array(Type.String()),

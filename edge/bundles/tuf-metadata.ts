@@ -10,7 +10,7 @@ import { keyIdOf, type SigningKey, signWith, type TufRole, tufRoles } from './tu
 
 const dayMs = 86_400_000;
 
-/** Validity of the metadata of each role, in milliseconds. */
+/** Validity period of the metadata of each role of The Update Framework, in milliseconds. */
 const validityMs: Readonly<Record<TufRole, number>> = {
   root: 365 * dayMs,
   targets: 90 * dayMs,

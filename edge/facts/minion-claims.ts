@@ -68,7 +68,10 @@ export class MinionClaims {
     return [...this.#bySite.keys()];
   }
 
-  /** Returns the ids of the minions that a site has claimed. */
+  /**
+   * Returns the ids of the minions that belong to a site, because it was the first site to report
+   * them.
+   */
   minionsOf(site: string): readonly string[] {
     return [...(this.#bySite.get(site)?.factBytes.keys() ?? [])];
   }

@@ -50,8 +50,8 @@ export function sealKeyOf(key: KeyObject): Buffer {
 }
 
 /**
- * Encrypts bytes for the owner of a public key, and returns the box.
- * @param site - name of the site that sends or receives the box
+ * Encrypts bytes so that only the owner of a public key can decrypt them.
+ * @param site - name of the site that sends or receives the encrypted bytes
  */
 export function seal(plain: Uint8Array, ownerKey: Uint8Array, site: string): Buffer {
   const own = generateSealKey();

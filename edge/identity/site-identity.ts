@@ -125,7 +125,7 @@ export interface SiteIdentity {
    */
   readonly generation: number;
   readonly rehomed: RehomedSite | undefined;
-  /** Statement that names the next centre, or `undefined`. */
+  /** Signed statement that moves this site to the next centre, or `undefined`. */
   readonly statement: string | undefined;
   /**
    * Time of issue of the latest statement that the site has accepted, in milliseconds since 1970,

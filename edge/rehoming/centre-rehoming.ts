@@ -40,7 +40,7 @@ export interface StatementInfo {
   readonly replies: readonly StatementReplyInfo[];
 }
 
-/** Reply of a site to the latest statement that names it. */
+/** Reply of a site to the latest statement that moves the site to another centre. */
 export interface StatementReplyInfo {
   readonly site: string;
   /**
@@ -190,7 +190,7 @@ export class CentreRehoming {
     return results;
   }
 
-  /** Returns the latest statement that names a site, or `undefined`. */
+  /** Returns the latest statement that moves a site to another centre, or `undefined`. */
   #statementFor(site: string): PublishedStatement | undefined {
     return this.#statements.findLast(({ names }) => names(site));
   }
@@ -222,8 +222,8 @@ export class CentreRehoming {
   }
 
   /**
-   * Sends a site the latest statement that names it, unless the statement has expired or the site
-   * has already replied to it.
+   * Sends a site the latest statement that moves it to another centre. Sends nothing if the
+   * statement has expired or the site has already replied to it.
    */
   #give(site: string, caller: LinkCaller): void {
     const latest = this.#statementFor(site);

@@ -139,8 +139,8 @@ class SiteRehoming {
   }
 
   /**
-   * Changes to the next centre if the present centre has been unreachable for the time in the
-   * statement.
+   * Changes to the next centre if the present centre has been unreachable for the period that the
+   * statement about the change defines.
    * @returns delay until the next call, in milliseconds
    */
   async #tryChange(): Promise<number> {

@@ -6,8 +6,8 @@ import { defineRow, type RowOf } from '#store';
 const Time = Type.Integer({ minimum: 0 });
 
 /**
- * Encodes and decodes a published statement. The key of the row is
- * `['rehoming', 'statement', time of issue]`.
+ * Encodes and decodes a published statement, which moves sites to another centre. The key of the
+ * row is `['rehoming', 'statement', time of issue]`.
  */
 export const statementRow = defineRow({
   name: 'statement about the next centre',

@@ -132,8 +132,8 @@ export function writeStatement(statement: Statement, signers: readonly SigningKe
 }
 
 /**
- * Adds signatures to a statement. If a key has already signed, its new signature replaces the
- * earlier signature.
+ * Adds signatures to a statement that moves sites to another centre. If a key has already signed
+ * the statement, its new signature replaces the earlier one.
  * @throws EdgeError ERR_REHOME_STATEMENT
  */
 export function cosignStatement(text: string, signers: readonly SigningKey[]): string {
@@ -145,7 +145,7 @@ export function cosignStatement(text: string, signers: readonly SigningKey[]): s
 }
 
 /**
- * Reads a statement without verifying it.
+ * Reads a statement that moves sites to another centre, without verifying it.
  * @throws EdgeError ERR_REHOME_STATEMENT
  */
 export function readStatement(text: string): UnverifiedStatement {
@@ -153,13 +153,16 @@ export function readStatement(text: string): UnverifiedStatement {
   return { statement, signers: signatures.map(({ publicKey }) => publicKey.toString('hex')) };
 }
 
-/** Returns a function that reports whether a statement names a site. */
+/**
+ * Returns a function that reports whether a statement, which moves sites to another centre, names a
+ * site.
+ */
 export function compileNames({ sites }: Pick<Statement, 'sites'>): (site: string) => boolean {
   const globs = sites.map((pattern) => compileGlob(pattern));
   return (site) => globs.some((matches) => matches(site));
 }
 
-/** Conditions that a statement must fulfil. */
+/** Conditions that a statement must meet to be valid. A statement moves sites to another centre. */
 export interface StatementRequirements {
   /** Root metadata of the present centre. */
   readonly root: Uint8Array;
@@ -182,8 +185,8 @@ export interface StatementRequirements {
 }
 
 /**
- * Verifies a statement. The number of root keys of the present centre that have signed it must
- * reach the threshold of the root metadata.
+ * Verifies a statement that moves sites to another centre. Enough root keys of the present centre
+ * must have signed it: at least the threshold in the root metadata.
  * @throws EdgeError ERR_REHOME_STATEMENT, ERR_REHOME_CENTRE, ERR_REHOME_KEYS, ERR_REHOME_SITE,
  * ERR_REHOME_EXPIRED, ERR_REHOME_OLD
  */

@@ -277,7 +277,7 @@ export class HandleRegistry {
    */
   readonly #forGroups = new Map<string, readonly HandleRow[]>();
   readonly #bytes: Budget;
-  /** Serializes changes of handles with the same alias. */
+  /** Runs changes of handles with the same alias one after the other. */
   readonly #changes = new KeyedMutex();
   readonly #pending = new PendingRegistrations();
   /** Serializes decisions about aliases across the cluster. */

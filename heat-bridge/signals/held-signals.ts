@@ -48,7 +48,7 @@ export class HeldSignals {
   readonly #held = new Map<string, Set<PendingSignal>>();
   /** All held signals, the oldest first. */
   readonly #queue = new Set<PendingSignal>();
-  /** Serializes the work on the held signals of one minion. */
+  /** Runs work on the held signals of a minion one after the other. */
   readonly #turns = new KeyedMutex();
   readonly #work = new Set<Promise<void>>();
   /**

@@ -5,8 +5,8 @@ import type { Cluster } from '../context/index.ts';
 const prefix: Key = ['former-owners'];
 
 /**
- * Codec of the rows `former-owners/<id>`. A row contains the first unused jid at the time when the
- * last owner of the id was retired.
+ * Codec of the rows `former-owners/<id>`. When the last machine with an id is retired, the row
+ * records the first job id that is unused at that time.
  */
 const formerOwnerRow = defineRow({
   name: 'former owner',

@@ -390,8 +390,9 @@ export class RequestChannel {
 }
 
 /**
- * Returns the owner of the rate that a request counts towards. In protocols 0 to 2, any minion can
- * claim an id. So a request that is refused without a token counts for its address.
+ * Returns the owner whose rate limit a request counts towards. In protocols 0 to 2, any sender can
+ * name any minion id. So a request without a valid token that needs one counts towards the address
+ * of its sender.
  */
 function rateOwner(
   { isProven, minionId = '', address }: VerifiedRequest,

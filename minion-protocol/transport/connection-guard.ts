@@ -352,7 +352,8 @@ export class ConnectionGuard {
   }
 
   /**
-   * Ends the connections that this minion uses, and removes their addresses from the known ones.
+   * Ends the connections that this minion uses. Their addresses no longer count as addresses of a
+   * verified minion.
    */
   disconnect(minionId: string): void {
     for (const connection of [...this.#byMinion.get(minionId)]) {
