@@ -119,7 +119,7 @@ export interface ResultDelivery<D> {
  * contain the service.
  */
 interface ServiceUrls {
-  /** URL of heat-api, ending with the project's id. */
+  /** URL of heat-api, with the id of the project in its path. */
   readonly heat: string | undefined;
   readonly zaqar: string | undefined;
 }
