@@ -28,8 +28,15 @@ export function definePillar(command: Command, context: CommandContext): void {
 }
 
 function addShow(pillar: Command, context: CommandContext): void {
-  addPillarSubcommand(pillar, 'show', 'show the pillar of a minion, or one value of it')
-    .argument('[key]', 'key of the value; nested keys are separated by :')
+  addPillarSubcommand(
+    pillar,
+    'show',
+    'print the pillar that a minion would get now, or the value of one key in it',
+  )
+    .argument(
+      '[key]',
+      'key in the pillar, for example users:root for a nested key; default: the whole pillar',
+    )
     .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
       const { pillar: api } = await context.openApi(options.configDir);
       const whole = await api.show(toPillarQuestion(minion, options));
@@ -47,9 +54,12 @@ function addExplain(pillar: Command, context: CommandContext): void {
   addPillarSubcommand(
     pillar,
     'explain',
-    'list the pillar files that set a value; the last one takes precedence',
+    'list the pillar files that set the value of a key; files at the end of the list override earlier files',
   )
-    .argument('[key]', 'key of the value; nested keys are separated by :')
+    .argument(
+      '[key]',
+      'key in the pillar, for example users:root for a nested key; default: the whole pillar',
+    )
     .action(async (minion: string, key: string | undefined, options: PillarOptions) => {
       const { pillar: api } = await context.openApi(options.configDir);
       const asked = { ...toPillarQuestion(minion, options), ...(key === undefined ? {} : { key }) };
@@ -120,8 +130,8 @@ function addPillarSubcommand(pillar: Command, name: string, description: string)
     .command(name)
     .description(description)
     .argument('<minion>', 'id of the minion')
-    .option('--saltenv <name>', 'environment (saltenv) that the minion requests')
-    .option('--pillarenv <name>', 'pillar environment (pillarenv) that the minion requests')
+    .option('--saltenv <name>', 'saltenv with which the minion would request the pillar')
+    .option('--pillarenv <name>', 'pillarenv with which the minion would request the pillar')
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption());

@@ -53,7 +53,7 @@ export interface PublicationSlot {
 /**
  * Signs publications and sends them through the transports [WIRE 11]. Each publication is encrypted
  * only once for all minions. Publications are signed concurrently but sent in the order of their
- * serials. A minion drops a publication whose serial is lower than the last one it received.
+ * serials. A minion drops a publication whose serial is not higher than the last one it received.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
