@@ -10,6 +10,12 @@ export class MultiMap<Key, Value extends object> {
     return this.#values.has(key);
   }
 
+  /** Whether the key has this value. */
+  includes(key: Key, value: Value): boolean {
+    const held = this.#values.get(key);
+    return held instanceof ValueSet ? held.values.has(value) : held === value;
+  }
+
   /** Returns the values of a key. */
   get(key: Key): Iterable<Value> {
     const held = this.#values.get(key);

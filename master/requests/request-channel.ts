@@ -164,13 +164,13 @@ export class RequestChannel {
    * connect these programs. Any other command gets an empty map, as from a salt-master.
    */
   async #answerClear(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
-    const { signIn, counters, meter } = this.#options;
+    const { signIn, meter } = this.#options;
     const { cmd } = envelope.load;
     const isServed = cmd === '_auth' || cmd === 'ping';
     meter.countRequest(isServed ? cmd : 'unknown', isServed ? 'answered' : 'refused');
     if (cmd === '_auth') return signIn.answer(envelope, peer);
     if (cmd === 'ping') return packWire(envelope.load);
-    counters.count('unknown-clear-cmd');
+    this.#countRefusal('unknown-clear-cmd', peer);
     return packWire(commandsOfClients.has(cmd) ? notServedHere(cmd) : {});
   }
 
@@ -382,10 +382,15 @@ export class RequestChannel {
   }
 
   #refuse(reason: string, reply: WireValue, peer: Peer): Uint8Array {
-    this.#options.counters.count(reason);
+    this.#countRefusal(reason, peer);
     this.#options.meter.countRequest('unread', 'refused');
     this.#options.log.debug({ remote: peer.address, code: reason }, 'rejected a request');
     return packWire(reply);
+  }
+
+  #countRefusal(reason: string, peer: Peer): void {
+    this.#options.counters.count(reason);
+    peer.noteRefusal();
   }
 }
 

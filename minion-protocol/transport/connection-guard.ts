@@ -5,8 +5,11 @@
  */
 import type { Socket } from 'node:net';
 import { addressOwner, MultiMap } from '#runtime';
+import { transportLimits } from './limits.ts';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
+
+const { perOwner: maxRefused = 0 } = transportLimits.refusedRequests;
 
 /** Limits for the peers of a listener, independent of the protocol. */
 export interface GuardLimits {
@@ -75,6 +78,7 @@ export type GuardRefusal =
   | 'message-timeout'
   | 'stalled-reader'
   | 'unanswered'
+  | 'refused-requests'
   | 'too-many-connections'
   | 'too-many-from-address'
   | 'held-bytes'
@@ -133,6 +137,8 @@ export class GuardedConnection {
   #heldBytes = 0;
   #messageSince: number | undefined;
   #unansweredSince: number | undefined;
+  /** Number of refused requests, minus the number of verified requests, but at least 0. */
+  #refused = 0;
   #isBusy = false;
   #isEnded = false;
 
@@ -236,7 +242,18 @@ export class GuardedConnection {
 
   /** Marks the connection as used by this minion, after a request of the minion was verified. */
   identify(minionId: string): void {
-    if (!this.#isEnded) this.#guard.identified(this, minionId);
+    if (this.#isEnded) return;
+    this.#refused = Math.max(0, this.#refused - 1);
+    this.#guard.identified(this, minionId);
+  }
+
+  /**
+   * Counts a refused request. Ends the connection after too many of them. Each verified request
+   * offsets one, because a proxy may carry the requests of many minions over one connection.
+   */
+  noteRefusal(): void {
+    this.#refused += 1;
+    if (this.#refused > maxRefused) this.refuse('refused-requests');
   }
 
   /** Ends the connection and counts the reason. */

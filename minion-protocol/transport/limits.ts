@@ -14,6 +14,19 @@ export const transportLimits = defineLimits('transport', {
     total: 1000,
     effect: 'Further connections are closed.',
   },
+  messages: {
+    unit: 'messages that a listener handles in one turn of the event loop',
+    owner: 'connection',
+    total: 64,
+    perOwner: 8,
+    effect: 'Further messages wait. Minions and addresses take turns.',
+  },
+  refusedRequests: {
+    unit: 'refused requests of a connection, minus its verified requests',
+    owner: 'connection',
+    perOwner: 256,
+    effect: 'The connection ends.',
+  },
   activeRequests: {
     unit: 'requests that a listener is processing',
     owner: 'connection',

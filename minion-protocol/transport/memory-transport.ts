@@ -138,6 +138,7 @@ class MemoryMaster implements MasterTransport {
       transport: this.name,
       publishPort: PORTS.publishPort,
       identify: (id: string) => void minionIds.add(id),
+      noteRefusal: () => {},
     };
     const done = nextTick().then(() => handler(new Uint8Array(body), peer, unlimitedSlot));
     const request: InFlight = { minionIds, done };

@@ -198,5 +198,6 @@ export function peerOf(
     transport,
     publishPort: publishPort(),
     identify: (minionId) => guarded.identify(minionId),
+    noteRefusal: () => guarded.noteRefusal(),
   };
 }

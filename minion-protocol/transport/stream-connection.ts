@@ -6,6 +6,7 @@
 
 import type { Socket } from 'node:net';
 import type { GuardedConnection } from './connection-guard.ts';
+import type { TurnTaker } from './message-turns.ts';
 import {
   type EncodedMessage,
   type ListenerDeps,
@@ -88,18 +89,23 @@ export interface OpenConnection {
 
 /** A connection whose port protocol has started. */
 export class Connection<Event extends { readonly type: string }, Session extends StreamSession>
-  implements StreamConnection, OpenConnection, WriteQueueOwner
+  implements StreamConnection, OpenConnection, WriteQueueOwner, TurnTaker
 {
   readonly guarded: GuardedConnection;
   readonly queue: WriteQueue;
   readonly #socket: Socket;
-  readonly #now: () => number;
+  readonly #parts: ListenerDeps;
   readonly #decoder: StreamDecoder<Event>;
   readonly #protocol: StreamProtocol<Event, Session>;
   readonly #session: Session;
   #extraBytes = 0;
+  /** Received bytes that the decoder does not have yet. */
+  #unread: Uint8Array = noBytes;
   #isHeldBack = false;
   #isEnding = false;
+  /** Whether the connection waits for its turn. */
+  #isWaiting = false;
+  #isTakingTurn = false;
 
   constructor(
     socket: Socket,
@@ -109,7 +115,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
   ) {
     this.guarded = guarded;
     this.#socket = socket;
-    this.#now = parts.now;
+    this.#parts = parts;
     this.#protocol = protocol;
     this.#decoder = protocol.createDecoder();
     this.queue = new WriteQueue(socket, parts, this);
@@ -140,7 +146,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
 
   setExtraBytes(bytes: number): void {
     this.#extraBytes = bytes;
-    this.guarded.setHeldBytes(this.#decoder.heldBytes + bytes);
+    this.#countHeldBytes();
   }
 
   refuse(reason: string): void {
@@ -149,22 +155,84 @@ export class Connection<Event extends { readonly type: string }, Session extends
 
   endWhenWritten(): void {
     this.#isEnding = true;
+    this.#unread = noBytes;
     this.#adjustReading();
     this.#endIfWritten();
   }
 
+  get turnOwner(): string {
+    const [minionId] = this.guarded.minionIds;
+    return minionId === undefined ? this.guarded.limitKey : `minion ${minionId}`;
+  }
+
+  takeTurn(): void {
+    this.#isWaiting = false;
+    this.#isTakingTurn = true;
+    const { turns } = this.#parts;
+    let handled = 0;
+    while (this.#mayRead() && handled < turns.perVisit && !turns.isOver) {
+      const count = this.#readSlice();
+      turns.spend(count);
+      handled += count;
+    }
+    this.#isTakingTurn = false;
+    if (this.#socket.destroyed) {
+      this.#unread = noBytes;
+      return;
+    }
+    this.#waitForTurn();
+    this.#adjustReading();
+    this.#watchMessage();
+    this.#countHeldBytes();
+  }
+
   #onData(chunk: Uint8Array): void {
-    for (const event of this.#decoder.push(chunk)) {
-      if (this.#socket.destroyed || this.#isEnding) return;
+    this.#unread = this.#unread.length === 0 ? chunk : Buffer.concat([this.#unread, chunk]);
+    if (this.#isWaiting || this.#isTakingTurn) return;
+    if (!this.#parts.turns.mustWait) {
+      this.takeTurn();
+      return;
+    }
+    this.#waitForTurn();
+    this.#adjustReading();
+    this.#countHeldBytes();
+  }
+
+  /** Whether bytes are left that the session accepts now. */
+  #mayRead(): boolean {
+    return this.#unread.length > 0 && !this.#isStopped() && !this.#socket.destroyed;
+  }
+
+  #waitForTurn(): void {
+    if (this.#isWaiting || this.#isTakingTurn || !this.#mayRead()) return;
+    this.#isWaiting = true;
+    this.#parts.turns.wait(this);
+  }
+
+  /**
+   * Decodes the first unread bytes, and handles the messages that they complete. Returns the number
+   * of messages.
+   */
+  #readSlice(): number {
+    const slice = this.#unread.subarray(0, sliceBytes);
+    this.#unread =
+      slice.length === this.#unread.length ? noBytes : this.#unread.subarray(sliceBytes);
+    const events = this.#decoder.push(slice);
+    for (const event of events) {
+      if (this.#socket.destroyed || this.#isEnding) break;
       // The next bytes start a new message, because only a PING may arrive in the middle of a
       // message.
       if (event.type !== 'ping') this.guarded.receivingSince(undefined);
       if (isBreach(event)) this.#onBreach(event);
       else this.#protocol.onEvent(event, this.#session, this);
     }
-    if (this.#socket.destroyed) return;
-    this.#watchMessage();
-    this.guarded.setHeldBytes(this.#decoder.heldBytes + this.#extraBytes);
+    return events.length;
+  }
+
+  #countHeldBytes(): void {
+    // A view keeps its whole buffer in memory.
+    const unread = this.#unread.length === 0 ? 0 : this.#unread.buffer.byteLength;
+    this.guarded.setHeldBytes(this.#decoder.heldBytes + this.#extraBytes + unread);
   }
 
   #onBreach({ reason, farewell }: BreachEvent): void {
@@ -173,10 +241,10 @@ export class Connection<Event extends { readonly type: string }, Session extends
   }
 
   #watchMessage(): void {
-    if (!this.#decoder.isMidMessage || this.#socket.isPaused()) {
+    if (!this.#decoder.isMidMessage || this.#isStopped()) {
       this.guarded.receivingSince(undefined);
     } else if (this.guarded.messageSince === undefined) {
-      this.guarded.receivingSince(this.#now());
+      this.guarded.receivingSince(this.#parts.now());
     }
   }
 
@@ -187,12 +255,19 @@ export class Connection<Event extends { readonly type: string }, Session extends
     this.#endIfWritten();
   }
 
+  /** Whether the session accepts no messages now. */
+  #isStopped(): boolean {
+    return this.#isEnding || this.#isHeldBack || this.queue.isClogged;
+  }
+
   #adjustReading(): void {
-    const isStopped = this.#isEnding || this.#isHeldBack || this.queue.isClogged;
-    if (isStopped === this.#socket.isPaused()) return;
-    if (isStopped) this.#socket.pause();
+    if (this.#isTakingTurn) return;
+    this.#waitForTurn();
+    const isPaused = this.#isStopped() || this.#unread.length > 0;
+    if (isPaused === this.#socket.isPaused()) return;
+    if (isPaused) this.#socket.pause();
     else this.#socket.resume();
-    // While reading is paused, the peer cannot complete its message.
+    // While reading is stopped, the peer cannot complete its message.
     this.#watchMessage();
   }
 
@@ -200,6 +275,14 @@ export class Connection<Event extends { readonly type: string }, Session extends
     if (this.#isEnding && this.queue.messages === 0) this.#socket.destroySoon();
   }
 }
+
+const noBytes: Uint8Array = new Uint8Array(0);
+
+/**
+ * Number of bytes that a connection decodes in one step. They limit the number of messages of a
+ * step: the shortest one has four bytes.
+ */
+const sliceBytes = 1024;
 
 function isBreach(event: { readonly type: string }): event is BreachEvent {
   return event.type === 'breach';

@@ -16,6 +16,7 @@ import {
 } from './connection-guard.ts';
 import { transportLimits } from './limits.ts';
 import { type BoundServer, type ListenOptions, listenOn } from './listening.ts';
+import { MessageTurns } from './message-turns.ts';
 import { RelayedConnections, type RelayPortsOptions } from './relayed-connections.ts';
 import type { RequestService } from './request-queue.ts';
 import {
@@ -221,7 +222,11 @@ class StreamListener implements MasterTransport {
     this.#tls = tls;
     this.#limits = { ...DEFAULT_CONNECTION_LIMITS, ...options.limits };
     this.#guard = new ConnectionGuard(this.#limits, options.now ?? steadyClock);
-    this.#parts = { now: this.#guard.now, writeScheduler: new WriteScheduler() };
+    this.#parts = {
+      now: this.#guard.now,
+      writeScheduler: new WriteScheduler(),
+      turns: new MessageTurns(),
+    };
   }
 
   async listen(

@@ -18,6 +18,10 @@ export class TopicIndex<Subscriber extends object> {
     else this.#lengths.set(topic.length, left);
   }
 
+  has(topic: string, subscriber: Subscriber): boolean {
+    return this.#subscribers.includes(topic, subscriber);
+  }
+
   /** Returns the subscribers of exactly this topic. */
   exact(topic: string): Iterable<Subscriber> {
     return this.#subscribers.get(topic);

@@ -26,6 +26,11 @@ export interface Peer {
    * can end it.
    */
   identify(minionId: string): void;
+  /**
+   * Counts a refused request, for example one that cannot be decrypted. The transport ends a
+   * connection with too many of them.
+   */
+  noteRefusal(): void;
 }
 
 /**

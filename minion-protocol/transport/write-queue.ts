@@ -1,6 +1,7 @@
 /** Queues messages to be written to a socket, and schedules the writes of all sockets. */
 
 import type { Socket } from 'node:net';
+import type { MessageTurns } from './message-turns.ts';
 
 const BATCH_BYTES = 256 * 1024;
 /**
@@ -10,6 +11,8 @@ const BATCH_BYTES = 256 * 1024;
 const JOIN_BELOW_BYTES = 64 * 1024;
 /** Number of queued bytes above which reading from the peer should stop. */
 const HIGH_WATER_BYTES = 256 * 1024;
+/** Approximate memory of a queued message in addition to its bytes. */
+const MESSAGE_OVERHEAD_BYTES = 256;
 
 /** One encoded message in chunks. Queues may share it. */
 export interface EncodedMessage {
@@ -27,6 +30,7 @@ export interface ListenerDeps {
   /** Returns the current time, in milliseconds since 1970. The time never goes back. */
   readonly now: () => number;
   readonly writeScheduler: WriteScheduler;
+  readonly turns: MessageTurns;
 }
 
 /** Object that owns a queue. */
@@ -72,7 +76,7 @@ export class WriteQueue implements ScheduledWriter {
 
   /** Whether the peer reads so slowly that reading from it should stop. */
   get isClogged(): boolean {
-    return this.bytes > HIGH_WATER_BYTES;
+    return this.bytes + this.messages * MESSAGE_OVERHEAD_BYTES > HIGH_WATER_BYTES;
   }
 
   push(message: EncodedMessage): void {

@@ -24,7 +24,7 @@ import { encodeMessage } from './zmtp-frames.ts';
 /** Memory overhead of a subscription, in bytes: its entries in a list, a set and a map. */
 const BYTES_PER_TOPIC = 128;
 
-const noTopics: readonly string[] = [];
+const noTopics: string[] = [];
 
 interface ZeromqSubscriberLimits extends SubscriberQueueLimits {
   readonly maxTopics: number;
@@ -39,7 +39,7 @@ class ZeromqSubscriberSession implements StreamSession {
   readonly #onFirstTopic: (session: ZeromqSubscriberSession) => void;
   #hasNamedTopics = false;
   /** Subscribed topics, almost always one. A list of one takes a third of the memory of a set. */
-  #topics: readonly string[] = noTopics;
+  #topics: string[] = noTopics;
   #topicBytes = 0;
   readonly #pings: NodeJS.Timeout | undefined;
 
@@ -65,7 +65,7 @@ class ZeromqSubscriberSession implements StreamSession {
     return {
       address: this.#connection.guarded.address,
       connectedAt: this.#connection.guarded.connectedAt,
-      topics: this.#topics,
+      topics: [...this.#topics],
       minionIds: [],
       queuedBytes: this.#connection.queue.bytes,
     };
@@ -108,19 +108,20 @@ class ZeromqSubscriberSession implements StreamSession {
   }
 
   #subscribe(topic: string): void {
-    if (this.#topics.includes(topic)) return;
+    if (this.#index.has(topic, this)) return;
     if (this.#topics.length >= this.#bounds.maxTopics) {
       this.#connection.refuse('too-many-topics');
       return;
     }
-    this.#topics = this.#topics.concat(topic);
+    if (this.#topics === noTopics) this.#topics = [topic];
+    else this.#topics.push(topic);
     this.#topicBytes += topic.length + BYTES_PER_TOPIC;
     this.#index.add(topic, this);
   }
 
   #cancel(topic: string): void {
-    if (!this.#topics.includes(topic)) return;
-    this.#topics = this.#topics.filter((other) => other !== topic);
+    if (!this.#index.has(topic, this)) return;
+    this.#topics.splice(this.#topics.indexOf(topic), 1);
     this.#topicBytes -= topic.length + BYTES_PER_TOPIC;
     this.#index.delete(topic, this);
   }

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import test, { registerCompletionHandler } from 'ava';
 
 /** Time that a process has to end by itself after its last test, in milliseconds. */
-const graceMs = 30_000;
+const graceMs = 10_000;
 
 registerCompletionHandler(() => {
   setTimeout(() => {

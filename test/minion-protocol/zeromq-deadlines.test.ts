@@ -162,8 +162,11 @@ test('stops reading from a peer that floods PING without reading PONG', async (t
   flooder.write(Buffer.alloc(ping.length * 1_500_000, ping));
   const unread = await standing(t, master, clock, () => flooder.socket.writableLength);
   t.true(unread > 0);
-  clock.now += 61 * SECOND;
-  await until('its end', () => master.transport.refusals()['stalled-reader'] === 1);
+  // The master may still be reading what the kernel has buffered.
+  await until('its end', () => {
+    clock.now += SECOND;
+    return master.transport.refusals()['stalled-reader'] === 1;
+  });
 });
 
 test('unfinished messages of a stranger are limited over all its connections', async (t) => {

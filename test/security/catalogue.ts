@@ -36,6 +36,7 @@ const proxyHeaders = inFile('minion-protocol/proxy-header.test.ts');
 const handshake = inFile('minion-protocol/handshake.test.ts');
 const envelope = inFile('minion-protocol/envelope.test.ts');
 const limits = inFile('minion-protocol/payload-limits.test.ts');
+const messageTurns = inFile('minion-protocol/message-turns.test.ts');
 const largeLoads = inFile('master/requests/large-loads.test.ts');
 const loadReading = inFile('minion-protocol/large-loads.test.ts');
 const requestMarks = inFile('master/requests/request-marks.test.ts');
@@ -2379,6 +2380,17 @@ export const catalogue: readonly Threat[] = [
     id: 'H-113',
     threat: 'cluster: a job that other members publish is in no audit log',
     tests: [clusterMasters('an unconfirmed job that may have been published is audited')],
+  },
+  {
+    id: 'H-114',
+    threat: 'thousands of small or useless messages in one read occupy the main thread',
+    tests: [
+      messageTurns('thousands of small requests in one read are handled in many turns'),
+      messageTurns('an address with one request does not wait for the requests of another address'),
+      messageTurns('owners take turns, and a connection waits after its share of a turn'),
+      messageTurns('a connection whose requests are refused is ended, unless as many are verified'),
+      'master/requests/replay.test.ts: a connection learns which of its requests were refused',
+    ],
   },
   {
     id: 'H-86m',

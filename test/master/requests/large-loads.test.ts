@@ -38,6 +38,7 @@ const peer: Peer = {
   transport: 'memory',
   publishPort: 0,
   identify: () => {},
+  noteRefusal: () => {},
 };
 
 const numbers = (count: number): number[] => Array.from({ length: count }, () => 1);

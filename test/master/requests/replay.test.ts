@@ -22,7 +22,7 @@ import {
   TransportError,
   type WireValue,
 } from '#minion-protocol';
-import type { RequestHandler } from '#minion-protocol/transport/transport.ts';
+import type { Peer, RequestHandler } from '#minion-protocol/transport/transport.ts';
 import { minionToken, x931Sign } from '#minion-protocol/x931.ts';
 import { createMemoryStore, type Store, StoreError } from '#store';
 import { until } from '../../helpers/deadline.ts';
@@ -533,9 +533,18 @@ test('an event of protocol 2 without a token is refused as by older masters', as
 
 // Requests that delay other requests: a transport limits the number of requests in progress.
 
-const peer = { address: '127.0.0.1', transport: 'memory', publishPort: 4505, identify: () => {} };
+const peer: Peer = {
+  address: '127.0.0.1',
+  transport: 'memory',
+  publishPort: 4505,
+  identify: () => {},
+  noteRefusal: () => {},
+};
 
-/** Sends a request like a transport. Returns whether the slot was released before the reply. */
+/**
+ * Returns a function that sends a request like a transport, and returns whether its slot was
+ * released before the reply.
+ */
 async function startAsker(
   t: ExecutionContext,
   parts: { readonly config?: Partial<MasterOptions>; readonly pillar?: PillarProvider } = {},
@@ -550,12 +559,12 @@ async function startAsker(
     },
   };
   await startVectorMaster(t, { ...parts, transport });
-  return (request: Uint8Array) => {
+  return (request: Uint8Array, from: Peer = peer) => {
     const asked = { hasEnded: false, isAnswered: false };
     const end = (): void => {
       if (!asked.isAnswered) asked.hasEnded = true;
     };
-    const answer = Promise.resolve(handler?.(request, peer, { release: end })).then((reply) => {
+    const answer = Promise.resolve(handler?.(request, from, { release: end })).then((reply) => {
       asked.isAnswered = true;
       return reply;
     });
@@ -595,6 +604,24 @@ test('others do not wait for a request over its rate', async (t) => {
   const both = [fire(), fire()];
   await Promise.all(both.map(({ answer }) => answer));
   t.deepEqual(both.map(({ asked }) => asked.hasEnded).sort(), [false, true]);
+});
+
+test('a connection learns which of its requests were refused', async (t) => {
+  const ask = await startAsker(t);
+  const verified: string[] = [];
+  let refused = 0;
+  const counting: Peer = {
+    ...peer,
+    identify: (id) => void verified.push(id),
+    noteRefusal: () => {
+      refused += 1;
+    },
+  };
+  const valid = altered(recorded('aes_functions', '_mine v3'), { load: { nonce: freshNonce() } });
+  const unknown = packWire({ enc: 'clear', load: { cmd: 'nosuch' }, version: 3 });
+  for (const request of [valid, Buffer.of(0), unknown]) await ask(request, counting).answer;
+  t.is(verified.length, 1);
+  t.is(refused, 2);
 });
 
 // Returns that cannot be stored: minions treat any reply as an acknowledgement.
