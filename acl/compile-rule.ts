@@ -291,7 +291,7 @@ export interface Request {
   readonly minions?: readonly string[] | undefined;
   /**
    * Id of the project for which the request creates or ends an enrolment. Absent in all other
-   * requests. Each minion then belongs to the project for which it was enrolled.
+   * requests. For those, the project of a minion is the one for which the minion was enrolled.
    */
   readonly project?: string | undefined;
   readonly event?: EventResource;

@@ -344,8 +344,8 @@ export const builtInDenyNames: ReadonlySet<string> = new Set(
 /**
  * Decides a signal by built-in rules. Allows signals of a minion about its own lifecycle. Denies
  * reserved tags if `hasAllowing` is true. Returns `undefined` if none of these rules applies.
- * @param hasAllowing - whether the policy has rules that allow this subject any signals. If it has
- * none, {@link decide} denies all other signals anyway
+ * @param hasAllowing - whether the policy has a rule that allows some signal of this subject. If
+ * not, {@link decide} denies all signals that are not about the lifecycle
  */
 function applySignalRules(question: Question, hasAllowing: boolean): Decision | undefined {
   if (question.action !== 'signal') return undefined;

@@ -17,8 +17,8 @@ export interface MinionTest {
    */
   readonly isEntitled: (id: string) => boolean;
   /**
-   * Whether the target certainly matches this minion if the minion's own claims are true. Used for
-   * conditions that narrow `allow` rules.
+   * Whether the target certainly matches this minion, provided that the minion's own claims (its
+   * grains) are true. Used for conditions that narrow `allow` rules.
    */
   readonly claims: (id: string) => boolean;
   /**

@@ -62,8 +62,9 @@ export interface ReturnResource {
       }
     | undefined;
   /**
-   * Resource (Salt 3008) that the minion manages and for which it returns: the id of the resource,
-   * and whether this minion has registered it. Absent if the minion returns its own result.
+   * Present if the minion returns the result of a resource that it manages (Salt 3008). Contains
+   * the id of the resource, and whether this minion has registered it. Absent if the minion returns
+   * its own result.
    */
   readonly managed?: { readonly id: string; readonly isOwn: boolean };
 }

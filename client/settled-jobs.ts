@@ -95,7 +95,7 @@ interface JobParameters {
   readonly delimiter?: string;
 }
 
-/** Fields of a job update that are used here. */
+/** Fields of a job update that this module reads. */
 interface Update {
   readonly type: string;
   readonly jid?: string;

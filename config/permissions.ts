@@ -54,7 +54,8 @@ function readPermissions(value: unknown, mapKey: GrantSyntax['mapKey']): Permiss
 }
 
 /**
- * Returns an error for each unreadable expression in an entry, or one error for the whole entry.
+ * Returns an error for each expression in an entry that cannot be read. If the problem is not a
+ * single expression, returns one error for the whole entry. Returns none if the entry is valid.
  */
 function explainEntry(
   id: string,

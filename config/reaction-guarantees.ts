@@ -42,7 +42,7 @@ function scalarTypes({
 export interface NeededValue {
   /** Path of the reaction's field that contains the value. */
   readonly field: string;
-  /** Names of members from the top of the data. */
+  /** Path of the value in the event's data: one key for each level of nested maps. */
   readonly path: readonly string[];
   /** Whether the field accepts text, besides numbers and booleans. */
   readonly mayBeText: boolean;

@@ -311,7 +311,7 @@ export function yamlLines(text: string): (path: ValuePath) => number {
   };
 }
 
-/** Pairs of maps by their keys, so that lines in maps of many entries are found quickly. */
+/** Pairs of each map, by key. With them, the line of a key in a large map is found quickly. */
 const pairsOfMaps = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
 
 /** Returns the first pair of each scalar key of a map. The map must not change afterwards. */

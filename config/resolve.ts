@@ -52,8 +52,8 @@ function isAddress(value: string): boolean {
 }
 
 /**
- * Joins a path to a root directory, even an absolute path, unless it is already below that
- * directory [salt.config.prepend_root_dir].
+ * Returns a path below a root directory. Joins the path to the root, even if it is absolute, unless
+ * it is already below the root [salt.config.prepend_root_dir].
  */
 function below(root: string, value: string): string {
   const isBelow = value === root || value.startsWith(`${root}/`);

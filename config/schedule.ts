@@ -127,7 +127,10 @@ function refuseEntry(settings: Settings, name: string, problem: string): ConfigE
   return new ConfigError('ERR_OPTION_TYPE', { file, line, key: `schedule:${name}` }, problem);
 }
 
-/** Returns the location of a path, or of the nearest part that exists. */
+/**
+ * Returns the location of the value at a path in the option `schedule`. If the path does not exist,
+ * returns the location of its longest part that exists.
+ */
 function originWithin(settings: Settings, names: readonly string[]): OptionOrigin {
   let origin = originOfSetting(settings, 'schedule');
   let within = settings.get('schedule')?.value;

@@ -26,7 +26,8 @@ interface UnplannedPattern extends Listening {
 export interface SignalPlan {
   readonly rules: readonly PlannedRule[];
   /**
-   * Patterns whose tags need no rule: the master emits them itself, or every minion may emit them.
+   * Patterns of tags that need no rule, because the master emits these events itself, or because
+   * every minion may emit them.
    */
   readonly needless: readonly Listening[];
   /** Patterns that match more tags than their proposed rule permits. */

@@ -42,7 +42,10 @@ export interface SiteContext {
    * earlier log entries.
    */
   onAnnounce(listener: () => Promise<void>): void;
-  /** Calls the functions of {@link onAnnounce}. */
+  /**
+   * Appends the present state of this site to the log, with the functions that were registered with
+   * {@link onAnnounce}.
+   */
   announce(): Promise<void>;
   /**
    * Returns the latest time that the centre has signed, in milliseconds since 1970. The current
@@ -54,7 +57,7 @@ export interface SiteContext {
 /** Opens a part of a site. Registers the handlers of the part's messages. */
 export type SitePart = (context: SiteContext) => Promise<EdgePart> | EdgePart;
 
-/** Contributions of a part to the extension of a centre. */
+/** Functions that one part (module) adds to the extension of a centre. */
 export interface CentrePartContribution extends EdgePart {
   /** Adds routes below `/site/v1`. */
   addRoutes?(app: FastifyInstance, server: HttpServerContext): void;

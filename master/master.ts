@@ -138,10 +138,10 @@ export function logConfigWarnings(logger: Logger, warnings: readonly ConfigWarni
 }
 
 /**
- * Returns the complete configuration, if it is not combined with plain options.
- * @param beside - plain options of the program. Only `logLevel` may be set
- * @throws ConfigError ERR_OPTION_CONFLICT if other plain options are set, or if the directory
- * contains tenants
+ * Returns the complete configuration that the program passes as `config`.
+ * @param beside - other options of the program. Only `logLevel` may be set
+ * @throws ConfigError ERR_OPTION_CONFLICT if another option is set, or if the directory contains
+ * tenants
  */
 function configOf(given: SaltConfig | MasterConfig, beside: PlainOptions): MasterConfig {
   const { logLevel: _, ...others } = beside;

@@ -132,7 +132,10 @@ class LoadScan {
     return 0;
   }
 
-  /** Skips an extension. A named constant contains a value, which is skipped next. */
+  /**
+   * Skips an extension. Returns the number of values to skip next: 1 for a named constant, which
+   * contains a value, otherwise 0.
+   */
   #skipExtension(count: number): number {
     const code = this.#bytes[this.#take(1)];
     if (code !== constantExtensionCode) return this.#skipBytes(count);

@@ -215,9 +215,10 @@ function accepted(config: HandshakeSettings, map: WireMap): HandshakeStep {
 }
 
 /**
- * Returns whether the key is the stored master key. With `masterSignPub`, every key needs a valid
- * signature. Without `masterSignPub`, the key must be unsigned, and a key that is not stored is
- * valid on first contact only.
+ * Checks the public key that the master has sent. If `masterSignPub` is set, every key must have a
+ * valid signature. Otherwise, the key must have no signature, and must be the stored key if there
+ * is one.
+ * @returns whether the key is the stored one
  * @throws ProtocolError ERR_MASTER_KEY if the key is not valid
  */
 function checkMasterKey(

@@ -11,7 +11,7 @@ import ipaddr from 'ipaddr.js';
 export interface RelayedPeer {
   /** Id of the peer's network. */
   readonly network: string;
-  /** Address of the peer in that network. */
+  /** Address of the peer in its network. */
   readonly address: string;
   /**
    * Id of the OpenStack instance that opened the connection. If the relay does not know it,

@@ -236,7 +236,7 @@ export type TcpEvent =
   /** The peer violated the protocol. No event follows. */
   | { readonly type: 'breach'; readonly reason: TcpBreach };
 
-/** Limits of a head. It contains a message id; Salt never adds anything else. */
+/** Limits of the head of a message. In Salt, a head contains only a message id. */
 const headLimits: PayloadLimits = {
   maxBytes: 512,
   maxDepth: 2,

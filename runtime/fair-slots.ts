@@ -163,8 +163,9 @@ export class FairSlots {
   }
 
   /**
-   * Moves an owner to the list that matches its number of slots. An owner that does not wait, or
-   * that holds `perOwner` slots, is in no list.
+   * Moves an owner to the list of waiting owners without a slot, or to the list of those with
+   * slots. Removes the owner from both lists if it does not wait, or already holds `perOwner`
+   * slots.
    */
   #place(owner: Owner): void {
     const ring = this.#ringOf(owner);

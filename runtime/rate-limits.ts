@@ -128,7 +128,9 @@ const ownerPart = 1 / 8;
 export class SharedPlaces {
   readonly #total: number;
 
-  /** @param total - number of places, instead of the one of the limit */
+  /**
+   * @param total - number of places. Default: the total of the limit, or unlimited if it has none
+   */
   constructor({ total: ownTotal }: Limit, total: number = ownTotal ?? Infinity) {
     this.#total = total;
   }

@@ -4,9 +4,9 @@ import { isUtf8 } from 'node:buffer';
 import type { ReadingStep } from './step-scheduler.ts';
 
 /**
- * Number of bytes at which a step decodes the chunks that it has joined. One read from a socket
- * returns at most this number, so a step decodes less than twice as many. The last step may decode
- * fewer.
+ * Minimum number of bytes that a step decodes, except the last step. A step joins chunks until it
+ * has this many bytes. One read from a socket returns at most this many, so a step decodes less
+ * than twice this number.
  */
 const maxPartBytes = 65_536;
 

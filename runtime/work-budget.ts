@@ -75,7 +75,10 @@ export const workSlices: Channel = channel('saltbridge.work.slice');
 
 /** Work budget of one request. All parts of the request share the budget. */
 export class WorkBudget implements WorkMeter {
-  /** Owner of the turns of this budget, or `undefined` if it has a turn of its own. */
+  /**
+   * Name of the owner whose budgets share one turn. `undefined` if this budget has a turn of its
+   * own.
+   */
   readonly owner: string | undefined;
   readonly #limits: Required<WorkLimits>;
   #steps = 0;
@@ -102,7 +105,11 @@ export class WorkBudget implements WorkMeter {
     return this.#bytes;
   }
 
-  /** @throws WorkLimitExceeded */
+  /**
+   * Counts steps of work.
+   * @param part - name of the work, for the error message
+   * @throws WorkLimitExceeded if the limit on steps is exceeded
+   */
   spend(part: string, steps: number): void {
     this.#steps += steps;
     const { steps: limit } = this.#limits;

@@ -50,8 +50,9 @@ const smallBody = 65_536;
 const costOfChunk = 256;
 
 /**
- * Number of listeners of one event of a response above which Node.js warns. Limits, the framework and
- * the streams of an answer together have more than the default of 10, but a fixed number.
+ * Number of listeners for one event of a response above which Node.js logs a warning. The default
+ * of 10 is too low, because the limits, the framework and the streams of a response together add
+ * more listeners. Their number is fixed.
  */
 const usualListeners = 20;
 

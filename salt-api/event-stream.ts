@@ -204,7 +204,7 @@ export class FlushTimer {
   readonly #milliseconds: number;
   #next: Promise<void> | undefined;
 
-  /** @param milliseconds - interval between two moments */
+  /** @param milliseconds - interval at which the streams are written */
   constructor(milliseconds: number) {
     this.#milliseconds = milliseconds;
   }

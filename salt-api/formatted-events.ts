@@ -245,8 +245,8 @@ function member(name: string, value: WireValue): string {
 
 /**
  * Creates a cache with a maximum size and a maximum number of entries.
- * @param maxEntries - maximum number of entries. The cache limits only the total size, so a small
- * entry counts as `maxBytes / maxEntries` bytes
+ * @param maxEntries - maximum number of entries. The cache itself limits only the total size. Each
+ * entry therefore counts as at least `maxBytes / maxEntries` bytes
  */
 function createEntries<Entry extends object>(
   maxEntries: number,

@@ -24,8 +24,8 @@ export interface StateWriterOptions extends Omit<EventWriterOptions, 'form'> {
 }
 
 /**
- * Paces the streams of `/ws?format_events`. Lets other work run in between, and limits the rate of
- * the bytes that are sent to each user.
+ * Slows down the streams of `/ws?format_events`. Interrupts their work so that other work can run,
+ * and limits the rate of the bytes that are sent to each user.
  */
 export class StatePace {
   readonly #sent: TokenBuckets;
@@ -53,7 +53,7 @@ export class StatePace {
     if (this.#budget.isSliceOver) await this.#budget.giveWay();
   }
 
-  /** Counts the work of events that were applied to the state of a reader. */
+  /** Counts the work for these events, which were applied to the state of one reader. */
   noteEvents(events: readonly MasterEvent[]): void {
     for (const { data } of events) {
       const ids = data.minions ?? data.present;

@@ -38,7 +38,7 @@ export interface Sessions {
    * @param owner - user of the token
    * @returns the token of the session; it cannot be read again
    * @throws StoreError if the session cannot be stored; LimitExceeded if the maximum number of
-   * sessions is reached and no session may be evicted. The only session of another user is never
+   * sessions is reached and every session is the only one of another user. Such a session is never
    * evicted
    */
   open(token: string, owner: SessionOwner): Promise<string>;

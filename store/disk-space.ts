@@ -25,7 +25,7 @@ export class DiskSpaceGuard {
     this.#onChange = onChange;
   }
 
-  /** Whether writes are rejected. */
+  /** Whether writes are rejected because the disk is full. */
   get isFull(): boolean {
     return this.#timer !== undefined;
   }

@@ -73,8 +73,9 @@ export interface HeldRowsOptions {
   /** Prefix of the keys of the rows. */
   readonly prefix: Key;
   /**
-   * Continues the work that another process has left, and calls {@link HeldRows.take} to take over
-   * its row. If this function rejects with an error other than a StoreError, the row is deleted.
+   * Continues work that another process has left. The function calls {@link HeldRows.take} to take
+   * over the row of this work. If the function rejects with an error other than a StoreError, the
+   * row is deleted.
    */
   readonly resume: (id: string, body: Uint8Array, cancel: RowHead['cancel']) => Promise<void>;
   /** Called when a row has changed, with `undefined` if it was deleted. */

@@ -108,7 +108,10 @@ export const layoutKey: Buffer = encodeKey(['layout']);
 /** Key of the row with the revision of the last write, in the table `meta`. */
 export const revisionKey: Buffer = encodeKey(['revision']);
 
-/** Key in `meta` of the position of a cluster member's store in the cluster's log. */
+/**
+ * Key in the table `meta`. Its value is the position in the cluster's log up to which this store
+ * has applied the log.
+ */
 export const logStateKey: Buffer = encodeKey(['log', 'view']);
 
 /**

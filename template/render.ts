@@ -30,9 +30,9 @@ type PlainDict = ReadonlyMap<PlainData, PlainData>;
 /** A change of a dict that a template passed to a function. */
 interface DictChange {
   /**
-   * Dict to change, as plain data. It is a dict that the template passed to the function, or a new
-   * dict that contains dicts of the template. If it is new, the template sees only the changes
-   * inside its own dicts.
+   * Dict to change, as plain data: a dict that the template passed to the function, or a new dict
+   * that contains dicts of the template. In a new dict, the template sees only the changes inside
+   * its own dicts.
    */
   readonly dict: PlainDict;
   /** Entries that are added or replaced. */
@@ -46,7 +46,7 @@ interface DictChange {
 
 /** Result of a function that, as in Salt, changes dicts in its arguments. */
 export class ChangedArguments {
-  /** Result for callers other than templates. */
+  /** Result of the function, if the caller is not a template. */
   readonly data: PlainData;
   readonly changes: readonly DictChange[];
   /**
@@ -130,7 +130,7 @@ class SaltFunctions implements PyObject {
   }
 }
 
-/** Applies a change to the dict of the template. */
+/** Applies a change of a plain dict to the copy of this dict that the template uses. */
 function apply({ dict, entries, isDeep }: DictChange, origins: Origins): void {
   const target = toPython(dict, undefined, origins);
   if (!(target instanceof Dict)) return;

@@ -39,8 +39,8 @@ interface SealedEntry {
 
 /**
  * Maximum number of entries that are being appended at the same time. Further transactions wait,
- * and then share one entry. The number is small because each entry is work for every member.
- * Another transaction in the same entry is less work.
+ * and then share one entry. The number is small, because every member must process each entry. A
+ * shared entry causes less work than several entries.
  */
 const maxEntriesInFlight = 3;
 const maxTransactionsPerEntry = 128;

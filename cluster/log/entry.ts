@@ -1,8 +1,8 @@
 import type { StreamStep, WriteStep } from '#store';
 
 /**
- * Point in the history of a store: the state after a position in the log. Two members that have the
- * same content at a position have equal points.
+ * Point in the history of a store: a position in the log, with a hash of all entries up to this
+ * position. If two members have the same content at a position, their points are equal.
  */
 export interface HistoryMark {
   /**

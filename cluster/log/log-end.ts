@@ -22,7 +22,10 @@ export class LogEndWatch {
    */
   readonly #waiting: { readonly position: number; readonly at: number }[] = [];
 
-  /** Time since this member was last known to have applied the whole log, in milliseconds. */
+  /**
+   * Time in milliseconds since the last moment at which this member is known to have applied the
+   * whole log.
+   */
   get uncertainMs(): number {
     return performance.now() - this.#completeAt;
   }

@@ -80,8 +80,8 @@ const UpdateSchema = Type.Object({
    */
   known: Type.Integer({ minimum: 0, maximum: 3 }),
   /**
-   * Whether the packs are compressed with files of the request's bundle `from` as the dictionary.
-   * Otherwise the packs have no dictionary.
+   * Whether files of the bundle that the site has (`from` in the request) are the dictionary for
+   * the compression of the packs. If not, the packs have no dictionary.
    */
   isDelta: Type.Boolean(),
   manifest: Type.Union([InlinePackSchema, PackSchema]),

@@ -43,8 +43,8 @@ export function packedFiles(from: Manifest | undefined, to: Manifest): readonly 
 }
 
 /**
- * Returns the files of the former bundle that form the dictionary: the former versions of the
- * changed files. Returns an empty list if they are too large.
+ * Returns the files of the former bundle that form the dictionary for the compression: the former
+ * versions of the changed files. Returns an empty list if the files are too large in total.
  */
 export function dictionaryFiles(from: Manifest | undefined, to: Manifest): readonly BundleFile[] {
   if (from === undefined) return [];

@@ -351,8 +351,8 @@ class SiteBundles implements BundleInUse {
 
   /**
    * Tries to install the wanted release until the site uses it or has no connection. If a request
-   * is lost but the connection stays open, tries again after about two seconds. The centre does not
-   * name the release again on the same connection.
+   * is lost but the connection stays open, tries again after about two seconds. The site must
+   * repeat attempts itself, because the centre announces the release only once on a connection.
    */
   async #work(): Promise<void> {
     for (let attempt = 0; !this.#isLeaving; attempt++) {

@@ -30,8 +30,9 @@ export interface SiteInputsReport extends SiteInputs {
 /** Number of compiled pillars of several sites, and the grains that they depend on. */
 export interface InputsOfSites {
   /**
-   * Number of compiled pillars that several minions with equal inputs can share, summed over these
-   * sites. `own` is the number of the other compiled pillars, each of which is for one minion only.
+   * Number of compiled pillars that several minions with equal inputs can share, summed over all
+   * sites in `sites`. `own` is the number of the other compiled pillars, each of which is for one
+   * minion only.
    */
   readonly shared: number;
   readonly own: number;

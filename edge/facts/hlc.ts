@@ -46,9 +46,9 @@ export class HybridClock {
 
   /**
    * Receives a time of another clock. The next time of this clock is later than the received time.
-   * @param maxAheadMs - maximum difference between the received time and the wall clock, in
+   * @param maxAheadMs - maximum time by which the received time may be ahead of the wall clock, in
    * milliseconds
-   * @returns `false` if the received time is further ahead. The clock then does not change
+   * @returns `false` if the received time exceeds this maximum. This clock then does not change
    */
   receive(time: HybridTime, maxAheadMs: number): boolean {
     if (time.ms > this.#now() + maxAheadMs) return false;

@@ -332,8 +332,9 @@ export class SiteRegistry {
    * site if this centre has revoked it, or already has a joined site with this name and another
    * key.
    * @param from - id of the other centre
-   * @param isOwn - whether the export is from this centre itself, for example from before it was
-   * restored from a backup. A joined site with another key then gets the exported keys
+   * @param isOwn - whether this centre itself made the export, for example before it was restored
+   * from a backup. In this case, a joined site with another key is not refused, but gets the
+   * exported keys
    */
   async import(from: string, exported: ExportedSite, isOwn: boolean): Promise<ImportedSite> {
     const { name } = exported;

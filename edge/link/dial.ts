@@ -1,7 +1,7 @@
 /**
- * Opens a connection with several overlapping attempts. After an interruption, the operating system
- * waits up to a minute before it repeats a lost packet of an old attempt. New attempts therefore
- * reach the centre sooner.
+ * Opens a connection with several overlapping attempts. If the network was interrupted during an
+ * attempt, the operating system waits up to a minute before it sends a lost packet again. A new
+ * attempt sends a new packet, and therefore reaches the centre sooner.
  */
 
 import { codeOf } from '#runtime';

@@ -220,8 +220,8 @@ export function readChallenge(
 }
 
 /**
- * Encodes and signs the proof, the third message of the handshake. The site sends it if its hello
- * has no signature.
+ * Encodes and signs the proof, the third message of the handshake. A site sends the proof only if
+ * its first message (the hello) has no signature.
  */
 export function encodeProof(
   key: KeyObject,

@@ -31,7 +31,7 @@ interface MessageDeclaration<P extends TSchema, R extends TSchema> {
   readonly isEarly?: boolean;
 }
 
-/** Kind of request, with its name, sender, class, schemas and the checks of the schemas. */
+/** Declared kind of request, with compiled checks of its two schemas. */
 export interface LinkMessage<P extends TSchema, R extends TSchema>
   extends MessageDeclaration<P, R> {
   readonly paramsCheck: SchemaCheck<P>;
@@ -75,7 +75,8 @@ export interface EarlyRequest {
   readonly name: string;
   readonly params: WireValue;
   /**
-   * Called when the site has chosen the connection over which it sent the request.
+   * Called when the site has chosen its connection, if this is the connection over which it sent
+   * the request.
    * @param reply - function that waits for the reply
    */
   onUsed(reply: ReadReply): void;

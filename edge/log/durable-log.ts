@@ -339,9 +339,10 @@ export class DurableLog implements SiteLog {
   }
 
   /**
-   * Encodes an entry. If its minion then had more bytes than are free, replaces the large fields of
-   * the entry by `VALUE_TRIMMED`.
-   * @param ofMinions - bytes of each minion in the same write, to which the entry is added
+   * Encodes an entry. If the entry would exceed the bytes that its minion may use in the log,
+   * replaces the large fields of the entry by `VALUE_TRIMMED`.
+   * @param ofMinions - number of bytes that the same write adds for each minion. The size of this
+   * entry is added to it
    */
   #fit(
     { minion, packed, value }: PendingEntry,

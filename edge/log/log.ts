@@ -81,9 +81,9 @@ export interface LogEntryHandler {
    */
   operations?(entry: LogEntry): readonly StateOperation[] | Promise<readonly StateOperation[]>;
   /**
-   * Returns store operations for all accepted entries of a batch that this handler handles. They
-   * are executed in the same transaction as the result of {@link operations}. The entries have the
-   * same site and class.
+   * Returns store operations for the entries of this handler's kind in a batch. Refused entries are
+   * not included. The operations are executed in the same transaction as the result of
+   * {@link operations}. The entries have the same site and class.
    */
   batchOperations?(entries: readonly LogEntry[]): Promise<readonly StateOperation[]>;
   /**

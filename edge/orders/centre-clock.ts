@@ -92,9 +92,9 @@ export class CentreClock {
   }
 
   /**
-   * Stores the time of the last contact, so that a restart without the centre does not extend the
-   * validity of orders. Does nothing if this time differs from the stored time by less than a
-   * minute.
+   * Stores the time of the last contact with the centre. A restart while the centre is unreachable
+   * therefore does not extend the validity of orders. Does nothing if this time differs from the
+   * stored time by less than a minute.
    */
   async save(): Promise<void> {
     this.#refresh();

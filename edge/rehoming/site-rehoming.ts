@@ -188,8 +188,8 @@ class SiteRehoming {
 
   /**
    * Returns the key with which the next centre accepts the site: the present key or a former one.
-   * @throws EdgeError ERR_SITE_LINK, ERR_SITE_REFUSED if no address of the centre accepts one of
-   * them
+   * @throws EdgeError ERR_SITE_LINK, ERR_SITE_REFUSED if the centre accepts none of the keys at any
+   * of its addresses
    */
   async #findKey(identity: SiteIdentity, { to }: Statement): Promise<KeyObject> {
     const { name, key, formerKeys } = identity;

@@ -153,7 +153,7 @@ type SpaceRole = DataSpaceRegistration['roles'][string];
 
 /** Part of a registration that is small enough to be parsed at once. */
 interface RegistrationPart {
-  /** The part, in the form of a registration. */
+  /** Content of the part. It has the form of a whole registration. */
   readonly form: unknown;
   readonly declarations: number;
 }
@@ -229,7 +229,8 @@ function* chunksOf(field: unknown): Generator<readonly [part: unknown, declarati
 }
 
 /**
- * Joins the parts of a role.
+ * Joins the parts of a role into one declaration. The parts come from different parts of the
+ * registration.
  * @throws BridgeError ERR_DATA_FORM
  */
 function joinRole(role: string, parts: readonly SpaceRole[]): SpaceRole {

@@ -22,8 +22,9 @@ export type Reading<T> =
   | { readonly ok: false; readonly reason: string };
 
 /**
- * Number of values for which a response occupies its slot for one more millisecond after it was
- * read. For example, a response with 100,000 values occupies its slot for 4 more seconds.
+ * A response occupies its slot for some time after it was read: one millisecond for each group of
+ * this many values. For example, a response with 100,000 values occupies its slot for 4 more
+ * seconds.
  */
 const workPerMs = 25;
 /**

@@ -48,11 +48,11 @@ export type CodeRow = {
  * @throws BridgeError ERR_CFN_INIT
  */
 type CodeOfGroup =
-  /** Executed as a script, in a shell of the minion. */
+  /** The code is a script. A shell of the minion executes it. */
   | { readonly runs: 'shell'; readonly code: (config: GroupConfig) => string }
-  /** Executed as SLS. The minion renders it. */
+  /** The code is SLS. The minion renders and executes it. */
   | { readonly runs: 'sls'; readonly code: (config: GroupConfig) => string }
-  /** Executed as states. The pillar of the minion contains them. */
+  /** The code is a list of states. The minion reads them from its pillar and executes them. */
   | { readonly runs: 'states'; readonly code: (config: GroupConfig) => readonly states.Config[] };
 
 /** Properties of a group of software configs. */

@@ -38,8 +38,8 @@ export interface DeploymentRecord {
    */
   readonly call?: DeploymentCall;
   /**
-   * Destination of the result, and the names of its outputs. Present until the result has reached
-   * Heat.
+   * Destination of the deployment's result, and the names of the outputs that the result contains.
+   * Present until the result has reached Heat.
    */
   readonly target?: Pick<Deployment, 'outputs' | 'resource' | 'signal'> & {
     readonly serverId: string;

@@ -42,8 +42,9 @@ export interface MetadataUpdates {
   /** Deployments to run now, in the form in which Heat lists deployments. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /**
-   * Changes to record although their hooks do not run, because the hooks have other triggers. Also
-   * contains the last run of each hook whose value is unchanged, so that its record is retained.
+   * Changes to record without running a hook, because the hook has other triggers. The list also
+   * contains the last run of each hook whose value is unchanged, so that the record of this run is
+   * retained.
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /**

@@ -78,9 +78,9 @@ const maxConfigLength = 262_144;
 /** Maximum length of a deployment's name, in characters. Heat's database has the same limit. */
 const maxNameLength = 255;
 /**
- * Maximum nesting of the metadata, in levels. Deeper values become `null`. The 8 levels above the
- * maximum depth of a config leave space for the maps and lists around the config. A config that is
- * too deep is therefore rejected, and not silently truncated.
+ * Maximum nesting of the metadata, in levels. Deeper values become `null`. The metadata may have 8
+ * levels more than a config, because maps and lists enclose the config. A config that is too deep
+ * is therefore not truncated here, but rejected later.
  */
 const maxMetadataDepth = maxConfigDepth + 8;
 

@@ -126,9 +126,10 @@ function nameOfResource(resourcePath: string | undefined): string | undefined {
 }
 
 /**
- * Returns the minion of a server. The first source is the registration. The second is the enrolment
- * of an instance with this id, if it belongs to the registration's project. The third is the
- * template, if it names a minion in the registration's list.
+ * Returns the minion of a server. Uses the first of these sources that names a minion:
+ * - the registration of the stack
+ * - the enrolment of the server's instance, if it belongs to the project of the registration
+ * - the template, if the registration lists the minion that it names
  */
 export function minionOfServer(
   { registration }: RegisteredStack,

@@ -37,7 +37,7 @@ type ResultMember = 'exitCode' | 'stderr' | 'stdout';
  */
 type CallArgument =
   | { readonly parameter: string }
-  /** Text and parameters, in order. */
+  /** A text that is joined from pieces. Each piece is text or the value of a parameter. */
   | { readonly parts: readonly (string | { readonly parameter: string })[] };
 
 /** Call of a script: the only statement in the body of an execution plan. */

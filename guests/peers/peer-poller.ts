@@ -57,7 +57,10 @@ export class PeerPoller {
     }
   }
 
-  /** Schedules an early poll, which reads these instances and all other changes. */
+  /**
+   * Schedules an early poll. The poll reads these instances, and all instances that have changed
+   * since the last poll.
+   */
   noteChanged(instances: readonly string[]): void {
     for (const id of instances) {
       if (this.#notified.size >= (guestLimits.notifiedInstances.total ?? Infinity)) break;

@@ -22,7 +22,7 @@ const PeerSchema = Type.Object({
    * `__slot__:`. This also applies to the names of groups, networks and zones.
    */
   name: Type.Optional(Text),
-  /** Address from which its minion is connected. */
+  /** Address from which the instance's minion is connected. */
   address: Type.Optional(Text),
   availability_zone: Type.Optional(Text),
   /** Reservation id. Instances that one request has started share it. */

@@ -35,8 +35,8 @@ export function referencesOf(value: unknown, depth = 0): readonly string[] {
 }
 
 /**
- * Returns the dependencies of each resource. Heat creates these resources first, because
- * properties, metadata or `depends_on` refer to them.
+ * Returns the names of the resources on which each resource depends. A resource depends on those
+ * that its properties, its metadata or its `depends_on` refer to. Heat creates them first.
  */
 export function resourceDependencies(
   resources: TemplateResources,

@@ -36,7 +36,7 @@ export class UsedTickets {
     this.#numbers = numbers;
   }
 
-  /** Opens the file (mode 0600), and removes lines whose time has passed. */
+  /** Opens the file of used tickets (mode 0600), and removes the lines of expired tickets. */
   static async open(path: string, now: () => number): Promise<UsedTickets> {
     const kept = new Map<string, number>();
     const text = await readFile(path, 'utf8').catch(emptyIfMissing);

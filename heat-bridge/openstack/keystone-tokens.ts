@@ -59,7 +59,7 @@ export class KeystoneTokens {
   readonly #options: KeystoneTokensOptions;
   /** Results for tokens in `#known`. Invalid tokens cannot evict them. */
   readonly #answers: RecentAnswers<IdentityToken | undefined>;
-  /** Results for all other tokens. */
+  /** Results for tokens that are not in `#known`. */
   readonly #answersOfUnknown: RecentAnswers<IdentityToken | undefined>;
   /** Projects of tokens that Keystone has accepted, by a digest of the token. */
   readonly #known = new FairTable<string>(bridgeLimits.knownTokens);

@@ -65,7 +65,8 @@ const Undo = Type.Object(
   {
     command: Words,
     /**
-     * Sources of the values of its parameters. Default: the plan's parameters with the same names.
+     * Sources of the values of the command's parameters. Default: the plan's parameters with the
+     * same names.
      */
     params: Type.Optional(Sources),
     /** Whether the command also runs on minions on which the step failed. Default: false. */

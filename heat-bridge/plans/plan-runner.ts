@@ -215,8 +215,8 @@ export class PlanRunner {
   }
 
   /**
-   * Returns the run that exists under an idempotency key. If there is no run, starts one. If the
-   * run is stored but not active, continues it.
+   * Returns the run that was started with an idempotency key. If there is no such run, starts one.
+   * If the run is stored but no process executes it, continues it.
    */
   async #findOrAdmit(run: Run, key: CarriedPlan): Promise<AdmittedPlan> {
     const { owner } = key;

@@ -10,7 +10,7 @@ export type AgedSignal = Pick<OutboxRecord, 'handle' | 'minion' | 'owner'>;
 
 interface AgedId {
   readonly expiresAt: number;
-  /** Minion that sent the signal, if no handle was registered for it. Otherwise `undefined`. */
+  /** Minion that sent the signal. `undefined` if a handle was registered for the signal. */
   readonly unclaimedOf: string | undefined;
 }
 
@@ -107,7 +107,7 @@ export class AgedIds {
     return ids.slice(-most);
   }
 
-  /** Adds an id, and returns the id that it evicts. */
+  /** Adds an id. Returns the id that was removed to make space for it, or `undefined`. */
   #add(id: string, { owner, expiresAt, unclaimedOf }: Stored): string | undefined {
     this.#evicted = undefined;
     const row = { expiresAt, unclaimedOf };

@@ -72,8 +72,8 @@ interface HandleQueue {
    */
   readonly resting: Map<string, number>;
   /**
-   * Present while the queue waits because the ids of all its signals are in {@link resting}.
-   * Aborting it ends the wait early.
+   * Present while the queue waits, because each of its signals has an id in {@link resting}.
+   * Aborting this controller ends the wait early.
    */
   restOver: AbortController | undefined;
 }

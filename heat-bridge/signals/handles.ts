@@ -653,8 +653,8 @@ export class HandleRegistry {
 
   /**
    * Checks that a registration does not conflict with another valid handle of the same alias. A
-   * minion that it lists must not belong to another handle. If it names groups, its owner must not
-   * have another handle with groups.
+   * minion in the registration must not belong to another handle. If the registration names groups,
+   * its owner must not have another handle with groups.
    * @throws BridgeError ERR_HANDLE_EXISTS
    */
   #refuseOthers(

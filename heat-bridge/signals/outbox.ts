@@ -83,7 +83,10 @@ export interface PendingSignals {
    * called before the write.
    */
   add(pending: PendingSignal): void;
-  /** Receives each record that another member assigned to a handle, removed or delivered. */
+  /**
+   * Receives each record that is no longer pending, because another member assigned it to a handle,
+   * removed it or delivered it.
+   */
   forget(pending: PendingSignal): void;
 }
 

@@ -56,7 +56,10 @@ type ReadSignal = Pick<OutboxRecord, 'isEmpty' | 'signal'>;
 /** Result of accepting a signal. */
 export type IntakeResult =
   | { readonly kind: 'accepted'; readonly id: string }
-  /** Rejected. If `isFull` is true, a quota is exhausted, and a retry can succeed. */
+  /**
+   * The signal was rejected. If `isFull` is true, a quota is exhausted, and a later attempt can
+   * succeed.
+   */
   | { readonly kind: 'refused'; readonly reason: string; readonly isFull: boolean };
 
 /** Accepts the signals of minions. */
@@ -232,10 +235,10 @@ function readData(
 }
 
 /**
- * Returns the signal to store for an event whose data is missing or invalid. It is a FAILURE,
- * unless the event has no data and the handle treats such events as a success. A FAILURE for an
- * event without data has the field `isEmpty`. A handle that is registered later can therefore still
- * change it to SUCCESS.
+ * Returns the signal to store for an event whose data is missing or invalid. The signal is a
+ * FAILURE, unless the event has no data and the handle treats such events as a success. If the
+ * event has no data, a FAILURE has the field `isEmpty`. Because of this field, a handle that is
+ * registered later can still change the signal to SUCCESS.
  */
 function substituteFor(
   problem: SignalProblem,

@@ -55,7 +55,10 @@ function credentialKey({ authUrl, userId, password, projectId }: Credentials): s
 
 const maxCachedTokens = 10_000;
 
-/** Caches a token. Above the limit, removes the oldest one; its handle then logs in again. */
+/**
+ * Caches a token. If the limit is exceeded, removes the oldest token. The handle of that token then
+ * logs in again.
+ */
 function rememberToken(tokens: Map<string, string>, key: string, token: string): void {
   tokens.delete(key);
   tokens.set(key, token);

@@ -79,9 +79,9 @@ const readSignalEtag = hash('md5', 'in progress');
 /**
  * Writes a signal as an object that Heat reads. Each `PUT` replaces the object, and Heat could miss
  * a signal that is replaced. The next signal therefore waits until the etag of the object shows
- * that Heat has read the previous signal. An object that stays unread for {@link untakenMs} belongs
- * to a `SwiftSignal`, or to a condition that has not started. The next signal may then replace it,
- * because Swift stores every version.
+ * that Heat has read the previous signal. If Heat does not read the object for {@link untakenMs},
+ * the object belongs to a `SwiftSignal`, or to a condition that has not started. In these cases,
+ * the next signal may replace the object, because Swift stores every version of it.
  */
 export async function putSignalObject(delivery: Delivery<PreSigned>): Promise<DeliveryOutcome> {
   const { destination, ask } = delivery;

@@ -393,8 +393,8 @@ export class KeyStore {
   }
 
   /**
-   * Returns the state of an id's key if the state is among `places`, and `undefined` otherwise. A
-   * denied key is considered last.
+   * Returns the state of an id's key if the state is among `places`. Otherwise returns `denied` if
+   * the id also has a denied key and `places` contains this state, or `undefined`.
    */
   #placeAmong(id: string, places: readonly KeyState[]): KeyState | undefined {
     const state = this.#table.get(id)?.state;

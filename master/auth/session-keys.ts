@@ -327,8 +327,9 @@ export function createSeal(key: Uint8Array): Seal {
 }
 
 /**
- * Opens the seal of a master. Its key is stored in `<stateDir>/seal.key` (mode 0600, 44 characters
- * of base64), outside the store and its backups. The first start creates it.
+ * Opens the seal of a master, which encrypts secrets for the store. The key of the seal is in
+ * `<stateDir>/seal.key` (mode 0600, 44 characters of base64), outside the store and its backups.
+ * The first start creates the key.
  */
 export async function openSeal(stateDir: string): Promise<Seal> {
   const known = await readSealKey(stateDir);

@@ -79,7 +79,8 @@ export class EventExporter {
   /** Sequence number of the last record written. */
   #last = 0;
   /**
-   * Whether a loss was reported, and the backlog has not shrunk to half of its limit since then.
+   * Whether dropped events were reported, and the stored events have not shrunk below half of their
+   * maximum size since then.
    */
   #isOver = false;
   #work: Promise<unknown> = Promise.resolve();

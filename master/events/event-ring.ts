@@ -83,9 +83,9 @@ interface Search {
   readonly latest: EventPosition | undefined;
   /** Oldest stored event of the member. */
   oldest?: Held;
-  /** Oldest stored event of the run that `place` names. */
+  /** Oldest stored event of the run (lifetime of the member's process) to which `place` belongs. */
   first?: Held;
-  /** Latest stored event that the reader has read in the run that `place` names. */
+  /** Latest stored event of the same run that the reader has read. */
   last?: Held;
   /** Oldest stored event of the member that follows `last`. */
   afterLast?: Held | undefined;

@@ -46,7 +46,10 @@ export function createBusApi(bus: EventBus, ring?: EventRing): BusApi {
 const maxPatterns = 64;
 const maxCharacters = 32_768;
 
-/** @throws WorkLimitExceeded */
+/**
+ * Returns the options of a subscription for a request of a reader.
+ * @throws WorkLimitExceeded if the patterns of the request cause too much work
+ */
 function optionsOf({ match }: EventsRequest, signal: AbortSignal | undefined): SubscribeOptions {
   return {
     ...(match === undefined ? {} : { accepts: tagTestOf(match) }),
@@ -73,8 +76,8 @@ export function tagTestOf(
 }
 
 /**
- * Yields only a notice that events may be missing. Used if a reader wants to continue after an id,
- * but the master stores no events.
+ * Yields only a notice that events may be missing. Used if a reader wants to continue after a given
+ * event, but the master does not store events.
  */
 async function* missed(after: string): AsyncGenerator<readonly MasterEvent[], void, void> {
   yield [new MissedEvents(after, Date.now())];

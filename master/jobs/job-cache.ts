@@ -263,8 +263,9 @@ export class JobCache {
   }
 
   /**
-   * Updates the job in memory with the return that another member has stored. The store reported
-   * that write earlier, but this member ignored the report, because it was writing the same return.
+   * Updates the job in memory with the return that another member has stored. The store had already
+   * reported this write. This member ignored the report, because it was writing the same return
+   * itself.
    */
   async #answerByKept(jid: string, result: JobReturn): Promise<void> {
     const kept = await this.#options.store.get(returnKey(jid, result));

@@ -84,8 +84,8 @@ export function minionsOfPublications(
 }
 
 /**
- * Returns a copy of the stored record with the minions of a further publication (a slice). If a
- * minion is already in the record, it is moved to the section of the new publication.
+ * Returns a copy of the stored record with the minions of a further publication (a slice) of the
+ * job. A minion that is already in the record is moved from its earlier publication to the new one.
  */
 export function withSlice(kept: JobRecord, slice: JobRecord): JobRecord {
   const added = new Set(slice.minions);

@@ -312,8 +312,8 @@ export class KnownFacts {
 
   /**
    * Updates the facts in memory, and returns the operations that store them. Does nothing if the
-   * minion has no key. The check and the update are synchronous. If the key is deleted before the
-   * facts are stored, {@link forget} therefore deletes them from memory and from the store.
+   * minion has no key. This check and the update are one synchronous step. If the key is deleted
+   * afterwards, {@link forget} finds the facts and deletes them from memory and from the store.
    */
   #note({ id, grains, pillar, proven = pillar }: FactsOfMinion): Operation[] {
     if (!this.#options.isOn || !this.#options.hasKey(id)) return [];

@@ -257,7 +257,7 @@ export class TargetResolver {
 
   /**
    * Compiles a target for a requester with limited rights.
-   * @param isEveryone - whether the target is evaluated on {@link everyone}
+   * @param isEveryone - whether the requester's rights cover all minions ({@link everyone})
    * @param isUsable - returns whether the target may use a nodegroup. Other nodegroups match no
    * minion
    */
@@ -331,8 +331,8 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a target may be stored: compiling it stays within the work limit of stored targets. The
-   * result is `true` for an invalid target too, because it matches no minion.
+   * Whether a target may be stored. This is so if compiling the target stays within the work limit
+   * of stored targets. An invalid target may be stored too, because it matches no minion.
    * @param budget - work budget of the request, which counts the work of all of its targets
    * @throws WorkLimitExceeded if the targets of the request exceed its budget
    */

@@ -29,7 +29,7 @@ export class DigestPool {
   /** Number of blocks in use. */
   inUse = 0;
 
-  /** Takes a free block, and returns its number. The block has no successor in a list. */
+  /** Takes a free block, and returns its number. The block does not refer to a next block yet. */
   take(): number {
     this.inUse += 1;
     const block = this.#free;

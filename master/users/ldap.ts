@@ -82,10 +82,10 @@ async function findUser(
 }
 
 /**
- * Returns the user name of an account. It is the value of the first attribute in `attributes` that
- * the account has. If this attribute has several values, the name is the value in the distinguished
- * name. If the distinguished name does not begin with the attribute, the name is ambiguous, and the
- * function returns `undefined`.
+ * Returns the user name of an account: the value of the first attribute in `attributes` that the
+ * account has. An attribute with several values is ambiguous. The distinguished name then decides:
+ * if it begins with this attribute, its value there is the user name. Otherwise returns
+ * `undefined`.
  */
 function nameOf(entry: Entry, attributes: readonly string[]): string | undefined {
   for (const attribute of attributes) {

@@ -98,8 +98,8 @@ export class UserGate {
   }
 
   /**
-   * Checks that the user may follow a job, and returns its jid. Users without full rights may
-   * follow only jobs whose ids contain their suffix.
+   * Checks that the user may follow a job, and returns the job's id. Users without full rights may
+   * follow only jobs whose ids end with the suffix of the user.
    * @throws AuthorizationError
    */
   judgeFollowing(session: UserSession, jid: string): string {

@@ -26,8 +26,8 @@ export type CompiledPattern =
       /** The expression has lookaround or back-references. Its running time is unbounded. */
       readonly kind: 'backtracking';
       /**
-       * Source for `new RegExp(source, flags)`. The flags include `y` (sticky), so that it matches
-       * only at the start.
+       * Source for `new RegExp(source, flags)`. The flags include `y` (sticky), so that the
+       * expression matches only at the start of the text.
        */
       readonly source: string;
       readonly flags: string;

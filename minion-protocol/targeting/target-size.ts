@@ -13,7 +13,7 @@ const maxTargetLength = 262_144;
 
 /**
  * Default of the parameter `meter` of {@link requireTargetSize}, for callers without a work budget.
- * It throws a WorkLimitExceeded.
+ * Its method `refuse` throws a WorkLimitExceeded.
  */
 const unlimited: Pick<WorkMeter, 'refuse'> = {
   refuse: (part, limit, unit) => {

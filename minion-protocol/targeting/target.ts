@@ -75,8 +75,8 @@ interface TargetTerm {
    */
   readonly isSelfReported: boolean;
   /**
-   * Whether the condition is written as a pattern for pillar values, even if it is compiled as an
-   * exact comparison.
+   * Whether the operator or user wrote the condition as a pattern for pillar values. Such a
+   * condition may be compiled as an exact comparison.
    */
   readonly isPillarPattern: boolean;
   test(candidate: TargetCandidate): MatchResult;
@@ -102,9 +102,10 @@ export interface CompiledTarget {
    */
   isPossible(candidate: TargetCandidate): boolean;
   /**
-   * Whether an access rule with this target applies to the minion. The target must match for
-   * certain. It must also match if conditions on grains and resources are omitted. A minion can
-   * therefore lose a right by its grains, but not gain one.
+   * Whether an access rule with this target applies to the minion. The target must match both with
+   * all its conditions, and without the conditions on grains and resources. A minion can therefore
+   * lose a right by its grains, but not gain one. If the master lacks data that the target needs,
+   * the result is `false`.
    */
   isEntitled(candidate: TargetCandidate): boolean;
   /**
@@ -393,7 +394,7 @@ function idTerm(text: string, matches: (id: string) => boolean): TargetTerm {
   return { ...plainTerm, text, test: ({ id }) => (matches(id) ? 'yes' : 'no') };
 }
 
-/** Number of ids that a list compiles before it pauses. */
+/** Number of ids after which the compilation of a list of ids pauses. */
 const idsOfStep = 1_000;
 
 /**

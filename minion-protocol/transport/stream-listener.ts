@@ -162,7 +162,10 @@ export interface ListenerOptions {
   readonly now?: () => number;
 }
 
-/** Protocols and names with which a listener implements a transport. */
+/**
+ * Description of a transport for its listener: the name of the transport, and the protocols of its
+ * two ports.
+ */
 export interface ListenerDesign {
   /** Salt's name of the transport. */
   readonly name: string;

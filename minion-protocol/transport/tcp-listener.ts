@@ -39,10 +39,10 @@ const maxAnnouncementBytes = 4096;
  */
 const maxAnnouncements = 16;
 /**
- * Delay between the announcement of a minion and the sending of stored publications to it, in
- * milliseconds. A new publication ends the delay. If a minion up to 3005 receives a job before it
- * has noticed the connection, it runs the job but does not return the result [salt/transport/tcp.py
- * connect_callback, salt/minion.py _thread_return].
+ * Delay in milliseconds before stored publications are sent to a minion that has announced itself.
+ * A new publication ends the delay. The delay is needed because minions up to 3005 do not return
+ * the result of a job that they receive before they have noticed the connection
+ * [salt/transport/tcp.py connect_callback, salt/minion.py _thread_return].
  */
 const subscriptionDelayMs = 1000;
 /** Default message limit of the minion's MessagePack library, in bytes. */

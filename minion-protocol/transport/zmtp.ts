@@ -181,8 +181,8 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
   }
 
   /**
-   * Copies the frames of the incomplete message that are views of the current chunk. Otherwise a
-   * few bytes would keep the whole chunk in memory.
+   * Copies those frames of an incomplete message that are views of the current chunk. Without the
+   * copy, a frame of a few bytes would keep the whole chunk in memory.
    * @param from - index of the first of these frames
    */
   #ownParts(from: number): void {

@@ -45,7 +45,10 @@ export function packedCredentials(request: Uint8Array): WireMap | undefined {
   }
 }
 
-/** Whether an unpacked request contains exactly the credentials that were found in packed form. */
+/**
+ * Whether an unpacked request contains exactly the credentials that {@link packedCredentials} found
+ * before the request was unpacked.
+ */
 export function hasCredentials(load: WireMap, shown: WireMap): boolean {
   return isDeepStrictEqual(credentialValues(load), credentialValues(shown));
 }

@@ -25,8 +25,9 @@ export class DirectoryWatch {
   }
 
   /**
-   * Watches a directory until `keepOnly` is called without it.
-   * @param identity - differs for a directory that was deleted and created again at the same path
+   * Watches a directory until `keepOnly` is called with directories that do not include it.
+   * @param identity - identifier of the directory. If a directory was deleted and created again at
+   * the same path, the new directory has another identifier
    */
   add(directory: string, identity: string): void {
     const known = this.#watched.get(directory);

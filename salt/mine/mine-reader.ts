@@ -33,7 +33,7 @@ export interface MineReaderOptions {
   readonly mine: MineStore;
   readonly targets: Pick<Jobs['targets'], 'compileWithin' | 'entitles' | 'matches'>;
   readonly gate: Users['gate'];
-  /** Slots of requests to the mine. Minions and users are their owners. */
+  /** Limits how many mine queries run at a time, in total and for each minion or user. */
   readonly slots: FairSlots;
   /** `mine_trusts_grains`: whether a query may select the owners of values by their grains. */
   readonly trustsGrains: boolean;

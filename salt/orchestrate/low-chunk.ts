@@ -44,7 +44,7 @@ export function compileChunks({ bodies }: High): Chunk[] {
   return inOrder.map(({ nameOrder: _, ...chunk }) => chunk);
 }
 
-/** A chunk and its position among the chunks of the same `names`, from 1. */
+/** A chunk and its position among the chunks that one option `names` has produced, from 1. */
 interface Numbered extends Chunk {
   readonly nameOrder: number;
 }

@@ -323,7 +323,10 @@ export class Orchestrator {
     }
   }
 
-  /** @throws MasterError ERR_ORCHESTRATION if the caller can have no further orchestration now */
+  /**
+   * Checks that the caller may start another orchestration now.
+   * @throws MasterError ERR_ORCHESTRATION if too many are already running
+   */
   #requirePlace(caller: OrchestrationCaller): void {
     const { orchestrations } = this.#options.limits;
     const { total } = this.#places;

@@ -147,7 +147,10 @@ class Turning {
     return findIds(this.#bodies, id, state, true);
   }
 
-  /** Adds a requisite to the state `target`. A state has one list for each kind of requisite. */
+  /**
+   * Adds the state of `origin` to a requisite of the state `target`. `kind` is the kind of the
+   * requisite, for example `require`.
+   */
   #require(target: DeclaredState, kind: string, origin: Origin): void {
     const said = this.#said(target, origin);
     const addition = this.added.get(target.id);

@@ -16,7 +16,7 @@ export interface SlsNames {
 
 /** The SLS that contains the include. */
 interface IncludingSls extends SlsPlace {
-  /** Whether the file of the including SLS is `…/init.sls`. */
+  /** Whether the file of this SLS is named `init.sls`. */
   readonly isInit: boolean;
   /** Environment of the run. */
   readonly runEnv: string;

@@ -193,8 +193,9 @@ export class ChunkRun {
   }
 
   /**
-   * Handles a dependency on a chunk that is already being evaluated. With `prereq`, two chunks
-   * depend on each other, and one of them runs as a trial. Every other case is a cycle.
+   * Handles a dependency on a chunk (a state) that is already being evaluated. With `prereq`, two
+   * chunks depend on each other. One of them then runs as a trial, which makes no changes. Any
+   * other such dependency is a cycle, and the chunk fails.
    */
   async #meetAgain(chunk: Chunk, other: Chunk): Promise<void> {
     if (!this.#awaited.has(other)) {

@@ -16,7 +16,7 @@ import { fromWire, toWirePillar } from '../render/pillar-wire.ts';
 export interface ExtPillarLayer {
   /** Name of the layer in error messages and in the log. */
   readonly name: string;
-  /** Returns the pillar of a minion, or `undefined` if the layer has none. */
+  /** Returns the data of this source for a minion, or `undefined` if the source has none. */
   answer(request: PillarRequest): Promise<PillarAnswer | undefined>;
   /** Deletes the cached pillar of a minion. */
   forget?(id: string): void;

@@ -81,8 +81,8 @@ export class OneAtATime {
   }
 
   /**
-   * Calls `find` again, because another request may have finished, and then `work` if nothing is
-   * found.
+   * Calls `find` again, because another request may have produced the result in the meantime. If
+   * `find` returns nothing, calls `work`.
    */
   async #afterFinding<T>(find: () => Promise<T | undefined>, work: () => Promise<T>): Promise<T> {
     return (await find()) ?? work();

@@ -342,7 +342,10 @@ function markOf(lower: PillarMap): string {
     .digest('hex');
 }
 
-/** Returns a digest of the options and the program version, to recognise equal ones. */
+/**
+ * Returns a digest of the pillar options and the program version. Two digests are equal if the
+ * options and the version are equal.
+ */
 function markOfRules(config: PillarConfig): string {
   const { pillarRoots, pillarTrustsGrains } = config;
   const all = [version, rulesOf(config), pillarRoots, pillarTrustsGrains];

@@ -24,8 +24,8 @@ export interface PillarOrigins {
 const maxFiles = 200;
 
 /**
- * Returns the files that provide the value at a path. Each file is listed once, at its topmost
- * position.
+ * Returns the files that provide the value at a path, in the order of merging. If a file occurs
+ * several times in this order, only its last position counts.
  */
 export function originsOf(layers: readonly PillarLayer[], path: string): PillarOrigins {
   const files: PillarOrigin[] = [];

@@ -30,9 +30,9 @@ export interface CompiledReaction {
    */
   readonly isFrom: (sender: string | undefined) => boolean;
   /**
-   * Returns whether the schema of an access rule requires all event values that the reaction uses.
-   * Every event that the rule permits then contains these values. Always `true` if the reaction
-   * uses no event values.
+   * Returns whether an event that the access rule permits always contains all values that the
+   * reaction uses. This is so if the schema of the rule requires these values, or if the reaction
+   * uses none.
    * @param rule - name of the access rule that permitted the event; `undefined`: no rule
    */
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;

@@ -121,7 +121,7 @@ const endedKey = (jid: string): Key => ['reactions', 'ended', jid];
 
 /**
  * Conditions for storing a run. The queue stores a marker for each condition in the same
- * transaction as the run, so that a later run can be checked against it.
+ * transaction as the run. Later runs are checked against these markers.
  */
 export interface QueueConditions {
   /**
@@ -146,8 +146,8 @@ export interface ReactionQueueOptions {
   /** Retention time of finished runs, in milliseconds. */
   readonly keepMs: number;
   /**
-   * Retention time of the ids of processed requests, in milliseconds. After this time, a replayed
-   * request can no longer be decrypted.
+   * Retention time of the ids of processed requests, in milliseconds. Older ids are not needed,
+   * because the master can no longer decrypt a replayed request after this time.
    */
   readonly keepMarksMs: number;
   readonly now: () => number;
@@ -379,8 +379,9 @@ export class ReactionQueue {
   }
 
   /**
-   * Returns the number of unfinished runs of a reaction: all, and those that events of this sender
-   * triggered (`undefined`: the master).
+   * Returns two numbers of unfinished runs of a reaction: of all runs (`all`), and of the runs that
+   * events of this sender triggered (`own`).
+   * @param sender - `undefined`: the master itself
    */
   count(reaction: string, sender: string | undefined): { all: number; own: number } {
     const count = { all: 0, own: 0 };
@@ -394,7 +395,10 @@ export class ReactionQueue {
     return count;
   }
 
-  /** Whether a run with this identity was already processed, even if it was not queued. */
+  /**
+   * Whether the run that this mark identifies was already processed. This includes runs that were
+   * not queued.
+   */
   async isKnown(mark: QueueConditions['mark']): Promise<boolean> {
     return mark !== undefined && (await this.#options.store.get(markKey(mark))) !== undefined;
   }

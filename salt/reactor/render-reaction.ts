@@ -32,8 +32,8 @@ interface ReactorRendering {
 }
 
 /**
- * Data of a rendered reactor file. `data` contains placeholders for texts of the event, and `text`
- * can replace them by these texts.
+ * Data of a rendered reactor file. `data` contains placeholders instead of texts of the event.
+ * `text` contains these texts, and can replace the placeholders by them.
  */
 interface ReactionData {
   readonly data: PlainData;

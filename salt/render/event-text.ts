@@ -119,7 +119,7 @@ export class EventPrinter {
 
   /**
    * Whether a text is printed unchanged even if it comes from the event, because it is harmless in
-   * YAML. If `marksWords` is set, this excludes texts that YAML reads as strings.
+   * YAML. If `marksWords` is set, texts that YAML reads as strings are not printed unchanged.
    */
   #isLeft(text: string): boolean {
     return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));

@@ -205,7 +205,10 @@ export class GrainsDict extends LateDict {
 /** Names of the options that contain the minion's id. */
 const idOptions: ReadonlySet<Value> = new Set(['id', 'minion_id']);
 
-/** The value `opts` of templates. The minion's id in it is recorded like the grain `id`. */
+/**
+ * The value `opts` of templates. If a template reads the minion's id from `opts`, this is recorded
+ * as if it had read the grain `id`.
+ */
 export class OptionsDict extends LateDict {
   readonly #grains: TracedGrains;
   readonly #changed = new Set<Value>();

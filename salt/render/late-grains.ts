@@ -202,9 +202,10 @@ export interface MarkRules {
 
 /**
  * Renumbers the placeholders in the parsed data of a file, so that the numbers are unique in the
- * whole pillar. Returns `undefined` if the file must be rendered with the real values. This is
- * necessary if a placeholder is in a key, in `include`, or in a list that is merged. It is also
- * necessary if a placeholder outside comments is missing from the parsed data.
+ * whole pillar. Returns `undefined` if the file must be rendered again with the real values. This
+ * is necessary in two cases:
+ * - A placeholder is in a key, in `include`, or in a list that is merged.
+ * - The parsed data lacks a placeholder that the text contains outside comments.
  */
 export function numberMarks(
   data: PlainData,

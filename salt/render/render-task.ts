@@ -56,7 +56,10 @@ export interface PillarTask extends TemplateTask {
   readonly foreign?: UntrustedInput | undefined;
 }
 
-/** Untrusted data. Templates can output its texts only as plain values, like texts of an event. */
+/**
+ * Untrusted data. If a template prints a text from this data, the text becomes part of a value, and
+ * is never read as YAML syntax.
+ */
 export interface UntrustedInput {
   readonly words: WireMap;
   /** Secret part of the placeholders in the rendered text; see event-text.ts. */

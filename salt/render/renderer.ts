@@ -227,8 +227,8 @@ function isTimeout({ kind }: TemplateError): boolean {
 }
 
 /**
- * Renders, and repeats the rendering each time a missing file has been read or a call has been
- * answered.
+ * Renders a template. If the rendering needs a file that has not been read, or the answer of a
+ * call, obtains it and renders again from the start.
  */
 async function withImports<T>(
   { path }: SourceFile,

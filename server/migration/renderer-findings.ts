@@ -1,4 +1,6 @@
-/** Finds the renderers that the first lines of files name. */
+/**
+ * Finds the renderer pipelines that SLS files select in their first line, for example `#!yaml|gpg`.
+ */
 
 import type { MigrationFinding } from './finding.ts';
 import { type Root, readStart, unreadableFinding, walkFiles } from './site-files.ts';

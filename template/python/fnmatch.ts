@@ -175,7 +175,7 @@ function parse(pattern: string, meter?: WorkMeter): Segment[] {
   const characters = surrogate.test(pattern) ? Array.from(pattern) : pattern;
   const segments: Segment[] = [];
   let units: Unit[] = [];
-  /** Whether no `]` follows, so that no further set can be closed. */
+  /** Whether the rest of the pattern contains no `]`, so that no further set can end. */
   let isLastSet = false;
   for (let index = 0; index < characters.length; ) {
     const character = characters[index] ?? '';

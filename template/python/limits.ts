@@ -16,8 +16,8 @@ export interface TemplateLimits {
    */
   readonly characters: number;
   /**
-   * Maximum CPU time in milliseconds. It limits work that the steps do not count. The CPU time is
-   * read only every few steps. Default: none.
+   * Maximum CPU time, in milliseconds. It also limits work that `steps` does not count. The time is
+   * checked only every few steps. Default: none.
    */
   readonly milliseconds: number;
 }

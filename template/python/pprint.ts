@@ -21,7 +21,7 @@ export function pformat(value: Value, meter: UsageMeter, perLevel = 1): string {
 
 /** Position at which a value is formatted. */
 interface Place {
-  /** Start column. */
+  /** Column at which the value starts, from 0. */
   readonly indent: number;
   /** Number of columns that must stay free after the last line, for brackets and a comma. */
   readonly allowance: number;

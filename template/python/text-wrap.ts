@@ -15,13 +15,13 @@ export interface WrapOptions {
 const withHyphens =
   /[\t\n\v\f\r ]+|(?<=[\w!"'&.,?])-{2,}(?=\w)|[^\t\n\v\f\r ]+?(?:-(?:(?<=[^\d\W]{2}-)|(?<=[^\d\W]-[^\d\W]-))(?=[^\d\W]-?[^\d\W])|(?=[\t\n\v\f\r ]|$)|(?<=[\w!"'&.,?])(?=-{2,}\w))/g;
 
-/** Piece of a line. The rest of a broken word is a chunk too. */
+/** Piece of a line. If a long word is broken, its rest is a piece too. */
 interface Chunk {
   readonly text: string;
   /**
-   * Number of UTF-16 units of whitespace at the end of the piece that the line contains. If it is
-   * not less than the length of `text`, the chunk is whitespace. It is counted once for each piece,
-   * because a long word becomes many chunks.
+   * Number of UTF-16 code units of whitespace at the end of the original piece. If this number is
+   * at least the length of `text`, the chunk is whitespace only. It is computed once for each
+   * piece, because a long word can be broken into many chunks.
    */
   readonly spaces: number;
 }
