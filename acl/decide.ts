@@ -195,7 +195,10 @@ function hasNoTargets({ action, resource }: Question): boolean {
   return resource.minions?.length === 0;
 }
 
-/** Explanation for a question with a target that matches no minions. No rule can allow it. */
+/**
+ * Explanation of the decision on a question whose target matches no minions. No rule can allow such
+ * a question.
+ */
 const noTargetsObstacle = 'the target matches no minion for which a rule allows this';
 
 function noTargetsReason(

@@ -35,7 +35,7 @@ export function grantRules(
   });
 }
 
-/** Returns the function with its conditions as a call pattern. */
+/** Converts a granted function and its conditions to a call pattern. */
 export function toCallPattern({ fun, conditions }: FunctionGrant): CallPattern {
   if (conditions.length === 0) return { fun: toFunction(fun) };
   return {
@@ -52,8 +52,8 @@ function toCondition(pattern: GrantPattern | null): TextPattern | null {
 }
 
 /**
- * Converts an expression to a text pattern. A plain word becomes a literal, because the rule index
- * finds literals without evaluating them.
+ * Converts a regular expression to a text pattern. An expression that is a plain word becomes a
+ * literal, because the rule index finds literals without evaluating them.
  */
 function toText({ source }: GrantPattern): TextPattern {
   return /^\w+$/.test(source) ? source : { regex: source };

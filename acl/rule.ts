@@ -95,8 +95,8 @@ export interface CommandPattern extends CallPattern {
   /** Compound target. The rule applies only to minions that match it. */
   readonly within?: string;
   /**
-   * `pillar` permits targets that require a certain pillar value of these minions. The target must
-   * give the exact value, not a pattern. Default: targets can use only ids and grains.
+   * `pillar` permits targets that select these minions by a pillar value. The target must give the
+   * exact value, not a pattern. Default: targets can use only ids and grains.
    */
   readonly facts?: 'pillar';
 }

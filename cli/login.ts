@@ -80,8 +80,8 @@ export class LoginFailure extends CommandError {
   readonly eauth: string;
   readonly username: string;
   /**
-   * Names of the eauth back ends that the master supports. `undefined` if the requested back end is
-   * one of them.
+   * Names of the eauth back ends that the master supports. Set only if the requested back end is
+   * not one of them.
    */
   readonly served: readonly string[] | undefined;
 

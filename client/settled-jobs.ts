@@ -1,8 +1,9 @@
 /**
  * Continues jobs on the next master if the master that publishes them stops. Each job gets its id
- * before it is sent, and a master stores a job before it publishes it. The job is looked up on the
- * next master. If that master does not have the job, or its record shows that it was not sent to
- * all minions, the job is published there. Otherwise it is only followed.
+ * before it is sent, and a master stores a job before it publishes it. The next master is therefore
+ * asked for the job by its id. If that master does not have the job, or the record of the job shows
+ * that it was not sent to all minions, the job is published there. Otherwise, the job is only
+ * followed.
  */
 
 import {

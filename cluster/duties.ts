@@ -34,8 +34,8 @@ export interface DutiesOptions {
   readonly now: () => number;
   readonly log: Logger;
   /**
-   * Interval between two checks whether the lease for the duties has become free, in milliseconds.
-   * Default: 5,000.
+   * Interval at which this member checks whether the lease for the cluster-wide tasks is free, in
+   * milliseconds. Default: 5,000.
    */
   readonly lookMs?: number;
 }
@@ -49,7 +49,7 @@ interface Term {
   /** Time of the last renewal, on the clock of `performance.now()`. */
   renewedAt: number;
   readonly ending: AbortController;
-  /** Timer that ends the duties if the lease is not renewed in time. */
+  /** Timer that ends the cluster-wide tasks of this member if the lease is not renewed in time. */
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -71,7 +71,10 @@ export class Duties {
   readonly #running: Promise<void>;
   #isPaused = false;
   #term: Term | undefined;
-  /** Controller of the pause between two checks. Its abort ends the pause early. */
+  /**
+   * Abort controller of the pause between two checks of the lease. Aborting it ends the pause
+   * early.
+   */
   #wake = new AbortController();
 
   constructor(options: DutiesOptions) {
@@ -208,7 +211,10 @@ export class Duties {
     }
   }
 
-  /** Ends this member's duties with a timer, before another member can acquire the lease. */
+  /**
+   * Starts a timer that ends the cluster-wide tasks of this member. The timer fires before another
+   * member can acquire the lease.
+   */
   #endLater(term: Term): void {
     clearTimeout(term.timer);
     const left = heldMs - (performance.now() - term.renewedAt);

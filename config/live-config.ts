@@ -122,7 +122,8 @@ export class LiveConfig {
   /**
    * Applies the reloadable options of a new configuration. The other options do not change.
    * Resolves after every listener has finished.
-   * @throws the error of a preparation; in this case, nothing has changed
+   * @throws the error with which a {@link ConfigPreparation} rejects the configuration. In this
+   * case, nothing has changed
    */
   async replace(next: MasterConfig): Promise<ConfigChanges> {
     const before = this.#all;

@@ -62,7 +62,10 @@ export function listedIds(action: ReactionAction): readonly (string | MappedValu
   return typeof target === 'object' && 'list' in target ? target.list : [];
 }
 
-/** Returns the target of an action with its kind, or `undefined` if the action has no target. */
+/**
+ * Returns the target of an action and the kind of the action. Returns `undefined` if the action has
+ * no target.
+ */
 export function targetedOf(
   action: ReactionAction,
 ): (Pick<RunAction, 'target' | 'tgtType'> & { readonly kind: 'run' | 'command' }) | undefined {

@@ -58,7 +58,7 @@ export type Keywords = {
 /** Valid part of a section. */
 export interface GivenSection {
   readonly origin: OptionOrigin;
-  /** Valid members. */
+  /** Members of the section that are valid, by name. */
   readonly values: Readonly<Record<string, unknown>>;
   /**
    * Options of the section that the user has set, by their names in programs. Includes options with

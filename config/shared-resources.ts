@@ -17,7 +17,7 @@ interface Claim {
   readonly place: string;
 }
 
-/** Directories that only one master may use. Everything below them belongs to this master too. */
+/** Paths that only one master may use. All files below them also belong to this master only. */
 const ownPlaces: readonly (readonly [option: string, of: (config: MasterConfig) => string])[] = [
   ['pki_dir', (config) => config.pkiDir],
   ['cachedir', (config) => config.cachedir],

@@ -1,11 +1,14 @@
 import type { MetricFamily, RpcTable } from '#master';
 import type { EdgePart } from './parts.ts';
 
-/** Contributions of several parts, combined for one extension, without `start` and `close`. */
+/**
+ * Combined contributions of several parts (modules) of an extension, without the methods `start`
+ * and `close`.
+ */
 type Combined = Omit<EdgePart, 'close' | 'start'>;
 
 /**
- * Combines the contributions of parts.
+ * Combines the contributions of several parts (modules) of an extension.
  * @throws TypeError if more than one part contributes a file backend, more than one handles
  * signals, or more than one contributes pillar data
  */

@@ -88,7 +88,7 @@ export interface BridgeContext {
   readonly kinds: readonly CatalogKindSource[];
 }
 
-/** Parts that an open extension adds to the master, and to the routes of the bridge. */
+/** Functions, pillar data and HTTP routes that an open extension of the bridge provides. */
 export interface BridgeContribution extends Omit<OpenExtension, 'pillar' | 'routes'> {
   /** Provider of pillar data below the key `saltbridge`. */
   readonly pillar?: ExtPillar;

@@ -15,8 +15,8 @@ const keyForm = /^[A-Za-z0-9+/]{22}==$/;
 const requestLine = /^GET \S+ HTTP\/1\.1$/;
 
 /**
- * Returns the answer to the head of an HTTP request.
- * @param head - without the empty line that ends it; any path is accepted
+ * Returns the answer to an HTTP request that asks for a WebSocket connection.
+ * @param head - head of the request, without the empty line at its end. Any path is accepted
  */
 export function answerUpgrade(head: string): UpgradeAnswer {
   const [request = '', ...lines] = head.split('\r\n');

@@ -99,7 +99,7 @@ export function tryTakeAll<Part extends BudgetPart>(parts: readonly Part[]): Par
   return undefined;
 }
 
-/** Returns each part to its budget. */
+/** Returns amounts to the budgets from which they were taken. */
 export function releaseAll(parts: readonly BudgetPart[]): void {
   for (const { budget, owner, amount } of parts) budget.release(owner, amount);
 }

@@ -27,7 +27,7 @@ export class RecentAnswers<T> {
     this.#held = createBoundedMap<string, Held<T>>(options.limit);
   }
 
-  /** Adds an answer that the caller already has. */
+  /** Adds an answer to the cache, without a request for it. */
   note(key: string, answer: T): void {
     this.#remember(key, Promise.resolve(answer));
   }

@@ -11,7 +11,7 @@ export interface ReadingStep {
   readonly values: number;
 }
 
-/** Limits of one step. */
+/** Maximum numbers of characters and values that one step of reading processes. */
 export const maxReadingStep: ReadingStep = { characters: 140_000, values: 1000 };
 
 /** Publishes the {@link ReadingStep} of every step that a scheduler ran. */

@@ -177,7 +177,7 @@ interface SliceOwner extends ListNode<SliceOwner> {
 }
 
 const owners = new Map<SliceOwner['name'], SliceOwner>();
-/** Owners in the order of their turns. */
+/** Owners whose work waits for its next slice, in the order of their turns. */
 const ring = new LinkedList<SliceOwner>();
 let isScheduled = false;
 

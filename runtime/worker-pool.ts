@@ -130,8 +130,8 @@ export class WorkerPool<Task, Result> {
   }
 
   /**
-   * Assigns a task to a thread. The task must have a slot. There are never more slots in use than
-   * threads.
+   * Assigns a task to an idle thread, or to a new one. The task must have a slot. The number of
+   * slots limits the number of threads.
    */
   #begin(waiting: WaitingTask<Task, Result>): void {
     if (this.#isClosed) return;

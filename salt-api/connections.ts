@@ -280,7 +280,8 @@ export class HttpConnections {
 }
 
 /**
- * Bytes of one request that are counted for its connection. A connection may have several requests.
+ * Number of bytes that one request adds to the count of its connection. A connection may have
+ * several requests.
  */
 class BodyShare {
   readonly #guarded: GuardedConnection;

@@ -147,7 +147,7 @@ export class EventEncoder {
   }
 }
 
-/** Joins small pieces, so that fewer writes are needed. */
+/** Joins neighbouring small pieces of a stream, so that fewer writes are needed. */
 function joinSmall(pieces: readonly Buffer[]): Buffer[] {
   const joined: Buffer[] = [];
   let small: Buffer[] = [];

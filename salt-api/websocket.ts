@@ -181,8 +181,8 @@ class WebsocketStream {
   }
 
   /**
-   * If more than {@link maxUnreadBytes} bytes wait to be sent to the client, stops reading its
-   * messages until all of them are sent.
+   * If more than {@link maxUnreadBytes} bytes wait to be sent to the client, stops reading the
+   * client's messages until all waiting bytes are sent.
    */
   async #holdBack(): Promise<void> {
     if (this.#queue.waitingBytes <= maxUnreadBytes) return;

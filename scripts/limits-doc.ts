@@ -79,7 +79,7 @@ function amountsOf({ row, perOwner, total, reserved, timesFree, waiting, rate }:
   return parts.join('; ');
 }
 
-/** Returns the cells of the table row for a limit. */
+/** Returns the cells of the table row that describes a limit. */
 function rowOf(limit: Limit): readonly string[] {
   const { name, unit, owner, effect, row } = limit;
   const option = row.option === undefined ? '' : `\`${row.option}\``;

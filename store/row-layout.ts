@@ -109,8 +109,8 @@ export const layoutKey: Buffer = encodeKey(['layout']);
 export const revisionKey: Buffer = encodeKey(['revision']);
 
 /**
- * Key in the table `meta`. Its value is the position in the cluster's log up to which this store
- * has applied the log.
+ * Key in the table `meta`. Its value contains the position in the cluster's log up to which this
+ * store has applied the log.
  */
 export const logStateKey: Buffer = encodeKey(['log', 'view']);
 

@@ -59,9 +59,9 @@ function parseCall(
 }
 
 /**
- * Splits the arguments of several functions at the separator. A separator is usually an argument of
- * its own. If there are too few or too many such arguments, also splits arguments that contain the
- * separator in their text.
+ * Splits the arguments of several functions at the separator, which is usually an argument of its
+ * own. If the number of such arguments does not match the number of functions, also splits
+ * arguments that contain the separator in their text.
  * @throws CommandError ERR_COMPOUND if the number of lists differs from the number of functions
  */
 function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {

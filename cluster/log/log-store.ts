@@ -175,7 +175,7 @@ export class LogStore extends TableStore {
   #passed: { readonly position: number; readonly resolve: () => void }[] = [];
   #following: Promise<void> = Promise.resolve();
   #suspicions = 0;
-  /** Whether the entry that announces this session was applied. */
+  /** Whether this member has applied the log entry that announces its own session. */
   #hasOpened = false;
 
   constructor({ held, view, cipher, options, health }: LogStoreDeps) {

@@ -96,7 +96,7 @@ function malformed(text: string): EdgeError {
   return new EdgeError('ERR_SITE_MESSAGE', text);
 }
 
-/** Deletes the key claims of a site. */
+/** Deletes the claims of a site to minion keys. */
 export async function forgetKeyClaims(
   { write }: Pick<StateArea, 'write'>,
   site: string,

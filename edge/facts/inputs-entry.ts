@@ -6,7 +6,7 @@
 import Type, { type Static } from 'typebox';
 import { compileSchema } from '#runtime';
 
-/** Kind of this log entry. */
+/** Kind of the log entries with which a site reports its compiled pillars and their inputs. */
 export const inputsKind = 'inputs';
 
 /**

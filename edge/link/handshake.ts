@@ -171,7 +171,8 @@ export function readHello(bytes: Uint8Array): SignedHello {
 }
 
 /**
- * Returns a function that verifies the signature of a hello with a public key.
+ * Returns a function that verifies the signature of a hello (the first message of the handshake)
+ * with a public key.
  * @param binding - keying material of this TLS connection
  */
 export function proofOfHello(

@@ -85,7 +85,7 @@ interface PendingEntry extends NewLogEntry {
   readonly packed: Uint8Array;
 }
 
-/** Entry or marker in the store. */
+/** Item in the store: an entry, or a marker in place of dropped entries. */
 type StoredItem = SentItem & { readonly minion?: string | undefined };
 
 /** Entries and operations that are written in one transaction. */
@@ -197,7 +197,7 @@ export class DurableLog implements SiteLog {
     };
   }
 
-  /** Whether a class has entries or a marker to send. */
+  /** Whether a class has anything to send: entries, or a marker in place of dropped entries. */
   hasWork(name: LogClass): boolean {
     const { entries, hasMarker } = this.#heads[name];
     return entries > 0 || hasMarker;
@@ -222,8 +222,9 @@ export class DurableLog implements SiteLog {
   }
 
   /**
-   * Returns the oldest entries and markers of a class, at most `maxItems`, with a total size of at
-   * most `maxBytes`. Returns at least one if there is any.
+   * Returns the oldest entries of a class, and the markers in place of dropped entries. Returns at
+   * most `maxItems` of them, with a total size of at most `maxBytes`, but at least one if there is
+   * any.
    */
   async read(name: LogClass, maxBytes: number, maxItems: number): Promise<readonly SentItem[]> {
     const items: SentItem[] = [];

@@ -77,8 +77,8 @@ export class Ingest implements LogIngest {
   readonly #slots: FairSlots;
   readonly #turns = new Map<string, Turn>();
   /**
-   * Last entry for which this process has called {@link LogEntryHandler.applied}, by site and
-   * class: the id of the log and the sequence number.
+   * Last entry of each site and class for which this process has called
+   * {@link LogEntryHandler.applied}: the id of the log and the sequence number of the entry.
    */
   readonly #appliedTo = new Map<string, { readonly log: string; readonly sequence: number }>();
   readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0, unhandled: 0 };

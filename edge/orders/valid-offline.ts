@@ -14,8 +14,8 @@ import { bundleInUse } from '../bundles/site-bundles.ts';
 const usualSeconds = 86_400;
 
 /**
- * Returns the time without contact to the centre after which its orders become invalid, in seconds.
- * The option `valid_offline` of the site can only shorten the time that the bundle states.
+ * Returns how long orders of the centre remain valid without contact to the centre, in seconds. The
+ * option `valid_offline` of the site can only shorten the time that the bundle states.
  * @param ofBundle - time that the bundle states, in seconds. Default: 86,400 (a day)
  */
 export function validOffline(

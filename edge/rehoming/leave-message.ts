@@ -31,7 +31,7 @@ export type LeaveRequest = Readonly<Static<typeof LeaveRequest>>;
 export const checkLeaveRequest = compileSchema(LeaveRequest);
 
 /**
- * Returns the parts of a notification that the site signs.
+ * Returns the fields that a site signs in a notification that it has left a centre.
  * @param centre - id of the centre that the site leaves
  */
 function partsOf(name: string, centre: string, issuedAt: number): readonly Uint8Array[] {

@@ -180,9 +180,9 @@ export class DataValues {
   }
 
   /**
-   * Reads the values of the keys in their order. Stops when the total size exceeds the limit
-   * `pillarValueBytes`. A key that the minion may not read, or without a usable value, has the
-   * value `undefined`.
+   * Reads the values of the keys, in the order of the keys. Stops when the total size exceeds the
+   * limit `pillarValueBytes`. The result for a key is `undefined` if the minion may not read it, or
+   * if it has no usable value.
    */
   async #firstValues(
     space: DataSpace,

@@ -30,7 +30,10 @@ import type { DeploymentCall, ResolvedCall } from './resolved-call.ts';
 
 /** Entry of `deployments:` in a catalog file. */
 export interface CodeDefinition {
-  /** Name, in the form of command names. Rules of the action `command` refer to it. */
+  /**
+   * Name of the entry. It has the same form as the name of a command. Rules with the action
+   * `command` refer to the entry by this name.
+   */
   readonly name: string;
   readonly description: string;
   readonly group: CodeGroup;

@@ -201,7 +201,10 @@ function digestOf(value: unknown, length: number): string {
   return jsonDigest(value).slice(0, length);
 }
 
-/** Returns the hook that applies the init metadata, and the hooks of the template. */
+/**
+ * Returns the built-in hook that applies the init metadata, and the hooks that the template
+ * defines.
+ */
 function hooksOf(metadata: Readonly<Record<string, unknown>>): {
   readonly hooks: readonly Hook[];
   readonly warnings: readonly string[];

@@ -26,7 +26,7 @@ export interface IdentifiedInstance extends AgentInstance {
 /** Fields of an HTTP request that the signature of an agent covers. */
 export interface AgentRequest {
   readonly method: string;
-  /** Path with its query. */
+  /** Path of the request, with its query. */
   readonly path: string;
   readonly body: Uint8Array;
 }

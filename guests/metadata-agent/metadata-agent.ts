@@ -38,7 +38,7 @@ export type FindNetworks = (router: string) => Promise<readonly string[]>;
 
 /** Service to which the agent forwards requests. */
 interface AgentUpstream {
-  /** URL without a trailing slash. */
+  /** URL of the service, without a slash at its end. */
   readonly url: string;
   /** Certificate authorities in PEM. Default: those of Node.js. */
   readonly ca?: Buffer;

@@ -16,7 +16,7 @@ export type ArgumentSource =
   | { readonly parameter: string }
   /** Constant value. */
   | { readonly value: JsonValue }
-  /** Map. Each of its values has its own source. */
+  /** A map whose values each have their own source. */
   | { readonly map: Readonly<Record<string, ArgumentSource>> };
 
 /** Form of keyword arguments of Python functions. Salt reserves names that begin with `__`. */

@@ -197,7 +197,8 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   }
 
   /**
-   * Returns a stored run if it is active on this or another member. Otherwise returns `undefined`.
+   * Returns the active run that a stored row describes. Returns `undefined` if the run is not
+   * active on this or another member.
    */
   liveOf(owner: IdempotencyKeyOwner, name: string, stored: S): R | undefined {
     const live = this.#registry.get(stored.id);

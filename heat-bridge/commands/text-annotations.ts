@@ -32,7 +32,7 @@ export function withoutAnnotations(schema: unknown): unknown {
   );
 }
 
-/** Whether a schema has an annotation. */
+/** Whether a schema has this annotation. */
 export function isAnnotated(schema: unknown, annotation: string): boolean {
   return isPlainMap(schema) && schema[annotation] === true;
 }

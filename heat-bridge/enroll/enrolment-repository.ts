@@ -49,7 +49,10 @@ export class EnrolmentRepository {
   readonly #state: EnrolmentRows;
   readonly #now: () => number;
   readonly #byNumber = new Map<string, Enrolment>();
-  /** Number (identifier) of the live enrolment of each minion id. */
+  /**
+   * Number (identifier) of the enrolment that occupies each minion id: its ticket is unused, or its
+   * key is accepted.
+   */
   readonly #byId = new Map<string, string>();
   readonly #byInstance = new MultiMap<string, Enrolment>();
   /** Live enrolments with an accepted key, by project. */
@@ -109,7 +112,7 @@ export class EnrolmentRepository {
     return this.#byInstance.get(instance);
   }
 
-  /** Returns the live enrolments of a project that have an accepted key. */
+  /** Returns the enrolments of a project that have an accepted key and have not ended. */
   acceptedOfProject(project: string): Iterable<Enrolment> {
     return this.#acceptedByProject.get(project);
   }

@@ -39,7 +39,8 @@ export interface EnrolmentModule {
   /** Returns the project of a minion: the project of the enrolment that accepted its key. */
   readonly projectOf: (minion: string) => string | undefined;
   /**
-   * Returns the project of the current enrolment of an id, even if no machine has claimed it yet.
+   * Returns the project for which an id is currently enrolled, even if no machine has used the
+   * ticket yet.
    */
   readonly expectedProjectOf: (id: string) => string | undefined;
   /**

@@ -10,7 +10,7 @@ import { type DeliveryOutcome, deliveryOutcomeOf } from './service-answer.ts';
 
 type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
 
-/** Credentials of a Keystone user for one project. Handles and metadata of Heat contain them. */
+/** Credentials of a Keystone user for one project, as Heat's handles and metadata contain them. */
 export interface Credentials {
   /** URL of Keystone, which ends with `/v3`. */
   readonly authUrl: string;

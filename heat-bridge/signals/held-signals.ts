@@ -19,10 +19,13 @@ export type MinionKeys = Pick<ExtensionHost['admission'], 'keyOf'>;
 export interface HeldSignalsOptions {
   readonly handles: Pick<HandleRegistry, 'findFor'>;
   readonly outbox: Outbox;
-  /** Time after which a held signal expires, in milliseconds. */
+  /** Time after which a signal without a handle expires, in milliseconds. */
   readonly ttlMs: number;
   readonly admission: MinionKeys;
-  /** Whether this master expires held signals. In a cluster, this is true on one member only. */
+  /**
+   * Whether this master expires signals without a handle. In a cluster, this is true on one member
+   * only.
+   */
   readonly isActive: () => boolean;
   readonly now: () => number;
   readonly log: Logger;
@@ -46,7 +49,7 @@ export class HeldSignals {
   readonly #options: HeldSignalsOptions;
   /** Held signals by minion, in the order in which they were accepted. */
   readonly #held = new Map<string, Set<PendingSignal>>();
-  /** All held signals, the oldest first. */
+  /** All signals that have no handle, the oldest first. */
   readonly #queue = new Set<PendingSignal>();
   /** Runs work on the held signals of a minion one after the other. */
   readonly #turns = new KeyedMutex();
@@ -79,8 +82,8 @@ export class HeldSignals {
   }
 
   /**
-   * Assigns the held signals of an earlier process to their handles, if these handles have been
-   * registered since.
+   * Assigns signals that an earlier process stored without a handle to their handles, if these have
+   * been registered since.
    */
   async start(): Promise<void> {
     const { handles } = this.#options;
@@ -255,7 +258,7 @@ export class HeldSignals {
   }
 
   /**
-   * Expires held signals.
+   * Expires signals that have waited too long for a handle.
    * @returns minimum delay before the next check, in milliseconds
    */
   async #expire(): Promise<number> {

@@ -23,7 +23,7 @@ const recordFields = {
   sequence: Type.Number(),
   minion: Text,
   member: Type.Optional(Text),
-  /** Stack whose quota the signal uses. Absent while the signal is held. */
+  /** Stack whose quota the signal uses. Absent while no handle is registered for the signal. */
   stack: Type.Optional(Text),
   /** Owner of the handle. */
   owner: Type.Optional(Text),
@@ -33,9 +33,9 @@ const recordFields = {
    */
   heldKey: Type.Optional(Text),
   /**
-   * `true` if the event had no data, otherwise absent. `signal` is then a FAILURE whose reason
-   * states that the data is missing. If a handle is assigned later and its `emptyIsSuccess` is
-   * true, SUCCESS replaces it.
+   * `true` if the event had no data, otherwise absent. If it is `true`, `signal` is a FAILURE whose
+   * reason states that the data is missing. SUCCESS replaces this FAILURE if a handle whose
+   * `emptyIsSuccess` is true is assigned later.
    */
   isEmpty: Type.Optional(Type.Literal(true)),
   /**

@@ -300,7 +300,7 @@ export class Outbox {
   }
 
   /**
-   * Assigns a held record to a handle. Resolves when the change is durable.
+   * Assigns a record that had no handle to a handle. Resolves when the change is durable.
    * @returns the exhausted quota if the record could not be assigned, otherwise `undefined`
    */
   async assign(

@@ -29,7 +29,10 @@ export interface SignalIntakeOptions {
   readonly handles: Pick<HandleRegistry, 'findFor'>;
   readonly outbox: Pick<Outbox, 'accept'>;
   readonly held: Pick<HeldSignals, 'delay' | 'has' | 'release'>;
-  /** Whether signals are held if no handle is registered. If false, they are rejected. */
+  /**
+   * Whether signals without a registered handle are stored until a handle is registered. If false,
+   * such signals are rejected.
+   */
   readonly holdsUnregistered: boolean;
   /**
    * Function that waits for the return of the `salt-call` that fired an event. It returns the

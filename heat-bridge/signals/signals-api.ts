@@ -5,11 +5,12 @@ import type { HandleInfo, HandleRegistration } from './handles.ts';
 import type { OutboxEntry } from './outbox-entry.ts';
 
 /**
- * API of handles, to which minions send signals. `add` also delivers the signals that are held for
- * the handle. If the endpoint of a handle is not listed (`isListed` is false), its signals become
- * dead letters. `list` includes expired handles for a day. After `remove`, pending signals of the
- * handle become dead letters. If several owners or stacks use the alias, the error is
- * ERR_HANDLE_AMBIGUOUS.
+ * API of handles, to which minions send signals.
+ * - `add` also delivers the signals that arrived before the handle was registered. If the endpoint
+ *   of the handle is not listed (`isListed` is false), its signals become dead letters.
+ * - `list` includes expired handles for a day.
+ * - After `remove`, pending signals of the handle become dead letters.
+ * - If several owners or stacks use the alias, the error is ERR_HANDLE_AMBIGUOUS.
  */
 export type HandlesApi = RegistrationsApi<
   HandleRegistration,

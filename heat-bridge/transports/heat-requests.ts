@@ -13,8 +13,8 @@ export interface AnswerLimit {
 
 /**
  * Creates a GET request.
- * @param url - URL, or `undefined` if the service catalog lacks the service; the result is then
- * `undefined` too
+ * @param url - URL of the request. If it is `undefined`, because the service catalog lacks the
+ * service, the result is `undefined` too
  */
 export function getRequest(
   url: string | undefined,

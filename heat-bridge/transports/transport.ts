@@ -23,7 +23,7 @@ export type Secrecy =
 /** Names of all fields that a destination may have. */
 type FieldOf<D> = D extends unknown ? Exclude<keyof D, 'transport'> : never;
 
-/** Secrecy of each field of a destination. */
+/** For each field of a destination, whether and how the field is secret. */
 export type SecrecyOf<D> = Readonly<Record<FieldOf<D>, Secrecy>>;
 
 /** Functions of a transport that deliver signals of minions to handles. */

@@ -8,7 +8,10 @@ export interface BatchRequest extends RunRequest {
    * as `25%`.
    */
   readonly size: number | string;
-  /** Delay before the slot of a finished minion is filled again, in seconds. Default: 0. */
+  /**
+   * Delay between the end of the job on a minion and the publication to the next minion, in
+   * seconds. Default: 0.
+   */
   readonly waitSeconds?: number;
   /** Whether the first failure ends the batch without waiting for running minions. Default: false. */
   readonly failHard?: boolean;

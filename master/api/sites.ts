@@ -6,7 +6,7 @@
 
 /** Release of a site, as the site reported it last. */
 export interface ReportedRelease {
-  /** Version in use. 0: none. */
+  /** Version of the release that the site uses. 0 if it uses none. */
   readonly version: number;
   /** Time of the report, in milliseconds since 1970. */
   readonly at: number;

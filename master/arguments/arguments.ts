@@ -265,7 +265,8 @@ const maxDigits = 1000;
 const maxDepth = 256;
 
 /**
- * Converts marked JSON, see {@link toJson}, to a value.
+ * Converts JSON to a value. Marks such as `$bytes` in the JSON name the types that JSON lacks, see
+ * {@link toJson}.
  * @throws TypeError if a mark has invalid content
  */
 export function fromJson(json: unknown, depth = 0): WireValue {

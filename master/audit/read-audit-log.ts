@@ -4,7 +4,7 @@ import { type AuditRecord, readLine } from './audit-record.ts';
 
 /** Filter for audit records. A record must meet all conditions that are given. */
 export interface AuditFilter {
-  /** Earliest time, in milliseconds since 1970. */
+  /** Earliest time of the records, in milliseconds since 1970. */
   readonly since?: number;
   /** Name of the actor. */
   readonly who?: string;

@@ -38,14 +38,14 @@ const ahead = 2;
 const idleMs = 5000;
 
 /**
- * RSA worker threads of this process. Their number is limited by the number of processors, so all
- * masters of the process share them. The threads serve the masters in rotation.
+ * RSA worker threads of this process, at most one for each available processor. All masters of the
+ * process share the threads. The threads serve the masters in rotation.
  */
 class RsaThreads {
   readonly #members: Member[] = [];
   /**
-   * Pools of the open masters, in the order in which the threads serve them. The threads take tasks
-   * from the first pool that has waiting tasks, and this pool then moves to the end.
+   * Pools of the open masters, in the order in which the threads serve them. A thread takes a task
+   * from the first pool that has waiting tasks. That pool is then moved to the end.
    */
   readonly #pools = new Set<RsaPool>();
   readonly #threads = availableParallelism();

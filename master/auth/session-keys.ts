@@ -301,7 +301,10 @@ export interface Seal {
   derive(purpose: string): Uint8Array;
 }
 
-/** Creates a seal with a key of 32 bytes. Uses XSalsa20-Poly1305 with a random nonce as prefix. */
+/**
+ * Creates a seal, which encrypts secrets with a key of 32 bytes. Uses XSalsa20-Poly1305. The
+ * encrypted data begin with a random nonce.
+ */
 export function createSeal(key: Uint8Array): Seal {
   return {
     seal(plain) {
@@ -492,8 +495,8 @@ export class PublishKey {
   }
 
   /**
-   * Returns the key with the next serial. The serial is greater than all serials ever assigned with
-   * this key, even before a crash.
+   * Returns the key with the next serial. The serial is greater than every serial that was ever
+   * assigned with this key. This includes serials that were assigned before a crash.
    */
   async take(): Promise<{ readonly key: CrypticleKey; readonly serial: number }> {
     while (this.#isUsedUp()) {

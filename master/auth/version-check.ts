@@ -46,9 +46,9 @@ async function readPinRows(store: Pick<Store, 'list'>): Promise<Map<string, Pin>
 }
 
 /**
- * Highest protocol version that each id has used with its key. Lower versions are then rejected,
- * because they lack security checks that the minion supports [THREATS C-53]. Deleting the key
- * removes the pin.
+ * Highest protocol version that each id has used with its key (the pinned version). The master
+ * rejects lower versions of the id, because they lack security checks that the minion supports
+ * [THREATS C-53]. Deleting the key removes the pinned version.
  */
 export class VersionPins {
   readonly #store: Store;
@@ -90,14 +90,17 @@ export class VersionPins {
     return Math.max(this.#minimum, this.of(id));
   }
 
-  /** Returns the pinned version of the id, or 0 if there is none. */
+  /**
+   * Returns the protocol version that is pinned for the id: lower versions are rejected. 0 if none
+   * is pinned.
+   */
   of(id: string): number {
     return this.#pins.get(id)?.version ?? 0;
   }
 
   /**
-   * Returns the time at which the id first used the pinned version, in milliseconds since 1970, or
-   * `null` if unknown.
+   * Returns the time at which the id first used its pinned protocol version, in milliseconds since
+   * 1970, or `null` if unknown.
    */
   provenAt(id: string): number | null {
     return this.#pins.get(id)?.provenAt ?? null;

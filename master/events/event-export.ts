@@ -63,7 +63,7 @@ interface Cursor {
   readonly receiver: Receiver;
   readonly consumer: StreamConsumer;
   readonly accepts: (tag: string) => boolean;
-  /** Sequence number of the last accepted or dropped record. */
+  /** Sequence number of the last record that the receiver has accepted, or that was dropped. */
   done: number;
   wake: () => void;
 }

@@ -115,7 +115,7 @@ function note(it: Held, search: Search): void {
 const eventsMissedTag = 'saltbridge/events/missed';
 
 const stream = 'events';
-/** Key of a row that exists only if all events of the last run were stored. */
+/** Key of a row that exists only if all events of the master's previous run were stored. */
 const completeKey: Key = ['event-ring', 'complete'];
 
 /** Delay before new events are written together as a group, in milliseconds. */
@@ -135,7 +135,7 @@ export class MissedEvents implements MasterEvent {
   }
 }
 
-/** Returns the notice that a reader receives last when it is dropped because it is too slow. */
+/** Returns the last notice to a reader that is dropped because it is too slow. */
 export function missedBySlowReader(now: number = Date.now()): MasterEvent {
   const data = { reason: 'the reader is too slow', _stamp: formatEventStamp(new Date(now)) };
   return { tag: eventsMissedTag, data };
@@ -301,9 +301,8 @@ export class EventRing {
   }
 
   /**
-   * Returns a function that recognises events that a reader has already read at another cluster
-   * member, although this member has not received them yet. The reader must not get these events
-   * again when they arrive.
+   * Returns a function that recognises events that a reader must not get again. The reader has
+   * already read them at another cluster member, but this member has not received them yet.
    * @param id - id of the last event that the reader has read
    * @returns `undefined` if there are no such events
    */

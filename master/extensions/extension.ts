@@ -126,7 +126,7 @@ export interface ExtensionHost {
    */
   decide(question: Question, policy?: Policy): Decision;
   /**
-   * Resolves a target to the ids that certainly match it.
+   * Returns the ids of the minions that certainly match a target.
    * @throws MasterError ERR_BAD_TGT
    */
   resolveTarget(target: TargetRequest, bounds?: TargetBounds): Promise<AddressedMinions>;

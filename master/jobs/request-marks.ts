@@ -28,7 +28,10 @@ export class RequestMarks {
     this.#options = options;
   }
 
-  /** Whether the mark of a request is stored. */
+  /**
+   * Whether the identifier (mark) of a request is stored, so that the request was already
+   * processed.
+   */
   async has(minionId: string, mark: string): Promise<boolean> {
     const row = await this.#options.store.get(this.#keyOf(minionId));
     return row !== undefined && includes(row.value, packed(mark));

@@ -40,7 +40,7 @@ export interface ReturnProcessorOptions {
   readonly now: () => number;
   /** Rate limit of each minion for the number of self-started jobs (`jid: req`) that it reports. */
   readonly selfMadeLimit: TokenBuckets;
-  /** Rate limit of each minion for the bytes of the self-started jobs that it reports. */
+  /** Limits the rate, in bytes, at which each minion may report jobs that it has started itself. */
   readonly selfMadeBytes: TokenBuckets;
   readonly meter: Meter;
   /** Returns whether the policy permits a minion to emit a signal. */

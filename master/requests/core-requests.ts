@@ -27,8 +27,8 @@ export interface CoreRequestDeps extends ModuleDeps {
   readonly users: Users;
   readonly limits: RequestLimits;
   /**
-   * Modules of extensions that store permitted events of minions, for example as signals of the
-   * bridge or to start reactions.
+   * Modules of extensions that receive permitted events of minions. They store the events, for
+   * example as signals of the bridge or to start reactions.
    */
   readonly intakes: readonly SignalIntake[];
   readonly redactions: readonly ReturnRedaction[];

@@ -150,8 +150,8 @@ function isWanted({ intakes }: MinionEventOptions, minionId: string, tag: string
 const noJids: ReadonlySet<string> = new Set();
 
 /**
- * Returns the job ids that occur in the tags of these events, without the ids of jobs that were not
- * published to this minion.
+ * Returns the ids of jobs that occur in the tags of these events and that were published to this
+ * minion.
  */
 function ownJids(
   { jobs }: MinionEventOptions,
@@ -195,8 +195,8 @@ function judgeAll(
 
 /**
  * Returns the events that the minion's rate limit permits, and drops the others. Signals for which
- * {@link SignalIntake.isDelayed} returns true are not dropped. The function waits until the rate
- * limit permits them.
+ * {@link SignalIntake.isDelayed} returns true are never dropped. The function waits until the rate
+ * limit permits such signals.
  */
 function whenDue(
   options: MinionEventOptions,

@@ -239,8 +239,8 @@ interface OddReply {
 }
 
 /**
- * Requests of one minion that the master has answered or is processing. Each is identified by its
- * mark.
+ * Requests of one minion that the master has answered or is processing. Each request has an
+ * identifier, its mark.
  */
 interface Marks {
   readonly done: DigestQueue;

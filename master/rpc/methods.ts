@@ -247,7 +247,7 @@ const ofToken = {
   args: (token: string) => ({ token }),
 } as const;
 
-/** All methods, nested as in the interface. */
+/** All RPC methods of the master, in the same groups as in the master's interface. */
 export const rpcTable: RpcTableOf<CallableApi> = {
   status: query({ parameters: Nothing, call: (api) => api.status() }),
   metrics: query({ parameters: Nothing, call: (api) => api.metrics() }),

@@ -210,9 +210,9 @@ export class DecisionRecorder {
   }
 
   /**
-   * Evicts one record. The records are examined in the order of the map, oldest first. A record
-   * that was used since it was placed in the map is moved to the end. The first record that was not
-   * used is evicted. Therefore the recorder need not move a record at each decision.
+   * Evicts the oldest record that was not used since it was placed in the map. Older records, which
+   * were used, are moved to the end of the map. In this way, the recorder need not move a record at
+   * each decision.
    */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {

@@ -68,7 +68,10 @@ interface TargetTerm {
    * `not`.
    */
   readonly ids: readonly string[];
-  /** The only ids that the condition can match. Absent if it can match any id. */
+  /**
+   * The ids to which the possible matches of the condition are limited. Absent if the condition can
+   * match any id.
+   */
   readonly names?: readonly string[];
   /**
    * Whether the condition depends on grains or resources, which minions report about themselves.

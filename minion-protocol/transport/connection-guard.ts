@@ -45,8 +45,8 @@ export interface GuardLimits {
    */
   readonly maxHeldBytes: number;
   /**
-   * Memory for incomplete messages and subscriptions of one unknown address, in bytes. Default: 32
-   * MiB. An address is known after a verified request from it.
+   * Maximum memory for incomplete messages and subscriptions of one unknown address, in bytes.
+   * Default: 32 MiB. An address is unknown until a request from it has been verified.
    */
   readonly maxHeldBytesPerAddress: number;
   /**
@@ -405,13 +405,12 @@ export class ConnectionGuard {
 
   /**
    * Counts a change of the memory for incomplete messages and subscriptions, in bytes, and checks
-   * the limits. If all connections together exceed `maxHeldBytes`, the guard selects a connection
-   * to end. It selects the idle connection of an unknown address with the most memory, or
-   * `connection` if there is none. The guard ends the selected connection, unless it is
-   * `connection`.
-   * @returns `held-bytes` if the guard selected `connection`, and `held-bytes-from-address` if an
-   * unknown address exceeds `maxHeldBytesPerAddress`. The caller must then end `connection` or undo
-   * the change. Otherwise `undefined`
+   * the limits. If all connections together exceed `maxHeldBytes`, one connection must end: the
+   * idle connection of an unknown address with the most memory, or `connection` if there is none.
+   * The guard ends any connection except `connection` itself.
+   * @returns a reason why the caller must end `connection` or undo the change, otherwise
+   * `undefined`. `held-bytes`: all connections together exceed the limit, and `connection` must
+   * end. `held-bytes-from-address`: an unknown address exceeds `maxHeldBytesPerAddress`
    */
   heldBytesChanged(connection: GuardedConnection, change: number): GuardRefusal | undefined {
     this.#heldBytes += change;

@@ -67,8 +67,8 @@ export interface StreamConnection {
   readonly queue: WriteQueue;
   send(message: EncodedMessage): void;
   /**
-   * Pauses or resumes reading. A request port pauses while a request waits, the requests in
-   * progress reach a limit, or too much output is queued.
+   * Pauses or resumes reading. On a request port, reading pauses while a request waits, while the
+   * requests in progress have reached a limit, or while too much output is queued.
    */
   pauseReading(isHeldBack: boolean): void;
   /**

@@ -63,7 +63,7 @@ export class ZmtpFrameReader<Refusal extends string> {
     return this.#assembly?.capacity ?? 0;
   }
 
-  /** Whether a frame is incomplete. */
+  /** Whether a frame has begun but is not complete yet. */
   get isMidFrame(): boolean {
     return this.#phase !== 'flags';
   }

@@ -11,7 +11,7 @@ import { firstOf, matchesGlob, splitFunction } from './high-data.ts';
 import { type Chunk, tagOf } from './low-chunk.ts';
 import { hasChanges, type StateResult } from './state-result.ts';
 
-/** Kinds of requisites that decide whether a chunk runs, in Salt's order. */
+/** Kinds of requisites that decide whether a state runs, in Salt's order. */
 export const decisiveKinds: readonly RequisiteKind[] = [
   'require',
   'require_any',
@@ -91,7 +91,7 @@ export function meantBy({ kind, name }: Requisite, chunks: readonly Chunk[]): Ch
   });
 }
 
-/** Chunks on which a chunk depends, by kind of requisite. */
+/** Chunks (single states) on which another chunk depends, by kind of requisite. */
 export type Dependencies = ReadonlyMap<RequisiteKind, readonly Chunk[]>;
 
 /** Resolves the requisites of a chunk. Returns `undefined` if one of them has no match. */

@@ -111,7 +111,7 @@ export class ChunkRun {
     return this.#results;
   }
 
-  /** Runs a chunk after the chunks on which it depends. */
+  /** Runs a chunk (a single state) after the chunks on which it depends. */
   async #reach(chunk: Chunk, path: Path): Promise<void> {
     this.#options.signal.throwIfAborted();
     this.#evaluations += 1;

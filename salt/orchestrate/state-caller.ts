@@ -27,7 +27,10 @@ export interface StateCallerOptions {
 
 /** Options of one call. */
 interface CallMode {
-  /** Whether the call only predicts changes, for `prereq`. The results do not list such a call. */
+  /**
+   * Whether the call only predicts changes and makes none. Used for the requisite `prereq`. The
+   * results do not list such a call.
+   */
   readonly isTrial?: boolean;
   /** Watched states that have made changes, as `state: id`. Given only for calls of `mod_watch`. */
   readonly changed?: readonly string[];

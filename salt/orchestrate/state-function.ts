@@ -22,9 +22,9 @@ export interface StateCall {
 
 /** Definition of a state's function. */
 export interface StateFunction {
-  /** Required arguments besides `name`. */
+  /** Names of required arguments, besides `name`. */
   readonly required?: readonly string[];
-  /** Optional arguments. */
+  /** Names of optional arguments. */
   readonly optional?: readonly string[];
   /** Whether the function accepts further arguments. */
   readonly takesMore?: true;

@@ -11,7 +11,7 @@ export interface Outcome {
    * changes, or if its work is not finished.
    */
   readonly result: boolean | null;
-  /** Changes by name. Empty if nothing changed. */
+  /** Changes that the state made, by name. Empty if nothing changed. */
   readonly changes: WireMap;
   /** Text, unless `test.show_notification` shows another value. */
   readonly comment: WireValue;

@@ -19,8 +19,8 @@ export const orchestrationCalls = ['saltutil.cmd', 'saltutil.wheel', 'test.sleep
 const maxSleepSeconds = 3600;
 
 /**
- * Returns the functions that templates of one orchestration can call. They act with the rights of
- * its caller.
+ * Returns the functions that templates of one orchestration can call. The functions act with the
+ * rights of the caller of the orchestration.
  */
 export function templateCalls(context: OrchestrationContext, log: Logger): AskedFunctions {
   const place = { step: undefined, saltenv: 'base' };

@@ -1,7 +1,8 @@
 /**
- * A tree of rendered results, for example pillars. A result is found by the inputs, such as grains,
- * that its rendering has read. The values of these inputs determine which input a rendering reads
- * next. A look-up therefore follows one path of the tree, and needs only the inputs on this path.
+ * A tree of rendered results, for example pillars. Each node is an input that a rendering reads,
+ * such as a grain, and each branch is a value of this input. The value determines which input the
+ * rendering reads next. A look-up therefore follows one path of the tree, and needs only the inputs
+ * on this path.
  */
 
 /** An input that a rendering has read: the name, and a fingerprint of its value. */

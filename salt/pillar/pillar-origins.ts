@@ -11,7 +11,7 @@ type PillarOrigin = PillarExplanation['files'][number];
 
 /** Sources of a pillar value. */
 export interface PillarOrigins {
-  /** Files that provide the value, from the lowest layer to the topmost. */
+  /** Files that provide the value, in the order of merging. Later files override earlier ones. */
   readonly files: PillarOrigin[];
   /**
    * Number of files that are left out of `files` because there are more than {@link maxFiles}. The

@@ -39,10 +39,10 @@ export interface PillarRequestOptions {
 
 /**
  * Handles `_pillar`: returns the minion's own pillar, encrypted with a new key [WIRE 9.3]. If the
- * minion's command line contains the argument `pillar=`, its data is merged over the reply and
- * never stored. A request can also name pillar sources, but the master does not query them. If a
- * named source is not in the master's option `ext_pillar`, the reply contains an error about it
- * [THREATS C-05, C-47, M-09].
+ * minion's command line contains the argument `pillar=`, the data in this argument is merged over
+ * the reply and never stored. A request can also name pillar sources, but the master does not query
+ * them. If a named source is not in the master's option `ext_pillar`, the reply contains an error
+ * about the source [THREATS C-05, C-47, M-09].
  */
 export function pillarRequest(source: PillarSource, options: PillarRequestOptions): RequestType {
   const slots = new FairSlots(saltLimits.pillarRequests);

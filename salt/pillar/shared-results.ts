@@ -57,7 +57,10 @@ const sharedRow = defineRow({
     secret: Type.String(),
     from: StoredDependencies,
     pillar: Bytes,
-    /** Packed pillar that was compiled without grains. Absent if it is equal to `pillar`. */
+    /**
+     * Packed version of the pillar that was compiled without the minion's grains. Absent if it is
+     * equal to `pillar`.
+     */
     proven: Type.Optional(Bytes),
   }),
 });

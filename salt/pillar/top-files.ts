@@ -145,8 +145,8 @@ function groupByEnv(sorted: readonly TopTarget[], met: Iterable<TopTarget>): Top
 }
 
 /**
- * Reads the items of a target. As in Python, iterating over a text yields its letters, which are
- * reported as missing SLS.
+ * Reads the items of a target in a top file. As in Python, the items of a text are its letters. A
+ * later step reports these letters as missing SLS.
  */
 function readItems(value: PlainData): { readonly options: PillarMap[]; readonly names: string[] } {
   const items = typeof value === 'string' ? [...value] : listOf(value);

@@ -47,8 +47,8 @@ const internal: ReadonlySet<PlainData> = new Set([
 ]);
 
 /**
- * Keys of a chunk that are not names of arguments: the function, the state, and the collections of
- * arguments.
+ * Keys in a chunk of a reactor file that are not names of arguments: the function, the state, and
+ * the collections of arguments.
  */
 const besides: ReadonlySet<PlainData> = new Set(['fun', 'state', 'arg', 'args', 'kwarg']);
 /** Matches the target types in which one text can match several minions. */
@@ -57,7 +57,7 @@ const expressionKind = /^(?:compound|grain|ipcidr|node|pcre|pillar|range)/i;
 type Arguments = Pick<PlannedCall, 'arg' | 'kwarg'>;
 
 /**
- * Reads the call that a chunk describes.
+ * Reads the call that a chunk of a reactor file describes.
  * @throws CallRefused
  */
 export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall {

@@ -26,8 +26,8 @@ export class FormError extends Error {
 const requisites: ReadonlySet<PlainData> = new Set(['require', 'watch', 'prereq', 'onchanges']);
 
 /**
- * Reads the chunks of a file.
- * @throws FormError if any part of the file is invalid; none of its calls is made then
+ * Reads the chunks of a reactor file. Each chunk describes one call.
+ * @throws FormError if any part of the file is invalid; no call is made in this case
  */
 export function chunksOf(data: PlainData): Chunk[] {
   if (!isPillarMap(data))

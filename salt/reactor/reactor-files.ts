@@ -20,7 +20,7 @@ export interface ReactorFilesOptions {
 /** Reads reactor files. Each version of a file is parsed only once. */
 export interface ReactorFiles {
   /**
-   * Returns the files that an entry of the option `reactor` matches. The list may be empty.
+   * Returns the files to which an entry of the option `reactor` refers. The list may be empty.
    * @throws MasterError ERR_PILLAR_FILE
    */
   find(reference: string): Promise<readonly SourceFile[]>;

@@ -14,7 +14,7 @@ import type { ReactorFiles } from './reactor-files.ts';
 
 /** Rendering rules set by the operator. */
 export interface ReactorRules {
-  /** `id` of the master. */
+  /** Id of the master, as its option `id` states it. */
   readonly masterId: string;
   /** Options of the master that `config.get` returns, by their names in Salt. */
   readonly masterOptions: WireMap;

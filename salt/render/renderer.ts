@@ -78,7 +78,7 @@ export interface RendererOptions
   readonly inlineMs?: number;
 }
 
-/** Value of `owner` for renderings that do not belong to a minion. */
+/** Owner of renderings that do not belong to a minion. */
 const noMinion = '';
 
 /**

@@ -4,7 +4,7 @@ import { parseTemplate, type Template } from '#template';
 
 /** Path and content of a file. */
 export interface SourceText {
-  /** Path below the root. */
+  /** Path of the file below its root directory. */
   readonly path: string;
   /** Digest of the content. */
   readonly digest: string;
@@ -52,7 +52,7 @@ export function toSourceFile(
 }
 
 /**
- * Returns the variables about an SLS's path that its template can use.
+ * Returns the variables from which the template of an SLS can read its own path.
  * @param file - path below the root, for example `web/init.sls`
  */
 export function slsNames(file: string): Readonly<Record<string, string>> {

@@ -349,7 +349,7 @@ export class TokenStream {
     return this.#ahead;
   }
 
-  /** Whether the current token has a type. */
+  /** Whether the current token has this type. */
   at(type: TokenType): boolean {
     return this.#current.type === type;
   }

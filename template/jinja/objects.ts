@@ -310,7 +310,7 @@ export class BlockReference implements PyObject {
   }
 }
 
-/** Value of `self`: blocks by name. */
+/** Value of `self` in templates: the blocks, by name. */
 export class TemplateReference implements PyObject {
   readonly typeName = 'TemplateReference';
   readonly module = 'jinja2.runtime.';

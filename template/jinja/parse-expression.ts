@@ -12,7 +12,7 @@ import type {
 } from './ast.ts';
 import { describeToken, quotedToken, type TokenStream } from './lexer.ts';
 
-/** Constants by name. */
+/** Values of the constants of Jinja, by name. */
 const literalConstants: ReadonlyMap<string, boolean | null> = new Map([
   ['true', true],
   ['True', true],

@@ -50,7 +50,7 @@ export function bindArguments(
   return bound;
 }
 
-/** A function of this interpreter as a Python value. */
+/** A built-in function of the interpreter, as a Python value. */
 export class BuiltinFunction implements PyObject {
   readonly typeName = 'builtin_function_or_method';
   readonly #name: string;

@@ -38,7 +38,7 @@ export abstract class LateValue implements PyObject {
   }
 }
 
-/** A dictionary with late values. */
+/** A dictionary with late values, which a template can output before the program reads them. */
 export abstract class LateDict extends Dict {
   /**
    * Returns the late value of a key, which a template can output as a placeholder. Returns

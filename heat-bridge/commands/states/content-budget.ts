@@ -6,7 +6,7 @@
 import { userWork, WorkBudget } from '#runtime';
 import { configError, configLimits } from './state-config.ts';
 
-/** Limits of one run. */
+/** Limits on the contents of all files of one run. */
 export interface ContentLimits {
   /** Maximum size of all contents together, in bytes. */
   readonly bytes: number;
