@@ -96,7 +96,7 @@ function malformed(text: string): EdgeError {
   return new EdgeError('ERR_SITE_MESSAGE', text);
 }
 
-/** Deletes the claims of a site to minion keys. */
+/** Deletes the key claims of a site: its reports about minion keys that it has accepted. */
 export async function forgetKeyClaims(
   { write }: Pick<StateArea, 'write'>,
   site: string,

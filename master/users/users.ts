@@ -67,7 +67,7 @@ export interface TargetBounds {
    */
   readonly reach?: Reach | undefined;
   /**
-   * Whether the matching minions receive secrets. The target may then use only ids, and pillar
+   * Whether the matching minions receive secrets. If true, the target may use only ids, and pillar
    * values that do not depend on grains. Default: false.
    */
   readonly hasSecrets?: boolean;

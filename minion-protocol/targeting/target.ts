@@ -95,8 +95,8 @@ export interface CompiledTarget {
   /** Reason why the expression is invalid. An invalid target matches no minion. */
   readonly problem: string | undefined;
   /**
-   * Returns whether the target matches this minion. The result is `unknown` if it depends on grains
-   * or pillar that the master has not stored.
+   * Returns whether the target matches this minion. The result is `unknown` if the master has not
+   * stored the grains or pillar that decide it.
    */
   test(candidate: TargetCandidate): MatchResult;
   /**

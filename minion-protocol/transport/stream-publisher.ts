@@ -1,6 +1,6 @@
 /**
- * Sends publications over TCP and WebSocket. A connection that is known to belong to a minion
- * receives only publications for this minion and for all minions, unless `orderMasters` is set.
+ * Sends publications over TCP and WebSocket. Unless `orderMasters` is set, a connection of a known
+ * minion receives only publications for this minion, and publications for all minions.
  */
 
 import { PublicationReplayBuffer } from './publication-replay.ts';

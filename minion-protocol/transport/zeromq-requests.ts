@@ -35,8 +35,8 @@ export function requestHandlers(
 }
 
 /**
- * Splits a message at its empty frame. Returns `undefined` if the message has no empty frame, or
- * does not have exactly one frame after it.
+ * Splits a message at its empty frame. Returns `undefined` if there is no empty frame, or if the
+ * number of frames after it is not one.
  */
 function splitRequest(
   frames: readonly Uint8Array[],

@@ -89,7 +89,7 @@ interface Placed {
   readonly root: string;
   readonly assignment: Assignment;
   readonly proven: Assignment;
-  /** Whether the assignment does not depend on grains. */
+  /** Whether the assignment is independent of grains. */
   readonly isProven: boolean;
 }
 

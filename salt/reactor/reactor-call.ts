@@ -264,7 +264,7 @@ function hasEventText(data: PlainData, text: EventText): boolean {
   return textsOf(data).some((it) => text.isIn(it));
 }
 
-/** Whether a target contains event text with which it may match more than one minion. */
+/** Whether text of the event in a target could make the target match more than one minion. */
 function isUnsafeTarget(data: PlainData, text: EventText): boolean {
   return textsOf(data).some((it) => text.isIn(it) && !isLiteralId(text.restore(it)));
 }
