@@ -27,8 +27,8 @@ export interface MinionTest {
    */
   readonly mayMean: (id: string) => boolean;
   /**
-   * Whether the target, or one of its alternatives, can match by grains alone. A rule with this
-   * target grants nothing for such matches. Default: `false`.
+   * Whether grains alone suffice to match the target, or one of its alternatives. An `allow` rule
+   * grants nothing to minions that match by grains alone. Default: `false`.
    */
   readonly restsOnGrains?: boolean;
 }

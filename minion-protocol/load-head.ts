@@ -1,7 +1,7 @@
 /**
- * Reads the fields of a packed load that identify the request and its sender, without unpacking the
- * load. It takes a small part of the time of unpacking. The master can thus reject a large request,
- * or delay it, before it unpacks the load.
+ * Reads the fields of a packed load that identify the request and its sender. The load is not
+ * unpacked, which would take much longer. The master can thus reject or delay a large request
+ * before it unpacks the load.
  */
 
 import { ProtocolError } from './errors.ts';

@@ -108,8 +108,8 @@ export async function pythonStrInSlices(value: WireValue, budget: WorkBudget): P
 }
 
 /**
- * Text that is being formatted, as `chunks` followed by `pieces`. There may be millions of pieces.
- * Whenever the work is interrupted, they are joined to one chunk.
+ * Text that is being formatted: all `chunks`, followed by all `pieces`. Because there may be
+ * millions of pieces, the formatter joins them to one chunk whenever it pauses.
  */
 interface WrittenText {
   readonly chunks: string[];

@@ -13,9 +13,10 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
   #end: 'open' | 'closed' | { readonly error: Error } = 'open';
 
   /**
-   * @param overflow - creates the error that the reader gets if the queue was full
+   * Creates the queue.
+   * @param overflow - creates the error with which the queue ends if it overflows
    * @param onEnd - called once, when the queue accepts no more items
-   * @param values - amounts to use instead of those of `limit`
+   * @param values - replaces the capacity that `limit` defines
    */
   constructor(
     limit: Limit,

@@ -229,8 +229,9 @@ export class HeldRows {
   }
 
   /**
-   * Performs a write that contains the operation of {@link condition} or {@link end}. Repeats the
-   * write if the row has changed but still names this process, for example after a cancel request.
+   * Performs a write that contains the operation of {@link condition} or {@link end}. If the row
+   * has changed but this process still owns the work, for example after a cancel request, the write
+   * is repeated.
    * @throws StoreError ERR_REVISION once the work is assigned to another process
    */
   async whileOwn(id: string, write: () => Promise<void>): Promise<void> {

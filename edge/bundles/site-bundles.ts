@@ -88,9 +88,9 @@ interface NamedRelease extends WantedRelease {
    */
   readonly have: Have | undefined;
   /**
-   * Whether the centre has named the release in its reply to a report. The site requests its
-   * secrets before it sends a report. It therefore need not request them again before it installs
-   * this release.
+   * Whether the centre has named the release in its reply to a report of the site. If so, the site
+   * does not request its secrets before it installs the release, because it has just requested them
+   * for the report.
    */
   readonly isReply: boolean;
 }

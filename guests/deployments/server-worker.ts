@@ -115,7 +115,10 @@ export class ServerWorker {
   #settledAnswer: string | undefined;
   /** Digest of the last metadata with a deployment that waits for a disconnected minion. */
   #waiting: string | undefined;
-  /** Digest of the minion and of its registered handles. */
+  /**
+   * Digest of the minion's id and its registered handles when the worker last processed them. Used
+   * to skip unchanged handles.
+   */
   #handles: string | undefined;
   #refusedHandles: readonly string[] = [];
   #warnings: readonly string[] = [];

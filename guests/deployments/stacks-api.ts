@@ -63,8 +63,8 @@ export const StackDetailsSchema = Type.Object({
   /** Deployments, the oldest first; at most 1,000. */
   deployments: Type.Unsafe<readonly DeploymentInfo[]>(Type.Array(DeploymentSchema)),
   /**
-   * Signals of the stack's minions for which no handle is registered, the oldest first; at most
-   * 1,000.
+   * Signals that the stack's minions sent although no handle is registered for these signals. At
+   * most the 1,000 latest, the oldest first.
    */
   unclaimed: Type.Unsafe<readonly UnclaimedSignal[]>(Type.Array(UnclaimedSchema)),
 });

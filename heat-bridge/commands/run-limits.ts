@@ -219,9 +219,8 @@ export class RunConcurrency {
   }
 
   /**
-   * Updates the entry of the run that starts next on a minion.
-   * @returns the run of this entry, or `undefined` if the next entry is the same as before or there
-   * is none
+   * Determines which run starts next on a minion.
+   * @returns this run, or `undefined` if it is the same run as before or no run can start
    */
   #updateNext(line: Line): Run | undefined {
     const next = line.active < line.limit ? firstSeat(line) : undefined;

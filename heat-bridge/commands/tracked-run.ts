@@ -6,7 +6,10 @@ import type { CommandResult } from './command-request.ts';
 
 /** Log of a run's updates, which any number of readers can read. Its last update is the outcome. */
 class UpdateLog<U, O> {
-  /** Outcome of the run. Callers need not handle its rejection. */
+  /**
+   * Outcome of the run. If the run fails, this promise rejects. Callers that ignore the promise
+   * cause no unhandled rejection.
+   */
   readonly outcome: Promise<O>;
   readonly #updates: U[] = [];
   #change = new AbortController();

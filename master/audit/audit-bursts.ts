@@ -86,7 +86,10 @@ export class AuditBursts {
     this.noteOfActor({ who, action, ...(what === undefined ? {} : { what }), rule, outcome });
   }
 
-  /** Records an entry whose source is its actor. */
+  /**
+   * Records an entry. The actor, identified by kind, log-in backend and name, counts as the source
+   * of the entry for the limit on new entries per source.
+   */
   noteOfActor(entry: AuditEntry): void {
     const { kind, eauth = '', name } = entry.who;
     this.note(entry, `${kind} ${eauth} ${name}`);

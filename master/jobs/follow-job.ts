@@ -311,8 +311,8 @@ function tooManyNews(): Error {
 }
 
 /**
- * Minions that have not returned yet. Some minions send one return for each of their resources, and
- * no return of their own.
+ * Minions of a job that have not returned yet. Some minions send a separate return for each of
+ * their resources, and none for the minion itself.
  */
 class Awaited {
   /**

@@ -44,9 +44,9 @@ export class Reconnecting {
   }
 
   /**
-   * Returns how long transports must retain a publication for these minions, because some of them
-   * have not reconnected yet. The result is in milliseconds. 0 if all of them have reconnected, or
-   * the time to reconnect is over.
+   * Returns how long transports must retain a publication for these minions, in milliseconds. The
+   * result is 0 if all these minions have reconnected since the master started, or if the time to
+   * reconnect is over.
    */
   holdMs(minionIds: readonly string[]): number {
     if (this.#isOver() || this.#away.size === 0) return 0;

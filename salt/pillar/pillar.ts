@@ -74,8 +74,9 @@ export async function openPillar(
 }
 
 /**
- * Opens the pillar that the embedding program provides, or otherwise the pillar of the configured
- * files. `ext_pillar` is merged over or under it. The sources in `extPillar` are merged over the
+ * Opens the source of pillar data. The base is the pillar that the embedding program provides, or
+ * otherwise the configured pillar files. The option `ext_pillar` is merged over or under the base,
+ * depending on `ext_pillar_first`. The program's `extPillar` sources are then merged over the
  * result.
  */
 export async function openPillarSource(

@@ -361,7 +361,10 @@ export class ReactionQueue {
     if (run.process === noProcess) this.#onLeft();
   }
 
-  /** Appends a run to the runs of its reaction. A run that is taken over moves to the end. */
+  /**
+   * Appends a run to the list of unfinished runs of its reaction. If another process takes the run
+   * over, the run moves to the end of the list.
+   */
   #enterOrder({ reaction, jid, process = noProcess }: OpenRun): void {
     const order = this.#order.get(reaction) ?? new Map<string, string>();
     this.#order.set(reaction, order);

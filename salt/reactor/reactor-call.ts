@@ -132,8 +132,8 @@ function isLiteralId(id: string): boolean {
 }
 
 /**
- * Rejects event text in targets, patterns and function names. Many arguments of wheel functions are
- * patterns, for example of key names.
+ * Rejects a call that uses text of the event as a target, a pattern or a function name. For wheel
+ * functions, the check includes the many arguments that are patterns, for example of key names.
  */
 function refusePatterns(
   kind: 'runner' | 'wheel',

@@ -11,8 +11,8 @@ import { isList } from './pillar-data.ts';
 // without a special meaning in YAML get none either, because templates compare printed words.
 
 /**
- * Delimiters of a placeholder for a text of the event. They are valid in YAML and come from
- * Unicode's private use area.
+ * First and last character of a placeholder, which stands for a text of the event in a rendered
+ * file. Both characters are valid in YAML and come from Unicode's private use area.
  */
 const [open, close] = ['\uE000', '\uE001'];
 

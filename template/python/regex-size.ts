@@ -88,7 +88,8 @@ export class ProgramSizer {
   }
 
   /**
-   * Multiplies the last piece.
+   * Multiplies the size of the last piece of the pattern, because a quantifier follows it.
+   * @param least - minimum number of repetitions
    * @param most - maximum number of repetitions; `undefined`: no maximum
    */
   repeat(least: number, most: number | undefined): void {

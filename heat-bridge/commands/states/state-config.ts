@@ -6,8 +6,8 @@
 import { BridgeError } from '../../errors.ts';
 
 /**
- * Config: one group of the desired content. Its parts are applied in the order of the fields of
- * this type.
+ * A config of cfn-init: a named group of desired packages, groups, users, files and so on. They are
+ * applied in the order in which this type lists its fields.
  */
 export interface Config {
   readonly name: string;
