@@ -41,8 +41,8 @@ export class RuleIndex {
 
   /**
    * Returns the first rule that applies, or `undefined`.
-   * @param best - a rule found in another index. It is returned unless a rule of this index has a
-   * lower position in the policy
+   * @param best - an applicable rule from another index. The result is this rule, unless an earlier
+   * rule of the policy in this index applies
    */
   first(
     text: string,

@@ -93,8 +93,8 @@ const ownTables: readonly Key[] = [
 ];
 
 /**
- * Exceptions within {@link ownTables}: these tables are shared by all members. Extensions write
- * them (`ExtensionHost.shared`).
+ * Tables that all members share although {@link ownTables} contains the table above them.
+ * Extensions write them through `ExtensionHost.shared`.
  */
 const sharedTables: readonly Key[] = [
   ['state', 'bridge'],

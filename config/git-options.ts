@@ -125,8 +125,9 @@ const saltenvSection = section({
 });
 
 /**
- * Schema of settings by environment. They are a map or, as in Salt, a list of maps with one name
- * each. The settings of an environment may have either form.
+ * Schema of the settings for each environment. The value is a map by environment or, as in Salt, a
+ * list of maps with one environment each. The settings of an environment may also be a map or a
+ * list of maps.
  */
 const saltenvs = custom<readonly GitSaltenv[]>(
   {

@@ -69,8 +69,8 @@ export function pathOf(from: string): readonly string[] {
 }
 
 /**
- * Returns names of signal rules. Each of these rules matches the tags of a reaction, and its schema
- * requires all values that the reaction uses.
+ * Returns the names of the signal rules that guarantee all values that a reaction uses. Such a rule
+ * permits tags of the reaction, and the rule's schema requires these values.
  */
 export function schemaGuarantees(
   reaction: Pick<Reaction, 'on'>,

@@ -152,7 +152,10 @@ function isSamePlace(one: OptionOrigin, other: OptionOrigin): boolean {
   return nameOfPlace(one) === nameOfPlace(other) && isSameList(one, other);
 }
 
-/** Whether one location contains another. */
+/**
+ * Whether the location `other` is inside the location `one`, for example an option inside a
+ * section, or an item inside a list.
+ */
 export function isAbove(one: OptionOrigin, other: OptionOrigin): boolean {
   const rest = nameOfPlace(other).slice(nameOfPlace(one).length);
   const isBelow = nameOfPlace(other).startsWith(nameOfPlace(one)) && /^[:[]/.test(rest);

@@ -112,9 +112,10 @@ function base64(text: string): string {
 const boundaryForm = /saltbridge-[0-9a-f]{24}/;
 
 /**
- * Splits the standard output of the shell code into the outputs of the script and the script's own
- * standard output.
- * @param code - code that ran
+ * Separates the outputs of a script from its standard output. The shell code around the script
+ * prints both to its own standard output.
+ * @param code - the shell code that ran
+ * @param stdout - standard output of the shell code
  */
 export function readScriptOutput(
   code: string,

@@ -20,9 +20,9 @@ const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA2
 const noLimits = { maxBytes: Infinity, maxDepth: Infinity, maxElements: Infinity };
 
 /**
- * Whether the owner of the key signed the load, in any of the forms that minions use. If a recent
- * minion signs bytes that are valid UTF-8, they arrive as text. The signed form then cannot be
- * restored, and the result is `false`. Slow, because it uses RSA.
+ * Whether the owner of the key signed the load, in any of the forms that minions use. If recent
+ * minions sign bytes that are valid UTF-8, the result is `false`, because the bytes arrive as text
+ * and the signed form is lost. Slow, because it uses RSA.
  * @param packed - the load as it arrived; it must already have been unpacked successfully
  */
 export function isSignedLoad(

@@ -44,9 +44,8 @@ const stepCharacters = 32_768;
 const stepValues = maxReadingStep.values / 2;
 
 /**
- * Number of characters that are parsed at once, before the reader checks whether the step must end.
- * A slice never contains more values than characters. A step therefore exceeds {@link stepValues}
- * by less than this number.
+ * Number of characters that are parsed before the reader checks whether the step must end. They
+ * contain at most one value each, so a step exceeds {@link stepValues} by less than this number.
  */
 const sliceCharacters = maxReadingStep.values / 2;
 

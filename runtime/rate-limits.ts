@@ -189,8 +189,9 @@ export class Throttle {
   #total = 0;
 
   /**
-   * @param weigh - returns the amount of the limit that a waiting request takes. `count` is the
-   * number of its tokens. Default: 1
+   * Creates the throttle.
+   * @param weigh - returns how much of an owner's limit on waiting requests one request uses. Its
+   * argument `count` is the number of tokens that the request costs. Default: 1
    */
   constructor(limit: Limit, buckets: TokenBuckets, weigh: (count: number) => number = () => 1) {
     this.#buckets = buckets;

@@ -67,8 +67,8 @@ export class FormattedTexts {
 /** State of a job for one reader, after the events that were applied last. */
 interface JobState {
   /**
-   * Members of the job as JSON. `before` contains the members that precede `minions` in the text of
-   * the job, and `after` contains the members that follow it.
+   * JSON of the properties that precede `minions` in the text of the job. `after` contains the
+   * properties that follow `minions`.
    */
   readonly before: readonly string[];
   readonly after: readonly string[];

@@ -192,7 +192,10 @@ const uriText = /^(?:[\w\-;/?:@&=+$,.!~*'()[\]]|%[0-9a-f]{2})*$/i;
 /** Rejects directives (`%YAML`, `%TAG`) that libyaml rejects and the `yaml` package ignores. */
 class Directives {
   readonly #problems: Problems;
-  /** Directives of the next document, without the value of `%YAML` and the prefix of `%TAG`. */
+  /**
+   * Directives before the next document: `%YAML`, or `%TAG` with its handle. Used to find
+   * duplicates.
+   */
   readonly #known = new Set<string>();
 
   constructor(problems: Problems) {

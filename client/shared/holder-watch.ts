@@ -19,8 +19,9 @@ export type WatchedHolder =
   | 'hung';
 
 /**
- * Maximum time that one check adds to the measured silence of the holder, in milliseconds. If more
- * time has passed since the last check, this process itself may have been suspended.
+ * Maximum time that one check may add to the time without a response from the holder, in
+ * milliseconds. If more time has passed since the last check, this process itself may have been
+ * suspended.
  */
 const maxStepMs = 1500;
 

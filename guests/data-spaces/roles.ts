@@ -106,9 +106,8 @@ export const readKeys: (role: Role) => ReadonlySet<string> = oncePer(
 );
 
 /**
- * Wraps a function so that it computes its result once for each map of roles, or once for each
- * role. The arguments must be immutable. A map can contain 10,000 values, so each computation takes
- * time.
+ * Wraps a function so that its result is computed only once for each argument, because an argument
+ * can contain 10,000 values. The arguments, maps of roles or single roles, must be immutable.
  */
 function oncePer<K extends object, T>(make: (key: K) => T): (key: K) => T {
   const made = new WeakMap<K, T>();

@@ -58,8 +58,8 @@ export class CommandRun extends TrackedRun<CommandUpdate, CommandOutcome> {
   }
 
   /**
-   * Returns an outcome with the results of minions, and with a result for each name that did not
-   * receive the command.
+   * Returns an outcome with the given results of minions. The method adds a result for each name in
+   * the target to which the command was not sent.
    */
   outcomeOf(
     results: readonly CommandResult[],

@@ -166,8 +166,9 @@ export abstract class TrackedRun<U, O extends { readonly status: string }> {
   }
 
   /**
-   * Counts the return in a result. Must be called before the result is stored or sent.
-   * @returns the result, without its return if the limit is exceeded
+   * Adds the size of a minion's return to the caller's budget. Must be called before the result is
+   * stored or sent.
+   * @returns the result, without its return if the budget is exceeded
    */
   admit(result: CommandResult): CommandResult {
     if (result.return === undefined) return result;

@@ -72,7 +72,10 @@ export interface KeyStoreOptions extends PendingLimits {
 export interface KeyChoice {
   /** Fingerprint that the key must have. Default: any. */
   readonly fingerprint?: string;
-  /** Permitted states of the key. Default: pending; for a deletion, all states. */
+  /**
+   * States in which the key may be before the operation. Default: pending; for a deletion, all
+   * states.
+   */
   readonly from?: readonly KeyState[];
 }
 

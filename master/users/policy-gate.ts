@@ -103,8 +103,8 @@ export class PolicyGate {
   }
 
   /**
-   * Whether learning mode permits a request that the policy denies. Requests that an explicit rule
-   * denies, or that no rule could permit, stay denied.
+   * Whether learning mode permits a request although the policy denies it. Learning mode only
+   * permits requests that no rule denies explicitly and that a rule could allow.
    */
   #isLearned(question: MinionQuestion, { effect, rule }: Decision): boolean {
     if (effect === 'allow' || rule !== defaultRule) return false;

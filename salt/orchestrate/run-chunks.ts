@@ -59,7 +59,7 @@ const maxEvaluations = 1000;
 interface Path {
   /** Number of consecutive evaluations of the same chunk before this one. */
   readonly looks: number;
-  /** Number of evaluations that wait for this one. */
+  /** Number of evaluations that have started and cannot continue before this one ends. */
   readonly depth: number;
 }
 

@@ -61,5 +61,8 @@ export function insteadOfFunction(fun: string): string {
   return (name === undefined ? undefined : reasons[name]) ?? elsewhere;
 }
 
-/** Functions and modules that have their own reason, sorted. */
+/**
+ * Functions and modules that templates do not have, and for which {@link insteadOfFunction} returns
+ * a specific reason. Sorted by name.
+ */
 export const unservedFunctions: readonly string[] = Object.keys(reasons).sort();

@@ -50,8 +50,8 @@ const unknownOption: Advice = {
 };
 
 /**
- * Returns the statement about an option that is a profile of sdb, or `undefined` if it is not a
- * profile.
+ * Returns advice about an option that is a profile of the secret store interface `sdb`. Returns
+ * `undefined` for other options.
  */
 function sdbAdvice(name: string, setting: Setting): Advice | undefined {
   const warnings = warnOfSdbProfile(name, setting);

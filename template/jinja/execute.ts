@@ -61,8 +61,8 @@ type Completion = 'normal' | 'break' | 'continue';
 
 /**
  * Renders a template from its beginning.
- * @param takesMarks - whether the text may contain placeholders of late values: values that a
- * template outputs without reading them. Default: false
+ * @param takesMarks - whether the rendered text may contain placeholders instead of values that the
+ * template outputs without reading them (`LateValue`). Default: false
  * @throws PythonException, LimitExceeded, UnsupportedFeature
  */
 export function renderRoot(
