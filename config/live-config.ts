@@ -191,8 +191,8 @@ function omit<T extends object, Name extends keyof T>(
 }
 
 /**
- * Options that are compared member by member, because they have several members or no single name
- * in files.
+ * Options that {@link differences} compares separately. They are maps of several options, or have
+ * no single name in configuration files.
  */
 const grouped = ['limits', 'acl', 'eauth', 'saltgui', 'sdb'] as const;
 

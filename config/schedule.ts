@@ -142,7 +142,7 @@ function originWithin(settings: Settings, names: readonly string[]): OptionOrigi
   return origin;
 }
 
-/** Returns a warning for each member without effect, in all entries. */
+/** Returns a warning for each setting of a schedule entry that has no effect in the master. */
 export function warnOfSchedule(settings: Settings): ConfigWarning[] {
   const setting = settings.get('schedule');
   if (setting === undefined) return [];

@@ -40,9 +40,9 @@ const parts: readonly CentrePart[] = [
 ];
 
 /**
- * Interval at which the member with the lease of the cluster deletes the claims of former sites to
- * minion ids, in milliseconds. Former sites were revoked or have left. The member that handled the
- * change may have failed before it deleted the claims.
+ * Interval at which one member of the cluster deletes the minion-id claims of sites that were
+ * revoked or have left, in milliseconds. Such claims are normally deleted at once. The periodic
+ * deletion is needed if a member fails before it deletes them.
  */
 const releaseMs = 60_000;
 

@@ -43,10 +43,11 @@ export class SharedNames {
   }
 
   /**
-   * Makes a decision about a name.
-   * @param work - decides, and writes the result together with the given operations in one
-   * transaction. It is called again if another member has decided first. Before the write, it must
-   * have no effects.
+   * Calls `work` to decide about names that all members of the cluster share, such as whether a
+   * name is free.
+   * @param work - writes the decision and the given operations in one transaction. If another
+   * member has decided about a name first, this write fails, and `work` is called again. `work`
+   * must have no effects before the write.
    */
   async decide<T>(
     names: readonly string[],

@@ -31,8 +31,9 @@ type Head =
   | { readonly kind: 'bytes'; readonly count: number }
   | { readonly kind: 'list' | 'map'; readonly count: number }
   /**
-   * The next `lengthBytes` bytes contain the length: the number of bytes, list elements or map
-   * entries that follow. For extensions, one more byte follows (`extra` is 1): their type.
+   * The first byte is followed by a length field of `lengthBytes` bytes. Its value is the number of
+   * bytes, list elements or map entries in the rest of the value. For extensions, `extra` is 1,
+   * because a type byte follows the length field.
    */
   | {
       readonly kind: 'sized';

@@ -112,7 +112,9 @@ export class TokenBuckets {
   }
 }
 
-/** Part of a shared amount that only owners within their share may use: a quarter. */
+/**
+ * Part of a shared amount that is reserved for owners that use less than their share: a quarter.
+ */
 const reservedPart = 1 / 4;
 /**
  * Limit for the use of the reserved part, as a part of the whole amount: an eighth. Only owners

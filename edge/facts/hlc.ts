@@ -57,9 +57,9 @@ export class HybridClock {
   }
 
   /**
-   * Sets this clock back to the wall clock. Call this method after the wall clock was too far ahead
-   * and was set back. Without this call, this clock would continue from the wrong time, and the
-   * centre would refuse its times.
+   * Sets this clock to the time of the wall clock. Call this method after an operator has corrected
+   * a wall clock that was too far ahead. Otherwise this clock continues from the wrong time, and
+   * the centre refuses its times.
    */
   reset(): void {
     this.#last = { ms: Math.floor(this.#now()), count: 0 };

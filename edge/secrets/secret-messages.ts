@@ -22,9 +22,9 @@ export const secretsPurpose = 'saltbridge site secrets 1';
 export const nonceBytes = 16;
 
 /**
- * Request of a site for its secrets. The centre encrypts the secrets for the key in the request.
- * Its signature covers the reply and the random number in the request, so the site cannot accept
- * the reply to an earlier request.
+ * Request of a site for its secrets. The centre encrypts the secrets for the key in the request. It
+ * signs the reply together with the random number in the request, so the site cannot accept the
+ * reply to an earlier request.
  */
 export const secretsMessage = defineMessage({
   name: 'secrets.read',

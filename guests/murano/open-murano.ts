@@ -38,7 +38,7 @@ import { isTooFarAhead, lastStamp, storeStamp } from './plan-stamps.ts';
 interface ExecutionPlanRequest {
   /** JSON text, exactly as it was signed. */
   readonly text: string;
-  /** Signature of the guest's id and the text. */
+  /** Signature that covers the guest's id and the text. */
   readonly signature: Buffer | undefined;
   /** Id to use if the text of the execution plan contains none. */
   readonly messageId: string | undefined;

@@ -39,8 +39,8 @@ const keyRetentionMs = 86_400_000;
 const maxBytes = 1_048_576;
 const maxKey = 255;
 /**
- * Limits above which a row is shortened before it is encoded, because encoding a large row would
- * block the event loop. A row with more than `maxBytes` characters is too large to be stored.
+ * Limits above which a row is shortened before it is encoded. Encoding a larger row would block the
+ * event loop, and a row of more characters than this limit could not be stored anyway.
  */
 const maxEncoded = { values: 100_000, characters: maxBytes } as const;
 

@@ -334,10 +334,9 @@ export class Outbox {
   }
 
   /**
-   * Undoes the counting in {@link Outbox.assign}: counts the record as held again, and no longer
-   * for the handle. Without a cluster, called if the write fails. In a cluster, called before the
-   * write. There, the record is counted for the handle when the replicated log delivers the changed
-   * row.
+   * Counts the record as held again instead of as a signal of the handle. Without a cluster, called
+   * if the write of the row fails. In a cluster, called before the write, because each member
+   * counts the record for the handle when the replicated log delivers the row.
    */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {
     this.#quotas.release(use);

@@ -29,7 +29,7 @@ const maxParts = 100;
  * grains.
  */
 const maxSearchSteps = 3_000_000;
-/** Name in error messages for the work on a condition. */
+/** Name of the checked condition in messages about an exceeded work limit. */
 const part = 'a condition on grains or pillar';
 
 /** A condition, split at its delimiters. */

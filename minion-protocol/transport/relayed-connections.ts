@@ -51,10 +51,11 @@ export class RelayedConnections {
   }
 
   /**
-   * Reads the PROXY header of a connection. If the connection is rejected, closes it.
-   * @param proceed - called with the source address from the header. It must add listeners to the
-   * socket, which then receive the bytes after the header. It is not called if the connection is
-   * rejected or ends first.
+   * Reads the PROXY header of a connection. If the header is missing or not permitted, closes the
+   * connection.
+   * @param proceed - called with the source address from the header, unless the connection was
+   * closed before. The function must add listeners to the socket, which then receive the bytes
+   * after the header
    */
   take(socket: Socket, proceed: (address: string) => void): void {
     // A reset by the peer is not an error; 'close' follows.

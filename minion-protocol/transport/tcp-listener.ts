@@ -95,8 +95,8 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
 }
 
 /**
- * Replies over TCP. The head of a request identifies its reply, so replies are sent as soon as they
- * are ready [WIRE 4.2].
+ * Form of replies over TCP. Each reply carries the head of its request, so replies may be sent in
+ * any order [WIRE 4.2].
  */
 const ANSWER_FORM: AnswerForm<Uint8Array> = {
   encode: (head, answer) => toEncodedMessage(encodeReplyFrame(head, answer)),

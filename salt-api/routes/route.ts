@@ -74,9 +74,9 @@ export function describeRoute(
 }
 
 /**
- * Disables validation by schema, so that the schemas of these routes serve only as documentation.
- * Handlers parse and validate the body after they have identified the caller. A request without a
- * session can therefore not find out anything about the schema.
+ * Disables the validation of requests by the schemas of the app's routes. The schemas then serve
+ * only as documentation, and the handlers validate the body after they have identified the caller.
+ * A request without a session can therefore find out nothing about the schemas.
  */
 export function leaveValidationToHandlers(app: FastifyInstance): void {
   app.setValidatorCompiler(() => () => true);

@@ -221,8 +221,9 @@ export class SharedResults {
   }
 
   /**
-   * Makes space for the first result of an owner. If the table is full and no owner has more than
-   * one result, removes the least recently used result, unless it was used in the last ten minutes.
+   * Makes space for the first result of an owner if the table is full and every other owner has
+   * only one result. Removes the least recently used result of the table, if it was not used in the
+   * last ten minutes.
    */
   #removeUnusedFor(owner: string): void {
     const isFull = this.#entries.size >= (this.#options.limit.total ?? Infinity);

@@ -10,7 +10,7 @@ import {
 } from '../functions/define-function.ts';
 import { ignored, required, target, text } from '../functions/parameters.ts';
 
-/** Maximum number of added entries that exist at the same time. */
+/** Maximum number of reactors that were added with `reactor.add` and exist at the same time. */
 const maxAdded = 1000;
 /** Maximum number of files in one added entry. */
 const maxFiles = 100;

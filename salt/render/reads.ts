@@ -47,7 +47,11 @@ export class Reads implements Notes {
   readonly #contents: Map<string, Contents>;
   readonly #lists: Map<string, FileLists>;
 
-  /** @param beside - record of another pillar; its versions of files are reused */
+  /**
+   * Creates the record.
+   * @param beside - record of another pillar. The new record reuses the file versions that were
+   * read for that pillar
+   */
   constructor(sources: PillarSources, beside?: Reads) {
     this.#sources = sources;
     this.#files = beside === undefined ? new Map() : beside.#files;

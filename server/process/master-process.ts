@@ -174,7 +174,10 @@ function openPidFile(
   }
 }
 
-/** Changes the process to the account, before it reads any data from the network. */
+/**
+ * Switches the process to the account of the option `user`, before the process reads any data from
+ * the network.
+ */
 function switchToAccount(
   config: MasterConfig,
   masters: ServedMasters,

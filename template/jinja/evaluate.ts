@@ -459,8 +459,8 @@ const writers: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Whether a value is text that was already composed from printed values, by a macro, block or
- * filter.
+ * Whether an expression returns text that a macro, block, loop or filter has already composed from
+ * printed values.
  */
 function isComposed(node: Expression, frame: Frame): boolean {
   if (node.kind === 'filter') {
