@@ -31,7 +31,7 @@ export interface FunctionGrant {
   readonly within: string | undefined;
 }
 
-/** Functions that are granted to minions. The minions' ids must match an expression. */
+/** Functions that are granted to the minions whose ids match an expression. */
 export interface Grant {
   readonly minion: GrantPattern;
   readonly functions: readonly FunctionGrant[];

@@ -556,8 +556,8 @@ class JoinExchange {
   }
 
   /**
-   * Writes the backup of the answering member to a file.
-   * @returns the secret in base64
+   * Sends the request to join, and writes the backup that a member returns to a file.
+   * @returns the secret of the cluster in base64
    */
   async run(file: string): Promise<string> {
     const request = this.#request;

@@ -1,7 +1,4 @@
-/**
- * Declaration of an option: its name, schema, default and documentation. Option tables consist of
- * such rows.
- */
+/** Declares an option in an option table: its name, schema, default and documentation. */
 
 import type { Static, TSchema } from 'typebox';
 

@@ -42,7 +42,10 @@ export class FairSlots {
   #held = 0;
   #waiting = 0;
 
-  /** @param values - amounts to use instead of those of `limit` */
+  /**
+   * Creates the slots.
+   * @param values - numbers that replace those of `limit`
+   */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#limit = limit;
     this.#total = values.total ?? Infinity;
@@ -73,8 +76,8 @@ export class FairSlots {
 
   /**
    * Requests a slot.
-   * @param onEntered - called when the request gets a slot. If the owner may have a slot at once,
-   * it is called before this method returns
+   * @param onEntered - function that is called when the request gets a slot. If a slot is free for
+   * the owner, `enter` calls the function before it returns
    * @throws LimitExceeded if the owner cannot have a slot now and no further request may wait
    */
   enter(name: string, onEntered?: () => void): FairSlot {

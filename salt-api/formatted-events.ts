@@ -35,8 +35,8 @@ interface ReturnTexts {
 /** Cache of the encoded values of returns. A return is encoded once for all readers. */
 export class FormattedTexts {
   /**
-   * Maximum size of the job states that are kept for one reader, in characters. The same maximum
-   * applies to its minion states.
+   * Maximum total size of the job states that are kept for one reader, in characters. A separate
+   * total of the same size applies to the reader's minion states.
    */
   readonly maxBytes: number;
   readonly #texts = new WeakMap<MasterEvent, ReturnTexts>();

@@ -295,7 +295,10 @@ export class SharedSessions implements Sessions {
     }
   }
 
-  /** Writes the last use of a session for the other members. A failure is ignored. */
+  /**
+   * Stores the time at which a session was last used on this member, so that other members know it.
+   * A failure is ignored.
+   */
   async #writeUse(hash: string, held: HeldSession): Promise<void> {
     const { shared, now } = this.#options;
     const { owner, session, sealed, endsAt: expiresAt, revision: ifRevision } = held;

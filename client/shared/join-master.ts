@@ -64,8 +64,9 @@ export interface SharedMaster extends MasterApi {
    */
   close(): Promise<void>;
   /**
-   * Returns the client of an extension. It works with any holder. Runs of the bridge (`run`,
-   * `runPlan`) get an idempotency key if they have none, and continue when a holder stops.
+   * Returns the client of an extension. The client can still be used after another process has
+   * become the holder. Runs of the bridge (`run`, `runPlan`) get an idempotency key if they have
+   * none, and continue when a holder stops.
    * @param name - name of the extension, for example `bridge`
    */
   extension(name: string): ExtensionClient;

@@ -35,7 +35,7 @@ export interface MetadataFiles {
 }
 
 /**
- * Returns the names of the metadata files that form the dictionary.
+ * Returns the names of the metadata files from which the compression dictionary is built.
  * @param known - versions of the root, the targets and the snapshot, in this order
  */
 export function knownNames(known: readonly number[]): readonly string[] {

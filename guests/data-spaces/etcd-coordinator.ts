@@ -27,8 +27,8 @@ const pageKeys = { first: 16, most: 1_000 };
 
 /**
  * Creates a coordinator that stores values in etcd. A value has the key `<prefix><space>/<key>`.
- * Its version is the version that etcd counts for this key. One stream reports the changes of all
- * keys.
+ * The version of a value is the version number that etcd assigns to this key. One stream reports
+ * the changes of all keys.
  */
 export function createEtcdCoordinator({
   gateway,

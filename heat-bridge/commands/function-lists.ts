@@ -18,7 +18,7 @@
 import { compileGlob } from '#template/python/fnmatch.ts';
 import lists from './function-lists.json' with { type: 'json' };
 
-/** Keyword arguments that a reviewed function accepts. */
+/** Keyword arguments that are permitted for a function which was reviewed for safety. */
 export interface ReviewedFunction {
   /** Whether any keywords with any text are permitted. */
   readonly isOpen: boolean;

@@ -61,9 +61,9 @@ export interface EnrolmentModule {
    */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
   /**
-   * Registers a listener for tickets that were never used. It receives the id and the owner name of
-   * the ticket's project. It must remove what this owner registered for the id, because another
-   * project may enrol the id next.
+   * Registers a listener for tickets that were never used. The listener receives the minion id and
+   * the owner name of the ticket's project. It must remove everything that this owner registered
+   * for the id, because another project may enrol the id next.
    */
   onRelease(listener: ReleaseListener): void;
   /** Whether machines can be enrolled by ticket. */

@@ -461,8 +461,8 @@ export function maxResultBytes(transport: ResultTransport): number {
 }
 
 /**
- * Returns all secrets in a destination. If a service repeats a secret in a response, the bridge
- * replaces the secret.
+ * Returns all secrets in a destination. The bridge uses them to remove secrets from a service's
+ * responses.
  */
 export function secretsOf(destination: Destination | ResultDestination): readonly string[] {
   const row: { readonly secrets: Readonly<Record<string, Secrecy>> } | undefined = Object.hasOwn(

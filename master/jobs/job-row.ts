@@ -6,8 +6,8 @@ import type { PublicationId } from './publication-log.ts';
 /** Publication that sent a job to some of its minions (a slice). */
 interface JobPublication extends PublicationId {
   /**
-   * Number of minions of this publication. The job's list of minions contains the minions of each
-   * publication one after the other.
+   * Number of minions of this publication. The minion list of the job begins with the minions of
+   * the first publication, followed by those of the next ones.
    */
   readonly minions: number;
 }

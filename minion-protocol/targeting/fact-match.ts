@@ -32,7 +32,7 @@ const maxSearchSteps = 3_000_000;
 /** Name of the checked condition in messages about an exceeded work limit. */
 const part = 'a condition on grains or pillar';
 
-/** A condition, split at its delimiters. */
+/** A condition on grains or pillar, such as `os:Debian`, split at its delimiters. */
 interface CutExpression {
   readonly text: string;
   readonly first: string;

@@ -70,7 +70,7 @@ export class ChunkRun {
   readonly #results = new Map<string, StateResult>();
   /** Results of trial runs for `prereq`. */
   readonly #tried = new Map<string, StateResult>();
-  /** Chunks that first run as a trial, because a `prereq` refers to them. */
+  /** Chunks that must be run as a trial before they are run, because a `prereq` refers to them. */
   readonly #trials = new Set<Chunk>();
   /**
    * Chunks that have a `prereq` requisite. Each chunk that such a requisite names depends in turn

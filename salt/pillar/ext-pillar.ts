@@ -22,7 +22,10 @@ export interface ExtPillarLayer {
   forget?(id: string): void;
 }
 
-/** Converts an external pillar source to a layer. The source does not receive grains. */
+/**
+ * Converts an external pillar source to a layer, which the master merges with other pillar data.
+ * The source does not receive grains.
+ */
 export function layerOf(source: ExtPillar): ExtPillarLayer {
   return {
     name: source.name,

@@ -72,9 +72,9 @@ export interface Origins {
   /** Returns the texts of the files read so far. */
   readonly files: () => Iterable<string>;
   /**
-   * Whether placeholders also replace event text that is harmless in YAML, such as `web1`. Harmless
-   * text that YAML reads as a number, date, boolean or null, such as `5`, is always printed
-   * unchanged.
+   * Whether placeholders also replace event text that has no special meaning in YAML, such as
+   * `web1`. This does not apply to text that YAML reads as a number, date, boolean or null, such as
+   * `5`: no placeholder replaces such text.
    */
   readonly marksWords: boolean;
 }

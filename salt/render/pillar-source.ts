@@ -42,8 +42,8 @@ export interface PillarSource {
 }
 
 /**
- * Function that returns template functions. These compile a pillar with sources that a template
- * names.
+ * Function that returns the template function `pillar.ext`. With it, a template compiles a pillar
+ * and adds pillar sources that the template itself names.
  */
 export type OnDemandPillar = (
   request: Pick<PillarRequest, 'grains' | 'id' | 'saltenv'>,

@@ -36,7 +36,10 @@ export class IndexedEntries<Index> {
     this.#readIndex = readIndex;
   }
 
-  /** Runs tasks one after the other. A task updates the index after its write. */
+  /**
+   * Runs tasks one after the other. A task may change entries, and must update the index after each
+   * write.
+   */
   run<T>(work: (index: Index) => Promise<T>): Promise<T> {
     return this.#mutex.run('', async () => {
       this.#index ??= await this.#readIndex(this.#store);

@@ -61,7 +61,7 @@ export class ProgramSizer {
   }
 
   /**
-   * Adds a character or a set.
+   * Adds the size of one character or character set of the pattern.
    * @param written - the character or set in the engine's syntax
    */
   atom(written: string): void {
