@@ -85,7 +85,10 @@ const units: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_40
 /** Reaction before its validation. */
 interface GivenReaction {
   readonly name: string;
-  /** Reaction as plain data. Its options have their names in programs. */
+  /**
+   * Reaction as plain data. The names of its options are those in programs (`throttleSeconds`), not
+   * those in files (`throttle`).
+   */
   readonly value: unknown;
   /**
    * Setting that contains the reaction, with its location. The value of the setting is `undefined`

@@ -13,7 +13,10 @@ export interface LenientlyRead<T> {
   readonly mistakes: readonly DefinitionMistake[];
 }
 
-/** Maximum number of attempts to parse. Each failed attempt removes at least one part. */
+/**
+ * Maximum number of attempts to parse. After each failed attempt, at least one invalid part is
+ * removed from the value.
+ */
 const maxRounds = 50;
 
 /**

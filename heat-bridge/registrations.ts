@@ -188,8 +188,9 @@ interface Registered {
 
 /**
  * Returns the registration with a name.
- * @param owner - owner of the registration; if absent, the registration without an owner, or else
- * the only one with the name
+ * @param owner - owner of the registration. If absent, returns the registration without an owner.
+ * If there is none, returns the registration of any owner, provided that only one owner has this
+ * name
  * @throws BridgeError with the given code
  */
 export function findRegistration<R extends Registered>(

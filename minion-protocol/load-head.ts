@@ -35,7 +35,10 @@ const maxFieldBytes = 2048;
 const fieldLimits: PayloadLimits = { ...loadLimits, maxBytes: maxFieldBytes };
 
 const fieldNames: ReadonlySet<string> = new Set(['cmd', 'id', 'nonce', 'tok', 'ts']);
-/** Maximum size of the packed name of a field: a head of up to five bytes and five characters. */
+/**
+ * Maximum size of the name of a field in MessagePack, in bytes: five bytes for the head, and five
+ * characters.
+ */
 const maxNameBytes = 10;
 
 /**

@@ -7,8 +7,8 @@ interface ValueSize {
   /** Maximum number of values. Lists and maps count as values, keys do not. */
   readonly values: number;
   /**
-   * Maximum length of all texts, keys and byte arrays together, in characters and bytes. Default:
-   * unlimited.
+   * Maximum total length of all texts and keys in characters, plus that of all byte arrays in
+   * bytes. Default: unlimited.
    */
   readonly characters?: number;
 }

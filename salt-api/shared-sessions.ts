@@ -73,9 +73,8 @@ const sessionRow = defineRow({
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
 /**
- * Number of times in `idleMs` that the last use of a session is written to the store. If the
- * resulting interval exceeds {@link maxWriteIntervalMs}, the last use is written more often.
- * Sessions that are not in use are not written.
+ * Divisor of `idleMs`. While a session is in use, the time of its last use is stored once in each
+ * such part of `idleMs`, or every {@link maxWriteIntervalMs} if that is shorter.
  */
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;

@@ -14,8 +14,8 @@ import { EdgeError } from '../errors.ts';
 const defaultIntervalMs = 500;
 
 /**
- * Duration of unsuccessful attempts after which the interval is four times as long, in
- * milliseconds.
+ * Time without a connection, in milliseconds, after which new attempts begin only at four times the
+ * normal interval.
  */
 const longMs = 120_000;
 

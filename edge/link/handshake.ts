@@ -130,7 +130,10 @@ export interface SignedHello {
   readonly hello: Hello;
   /** Encoded hello, which the signatures cover. */
   readonly body: Uint8Array;
-  /** Signature of the site, if the hello is bound to the TLS connection. */
+  /**
+   * Signature of the site. Present if the site sends the hello over TLS and binds it to this
+   * connection.
+   */
   readonly signature: Uint8Array | undefined;
 }
 

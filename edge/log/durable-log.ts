@@ -456,8 +456,9 @@ function add(amounts: Map<string, number>, minion: string | undefined, bytes: nu
 }
 
 /**
- * Subtracts a removed entry or marker from the counters of its class.
- * @param ofMinions - changes of the amounts of minions, to which the change is added
+ * Updates the counters of a class after an entry or marker was removed.
+ * @param ofMinions - changes of the bytes of each minion. If the removed entry is from a minion,
+ * its bytes are subtracted here
  */
 function forget(head: Head, ofMinions: Map<string, number>, item: StoredItem, bytes: number): void {
   if ('from' in item) {

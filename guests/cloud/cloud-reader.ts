@@ -23,7 +23,7 @@ export interface CloudServer {
   readonly name?: string;
   /** Host name of the instance within its network. */
   readonly hostname?: string;
-  /** Id of its image. Absent if it boots from a volume. */
+  /** Id of the instance's image. Absent if the instance boots from a volume. */
   readonly image?: string;
   readonly zone?: string;
   readonly reservation?: string;

@@ -53,8 +53,8 @@ function resolveCommand(deployment: Deployment, { commands, mayCall }: CallCatal
 const stateFileName = /^[\w./-]*$/;
 
 /**
- * Resolves a config of the group `salt-state`. The config is inline SLS, or the name of a state
- * file. A command of the catalog must apply this state file.
+ * Resolves a config of the group `salt-state`, which is either inline SLS or the name of a state
+ * file. A state file is only permitted if a command of the catalog applies it.
  */
 function resolveState(
   deployment: Deployment,

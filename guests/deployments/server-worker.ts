@@ -113,7 +113,10 @@ export class ServerWorker {
    * response has this digest, it is not parsed.
    */
   #settledAnswer: string | undefined;
-  /** Digest of the last metadata with a deployment that waits for a disconnected minion. */
+  /**
+   * Digest of the metadata for which this worker waits, because one of the deployments needs a
+   * minion that is not connected.
+   */
   #waiting: string | undefined;
   /**
    * Digest of the minion's id and its registered handles when the worker last processed them. Used

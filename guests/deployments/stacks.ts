@@ -263,7 +263,7 @@ function transportOf(collect: CollectConfig | undefined): MetadataTransport {
 export interface RegisteredStack {
   readonly id: string;
   readonly owner: string | undefined;
-  /** Subject whose rules apply to its deployments. */
+  /** Subject whose rules apply to the deployments of the stack. */
   readonly subject: Subject;
   readonly registration: StackRegistration;
   readonly registeredAt: number;

@@ -224,7 +224,8 @@ export class SignalIntake implements TakesSignals {
 /**
  * Reads the data of an event. If the event has no data, reads them from the arguments of the call
  * that fired the event.
- * @returns the parsed signal; `source` is set if the arguments arrive later
+ * @returns the parsed signal. If the arguments are not known yet, `source` describes where they
+ * will arrive
  */
 function readData(
   { data, body }: TakenSignal,

@@ -13,8 +13,8 @@ export interface KeyChange {
   /** Name that Salt's events use for this change. */
   readonly act: 'accept' | 'pend' | 'reject' | 'denied' | 'delete';
   /**
-   * Present if another member of the cluster made the change. That member also performs the
-   * revocation.
+   * Present if another member of the cluster made the change. If the change revokes a key, that
+   * member also performs the revocation.
    */
   readonly isElsewhere?: true;
 }

@@ -248,7 +248,8 @@ export class KeyStore {
   }
 
   /**
-   * Stores a key as denied, because the id has a different key. It replaces the last denied key.
+   * Stores a key as denied, because the id has a different key. If another key of this id was
+   * denied before, the new key replaces it.
    * @throws KeyError ERR_KEY_ID, ERR_PKI_DIR
    */
   deny(id: string, pem: string): Promise<void> {

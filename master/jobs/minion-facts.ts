@@ -42,9 +42,10 @@ export class SharedNames {
   readonly #lists: LRUCache<string, readonly string[]>;
 
   /**
-   * @param names - maximum number of shared names, instead of the one of the limit
-   * @param lists - maximum number of shared lists of names, instead of the one of the limit.
-   * Minions of the same kind usually have the same list of names
+   * Creates the tables of shared names and of shared lists of names. Minions of the same kind
+   * usually have the same list of names.
+   * @param names - maximum number of shared names. Default: the limit `sharedNames`
+   * @param lists - maximum number of shared lists. Default: the limit `sharedNameLists`
    */
   constructor(names: { readonly total?: number } = {}, lists: { readonly total?: number } = {}) {
     this.#names = createBoundedMap(jobLimits.sharedNames, names);

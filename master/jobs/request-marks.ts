@@ -3,7 +3,10 @@ import { KeyedMutex } from '#runtime';
 import { type Key, type Operation, type Store, tryToWrite } from '#store';
 import { jobLimits } from './limits.ts';
 
-/** Size of a stored mark in bytes. A minion can cause collisions only among its own requests. */
+/**
+ * Size of the stored mark of a request, in bytes. Short marks are sufficient, because a minion can
+ * cause collisions only among its own requests.
+ */
 const markBytes = 8;
 const maxMarks = jobLimits.requestMarks.perOwner ?? 0;
 

@@ -84,8 +84,8 @@ export interface ResolveOptions {
 const exact = { pillar: 'exact' } as const;
 
 /**
- * Minions that a user's rights cover. It determines which minions a target of the user can match,
- * and whose pillar the target may use.
+ * Rights of a user that limit the targets of this user: the minions that a target can match, and
+ * the minions whose pillar it may use.
  */
 export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 

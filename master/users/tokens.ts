@@ -80,8 +80,9 @@ export class TokenTable {
   readonly #clocks: TokenClocks;
   readonly #isStale: () => boolean;
   /**
-   * Tokens by digest. Only the member that creates a token evicts another one, so that all members
-   * of a cluster have the same tokens.
+   * Tokens by digest. If the table is full, the member that creates a token evicts another token,
+   * and the other members only repeat this change. All members of a cluster therefore have the same
+   * tokens.
    */
   readonly #held: FairTable<Held>;
   readonly #limit: Limit;

@@ -82,7 +82,10 @@ async function packTexts(texts: readonly string[]): Promise<PackedTexts> {
   return { bytes: Buffer.concat(parts, length), offsets };
 }
 
-/** Returns the index of the first name that passes, if all later names pass too. */
+/**
+ * Returns the index of the first name that passes a test. The names must be sorted so that all
+ * names that pass come after those that do not. Returns the number of names if none passes.
+ */
 function firstIndex(names: readonly string[], passes: (name: string) => boolean): number {
   let from = 0;
   let to = names.length;

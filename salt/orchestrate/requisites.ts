@@ -149,10 +149,10 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
 }
 
 /**
- * Removes findings that have no effect, because another finding decides about the requisites of
- * this kind. For `onfail` and the kinds `…_any`, one dependency that meets its requisite is
- * sufficient. The findings about dependencies that do not meet theirs are then removed. For
- * `onfail_all`, one dependency that succeeded prevents the chunk from running, so `met` is removed.
+ * Combines the findings of the dependencies of one kind by removing those that have no effect. For
+ * `onfail` and the kinds `…_any`, one dependency that meets its requisite is sufficient, so the
+ * findings of dependencies that fail theirs are removed. For `onfail_all`, a single dependency that
+ * succeeded prevents the chunk from running, so `met` is removed.
  */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
   if (kind.endsWith('_any') || kind === 'onfail') {

@@ -47,12 +47,12 @@ export class SlsError extends Error {
 }
 
 /**
- * Records in the journal that a state is about to start work other than a job on minions. The work
- * therefore never runs twice.
+ * Records in the journal that a state is about to start work that must run only once, such as a
+ * runner or a batch.
  * @param step - journal entry of the state; `undefined`: nothing is recorded
  * @param what - description of the work for the error message
- * @throws SlsError if another member has started this work and then stopped, because its result is
- * unknown
+ * @throws SlsError if another member had started this work before it stopped, so that the result of
+ * the work is unknown
  */
 export async function beginOnce(
   step: JournalStep | undefined,

@@ -21,10 +21,10 @@ export class OneAtATime {
   }
 
   /**
-   * Returns the result of `find`, or of `work` if nothing is found. While another request with the
-   * same key works, waits and then calls `find` again. A request waits at most once for each other
-   * owner, so that an owner with many requests does not delay others, and for each request of its
-   * own owner.
+   * Returns the result of `find`, or of `work` if `find` finds nothing. While another request with
+   * the same key works, this request waits and then calls `find` again. It waits for every request
+   * of its own owner, but only once for each other owner. An owner with many requests therefore
+   * does not delay others.
    * @param owner - minion of the request
    * @param isFutile - whether requests cannot use results of other requests; then no request waits
    */

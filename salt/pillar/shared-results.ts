@@ -65,7 +65,10 @@ const sharedRow = defineRow({
   }),
 });
 
-/** Store for shared results, and the functions that it needs. */
+/**
+ * Store for shared results, with the functions for encrypting rows and for finding rows of deleted
+ * minions.
+ */
 export interface ResultStore {
   readonly store: Store;
   readonly seal: Auth['seal'];

@@ -106,7 +106,8 @@ export class ServedMasters {
 
   /**
    * Creates the masters.
-   * @param log - log of the process. A master without tenants also uses it
+   * @param log - log of the process. Each tenant's master has its own log instead; a master without
+   * tenants uses the log of the process
    */
   static async create(
     directory: string,

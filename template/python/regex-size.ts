@@ -44,7 +44,10 @@ export class ProgramSizer {
   readonly #meter: WorkMeter | undefined;
   readonly #open: Piece[] = [];
   #group = nothing();
-  /** The piece that was added last. A following repetition repeats it. */
+  /**
+   * Size of the piece that was added last. If a quantifier such as `*` follows, this size is
+   * multiplied.
+   */
   #last = nothing();
   #tables = 0;
 
