@@ -79,7 +79,7 @@ export type ValuesOf<Table> = {
   readonly [Name in keyof Table]: Table[Name] extends NamedRow<infer T> ? T : never;
 };
 
-/** Members of a table that a reload replaces. */
+/** Names of the options in a table that a reload of the configuration replaces. */
 export type ReloadableOf<Table> = {
   [Name in keyof Table]: Table[Name] extends { readonly reload: string } ? Name : never;
 }[keyof Table];

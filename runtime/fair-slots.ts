@@ -193,7 +193,10 @@ export class KeyedFairSlots {
   readonly #values: LimitValues;
   readonly #slots = new Map<string, FairSlots>();
 
-  /** @param total - number of slots of a key. Default: `perOwner` of `limit` */
+  /**
+   * Creates the slots.
+   * @param total - number of slots for each key. Default: `perOwner` of `limit`
+   */
   constructor(limit: Limit, total: number = limit.perOwner ?? Infinity) {
     this.#limit = limit;
     this.#values = { total, waiting: unlimitedWaiting };

@@ -31,7 +31,10 @@ export class FairTable<Value> {
   readonly #onEvict: (key: string, value: Value) => void;
   readonly #rows = new Map<string, Row<Value>>();
   readonly #owners = new Map<string, Owner<Value>>();
-  /** Lists of owners. The index of a list is the number of rows that each of its owners has. */
+  /**
+   * Owners, grouped by their number of rows. The list at index `n` contains the owners that have
+   * `n` rows.
+   */
   readonly #byCount: LinkedList<Owner<Value>>[] = [];
   /** Number of rows of the owner with the most rows. */
   #most = 0;

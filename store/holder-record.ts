@@ -3,7 +3,10 @@ import { StoreError } from './errors.ts';
 import { encodeKey } from './key-bytes.ts';
 import type { Table, Tables } from './tables.ts';
 
-/** Process that has a store open, with its epoch. */
+/**
+ * Process that has a store open, with an epoch: a number that grows with each process that opens
+ * the store.
+ */
 export interface StoreHolder extends LockHolder {
   /**
    * Epoch of this process. It is higher than the epoch of every process that had the store open

@@ -7,8 +7,8 @@ import type { ReachedMaster } from '../fail-over.ts';
 import { callerOf, type MethodCaller, type NamedMethod } from '../rpc-client.ts';
 
 /**
- * Returns the properties of the holder that do not depend on whether it is this process or another
- * one.
+ * Returns the properties that a holder has in both cases: if it is this process, and if it is
+ * another process.
  */
 function sharedBy({
   jobCache,

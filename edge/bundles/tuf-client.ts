@@ -158,7 +158,10 @@ export class TufClient {
     return { ...release, length: found.length, sha256, centre };
   }
 
-  /** Returns the stored metadata that can be the compression dictionary of an update. */
+  /**
+   * Returns the stored metadata from which the site and the centre can build the compression
+   * dictionary of an update.
+   */
   async known(): Promise<KnownMetadata> {
     const stored = await this.#stored();
     const versions: number[] = [];

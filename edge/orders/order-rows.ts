@@ -9,9 +9,9 @@ const Time = Type.Integer({ minimum: 0 });
 const Count = Type.Integer({ minimum: 0 });
 
 /**
- * States of an order at a site. `waiting`: the site has not received it yet. `refused`: the site
- * has rejected it, or its policy does not permit it. `expired`: it has not started within its
- * validity, or while the site was without its centre for too long.
+ * States of an order at a site. `waiting`: the site has not received the order yet. `refused`: the
+ * site has rejected the order, or its policy does not permit it. `expired`: the order did not start
+ * before its validity ended, or before the site had been without its centre for too long.
  */
 export const orderStates = ['waiting', 'running', 'done', 'failed', 'refused', 'expired'] as const;
 

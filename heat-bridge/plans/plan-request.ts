@@ -84,7 +84,7 @@ const StepProgressSchema = Type.Object({
    * (`succeeded`).
    */
   minions: Type.Object({ ...counts, succeeded: Type.Integer() }),
-  /** Numbers of steps: of the plan (`all`), and of those that have ended (`ended`). */
+  /** Total number of steps of the plan (`all`), and number of steps that have ended (`ended`). */
   steps: Type.Object(counts),
   reason: Type.Optional(Text),
 });

@@ -18,7 +18,10 @@ import {
 import { argumentLimits } from './limits.ts';
 import { parseYaml } from './yaml.ts';
 
-/** Text to parse as YAML, as plain values or as words of a command line. */
+/**
+ * Text to parse: one YAML document (`yaml`), several plain values (`values`) or the words of a
+ * command line (`words`).
+ */
 export type TextTask =
   | { readonly kind: 'yaml'; readonly text: string; readonly maxValues: number }
   | { readonly kind: 'values'; readonly inputs: readonly string[] }

@@ -19,7 +19,10 @@ export class KeyGenerator {
   readonly #maxBits: number;
   readonly #pool: WorkerPool<number, KeyPairText>;
 
-  /** @param maxBits - `key_bits`: maximum size of a key, in bits */
+  /**
+   * Creates the generator.
+   * @param maxBits - option `key_bits`: maximum size of a key, in bits
+   */
   constructor(maxBits: number) {
     this.#maxBits = maxBits;
     const script = new URL('./key-worker.ts', import.meta.url);

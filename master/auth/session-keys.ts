@@ -62,7 +62,8 @@ export class RecentKeys {
   }
 
   /**
-   * Returns the prepared key of a minion. If the cache has no key with this text, prepares the key.
+   * Returns the session key of a minion in prepared form. If the cache does not contain a key with
+   * this text for the minion, prepares the key from the text.
    */
   ready(id: string, text: string): CrypticleKey {
     const now = this.#now();
@@ -295,8 +296,8 @@ export interface Seal {
    */
   open(sealed: Uint8Array): Uint8Array;
   /**
-   * Derives a key of 32 bytes from the seal's key. It is always the same for the same purpose, and
-   * does not reveal the seal's key.
+   * Derives a key of 32 bytes from the key with which this seal encrypts. The result is always the
+   * same for the same purpose, and does not reveal the encryption key.
    */
   derive(purpose: string): Uint8Array;
 }

@@ -144,8 +144,8 @@ interface Turn {
 /** Queue of turns. A turn begins when all earlier turns have been released. */
 class TurnQueue {
   /**
-   * Functions that begin the turns, in order: one function for each turn that has not been
-   * released. The first turn has already begun.
+   * Turns that have not been released, in order. Each element is the function that lets its turn
+   * begin. The first turn has already begun.
    */
   readonly #waiting: (() => void)[] = [];
 

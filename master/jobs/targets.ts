@@ -488,7 +488,10 @@ export class TargetResolver {
     return new LazyCandidate(id, { factsOf: rightsOf });
   }
 
-  /** Returns the sources of those facts that a reach shows. */
+  /**
+   * Returns the sources of facts for testing a target of a user. They contain the pillar of a
+   * minion only if the user's rights show it.
+   */
   #shownBy(
     { showsPillar }: Pick<TargetReach, 'showsPillar'>,
     factsOf: (id: string) => MinionFacts,

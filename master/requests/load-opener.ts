@@ -217,7 +217,11 @@ export class LoadOpener {
     return { minionId: isProven ? id : undefined, address: peer.address };
   }
 
-  /** Checks a load whose bytes its sender has paid for. An expired request does not cost the minion. */
+  /**
+   * Checks a load whose size is already charged to the rate of its sender. If the request has
+   * expired, charges the sender's address instead of the minion, because anyone can repeat a
+   * recorded request.
+   */
   #checkPaid({ envelope, peer }: SealedRequest, load: WireValue): CheckedRequest {
     try {
       return this.#options.check(envelope, load);

@@ -115,9 +115,10 @@ export class Logins {
 
   /**
    * Verifies credentials and creates a token.
-   * @throws AuthenticationError ERR_EAUTH for any invalid credentials. The error is delayed so that
-   * its time reveals little about the cause: a failed log-in takes a multiple of 250 ms, and at
-   * least as long as earlier log-ins of up to 2 s. ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
+   * @throws AuthenticationError ERR_EAUTH for any invalid credentials. This error is delayed, so
+   * that the duration reveals little about the cause. It arrives after a multiple of 250 ms, and
+   * not faster than the slowest earlier log-in; log-ins that took more than 2 s are not considered.
+   * ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
    */
   async login(request: LoginRequest): Promise<Login> {
     const { source = 'local', eauth } = request;

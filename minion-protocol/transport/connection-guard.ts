@@ -23,8 +23,8 @@ export interface GuardLimits {
    */
   readonly firstRequestMs: number;
   /**
-   * Time from the first to the last byte of a message, in milliseconds, plus one second for each 64
-   * KiB received. Default: 30,000.
+   * Maximum time from the first to the last byte of a message, in milliseconds. The time is
+   * extended by one second for each 64 KiB received. Default: 30,000.
    */
   readonly messageMs: number;
   /**

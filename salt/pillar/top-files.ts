@@ -136,8 +136,8 @@ function mergeTops(tops: readonly RenderedTop[]): Omit<Top, 'errors'> {
 /**
  * Groups targets by environment. Within an environment, the targets keep their order.
  * @param sorted - targets in their final order
- * @param met - the same targets in the order of the top files, which determines the order of the
- * environments
+ * @param met - the same targets in the order in which the top files contain them. The environments
+ * are sorted in this order
  */
 function groupByEnv(sorted: readonly TopTarget[], met: Iterable<TopTarget>): TopTarget[] {
   const envs = new Set(Array.from(met, ({ saltenv }) => saltenv));

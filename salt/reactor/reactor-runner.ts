@@ -32,7 +32,10 @@ export class ReactorEntries {
     this.#config = config;
   }
 
-  /** Applies the runner's changes to the configured entries, and returns the result. */
+  /**
+   * Returns the configured entries without those that the runner has deleted, and with those that
+   * it has added.
+   */
   over(configured: readonly ReactorEntry[]): readonly ReactorEntry[] {
     const left = configured.filter(({ tag }) => !this.#deleted.has(tag));
     return [...left, ...this.#added.values()];

@@ -27,7 +27,10 @@ export class LimitExceeded extends Error {
     LimitExceeded.prototype.name = LimitExceeded.name;
   }
 
-  /** Exception class that Python would raise for this limit, otherwise `LimitExceeded`. */
+  /**
+   * Name of the exception that Python would raise for this limit, for example `RecursionError`.
+   * `LimitExceeded` for limits that Python does not have.
+   */
   readonly kind: string;
 
   constructor(limit: string, value: number) {

@@ -47,7 +47,7 @@ export abstract class LateDict extends Dict {
   abstract late(key: Value): LateValue | undefined;
 }
 
-/** Returns the value itself, or the value that a late value reads. */
+/** Reads a late value, and returns the result. Returns any other value unchanged. */
 export function readLate(value: Value): Value {
   return value instanceof LateValue ? value.read() : value;
 }

@@ -95,8 +95,8 @@ function reprOrStr(value: Value, walk: RecursionGuard): string {
 }
 
 /**
- * Refuses to print results of `groupby`, also inside other containers. Salt copies each container
- * that is printed, and its copy of such a tuple fails [SerializerExtension.finalizer].
+ * Rejects results of `groupby` that are to be printed, also inside other containers. Salt fails in
+ * this case, because it cannot copy the tuples of `groupby` [SerializerExtension.finalizer].
  * @throws PythonException TypeError
  */
 function refuseGroups(value: Value, walk: RecursionGuard): void {
