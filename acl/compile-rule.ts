@@ -322,7 +322,7 @@ type GuestRequest = Pick<Request, 'project' | 'subject'>;
 
 /** Restriction of a rule to some minions. */
 interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
-  /** Explanation for a request that names a minion outside the limit. */
+  /** Explanation that a request gets if it names a minion outside this restriction. */
   readonly obstacle: string;
   /** Compound target that selects the minions. */
   readonly within?: string;

@@ -413,8 +413,8 @@ class SeenUpdates {
   }
 
   /**
-   * Makes `fresh` yield the next `published` update, instead of skipping it as a duplicate. Call it
-   * before the job is published to more minions.
+   * Makes {@link fresh} yield the next `published` update, although an update of this type was
+   * already yielded. Call this method before the job is published to more minions.
    */
   expectAnother(): void {
     this.#names.delete('published');

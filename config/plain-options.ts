@@ -47,9 +47,9 @@ export interface PlainOptions extends RowOptions {
   /** Limits on the requests of a single minion or address. */
   readonly limits?: Partial<Limits> | undefined;
   /**
-   * Lowest level that is logged. If `logger` is not set, the master writes JSON lines of this level
-   * and above to standard error. Default: `logger` keeps its own level; without `logger`, nothing
-   * is logged.
+   * Lowest level that is logged. With `logger`, this is the level of that logger; default: its own
+   * level. Without `logger`, the master writes JSON lines of this level and above to standard
+   * error; default: nothing is logged.
    */
   readonly logLevel?: LogLevel | undefined;
   /**

@@ -51,9 +51,9 @@ export interface LimitValues {
   /** Number of uses, out of `total`, that are reserved for owners without a use. Default: 0. */
   readonly reserved?: number | undefined;
   /**
-   * Maximum amount of one owner, as a multiple of the amount that is free. Default: no such
-   * maximum. With 1, for example, a single owner that takes units one by one gets at most half of
-   * `total`. The maximum falls when other owners take units, so that new owners find free ones.
+   * Factor for a second maximum of one owner: this factor times the amount that is free now. With
+   * 1, a single owner gets at most half of `total`. New owners therefore always find free units.
+   * Default: no such maximum.
    */
   readonly timesFree?: number | undefined;
   /** Maximum number of uses that may wait. Default: 0, so that further uses fail at once. */

@@ -11,9 +11,10 @@ export interface WorkerPoolOptions {
   /** URL of the worker script. */
   readonly script: URL;
   /**
-   * Maximum number of threads that all owners share. In addition, the pool can start as many
-   * threads as the limit has in `reserved`, for owners without a task. A new thread starts when all
-   * others are busy. Default: one less than the number of processors, but at least 1 and at most 2.
+   * Maximum number of threads that all owners share. Default: one less than the number of
+   * processors, but at least 1 and at most 2. For owners without a task, the pool can start
+   * additional threads, as many as `reserved` of the limit. A new thread starts only if all others
+   * are busy.
    */
   readonly threads?: number;
   /** Maximum number of waiting tasks. Default: `waiting` of the limit. */

@@ -51,8 +51,9 @@ export class GroupCommit {
   #waiting: Pick<PendingWrite<unknown>, 'run' | 'done' | 'failed'>[] = [];
 
   /**
-   * @param transaction - runs the work in one transaction, which it rolls back if the work throws
-   * @param toError - converts the error of a failed transaction to the error of its writes
+   * Creates the group.
+   * @param transaction - runs the work in one transaction, and rolls it back if the work throws
+   * @param toError - converts the error of a failed transaction to the error for each write in it
    */
   constructor(
     transaction: (work: () => void) => Promise<unknown>,

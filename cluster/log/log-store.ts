@@ -299,8 +299,9 @@ export class LogStore extends TableStore {
   }
 
   /**
-   * Creates a backup for restoring another member, and then trims the log. Deletes entries that are
-   * older than the second-latest backup and that all running members have applied.
+   * Creates a backup for restoring another member, and then trims the log. Trimming deletes the
+   * entries that all running members have applied, if the second-latest backup already includes
+   * them.
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL, ERR_CLUSTER_OUTCOME
    */
   backup(target: string): Promise<BackupReceipt> {

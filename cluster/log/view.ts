@@ -26,8 +26,8 @@ interface MemberState {
    */
   readonly through: number;
   /**
-   * Counters above `through` whose entries were applied already. They arrived before an entry with
-   * a lower counter.
+   * Counters of entries that were applied too early: before all entries with lower counters had
+   * arrived. All of them are higher than `through`.
    */
   readonly beyond: readonly number[];
 }

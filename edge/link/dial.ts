@@ -163,7 +163,8 @@ function mayLaunch(running: readonly Running[], slowMs: number): boolean {
 }
 
 /**
- * Returns the attempts that must end because enough other attempts have reached the centre earlier.
+ * Returns the attempts that must end, because as many other attempts as may do the handshake at the
+ * same time reached the centre earlier.
  */
 function excessOf(running: readonly Running[], slowMs: number): readonly Running[] {
   const permitted = handshakesOf(running, slowMs);

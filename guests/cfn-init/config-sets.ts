@@ -54,7 +54,7 @@ interface Expansion {
   readonly names: string[];
   /** Names of the sets that enclose the current one, the outermost first. Used to detect cycles. */
   readonly chain: Set<string>;
-  /** Number of entries processed so far. */
+  /** Number of entries of config sets that were processed so far. */
   entries: number;
 }
 

@@ -273,8 +273,8 @@ async function executeCall(
 }
 
 /**
- * Returns the parameters for the command of an execution plan. If the catalog entry names a
- * parameter for the argument of the call, the result includes this parameter.
+ * Returns the parameters for the command of an execution plan. The catalog entry can name a command
+ * parameter that receives the argument of the script call.
  * @throws ExecutionPlanError if a parameter has no value, or if the command cannot receive the
  * argument
  */

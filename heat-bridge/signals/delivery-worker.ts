@@ -158,8 +158,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Adds a signal to the queue of its handle, if this master is active. A signal without a handle
-   * is passed to `held`.
+   * Adds a signal to the queue of its handle, unless delivery has stopped. A signal without a
+   * handle is added to the held signals instead.
    */
   add(pending: PendingSignal): void {
     const { handle } = pending;

@@ -74,7 +74,10 @@ export class OutboxQuotas {
   readonly #heldOwners = new Map<string, string>();
   readonly #projectOf: ProjectOf;
 
-  /** @param projectOf - default: no minion belongs to a project */
+  /**
+   * Creates the quotas.
+   * @param projectOf - returns the project of a minion. Default: no minion belongs to a project
+   */
   constructor(options: OutboxQuotaOptions, projectOf: ProjectOf = () => undefined) {
     const { perMinion, perStack, perOwner, ownerBytes, heldPerMinion, entries, bytes } = options;
     this.#projectOf = projectOf;

@@ -13,9 +13,9 @@ import type { AuditRecord, AuditTrail } from './audit-record.ts';
 const action = 'audit.head';
 const detailForm = /^record (\d{1,15}) has the hash ([0-9a-f]{64})$/;
 /**
- * Interval at which a member records the last sequence numbers and hashes of the other members'
- * logs, in milliseconds. Until other members have recorded a new record in this way, only the hash
- * chain of its own log protects the record.
+ * Interval at which a member records the last sequence number and hash of every other member's log,
+ * in milliseconds. These records prove later whether another member's log was altered. A newer
+ * record of that log is protected only by its own hash chain.
  */
 const noteMs = 600_000;
 

@@ -58,9 +58,9 @@ export interface JobCacheOptions {
   /** `keep_jobs_seconds` in milliseconds. It applies to jobs that are published from now on. */
   readonly keepMs: number;
   /**
-   * Time for which the master stores the identifier of a minion's request that reports a
-   * self-started job, in milliseconds. A repeated request is recognized by it. After this time a
-   * repeated request cannot be decrypted, because the session key has changed.
+   * Time for which the master stores the identifier of a request in which a minion reports a job
+   * that it started itself, in milliseconds. The master recognizes a repeated request by this
+   * identifier. Later, a repeated request cannot be decrypted, because the session key has changed.
    */
   readonly keepMarksMs: number;
   readonly now: () => number;

@@ -194,7 +194,10 @@ export class WriteScheduler {
   #waiting: ScheduledWriter[] = [];
   #next = 0;
 
-  /** @param writer - must not be waiting already */
+  /**
+   * Schedules a write.
+   * @param writer - writer that is not scheduled yet
+   */
   add(writer: ScheduledWriter): void {
     this.#waiting.push(writer);
     if (this.#waiting.length === 1) process.nextTick(() => this.#round());

@@ -423,10 +423,11 @@ export class PeerRunner {
 
   /**
    * Runs a runner.
-   * @param mark - id of the request; if this request was already processed, nothing runs, except
-   * for runners of extensions
+   * @param mark - id of the request. If this request was already processed, nothing is run; runners
+   * of extensions ignore the id and run again
    * @param protocol - protocol version of the request
-   * @returns the result of the runner; an empty map if it is rejected
+   * @returns the result of the runner; an empty map if the request is rejected or was already
+   * processed
    */
   async run(
     minionId: string,

@@ -26,8 +26,8 @@ const Target = Type.Object({
 });
 const runFields = {
   /**
-   * Id of the run, allocated before the call is made. It becomes the jid of the job, of the first
-   * job of the command, or of the runner or wheel function.
+   * Id of the run, chosen before the call is made. Depending on the call, it becomes the jid of the
+   * job, of the first job of the command, or of the runner or wheel function.
    */
   jid: Type.String(),
   reaction: Type.String(),

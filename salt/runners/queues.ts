@@ -239,7 +239,7 @@ interface Insertion {
   readonly queue: string;
   readonly owner: string;
   readonly index: QueueIndex;
-  /** Places of the new items, by digest. */
+  /** New items by the digest of their content, with owner, size and sequence number. */
   readonly added: Map<string, ItemPlace>;
 }
 

@@ -29,7 +29,10 @@ export class Schedule {
   readonly #timers = new Map<string, NodeJS.Timeout>();
   readonly #running = new Map<string, number>();
   readonly #last = new Map<string, number>();
-  /** Latest due time of each entry while another member of the cluster ran the schedule. */
+  /**
+   * Latest due time of each entry at which this member did nothing, because another member of the
+   * cluster ran the schedule.
+   */
   readonly #skipped = new Map<ScheduleEntry, number>();
 
   constructor(deps: ScheduleDeps) {
