@@ -66,8 +66,9 @@ function isAddress(value: string): boolean {
 /** `api_acl`: client addresses that users may log in from [app.py, salt_api_acl_tool]. */
 export interface ApiAcl {
   /**
-   * Addresses and networks by user. `*` is any address. The entry of the user `*` applies to all
-   * users without an entry of their own. Without this entry, those users cannot log in.
+   * Addresses and networks by user. The address `*` permits any address. The user name `*` stands
+   * for all users without an entry of their own. If there is no entry for `*`, users without an
+   * entry cannot log in.
    */
   readonly users: Readonly<Record<string, readonly string[]>>;
 }

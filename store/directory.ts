@@ -254,8 +254,8 @@ async function readCurrentLock(
 
 /**
  * Asks the process that holds the directory for its identity.
- * @returns the identity, which is empty if the process does not answer. `undefined` only if no
- * process listens on the address
+ * @returns the identity; empty if the process does not answer; `undefined` if no process listens on
+ * the address
  */
 async function askHolder(
   address: string,

@@ -89,9 +89,9 @@ export async function removeOwnRecord(directory: string): Promise<void> {
 }
 
 /**
- * Sends SIGKILL to the process that has locked the directory, but only if it is certainly the
- * process in the identity file. It must run on this kernel, in the same PID namespace and under the
- * same account. Its start time must match the file.
+ * Sends SIGKILL to the process that has locked the directory. Does so only if this is certainly the
+ * process in the identity file: it runs on this kernel, in this PID namespace and under this
+ * account, and its start time matches the file.
  * @param directory - real path of the directory
  * @param generation - generation of the lock that the process has
  */

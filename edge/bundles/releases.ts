@@ -26,9 +26,9 @@ const ReleaseSchema = Type.Object({
   length: Type.Integer({ minimum: 0 }),
   createdAt: Type.Integer({ minimum: 0 }),
   /**
-   * `packed`: not published yet. `releasing`: sites install it, ring by ring. `held`: an operator
-   * paused it. `stopped`: too many sites refused it. `done`: all rings have installed it.
-   * `replaced`: a later release was published.
+   * State of the release. `packed`: not published yet. `releasing`: sites install it, ring by ring.
+   * `held`: an operator paused it. `stopped`: too many sites refused it. `done`: all rings have
+   * installed it. `replaced`: a later release was published.
    */
   state: Type.Unsafe<'packed' | 'releasing' | 'held' | 'stopped' | 'done' | 'replaced'>(
     Type.String(),

@@ -74,8 +74,8 @@ const Turn = Type.Object({ forMs: Type.Integer({ minimum: 0, maximum: 3_600_000 
 const Nothing: TObject = Type.Object({}, strict);
 
 /**
- * Request of a site for its turn to send returns and facts. The centre replies when the turn
- * begins. `forMs` in the reply is its duration.
+ * Request with which a site asks for a turn to send returns and facts. The centre replies when the
+ * turn begins. `forMs` in the reply is the duration of the turn.
  */
 export const turnMessage = defineMessage({
   name: 'log.turn',

@@ -44,9 +44,9 @@ export interface StatementInfo {
 export interface StatementReplyInfo {
   readonly site: string;
   /**
-   * `waiting`: the site has not replied to this statement. `held`: it has stored the statement.
-   * `refused`: it has rejected the statement. `used`: it has already changed its centre because of
-   * the statement. `left`: it has left this centre.
+   * State of the statement at the site. `waiting`: the site has not replied to the statement.
+   * `held`: the site has stored it. `refused`: the site has rejected it. `used`: the site has
+   * already changed its centre because of it. `left`: the site has left this centre.
    */
   readonly state: StatementReply['state'] | 'waiting';
   readonly reason?: string | undefined;

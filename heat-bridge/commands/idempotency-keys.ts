@@ -1,6 +1,7 @@
 /**
  * Idempotency keys. A key is stored before a run is published, so that a repeated request returns
- * the same run, even after a crash. Each caller, project and command or plan has its own keys.
+ * the same run, even after a crash. The same key can be used again by another caller, for another
+ * project, or for another command or plan.
  */
 
 import { createHash } from 'node:crypto';

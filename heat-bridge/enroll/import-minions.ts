@@ -21,8 +21,8 @@ export interface ImportParts extends EnrolmentParts {
 }
 
 /**
- * Accepts the keys of minions. If one entry is invalid, accepts none of them. Minions that already
- * have their key accepted do not change.
+ * Accepts the keys of minions. If one entry of the list is invalid, accepts no key. A minion whose
+ * key is already accepted keeps its key.
  * @throws BridgeError ERR_ENROLL_ARGS, ERR_ENROLL_TAKEN, with the position in the list
  */
 export async function importMinions(

@@ -120,8 +120,8 @@ export interface TicketRules {
 }
 
 /**
- * Returns the enrolment of a ticket. It looks up the number before it verifies the signature, so
- * that requests with forged tickets cost little [THREATS B-12].
+ * Returns the enrolment of a ticket. The number of the ticket is looked up before the signature is
+ * verified, so that requests with forged tickets cost little [THREATS B-12].
  * @throws BridgeError ERR_TICKET if this bridge did not issue the ticket, or if its store has no
  * such enrolment
  */

@@ -45,9 +45,9 @@ export interface ScheduledStep {
 export type StepEnd = 'succeeded' | 'failed';
 
 /**
- * Schedules steps. A step can start when all its dependencies have succeeded. After `stop` was
- * called, no more steps start. The same applies if a step fails and its failure stops the plan.
- * Active steps continue to their end.
+ * Schedules steps. A step can start when all its dependencies have succeeded. No more steps start
+ * after `stop` was called, or after a step has failed whose failure stops the plan. Active steps
+ * continue to their end.
  */
 export class StepSchedule {
   readonly #steps: readonly ScheduledStep[];

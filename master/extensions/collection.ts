@@ -20,8 +20,8 @@ import { conflict } from './services.ts';
 import { operationOfArea } from './state-area.ts';
 
 /**
- * Name of the master as the owner of its method and request type names. It appears in the error
- * about an extension that uses one of these names.
+ * Owner of the names of the master's own methods and request types. The error about an extension
+ * that uses one of these names mentions this owner.
  */
 const master = 'the master';
 

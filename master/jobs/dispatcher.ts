@@ -206,11 +206,12 @@ export class JobDispatcher {
   }
 
   /**
-   * Stores a job. If a job with the same jid exists, adds the minions of the record to it, because
-   * all publications of a batch have the same jid. A minion can be added again only if it never
-   * received the job, because the master's process ended before it sent the job.
-   * @throws MasterError ERR_ARGS if the jid belongs to another job, or the job already includes one
-   * of these minions
+   * Stores a job. All publications of a batch have the same jid, so if the job exists already, the
+   * minions of the record are added to it. A minion that already belongs to the job can be added
+   * again only if the master stopped before it sent the job to this minion. An existing job that
+   * was sent to no minion is replaced.
+   * @throws MasterError ERR_ARGS if the jid belongs to another job that was sent, or one of the
+   * minions already belongs to the job
    */
   async #addSlice(record: JobRecord, { onReturn, also }: AddingSlice): Promise<AddedJob> {
     const { cache } = this.#options;

@@ -32,8 +32,8 @@ const limits = { maxBytes: 4096, maxDepth: 2, maxElements: 16 };
  * Verifies announcements. An announcement is a message with the minion's id, which a minion sends
  * on its publish connection. In every protocol version it is `{id, tok}`, encrypted with the
  * publish key [WIRE 4.2; salt/channel/server.py]. An invalid announcement is ignored, and its
- * connection stays anonymous. The connection is not closed, because the minion process would not
- * survive that. The announcement may be invalid only because the publish key has just changed.
+ * connection stays anonymous. A genuine minion can send an invalid one if the publish key has just
+ * changed. The connection is not closed, because this would end the minion process.
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions;

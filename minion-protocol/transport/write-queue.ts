@@ -147,8 +147,8 @@ export class WriteQueue implements ScheduledWriter {
   }
 
   /**
-   * Removes the messages before `#head` from the array. Does so only if no message is left or at
-   * least 64 can be removed, because the remaining messages must be moved.
+   * Removes the messages before `#head` from the array. This moves the remaining messages, so it is
+   * only done if at least 64 messages can be removed, or none remains.
    */
   #dropTaken(): void {
     if (this.#head < this.#waiting.length && this.#head < 64) return;

@@ -32,9 +32,9 @@ export class InputTree<Result extends Inputs> {
   readonly #roots = new Map<string, TreeNode<Result>>();
 
   /**
-   * Returns the result whose inputs have these fingerprints, or `undefined`.
+   * Returns the result that was made from the present inputs, or `undefined`.
    * @param root - fingerprint of the inputs that are known before the rendering
-   * @param markOf - returns the fingerprint of an input by its name
+   * @param markOf - returns the present fingerprint of an input by its name
    */
   find(root: string, markOf: (name: string) => string): Result | undefined {
     let node = this.#roots.get(root);

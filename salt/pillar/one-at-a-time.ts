@@ -51,8 +51,8 @@ export class OneAtATime {
   }
 
   /**
-   * Returns the work that a request must wait for: work of its own owner, or otherwise of an owner
-   * that it has not waited for.
+   * Returns the running work that a request must wait for. This is work of the request's own owner
+   * or, if there is none, of another owner for which the request has not waited yet.
    */
   #next(
     key: string,
