@@ -73,7 +73,10 @@ function rowsOf(
   });
 }
 
-/** Converts the names of members in a default value to the names in files. */
+/**
+ * Replaces the names of members in a default value by the names that they have in configuration
+ * files.
+ */
 function toFileNames(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(

@@ -101,7 +101,7 @@ function valueFormOf(schema: TSchema): string {
   return unit === undefined || expected.includes(unit) ? expected : `${expected} (${unit})`;
 }
 
-/** Returns a default as a file contains it. */
+/** Formats the default value of an option as it would be written in a configuration file. */
 function defaultIn(value: unknown): string {
   if (value === null || value === '') return '';
   const isSection = typeof value === 'object' && !Array.isArray(value);

@@ -59,7 +59,7 @@ export interface OptionSection {
   readonly options: OptionTable;
 }
 
-/** All option tables, in the order of reports. */
+/** All option tables, in the order in which reports list them. */
 export const optionSections: readonly OptionSection[] = [
   { above: [], options: saltOptions },
   { above: [], options: rightsOptions },

@@ -28,7 +28,7 @@ export type Keywords = {
   readonly unit?: string;
   /** Description of the expected value, for the operator. */
   readonly expected?: string;
-  /** Documentation sentence. */
+  /** Sentence that describes the option in the documentation. */
   readonly description?: string;
   /** Value if the member is not set. */
   readonly default?: unknown;
@@ -303,7 +303,10 @@ export function expectedBy(schema: TSchema): string {
   return shapeOf(schema).expected ?? 'another value';
 }
 
-/** Returns the name of a member in files. */
+/**
+ * Returns the name that a member of a section has in configuration files. By default, this is its
+ * name in snake case.
+ */
 export function fileNameOf(member: string, schema: TSchema): string {
   const { fileName } = shapeOf(schema);
   return fileName ?? member.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -10,8 +10,8 @@ export type TransportOptions = Pick<MasterConfig, keyof OwnTransportOptions>;
 export interface ServedTransport extends TransportOptions {
   readonly name: TransportName;
   /**
-   * Ports to which relays connect; see `saltbridge: relay:`. `null` for all transports except the
-   * one in `transport`.
+   * Ports to which relays connect (option `saltbridge: relay:`). Only the transport in the option
+   * `transport` has them; for all others, the value is `null`.
    */
   readonly relay: MasterConfig['relay'];
 }

@@ -106,7 +106,10 @@ class LoadScan {
     return this.#bytes.subarray(start, this.#offset);
   }
 
-  /** Skips a value without the values in it, and returns their number. */
+  /**
+   * Skips one value, but not the values that it contains, and returns the number of the contained
+   * values.
+   */
   #skip(): number {
     const head = this.#bytes[this.#take(1)] ?? 0;
     if (head < 0x80 || head >= 0xe0) return 0;

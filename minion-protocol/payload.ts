@@ -45,7 +45,10 @@ export class WireDateTime {
   /** ISO 8601 with microseconds: `2024-01-02T03:04:05.678901`. */
   readonly text: string;
 
-  /** @throws TypeError if `text` has a different form */
+  /**
+   * Creates the value.
+   * @throws TypeError if `text` does not have the form `2024-01-02T03:04:05.678901`
+   */
   constructor(text: string) {
     if (!isoForm.test(text))
       throw new TypeError('the date and time must have the form YYYY-MM-DDTHH:MM:SS.ffffff');

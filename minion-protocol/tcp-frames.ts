@@ -52,7 +52,10 @@ export class PayloadScanner {
   readonly #limits: PayloadLimits;
   /** Number of values that are still missing from each open list or map, outermost first. */
   #open: number[] = [];
-  /** Number of missing bytes of the current text, number or similar value. */
+  /**
+   * Number of bytes that are still missing from the current value, if it is a text, number or
+   * similar value.
+   */
   #skip = 0;
   #sized: Extract<Head, { kind: 'sized' }> | undefined;
   #lengthBytesMissing = 0;

@@ -1,4 +1,4 @@
-/** Dependencies that all routes share, and the identification of callers. */
+/** Declares the dependencies that all routes share, and identifies the callers of requests. */
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger } from 'pino';

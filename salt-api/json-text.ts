@@ -41,8 +41,8 @@ function replaceValue(
 }
 
 /**
- * Rules by which the writer that encodes JSON in steps encodes Salt's values. Its output equals
- * that of {@link jsonText}.
+ * Rules for encoding Salt's values with the writer that encodes JSON in steps. The output is the
+ * same as that of {@link jsonText}.
  */
 export const saltJson: JsonForm = {
   write: (value) => jsonText(value as WireValue), // the form receives only such values

@@ -122,8 +122,8 @@ export async function findMissingRoots(settings: Settings): Promise<ConfigWarnin
 }
 
 /**
- * Problem of a value that has no effect. `key` is the path of keys to the value in the
- * configuration.
+ * A configuration value without effect, and the reason. `key` is the path of the value in the
+ * configuration: the keys of the maps that contain it, from the outermost one.
  */
 export interface ValueProblem {
   readonly key: ValuePath;

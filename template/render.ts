@@ -35,7 +35,10 @@ interface DictChange {
    * its own dicts.
    */
   readonly dict: PlainDict;
-  /** Entries that are added or replaced. */
+  /**
+   * Entries that are added to the dict. An entry whose key exists already replaces the old one, see
+   * `isDeep`.
+   */
   readonly entries: PlainDict;
   /**
    * Whether the change is recursive. If the old and the new value of a key are both dicts, the new

@@ -14,7 +14,7 @@ export type KeyPlaceName =
   | 'minions_pre'
   | 'minions_rejected';
 
-/** Keys by group: a list of ids, or a text for each id. */
+/** Keys by state: a list of ids, or a map from each id to a text such as its fingerprint. */
 export type KeysByPlace = ReadonlyMap<
   KeyPlaceName,
   readonly string[] | ReadonlyMap<string, string>
@@ -30,7 +30,10 @@ const headings: Readonly<
   minions_rejected: { text: 'Rejected Keys:', light: 'lightBlue', color: 'blue' },
 };
 
-/** Formats the groups with their keys, both sorted. The result may be empty. */
+/**
+ * Formats the keys in Salt's form, below one heading for each key state. The states and the keys
+ * are sorted. The result may be empty.
+ */
 export function formatKeys(keys: KeysByPlace, colors: Colors): string {
   const places = [...keys].sort(([left], [right]) => textOrder(left, right));
   const lines = places.flatMap(([place, content]) => {

@@ -1,4 +1,4 @@
-/** Connects a site to a centre, up to the last message of the handshake. */
+/** Connects a site to a centre, and performs the handshake except its last message. */
 
 import { randomBytes } from 'node:crypto';
 import type { ClientRequest } from 'node:http';

@@ -43,7 +43,7 @@ export interface ReadRequest {
 
 /** Written values that a role reads. */
 export interface Attributes {
-  /** Values by attribute. */
+  /** Values by the name under which the role reads them. */
   readonly values: ReadonlyMap<string, DataValue>;
   /**
    * Whether values are omitted, because all values together exceed the limit `pillarValueBytes` of

@@ -41,7 +41,7 @@ export interface GuestRequestsDeps {
   readonly host: HostOfGuests;
   readonly values: Pick<DataValues, 'read' | 'write'>;
   readonly peers: Pick<PeerDirectory, 'of' | 'projectOf'>;
-  /** Resolves to a lookup of the address from which a minion is connected. */
+  /** Returns a function that looks up the address from which a minion is connected. */
   readonly addresses: () => Promise<AddressOf>;
 }
 

@@ -86,7 +86,10 @@ export function splitKey(key: string): { readonly role: string; readonly name: s
     : { role: key.slice(0, slash), name: key.slice(slash + 1) };
 }
 
-/** Returns all keys that guests write, with their declarations. */
+/**
+ * Returns the values that guests write, by key. Each is described by its declaration in the role
+ * that writes it.
+ */
 export const writtenKeys: (roles: Roles) => ReadonlyMap<string, RoleWrite> = oncePer(
   (roles: Roles) =>
     new Map(

@@ -1,4 +1,7 @@
-/** Opens the module for software deployments: parses its options, and creates its objects. */
+/**
+ * Opens the part of the bridge that runs software deployments: parses its options, and creates its
+ * objects.
+ */
 
 import { mayCallCommand, type Subject } from '#acl';
 import {

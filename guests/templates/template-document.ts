@@ -1,4 +1,7 @@
-/** Template as a YAML document: parses it, removes role metadata, and adds user-data. */
+/**
+ * Parses a Heat template as a YAML document, removes the metadata of roles from it, and adds
+ * user-data.
+ */
 
 import { type Document, isMap, Lexer, parseDocument, Scalar } from 'yaml';
 import { BridgeError } from '#heat-bridge';

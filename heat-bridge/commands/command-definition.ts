@@ -275,7 +275,7 @@ export function withDefinitionOptionNames(
 
 /** Names of fields in files and in programs. */
 interface FieldNames {
-  /** Names in programs, by the names in files. */
+  /** Maps the name of a field in catalog files to its name in programs. */
   readonly names: ReadonlyMap<string, string>;
   readonly refuse: (field: string, problem: string) => BridgeError;
 }

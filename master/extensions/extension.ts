@@ -86,7 +86,7 @@ export interface ExtensionHost {
   /** Returns the current values of the options that a reload can change. */
   reloadable(): ReloadableConfig;
   /**
-   * Registers a check of the next `saltbridge: bridge:` section, which runs before each reload.
+   * Registers a check that runs before each reload, with the new section `saltbridge: bridge:`.
    * @param prepare - checks the section and returns a function that activates it. If `prepare`
    * throws, the whole reload is rejected
    */

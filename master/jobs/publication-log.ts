@@ -31,8 +31,8 @@ export interface PublicationId {
 export interface PublicationLogOptions {
   readonly store: Store;
   /**
-   * Directory of the file with the last number. If it is `undefined`, it is unknown which
-   * publications of former processes were not sent.
+   * Directory of the file that contains the number of the last publication. If it is `undefined`,
+   * the master cannot find out which publications former processes have sent.
    */
   readonly directory: string | undefined;
   /** Storage time of jobs, in milliseconds. */

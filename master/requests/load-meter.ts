@@ -15,7 +15,7 @@ export interface LoadSender {
   readonly address: string;
 }
 
-/** Amounts that count towards the rate of a sender. */
+/** Size of a load, which counts towards the rate of its sender. */
 export interface LoadCost {
   readonly bytes: number;
   readonly elements: number;

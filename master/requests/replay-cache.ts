@@ -9,7 +9,7 @@ export const marksPerBlock = 4;
  * request's digest, and one for its expiry time.
  */
 const wordsPerMark = 3;
-/** Block number that stands for the end of a list. */
+/** Block number that marks the end of a linked list of blocks. */
 const noBlock = 0xffff_ffff;
 
 const wordsPerBlock = 1 + marksPerBlock * wordsPerMark;

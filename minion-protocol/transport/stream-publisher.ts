@@ -33,7 +33,7 @@ export const DEFAULT_STREAM_PUBLISHER_OPTIONS: StreamPublisherOptions = {
   orderMasters: false,
 };
 
-/** Encoding and size limit, which differ between transports. */
+/** Encoding and size limit of publications. Each transport has its own. */
 export interface PublicationForm {
   readonly encode: (envelope: Uint8Array) => readonly Uint8Array[];
   /** Maximum message size that minions accept, in bytes. Larger publications are not sent. */

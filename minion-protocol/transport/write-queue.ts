@@ -17,7 +17,7 @@ const MESSAGE_OVERHEAD_BYTES = 256;
 /** One encoded message in chunks. Queues may share it. */
 export interface EncodedMessage {
   readonly chunks: readonly Uint8Array[];
-  /** Total size of the chunks. */
+  /** Total size of the chunks, in bytes. */
   readonly bytes: number;
 }
 

@@ -27,8 +27,9 @@ export class PackedLists {
   readonly #kept = new WeakMap<FileLists, Map<ListKind, Promise<PackedList>>>();
 
   /**
-   * Returns the pieces of a reply.
-   * @param prefix - prefix of the paths; as in Salt, slashes around it are ignored
+   * Returns the reply to a request for a file list, in pieces.
+   * @param prefix - only paths with this prefix are returned; as in Salt, slashes around it are
+   * ignored
    */
   async pack(lists: FileLists, kind: ListKind, prefix: string): Promise<readonly Buffer[]> {
     const start = prefix.replace(/^\/+/, '').replace(/(?<!\/)\/+$/, '');

@@ -177,7 +177,7 @@ class Roots implements FileServerBackend {
     return existing;
   }
 
-  /** Returns the open lists of these directories, or `undefined`. */
+  /** Returns the file lists that are already open for these directories, or `undefined`. */
   #sharedLists(places: readonly string[]): LiveLists | undefined {
     const key = keyOf(places);
     const isWhole = key === keyOf(this.#roots.get(anyEnv) ?? []);

@@ -15,7 +15,7 @@ export interface Chunk {
   readonly sls: string | null;
   readonly saltenv: string;
   readonly includedFrom: readonly string[];
-  /** All other arguments: requisites and the arguments of the function. */
+  /** Arguments that no other property contains: requisites, and the arguments of the function. */
   readonly args: ReadonlyMap<string, PlainData>;
 }
 

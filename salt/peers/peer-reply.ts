@@ -17,7 +17,7 @@ export interface PeerReply {
   readonly leftOut: number;
   /** Returns the value of a return, or a text that says why the reply does not contain it. */
   fit(jid: string, result: JobReturn): WireValue;
-  /** Releases the bytes of the reply. */
+  /** Releases the memory budget that the reply uses. */
   close(): void;
 }
 

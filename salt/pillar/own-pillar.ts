@@ -352,7 +352,7 @@ function markOfRules(config: PillarConfig): string {
   return createHash('sha256').update(JSON.stringify(all)).digest('hex');
 }
 
-/** Returns the rules of compilation that the operator configured. */
+/** Returns the operator's rules for compiling pillars, from the configuration. */
 function rulesOf(config: PillarConfig): PillarRules {
   return {
     strategy: config.pillarSourceMergingStrategy,

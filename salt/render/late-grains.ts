@@ -15,7 +15,9 @@ import { isList, isPillarMap } from './pillar-data.ts';
  * placeholders. The object can be sent to a rendering thread.
  */
 export interface LateRules {
-  /** Names of the late grains. */
+  /**
+   * Names of the grains whose values are replaced by placeholders until the rendering has ended.
+   */
   readonly names: readonly string[];
   /**
    * Random letters and digits with which all placeholders begin. They are random so that a minion

@@ -56,7 +56,7 @@ export interface CompiledPillar {
   readonly pillar: PillarMap;
   /** Messages for the key `_errors` of the minion's pillar. Empty if compilation succeeded. */
   readonly errors: readonly string[];
-  /** Errors that caused these messages, for the log. */
+  /** Errors that caused the messages in `errors`, for the log. */
   readonly failures: readonly unknown[];
   /** SLS that the top files assign to this minion. */
   readonly matches: Matches;

@@ -165,7 +165,7 @@ function compileText(
 }
 
 /**
- * Returns the text to match.
+ * Checks that a value is text that a regular expression can be applied to, and returns the text.
  * @throws PythonException TypeError
  */
 export function regexSubject(value: Value, meter: UsageMeter): string {
