@@ -18,8 +18,8 @@ const shortSize = 4096;
  */
 const innerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + shortSize);
 /**
- * Input of the outer hash: the key block and the digest of the inner hash. It is reused, so that
- * messages need no new memory.
+ * Buffer for the input of the outer hash of an HMAC: the key block, and then the digest of the
+ * inner hash. The buffer is reused, so that messages need no new memory.
  */
 const outerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + digestSize);
 /** Memory in which {@link blockOf} computes a key block. */

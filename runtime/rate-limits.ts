@@ -48,8 +48,9 @@ export class TokenBuckets {
   }
 
   /**
-   * Takes one token. Returns `false` if the bucket would then contain fewer than `left` tokens.
-   * @param left - number of tokens that stay in the bucket
+   * Takes one token, unless fewer than `left` tokens would remain in the bucket. Returns whether a
+   * token was taken.
+   * @param left - number of tokens that must remain
    */
   tryTake(owner: string, now: number = this.#now(), left = 0): boolean {
     if (this.#rate.perSecond === 0) return true;

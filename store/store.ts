@@ -58,7 +58,7 @@ export type Change =
 export interface ListOptions {
   /** Key after which the list starts. */
   readonly after?: Key;
-  /** Maximum number of entries. Default: no limit. */
+  /** Maximum number of entries to list. Default: no limit. */
   readonly limit?: number;
   /**
    * Whether to list from the last entry to the first. `after` is then the upper bound. Default:

@@ -23,7 +23,10 @@ const key = ['order-clock'];
 export interface CentreClockContext {
   readonly host: Pick<ExtensionHost, 'now' | 'state'>;
   readonly link: Pick<SiteLink, 'state'>;
-  /** Returns the time without the centre after which its orders are invalid, in seconds. */
+  /**
+   * Returns how long a site may be without its centre before the centre's orders become invalid, in
+   * seconds.
+   */
   readonly validOfflineSeconds: () => number;
   /** Returns the latest time that the centre has signed, in milliseconds since 1970. */
   readonly timeFloor: () => number;

@@ -49,7 +49,7 @@ function describeId(id: string): string {
 export interface PendingLimits {
   /** Maximum number in total. 0 means no limit. Default: 500. */
   readonly pendingKeys?: number;
-  /** Maximum number from one address. 0 means no limit. Default: 64. */
+  /** Maximum number of pending keys from one address. 0 means no limit. Default: 64. */
   readonly pendingKeysPerAddress?: number;
 }
 

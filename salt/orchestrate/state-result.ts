@@ -13,7 +13,7 @@ export interface Outcome {
   readonly result: boolean | null;
   /** Changes that the state made, by name. Empty if nothing changed. */
   readonly changes: WireMap;
-  /** Text, unless `test.show_notification` shows another value. */
+  /** Comment of the state. It is a text, unless `test.show_notification` shows another value. */
   readonly comment: WireValue;
   /** Additional members of the published result: `warnings`, `__jid__`. Default: none. */
   readonly more?: WireMap;

@@ -356,7 +356,7 @@ export class PillarSharing {
  */
 type Found = ProvidedPillar | 'unfit';
 
-/** Returns a compiled pillar in the form for minions. The errors are in its key `_errors`. */
+/** Returns a compiled pillar as minions receive it: with the errors under the key `_errors`. */
 export function answerOf({ pillar, errors }: CompiledPillar): PillarAnswer['pillar'] {
   return toWirePillar(errors.length === 0 ? pillar : new Map([...pillar, ['_errors', errors]]));
 }

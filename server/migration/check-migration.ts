@@ -121,6 +121,6 @@ export interface MigrationReport {
    * them.
    */
   readonly signals: SignalPlan;
-  /** Calls that rules must permit for the reactor files of this site. */
+  /** Calls that rules must permit for the reactor files of the checked salt-master. */
   readonly reactions: ReactionPlan;
 }

@@ -1,6 +1,6 @@
 /**
- * Finds the event tags that a site listens to. Templates in its files are searched without being
- * rendered.
+ * Finds the event tags that the configuration of a salt-master, its orchestrations and similar
+ * files listen to. Templates in the files are searched without being rendered.
  */
 
 import {

@@ -1,4 +1,6 @@
-/** Derives the smallest set of rules that permits all calls of a site's reactor files. */
+/**
+ * Derives the smallest set of rules that permits all calls in the reactor files of a salt-master.
+ */
 
 import path from 'node:path';
 import { expandGlob, pairsOf, type Settings, textsOf } from '#config';
