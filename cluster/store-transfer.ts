@@ -205,8 +205,8 @@ async function writeMemberKeys(
 }
 
 /**
- * Removes the tables that must not be restored from a copy of a store, and creates a backup of the
- * copy.
+ * Removes from a copy of a store the tables that must not be transferred, and creates a backup of
+ * this copy.
  */
 async function sealExport(directory: string, file: string, at: number): Promise<ContentDigest> {
   const seal = async (store: EmbeddedStore): Promise<void> => {

@@ -196,7 +196,10 @@ function omit<T extends object, Name extends keyof T>(
  */
 const grouped = ['limits', 'acl', 'eauth', 'saltgui', 'sdb'] as const;
 
-/** Returns the options with different values, by their names in files. */
+/**
+ * Returns the names of the options that have different values in two configurations, as written in
+ * files.
+ */
 function differences(a: MasterConfig, b: MasterConfig): string[] {
   const rows = { ...saltOptions, ...rightsOptions, ...ownOptions };
   const single = differingNames(omit(a, grouped), omit(b, grouped));

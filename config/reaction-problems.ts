@@ -10,7 +10,10 @@ import { targetedOf, valuesOf } from './reaction-values.ts';
 import { originOf, rateProblem } from './reactions.ts';
 import { isSettings, placeWithin, type Settings } from './settings.ts';
 
-/** Returns the mistakes in reactions that have a valid form. */
+/**
+ * Returns the mistakes that are found only after the form of the reactions was validated, such as
+ * invalid targets and duplicate names.
+ */
 export function reactionProblems(config: MasterConfig, own: Settings): readonly ConfigError[] {
   const names = new Set<string>();
   const written = own.get('reactions')?.value;

@@ -328,7 +328,7 @@ export function checkOptions(options: Partial<MasterOptions>): CompletedConfig {
 interface SectionOfProgram {
   /** Prefix of the option names in errors, for example `limits:`. */
   readonly above: string;
-  /** Called for each name that the table does not contain. */
+  /** Called for each name that the option table does not contain. */
   readonly onUnknown: (origin: OptionOrigin) => void;
 }
 

@@ -205,7 +205,11 @@ export function originOfMember(origin: OptionOrigin, name: string): OptionOrigin
   return { ...origin, entry: `${entry}:${name}` };
 }
 
-/** Returns the location of a path below another location. The path need not exist. */
+/**
+ * Returns the location of a value inside a section or list.
+ * @param origin - location of the section or list
+ * @param path - path of the value inside it. The value need not exist
+ */
 export function originOfPath(origin: OptionOrigin, path: ValuePath): OptionOrigin {
   let place = origin;
   for (const step of path) {

@@ -345,7 +345,7 @@ function isPlain(options: SaltConfig | MasterConfig | PlainOptions): options is 
   return !('config' in options) && !('confFile' in options);
 }
 
-/** Loads the modules of a running master in advance, so that a later start is faster. */
+/** Loads in advance the modules that a running master needs, so that a later start is faster. */
 export async function preloadMaster(): Promise<void> {
   await import('./create-master.ts');
 }

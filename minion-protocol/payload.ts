@@ -866,7 +866,8 @@ export const loadLimits: PayloadLimits = {
 };
 
 /**
- * Packs a value for the wire, with the raw family only, as Salt does.
+ * Packs a value for the wire. As Salt does, text and bytes are both packed as MessagePack's old
+ * type raw.
  * @throws TypeError for `undefined` and other values that cannot be packed
  */
 export function packWire(value: WireValue): Buffer {

@@ -156,7 +156,7 @@ export function assertMayWait(
   if (all >= (own === 0 ? total : total / 2)) throw new LimitExceeded(limit, total);
 }
 
-/** The error of a use that exceeds a limit. The message names the limit. */
+/** Error for a use that would exceed a limit. The message names the limit. */
 export class LimitExceeded extends SaltbridgeError<'ERR_LIMIT'> {
   readonly limit: Limit;
 

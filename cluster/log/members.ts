@@ -159,7 +159,7 @@ export class Members {
     return Math.min(this.#options.view.state.position, ...others);
   }
 
-  /** Highest position that a member has reported. */
+  /** Highest position of the log that another member has reported. */
   get highest(): number {
     return Math.max(0, ...[...this.#heard.values()].map(({ position }) => position));
   }

@@ -113,7 +113,8 @@ interface Range {
 }
 
 /**
- * Applies entries until the point is reached.
+ * Applies entries of the log until the entry at position `end` is applied, or until an entry is not
+ * wanted. If the log is unavailable, tries again.
  * @throws StoreError ERR_STORE_UNAVAILABLE, ERR_STORE_DIVERGED
  */
 async function applyWhile(

@@ -407,7 +407,10 @@ export class SiteRegistry {
     return [...this.#joined, ...this.#rehomed].sort();
   }
 
-  /** Names of all sites that have joined, sorted. A change creates another array. */
+  /**
+   * Names of all sites that have joined, sorted. If a site joins or leaves, the array is replaced,
+   * not changed.
+   */
   get joined(): readonly string[] {
     this.#sortedJoined ??= [...this.#joined].sort();
     return this.#sortedJoined;

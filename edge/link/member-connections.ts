@@ -74,7 +74,7 @@ export class MemberConnections {
     return member === undefined || this.#shared.cluster?.isGone(member) ? undefined : member;
   }
 
-  /** Stores that a site is connected to this member. */
+  /** Records in the store that a site is connected to this member. */
   async noteOpened(site: string): Promise<void> {
     const { cluster } = this.#shared;
     if (cluster === undefined) return;
@@ -84,7 +84,7 @@ export class MemberConnections {
     );
   }
 
-  /** Stores that a site is not connected to this member any more. */
+  /** Records in the store that a site is not connected to this member any more. */
   async noteEnded(site: string): Promise<void> {
     await this.#bySite.run(site, () => this.#forget(site));
   }

@@ -10,7 +10,7 @@ import { openSealedKey } from '../sealed-key.ts';
 
 /** Machine that a valid guest token identifies. */
 export interface Guest {
-  /** Id of its minion. */
+  /** Id of the machine's minion. */
   readonly minion: string;
   readonly project: string;
   /** Name of the instance in the cloud. */

@@ -344,7 +344,7 @@ function judge(options: MinionEventOptions, minionId: string, resource: AskedEve
 
 /**
  * Removes the fields that Salt adds to events which a job emits (`__pub_jid` and similar). The
- * schemas that operators write do not contain them [salt.modules.event send].
+ * operators' schemas for signals do not allow for these fields [salt.modules.event send].
  */
 function withoutPublication(said: WireValue | undefined): WireValue | undefined {
   if (!isWireMap(said)) return said;

@@ -93,7 +93,8 @@ export class Logins {
 
   /**
    * Replaces the backends after a change of the configuration.
-   * @param backends - Default: backends that are created from the current configuration
+   * @param backends - new backends. Default: backends that are created from the current
+   * configuration
    */
   configure(backends?: Backends): void {
     const { config, now } = this.#options;

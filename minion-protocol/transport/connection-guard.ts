@@ -13,7 +13,7 @@ const { perOwner: maxRefused = 0 } = transportLimits.refusedRequests;
 
 /** Limits for the peers of a listener, independent of the protocol. */
 export interface GuardLimits {
-  /** Time from connecting to the end of the handshake, in milliseconds. Default: 30,000. */
+  /** Maximum time from connecting to the end of the handshake, in milliseconds. Default: 30,000. */
   readonly handshakeMs: number;
   /**
    * Time from connecting to the first complete request on the request port, in milliseconds, plus

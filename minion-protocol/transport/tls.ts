@@ -114,7 +114,7 @@ export function loadTls(options: TlsOptions): LoadedTls {
 }
 
 /**
- * Returns a reloader that applies changed TLS files to these servers. Later connections use the new
+ * Returns an object that applies changed TLS files to these servers. Later connections use the new
  * files.
  */
 export function renewTls(

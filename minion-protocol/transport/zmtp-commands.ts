@@ -82,7 +82,7 @@ function encodeCommand(name: string, data: Uint8Array): Uint8Array {
   return encodeFrame(body, FLAG_COMMAND);
 }
 
-/** Returns any bytes as text without loss. */
+/** Converts bytes to a text with one character for each byte, so that no byte is lost. */
 export function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
 }

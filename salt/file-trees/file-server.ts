@@ -14,7 +14,7 @@ export interface ServedFile {
 }
 
 /**
- * Combines backends in order. The first backend that has a file serves it, and lists are the union
+ * Combines backends in order. The first backend that has a file serves it. Lists contain the files
  * of all backends.
  */
 export class FileServer {

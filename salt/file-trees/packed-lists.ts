@@ -9,7 +9,7 @@ export type ListKind = keyof FileLists;
 
 /** Estimated work for packing one text, in steps. */
 const textSteps = 50;
-/** Number of texts that one slice of the work packs. */
+/** Number of texts that are packed before other work may run. */
 const sliceTexts = maxSliceSteps / textSteps;
 
 /** Packed entries of a list, with the offset of each entry. They are sorted by their names. */

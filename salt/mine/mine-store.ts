@@ -16,7 +16,10 @@ const maxNameBytes = 256;
 
 export interface MineStoreOptions {
   readonly store: Store;
-  /** Whether the mine stores anything: `minion_data_cache` or `enforce_mine_cache`. */
+  /**
+   * Whether the mine stores anything. True if one of the options `minion_data_cache` and
+   * `enforce_mine_cache` is set.
+   */
   readonly isOn: boolean;
   /** `mine_bytes`: maximum size of all values of a minion including their names, in bytes. */
   readonly maxBytes: number;

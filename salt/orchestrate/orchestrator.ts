@@ -91,7 +91,7 @@ export class Orchestrator {
   /** Jids of orchestrations that another member started and this member resumed. */
   readonly #resumed = new Set<string>();
   readonly #work = new Set<Promise<unknown>>();
-  /** Running orchestrations by user. */
+  /** Limits the number of running orchestrations of each user. */
   readonly #places: Budget;
 
   constructor(options: OrchestratorOptions) {

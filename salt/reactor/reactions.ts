@@ -107,7 +107,7 @@ export async function createReactor(deps: ReactionDeps): Promise<Reactions> {
     onQueued: (run) => worker.start(run),
   });
   let looking = Promise.resolve();
-  /** Takes over the runs of processes that have stopped, in a cluster. */
+  /** In a cluster, takes over the runs of processes that have stopped. */
   const takeOver = (): void => {
     looking = looking
       .then(async () => {

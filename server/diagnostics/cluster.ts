@@ -83,7 +83,7 @@ export async function checkCluster({ running }: DiagnosticsInput): Promise<Docto
 }
 
 const dayMs = 86_400_000;
-/** Number of days before its expiry at which a certificate is reported. */
+/** A certificate is reported if it expires within this number of days. */
 const soonDays = 30;
 const peekMs = 3000;
 

@@ -82,7 +82,10 @@ function readConversion(
   };
 }
 
-/** Values for the conversions: a tuple by position, a mapping by name, or a single value. */
+/**
+ * Values that the conversions of a `%` format consume: a tuple by position, a mapping by name, or a
+ * single value.
+ */
 class Source {
   readonly #values: Value;
   readonly #items: readonly Value[];

@@ -61,15 +61,15 @@ function isPlainPath(given: string): boolean {
   return !given.endsWith('/') && path.posix.normalize(given) === given;
 }
 
-/** Returns the target of a symbolic link. The target may be a relative path. */
+/** Checks the target of a symbolic link, which may be a relative path, and returns it. */
 export function requireLinkTarget(given: string, place: string): string {
   if (given !== '' && given.length <= maxPath && !controlForm.test(given)) return given;
   throw configError(place, 'the target of a symbolic link must be a path without line breaks');
 }
 
 /**
- * Returns an http or https URL. Other URLs are rejected, because they could refer to files on the
- * master or the minion.
+ * Checks that a value is an http or https URL, and returns it. Other URLs are rejected, because
+ * they could refer to files on the master or the minion.
  */
 export function requireUrl(given: unknown, place: string): string {
   if (typeof given === 'string' && isWebAddress(given)) return given;
