@@ -52,8 +52,8 @@ export interface LimitValues {
   readonly reserved?: number | undefined;
   /**
    * Factor for a second maximum of one owner: this factor times the amount that is free now. With
-   * 1, a single owner gets at most half of `total`. New owners therefore always find free units.
-   * Default: no such maximum.
+   * 1, a single owner gets at most half of `total`. The maximum falls when other owners take units,
+   * so that new owners find free ones. Default: no such maximum.
    */
   readonly timesFree?: number | undefined;
   /** Maximum number of uses that may wait. Default: 0, so that further uses fail at once. */

@@ -73,8 +73,8 @@ const sessionRow = defineRow({
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
 /**
- * Divisor of `idleMs`. While a session is in use, the time of its last use is stored once in each
- * such part of `idleMs`, or every {@link maxWriteIntervalMs} if that is shorter.
+ * Number by which `idleMs` is divided. The time of a session's last use is stored at this interval,
+ * but at least every {@link maxWriteIntervalMs}. Nothing is stored while a session is not in use.
  */
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;
