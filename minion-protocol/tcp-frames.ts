@@ -256,6 +256,8 @@ const bodyKey: Uint8Array = Buffer.from('a4626f6479', 'hex');
 
 /** Decodes the incoming frames of one connection. It accepts chunks of any size. */
 export class TcpFrameDecoder {
+  /** Number of bytes of the last chunk that `push` has read. */
+  consumedBytes = 0;
   readonly #limits: PayloadLimits;
   #scanner: PayloadScanner;
   #assembly: ByteAssembly | undefined;
@@ -285,11 +287,13 @@ export class TcpFrameDecoder {
 
   /**
    * Returns the events that `chunk` completes, in order. After a protocol violation it returns
-   * none.
+   * none. {@link consumedBytes} is the number of bytes that were read.
+   * @param maxEvents - number of events after which the decoder stops reading. Default: no limit
    */
-  push(chunk: Uint8Array): TcpEvent[] {
+  push(chunk: Uint8Array, maxEvents = Infinity): TcpEvent[] {
     const events: TcpEvent[] = [];
-    for (let start = 0; start < chunk.length && !this.#isBroken; ) {
+    let start = 0;
+    while (start < chunk.length && !this.#isBroken && events.length < maxEvents) {
       const end = this.#scanner.scan(chunk, start);
       const { breach } = this.#scanner;
       if (breach !== undefined) events.push(this.#break(breach));
@@ -297,6 +301,7 @@ export class TcpFrameDecoder {
       else this.#gather(chunk.subarray(start));
       start = end;
     }
+    this.consumedBytes = this.#isBroken ? chunk.length : start;
     return events;
   }
 

@@ -30,6 +30,8 @@ declare module 'ws' {
     readonly _bufferedBytes: number;
     /** Position inside a frame; 0 between two frames. */
     readonly _state: number;
+    /** Size of the payload of the current frame, in bytes. */
+    readonly _payloadLength: number;
     /** Opcode of a message whose last frame has not arrived; 0 between two messages. */
     readonly _fragmented: number;
   }
@@ -110,6 +112,10 @@ const maxPayloadBytes = 2 ** 31 - 1;
  * of small chunks.
  */
 const chunkOverheadBytes = 128;
+/** State of the receiver while it reads the payload of a frame. */
+const readsPayload = 4;
+/** Number of bytes that the decoder reads for an event. The shortest message has six bytes. */
+const bytesPerEvent = 128;
 const headEnd = '\r\n\r\n';
 const closeNormal = 1000;
 const closeProtocolError = 1002;
@@ -120,6 +126,8 @@ const closeTooLarge = 1009;
  * to them.
  */
 export class WebsocketDecoder {
+  /** Number of bytes of the last chunk that `push` has read. */
+  consumedBytes = 0;
   readonly #maxMessageBytes: number;
   #state: 'opening' | 'open' | 'over' = 'opening';
   #head: Buffer = Buffer.alloc(0);
@@ -149,12 +157,24 @@ export class WebsocketDecoder {
 
   /**
    * Returns the events that `chunk` completes, in order. After a protocol violation or the end it
-   * returns none.
+   * returns none. {@link consumedBytes} is the number of bytes that were read.
+   * @param maxEvents - approximate number of events after which the decoder stops reading. The
+   * parser of `ws` cannot stop between two messages. Therefore the decoder reads the rest of the
+   * current frame, or {@link bytesPerEvent} for each event. Default: no limit
    */
-  push(chunk: Uint8Array): WebsocketEvent[] {
+  push(chunk: Uint8Array, maxEvents = Infinity): WebsocketEvent[] {
+    const part = chunk.subarray(0, Math.max(maxEvents * bytesPerEvent, this.#missingBytes()));
+    this.consumedBytes = part.length;
     if (this.#state === 'over') return [];
-    if (this.#state === 'opening') return this.#open(chunk);
-    return this.#readFrames(chunk);
+    if (this.#state === 'opening') return this.#open(part);
+    return this.#readFrames(part);
+  }
+
+  /** Returns the number of bytes that the current frame still needs, as far as it is known. */
+  #missingBytes(): number {
+    const receiver = this.#receiver;
+    if (receiver?._state !== readsPayload) return 0;
+    return receiver._payloadLength - receiver._bufferedBytes;
   }
 
   #open(chunk: Uint8Array): WebsocketEvent[] {

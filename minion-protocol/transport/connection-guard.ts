@@ -156,6 +156,11 @@ export class GuardedConnection {
     return this.#minionIds ?? NO_MINIONS;
   }
 
+  /** Id of the minion whose request was verified first, or `undefined`. */
+  get firstMinion(): string | undefined {
+    return this.#minionIds?.values().next().value;
+  }
+
   /**
    * Adds a verified minion id. The set is created on first use, because most connections have none.
    */

@@ -15,11 +15,17 @@ export const transportLimits = defineLimits('transport', {
     effect: 'Further connections are closed.',
   },
   messages: {
-    unit: 'messages that a listener handles in one turn of the event loop',
-    owner: 'connection',
-    total: 64,
-    perOwner: 8,
-    effect: 'Further messages wait. Minions and addresses take turns.',
+    unit: 'messages of one minion that a listener handles in one turn of the event loop',
+    owner: 'minion',
+    perOwner: 64,
+    effect: 'Further messages wait for the next turn.',
+  },
+  unprovenMessages: {
+    unit: 'messages that a listener handles in one turn, on connections without a verified request',
+    owner: 'address',
+    perOwner: 32,
+    total: 256,
+    effect: 'Further messages wait. Addresses take turns.',
   },
   refusedRequests: {
     unit: 'refused requests of a connection, minus its verified requests',

@@ -1,51 +1,59 @@
-import { FairQueue } from '#runtime';
+import type { Limit } from '#runtime';
 import { transportLimits } from './limits.ts';
-
-const { total: messagesPerTurn = 1, perOwner: messagesPerVisit = 1 } = transportLimits.messages;
 
 /** A connection with received bytes. */
 export interface TurnTaker {
-  /** Owner whose connections share a turn: a minion, or an address. */
-  readonly turnOwner: string;
   /**
-   * Handles received messages until the connection has handled {@link MessageTurns.perVisit} of
-   * them, or {@link MessageTurns.isOver}. Calls {@link MessageTurns.spend} for them, and
-   * {@link MessageTurns.wait} if bytes are left.
+   * Handles received messages, as many as {@link MessageTurns.allowance} permits. Calls
+   * {@link MessageTurns.spend} for them, and {@link MessageTurns.wait} if bytes are left.
    */
   takeTurn(): void;
 }
 
 /**
- * Limits the number of messages that a listener handles in one turn of the event loop, because one
- * read from a socket may contain thousands of small messages. The rest waits, and the owners take
- * turns. Other connections and timers are served in between.
+ * Limits the number of messages that a listener handles for one owner in one turn of the event
+ * loop, because one read from a socket may contain thousands of small messages. The rest waits for
+ * the next turn. Other connections and timers are served in between.
  */
 export class MessageTurns {
-  /** Number of messages after which a connection waits for its next turn. */
-  readonly perVisit: number = messagesPerVisit;
-  readonly #queue = new FairQueue<TurnTaker>(transportLimits.messages);
-  #left = messagesPerTurn;
+  readonly #perOwner: number;
+  readonly #total: number;
+  /** Connections that wait, by owner. The owner that has waited longest is the first one. */
+  readonly #waiting = new Map<string, TurnTaker[]>();
+  /** Number of messages of each owner in this turn. */
+  readonly #handled = new Map<string, number>();
+  #left: number;
   #isScheduled = false;
 
-  /** Whether the listener has handled all messages of this turn. */
-  get isOver(): boolean {
-    return this.#left <= 0;
+  constructor({ perOwner = Infinity, total = Infinity }: Limit) {
+    this.#perOwner = perOwner;
+    this.#total = total;
+    this.#left = total;
   }
 
-  /** Whether a connection with new bytes must wait, because others are waiting. */
-  get mustWait(): boolean {
-    return this.isOver || this.#queue.length > 0;
+  /** Number of further messages that the listener may handle for an owner in this turn. */
+  allowance(owner: string): number {
+    return Math.min(this.#left, this.#perOwner - (this.#handled.get(owner) ?? 0));
+  }
+
+  /** Whether a connection with new bytes must wait, because others wait for what is left. */
+  mustWait(owner: string): boolean {
+    const othersWait = this.#total === Infinity ? this.#waiting.has(owner) : this.#waiting.size > 0;
+    return othersWait || this.allowance(owner) <= 0;
   }
 
   /** Counts handled messages. */
-  spend(messages: number): void {
+  spend(owner: string, messages: number): void {
     this.#left -= messages;
+    this.#handled.set(owner, (this.#handled.get(owner) ?? 0) + messages);
     this.#schedule();
   }
 
   /** @param taker - must not be waiting already. Its `takeTurn` is called once, in a later turn */
-  wait(taker: TurnTaker): void {
-    this.#queue.push(taker.turnOwner, taker);
+  wait(owner: string, taker: TurnTaker): void {
+    const takers = this.#waiting.get(owner);
+    if (takers === undefined) this.#waiting.set(owner, [taker]);
+    else takers.push(taker);
     this.#schedule();
   }
 
@@ -57,12 +65,39 @@ export class MessageTurns {
 
   #begin(): void {
     this.#isScheduled = false;
-    this.#left = messagesPerTurn;
-    while (!this.isOver) {
-      const taker = this.#queue.shift();
+    this.#handled.clear();
+    this.#left = this.#total;
+    for (const [owner, takers] of [...this.#waiting]) {
+      if (this.#left <= 0) break;
+      this.#waiting.delete(owner);
+      this.#serve(owner, takers);
+    }
+    if (this.#waiting.size > 0) this.#schedule();
+  }
+
+  /** Serves connections of an owner. Those that are not served keep their places. */
+  #serve(owner: string, takers: readonly TurnTaker[]): void {
+    let served = 0;
+    while (this.allowance(owner) > 0) {
+      const taker = takers[served];
       if (taker === undefined) return;
+      served += 1;
       taker.takeTurn();
     }
-    this.#schedule();
+    const rest = takers.slice(served).concat(this.#waiting.get(owner) ?? []);
+    if (rest.length > 0) this.#waiting.set(owner, rest);
   }
+}
+
+/** Turns of the connections of a listener. */
+export interface ListenerTurns {
+  /** Owners are the ids of minions whose requests were verified. */
+  readonly minions: MessageTurns;
+  /** Owners are addresses. */
+  readonly strangers: MessageTurns;
+}
+
+export function createListenerTurns(): ListenerTurns {
+  const { messages, unprovenMessages } = transportLimits;
+  return { minions: new MessageTurns(messages), strangers: new MessageTurns(unprovenMessages) };
 }

@@ -6,7 +6,7 @@
 
 import type { Socket } from 'node:net';
 import type { GuardedConnection } from './connection-guard.ts';
-import type { TurnTaker } from './message-turns.ts';
+import type { MessageTurns, TurnTaker } from './message-turns.ts';
 import {
   type EncodedMessage,
   type ListenerDeps,
@@ -32,8 +32,11 @@ interface StreamDecoder<Event> {
   /**
    * Returns the events that `chunk` completes, in order. After a protocol violation it returns
    * none.
+   * @param maxEvents - number of events after which the decoder stops reading
    */
-  push(chunk: Uint8Array): readonly (Event | BreachEvent)[];
+  push(chunk: Uint8Array, maxEvents: number): readonly (Event | BreachEvent)[];
+  /** Number of bytes of the last chunk that `push` has read. */
+  readonly consumedBytes: number;
   /** Memory held for an incomplete message, in bytes. */
   readonly heldBytes: number;
   /** Whether a message is incomplete. */
@@ -105,6 +108,11 @@ export class Connection<Event extends { readonly type: string }, Session extends
   #isEnding = false;
   /** Whether the connection waits for its turn. */
   #isWaiting = false;
+  /**
+   * Whether no further bytes are wanted: the connection has more than its turn could handle, or a
+   * second chunk arrived while it waited.
+   */
+  #isAhead = false;
   #isTakingTurn = false;
 
   constructor(
@@ -160,26 +168,21 @@ export class Connection<Event extends { readonly type: string }, Session extends
     this.#endIfWritten();
   }
 
-  get turnOwner(): string {
-    const [minionId] = this.guarded.minionIds;
-    return minionId === undefined ? this.guarded.limitKey : `minion ${minionId}`;
-  }
-
   takeTurn(): void {
     this.#isWaiting = false;
     this.#isTakingTurn = true;
-    const { turns } = this.#parts;
-    let handled = 0;
-    while (this.#mayRead() && handled < turns.perVisit && !turns.isOver) {
-      const count = this.#readSlice();
-      turns.spend(count);
-      handled += count;
+    const { turns, owner } = this.#turns();
+    while (this.#mayRead()) {
+      const allowance = turns.allowance(owner);
+      if (allowance <= 0) break;
+      turns.spend(owner, this.#read(allowance));
     }
     this.#isTakingTurn = false;
     if (this.#socket.destroyed) {
       this.#unread = noBytes;
       return;
     }
+    this.#isAhead = this.#unread.length > 0;
     this.#waitForTurn();
     this.#adjustReading();
     this.#watchMessage();
@@ -187,9 +190,10 @@ export class Connection<Event extends { readonly type: string }, Session extends
   }
 
   #onData(chunk: Uint8Array): void {
-    this.#unread = this.#unread.length === 0 ? chunk : Buffer.concat([this.#unread, chunk]);
-    if (this.#isWaiting || this.#isTakingTurn) return;
-    if (!this.#parts.turns.mustWait) {
+    this.#isAhead = this.#unread.length > 0;
+    this.#unread = this.#isAhead ? Buffer.concat([this.#unread, chunk]) : chunk;
+    const { turns, owner } = this.#turns();
+    if (!this.#isWaiting && !turns.mustWait(owner)) {
       this.takeTurn();
       return;
     }
@@ -206,18 +210,27 @@ export class Connection<Event extends { readonly type: string }, Session extends
   #waitForTurn(): void {
     if (this.#isWaiting || this.#isTakingTurn || !this.#mayRead()) return;
     this.#isWaiting = true;
-    this.#parts.turns.wait(this);
+    const { turns, owner } = this.#turns();
+    turns.wait(owner, this);
+  }
+
+  #turns(): { readonly turns: MessageTurns; readonly owner: string } {
+    const { minions, strangers } = this.#parts.turns;
+    const { firstMinion, limitKey } = this.guarded;
+    return firstMinion === undefined
+      ? { turns: strangers, owner: limitKey }
+      : { turns: minions, owner: firstMinion };
   }
 
   /**
-   * Decodes the first unread bytes, and handles the messages that they complete. Returns the number
-   * of messages.
+   * Decodes unread bytes, and handles the messages that they complete. Returns the number of
+   * messages.
    */
-  #readSlice(): number {
-    const slice = this.#unread.subarray(0, sliceBytes);
-    this.#unread =
-      slice.length === this.#unread.length ? noBytes : this.#unread.subarray(sliceBytes);
-    const events = this.#decoder.push(slice);
+  #read(maxMessages: number): number {
+    const bytes = this.#unread;
+    const events = this.#decoder.push(bytes, maxMessages);
+    const { consumedBytes } = this.#decoder;
+    this.#unread = consumedBytes === bytes.length ? noBytes : bytes.subarray(consumedBytes);
     for (const event of events) {
       if (this.#socket.destroyed || this.#isEnding) break;
       // The next bytes start a new message, because only a PING may arrive in the middle of a
@@ -263,7 +276,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
   #adjustReading(): void {
     if (this.#isTakingTurn) return;
     this.#waitForTurn();
-    const isPaused = this.#isStopped() || this.#unread.length > 0;
+    const isPaused = this.#isStopped() || this.#isAhead;
     if (isPaused === this.#socket.isPaused()) return;
     if (isPaused) this.#socket.pause();
     else this.#socket.resume();
@@ -277,12 +290,6 @@ export class Connection<Event extends { readonly type: string }, Session extends
 }
 
 const noBytes: Uint8Array = new Uint8Array(0);
-
-/**
- * Number of bytes that a connection decodes in one step. They limit the number of messages of a
- * step: the shortest one has four bytes.
- */
-const sliceBytes = 1024;
 
 function isBreach(event: { readonly type: string }): event is BreachEvent {
   return event.type === 'breach';

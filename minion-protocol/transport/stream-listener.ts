@@ -16,7 +16,7 @@ import {
 } from './connection-guard.ts';
 import { transportLimits } from './limits.ts';
 import { type BoundServer, type ListenOptions, listenOn } from './listening.ts';
-import { MessageTurns } from './message-turns.ts';
+import { createListenerTurns } from './message-turns.ts';
 import { RelayedConnections, type RelayPortsOptions } from './relayed-connections.ts';
 import type { RequestService } from './request-queue.ts';
 import {
@@ -228,7 +228,7 @@ class StreamListener implements MasterTransport {
     this.#parts = {
       now: this.#guard.now,
       writeScheduler: new WriteScheduler(),
-      turns: new MessageTurns(),
+      turns: createListenerTurns(),
     };
   }
 

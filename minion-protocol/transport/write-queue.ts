@@ -1,7 +1,7 @@
 /** Queues messages to be written to a socket, and schedules the writes of all sockets. */
 
 import type { Socket } from 'node:net';
-import type { MessageTurns } from './message-turns.ts';
+import type { ListenerTurns } from './message-turns.ts';
 
 const BATCH_BYTES = 256 * 1024;
 /**
@@ -30,7 +30,7 @@ export interface ListenerDeps {
   /** Returns the current time, in milliseconds since 1970. The time never goes back. */
   readonly now: () => number;
   readonly writeScheduler: WriteScheduler;
-  readonly turns: MessageTurns;
+  readonly turns: ListenerTurns;
 }
 
 /** Object that owns a queue. */

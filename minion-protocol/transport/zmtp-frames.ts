@@ -68,10 +68,20 @@ export class ZmtpFrameReader<Refusal extends string> {
     return this.#phase !== 'flags';
   }
 
-  /** Sets the next chunk of the stream. Call this only after `next` has returned `'starved'`. */
+  /**
+   * Sets the next chunk of the stream. Call this only after `next` has returned `'starved'`, or
+   * after `dropUnread`.
+   */
   feed(chunk: Uint8Array, position = 0): void {
     this.#chunk = chunk;
     this.#position = position;
+  }
+
+  /** Forgets the bytes of the chunk that were not read, and returns their number. */
+  dropUnread(): number {
+    const unread = this.#chunk.length - this.#position;
+    this.#starve();
+    return unread;
   }
 
   /** Frees the collected bytes. The reader returns no further frames. */

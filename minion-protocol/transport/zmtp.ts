@@ -110,6 +110,8 @@ export function encodeGreeting(): Uint8Array {
 
 /** Decodes the received bytes of one connection. It accepts chunks of any size. */
 export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
+  /** Number of bytes of the last chunk that `push` has read. */
+  consumedBytes = 0;
   readonly #role: ZmtpRole;
   readonly #limits: ZmtpLimits;
   readonly #reader: ZmtpFrameReader<ZmtpBreach>;
@@ -136,12 +138,14 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
 
   /**
    * Returns the events that `chunk` completes, in order. After a protocol violation it returns
-   * none.
+   * none. {@link consumedBytes} is the number of bytes that were read.
+   * @param maxEvents - number of events after which the decoder stops reading. Default: no limit
    */
-  push(chunk: Uint8Array): ZmtpEvent[] {
+  push(chunk: Uint8Array, maxEvents = Infinity): ZmtpEvent[] {
     const events: ZmtpEvent[] = [];
+    this.consumedBytes = chunk.length;
     if (this.#state === 'broken') return events;
-    const breach = this.#read(chunk, events);
+    const breach = this.#read(chunk, events, maxEvents);
     if (breach !== undefined) {
       this.#break();
       events.push({ type: 'breach', reason: breach });
@@ -149,7 +153,7 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
     return events;
   }
 
-  #read(chunk: Uint8Array, events: ZmtpEvent[]): ZmtpBreach | undefined {
+  #read(chunk: Uint8Array, events: ZmtpEvent[], maxEvents: number): ZmtpBreach | undefined {
     let position = 0;
     while (this.#state === 'greeting') {
       const byte = chunk[position];
@@ -162,22 +166,28 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
       this.#state = 'handshake';
       events.push({ type: 'greeting' });
     }
-    return this.#readFrames(chunk, position, events);
+    return this.#readFrames(chunk, position, events, maxEvents);
   }
 
-  #readFrames(chunk: Uint8Array, position: number, events: ZmtpEvent[]): ZmtpBreach | undefined {
+  #readFrames(
+    chunk: Uint8Array,
+    position: number,
+    events: ZmtpEvent[],
+    maxEvents: number,
+  ): ZmtpBreach | undefined {
     const partsBefore = this.#parts;
     const ownedParts = partsBefore.length;
     this.#reader.feed(chunk, position);
-    for (let step = this.#reader.next(); ; step = this.#reader.next()) {
-      if (step === 'starved') {
-        this.#ownParts(this.#parts === partsBefore ? ownedParts : 0);
-        return undefined;
-      }
+    while (events.length < maxEvents) {
+      const step = this.#reader.next();
+      if (step === 'starved') break;
       if (step !== 'frame') return step;
       const breach = this.#takeFrame(events);
       if (breach !== undefined) return breach;
     }
+    this.consumedBytes = chunk.length - this.#reader.dropUnread();
+    this.#ownParts(this.#parts === partsBefore ? ownedParts : 0);
+    return undefined;
   }
 
   /**

@@ -3,11 +3,14 @@
 import { createConnection } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import test from 'ava';
+import { transportLimits } from '#minion-protocol/transport/limits.ts';
 import { MessageTurns, type TurnTaker } from '#minion-protocol/transport/message-turns.ts';
 import type { Peer } from '#minion-protocol/transport/transport.ts';
 import { until } from '../helpers/deadline.ts';
 import { connectRaw, RawPeer, startMaster } from '../helpers/zeromq-master.ts';
 import { GREETING, HELLO, READY_REQ } from '../helpers/zmtp-bytes.ts';
+
+const { perOwner: perAddress = 0 } = transportLimits.unprovenMessages;
 
 test('thousands of small requests in one read are handled in many turns', async (t) => {
   const turn = { handled: 0, most: 0, total: 0 };
@@ -29,8 +32,7 @@ test('thousands of small requests in one read are handled in many turns', async 
   const flood = Buffer.concat(Array.from({ length: count }, () => HELLO));
   for (const flooder of flooders) flooder.write(GREETING, READY_REQ, flood);
   await until('all requests', () => turn.total === flooders.length * count);
-  // A step of one connection may exceed the limit of 64, but not by more than its 1,024 bytes.
-  t.true(turn.most <= 64 + 1024 / HELLO.length, String(turn.most));
+  t.is(turn.most, perAddress);
 });
 
 test('an address with one request does not wait for the requests of another address', async (t) => {
@@ -60,22 +62,61 @@ test('an address with one request does not wait for the requests of another addr
   t.true(order.length < (flooders.length * count) / 2, String(order.length));
 });
 
-test('owners take turns, and a connection waits after its share of a turn', async (t) => {
-  const turns = new MessageTurns();
+/** Starts a test of turns. Each connection has `count` messages left. */
+function connectionsOf(turns: MessageTurns) {
   const order: string[] = [];
-  const taker = (turnOwner: string, name: string): TurnTaker => ({
-    turnOwner,
-    takeTurn: () => {
-      order.push(name);
-      turns.spend(turns.perVisit);
-    },
-  });
-  t.false(turns.mustWait);
-  for (const name of ['a1', 'a2', 'a3']) turns.wait(taker('a', name));
-  turns.wait(taker('b', 'b1'));
-  t.true(turns.mustWait, 'new bytes of others wait, too');
+  const begin = (owner: string, name: string, count: number): void => {
+    let left = count;
+    const taker: TurnTaker = {
+      takeTurn: () => {
+        const handled = Math.min(left, turns.allowance(owner));
+        turns.spend(owner, handled);
+        left -= handled;
+        order.push(`${name} ${handled}`);
+        if (left > 0) turns.wait(owner, taker);
+      },
+    };
+    turns.wait(owner, taker);
+  };
+  return { order, begin };
+}
+
+test('addresses take turns, and each gets its share of a turn', async (t) => {
+  const turns = new MessageTurns(transportLimits.unprovenMessages);
+  const { order, begin } = connectionsOf(turns);
+  begin('a', 'a1', perAddress + 1);
+  begin('a', 'a2', 1);
+  begin('b', 'b1', 1);
+  t.true(turns.mustWait('c'), 'new bytes of others wait, too');
   await nextTurn();
-  t.deepEqual(order, ['a1', 'b1', 'a2', 'a3']);
+  t.deepEqual(order.splice(0), [`a1 ${perAddress}`, 'b1 1']);
+  await nextTurn();
+  t.deepEqual(order, ['a2 1', 'a1 1']);
+});
+
+test('all addresses together have a maximum, and those that were not served come first', async (t) => {
+  const turns = new MessageTurns(transportLimits.unprovenMessages);
+  const { order, begin } = connectionsOf(turns);
+  const names = Array.from({ length: 9 }, (_, index) => `a${index}`);
+  for (const name of names) begin(name, name, 2 * perAddress);
+  await nextTurn();
+  t.deepEqual(
+    order.splice(0),
+    names.slice(0, 8).map((name) => `${name} ${perAddress}`),
+  );
+  await nextTurn();
+  t.is(order[0], `a8 ${perAddress}`);
+});
+
+test('a minion does not wait for the messages of other minions', async (t) => {
+  const turns = new MessageTurns(transportLimits.messages);
+  const { order, begin } = connectionsOf(turns);
+  begin('web1', 'web1', 1000);
+  t.true(turns.mustWait('web1'));
+  t.false(turns.mustWait('web2'));
+  begin('web2', 'web2', 1);
+  await nextTurn();
+  t.deepEqual(order, ['web1 64', 'web2 1']);
 });
 
 test('a connection whose requests are refused is ended, unless as many are verified', async (t) => {

@@ -2387,7 +2387,11 @@ export const catalogue: readonly Threat[] = [
     tests: [
       messageTurns('thousands of small requests in one read are handled in many turns'),
       messageTurns('an address with one request does not wait for the requests of another address'),
-      messageTurns('owners take turns, and a connection waits after its share of a turn'),
+      messageTurns('addresses take turns, and each gets its share of a turn'),
+      messageTurns(
+        'all addresses together have a maximum, and those that were not served come first',
+      ),
+      messageTurns('a minion does not wait for the messages of other minions'),
       messageTurns('a connection whose requests are refused is ended, unless as many are verified'),
       'master/requests/replay.test.ts: a connection learns which of its requests were refused',
     ],
