@@ -144,7 +144,7 @@ export {
 } from './transport/connection-guard.ts';
 export { createMemoryTransport, type MemoryTransport } from './transport/memory-transport.ts';
 export { createTcpListener } from './transport/tcp-listener.ts';
-export type { TlsOptions } from './transport/tls.ts';
+export { holdConnections, type TlsOptions } from './transport/tls.ts';
 export {
   type BoundPorts,
   type MasterTransport,

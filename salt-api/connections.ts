@@ -6,7 +6,12 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Duplex, type Readable, Transform } from 'node:stream';
-import { ConnectionGuard, type GuardedConnection, peerAddress } from '#minion-protocol';
+import {
+  ConnectionGuard,
+  type GuardedConnection,
+  holdConnections,
+  peerAddress,
+} from '#minion-protocol';
 import { TokenBuckets } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import { apiLimits } from './limits.ts';
@@ -115,11 +120,7 @@ export class HttpConnections {
   /** Applies the limits to each new connection, before the server processes it. */
   protect(server: Server, isSecure: boolean): void {
     this.#limitPipelines(server);
-    const accept = server.listeners('connection');
-    const proceed = (socket: Socket): void => {
-      for (const listener of accept) listener.call(server, socket);
-    };
-    server.removeAllListeners('connection');
+    const proceed = holdConnections(server);
     server.on('connection', (socket: Socket) => {
       const guarded = this.#admit(socket);
       if (guarded === undefined) return;
@@ -275,7 +276,7 @@ export class HttpConnections {
     this.#inHandshake.set(remote, guarded);
     socket.once('close', () => this.#inHandshake.delete(remote));
     if (delay === 0) proceed(socket);
-    else setTimeout(() => socket.destroyed || proceed(socket), delay).unref();
+    else setTimeout(proceed, delay, socket).unref();
   }
 }
 

@@ -4,7 +4,8 @@
  * I/O and has no timer, so any listener can use it.
  */
 import type { Socket } from 'node:net';
-import { addressOwner, MultiMap } from '#runtime';
+import { addressOwner, LimitExceeded, MultiMap } from '#runtime';
+import { type Handshake, Handshakes } from './handshakes.ts';
 import { transportLimits } from './limits.ts';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
@@ -15,6 +16,11 @@ const { perOwner: maxRefused = 0 } = transportLimits.refusedRequests;
 export interface GuardLimits {
   /** Maximum time from connecting to the end of the handshake, in milliseconds. Default: 30,000. */
   readonly handshakeMs: number;
+  /**
+   * Time for which a TLS handshake counts if no request of a minion is verified, in milliseconds.
+   * Default: 1,000.
+   */
+  readonly handshakeHoldMs?: number;
   /**
    * Time from connecting to the first complete request on the request port, in milliseconds, plus
    * one second for each 64 KiB received. Default: 30,000. It does not apply to known addresses:
@@ -80,6 +86,7 @@ export type GuardRefusal =
   | 'unanswered'
   | 'refused-requests'
   | 'too-many-connections'
+  | 'too-many-handshakes'
   | 'too-many-from-address'
   | 'held-bytes'
   | 'held-bytes-from-address';
@@ -133,6 +140,7 @@ export class GuardedConnection {
   readonly #guard: ConnectionGuard;
   readonly #rules: PortRules;
   readonly #owner: ConnectionOwner;
+  #handshake: Handshake | undefined;
   #phase: Phase = 'handshake';
   #heldBytes = 0;
   #messageSince: number | undefined;
@@ -171,6 +179,19 @@ export class GuardedConnection {
 
   get heldBytes(): number {
     return this.#heldBytes;
+  }
+
+  /**
+   * Calls `start` when the TLS handshake may start. If too many handshakes wait, ends the
+   * connection.
+   */
+  awaitHandshake(start: () => void): void {
+    try {
+      this.#handshake = this.#guard.enterHandshake(this, start);
+    } catch (error) {
+      if (!(error instanceof LimitExceeded)) throw error;
+      this.refuse('too-many-handshakes');
+    }
   }
 
   handshakeDone(): void {
@@ -247,6 +268,8 @@ export class GuardedConnection {
 
   /** Marks the connection as used by this minion, after a request of the minion was verified. */
   identify(minionId: string): void {
+    this.#handshake?.identified();
+    this.#handshake = undefined;
     if (this.#isEnded) return;
     this.#refused = Math.max(0, this.#refused - 1);
     this.#guard.identified(this, minionId);
@@ -273,6 +296,7 @@ export class GuardedConnection {
     if (this.#isEnded) return;
     this.setHeldBytes(0);
     this.#isEnded = true;
+    this.#handshake?.closed();
     this.#guard.released(this);
     this.#owner.onEnd();
   }
@@ -320,11 +344,13 @@ export class ConnectionGuard {
   readonly #knownAddresses = new Set<string>();
   readonly #byMinion = new MultiMap<string, GuardedConnection>();
   readonly #refusals = new Map<string, number>();
+  readonly #handshakes: Handshakes;
   #heldBytes = 0;
 
   constructor(limits: GuardLimits, now: () => number) {
     this.limits = limits;
     this.now = now;
+    this.#handshakes = new Handshakes(limits.handshakeHoldMs);
   }
 
   /**
@@ -390,6 +416,14 @@ export class ConnectionGuard {
 
   refusals(): Record<string, number> {
     return Object.fromEntries(this.#refusals);
+  }
+
+  /**
+   * Requests the TLS handshake of a connection.
+   * @throws LimitExceeded if too many handshakes wait
+   */
+  enterHandshake(connection: GuardedConnection, start: () => void): Handshake {
+    return this.#handshakes.enter(connection.limitKey, this.#isKnown(connection), start);
   }
 
   proven(connection: GuardedConnection): void {

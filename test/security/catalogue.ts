@@ -1748,6 +1748,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'TLS handshakes without end',
     tests: [
       httpConnections('TLS handshakes of one address are delayed, and refused if too many wait'),
+      'minion-protocol/stream-transports.test.ts: addresses take turns with TLS handshakes, and that of a minion counts until it is verified',
     ],
   },
   {

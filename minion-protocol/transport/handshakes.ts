@@ -1,0 +1,56 @@
+/**
+ * Limits the TLS handshakes of a listener. A handshake costs a signature on the main thread, and a
+ * peer can request it with a few bytes. A handshake that a minion uses costs its place only until
+ * the first request of the minion is verified, so that a fleet connects quickly.
+ */
+import { type FairSlot, FairSlots } from '#runtime';
+import { transportLimits } from './limits.ts';
+
+const defaultHoldMs = 1000;
+
+/** TLS handshake of one connection. */
+export interface Handshake {
+  /** Gives the place of the handshake back, because the peer is a minion. */
+  identified(): void;
+  /** Gives the place back if the handshake has not started. A started one counts to its end. */
+  closed(): void;
+}
+
+/** Handshakes of the connections of a listener. Addresses take turns. */
+export class Handshakes {
+  readonly #holdMs: number;
+  readonly #strangers = new FairSlots(transportLimits.handshakes);
+  readonly #known = new FairSlots(transportLimits.knownHandshakes);
+
+  /**
+   * @param holdMs - time for which a handshake counts if no request of a minion is verified, in
+   * milliseconds. Default: 1,000
+   */
+  constructor(holdMs: number = defaultHoldMs) {
+    this.#holdMs = holdMs;
+  }
+
+  /**
+   * Requests a handshake.
+   * @param isKnown - whether a minion with this address was verified
+   * @param start - called when the handshake may start
+   * @throws LimitExceeded if too many handshakes wait
+   */
+  enter(address: string, isKnown: boolean, start: () => void): Handshake {
+    let onEntered = (): void => {};
+    const slots = isKnown ? this.#known : this.#strangers;
+    const slot: FairSlot = slots.enter(address, () => onEntered());
+    const begin = (): void => {
+      setTimeout(() => slot.leave(), this.#holdMs).unref();
+      start();
+    };
+    if (slot.isWaiting) onEntered = begin;
+    else begin();
+    return {
+      identified: () => slot.leave(),
+      closed: () => {
+        if (slot.isWaiting) slot.leave();
+      },
+    };
+  }
+}
