@@ -663,6 +663,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'subscribers that flood or do not read',
     tests: [
       'minion-protocol/zeromq-strangers.long.test.ts: a thousand topics are accepted, and one more is refused',
+      'minion-protocol/topic-index.test.ts: topics that strangers choose do not make the look-ups of other topics slower',
       'minion-protocol/zeromq-requests.test.ts: a subscriber over its limits is skipped, and does not delay others',
       `minion-protocol/stream-transports.test.ts: \${stream}: a subscriber that reads nothing is skipped, and does not delay others`,
     ],
