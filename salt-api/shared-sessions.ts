@@ -7,7 +7,7 @@
 import { EventEmitter, once } from 'node:events';
 import Type from 'typebox';
 import type { ExtensionHost, SharedArea, StateChange, StateOperation } from '#master';
-import { addressOwner, Budget, FairTable, LimitExceeded } from '#runtime';
+import { addressOwner, Budget, FairTable, LimitExceeded, userWork, WorkBudget } from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { apiLimits } from './limits.ts';
 import {
@@ -85,6 +85,9 @@ const maxWriteIntervalMs = 900_000;
  */
 const maxSurplus = 16;
 
+/** Estimated work for checking one session, in steps of a `WorkBudget`. */
+const stepsOfSession = 20;
+
 /** Maximum number of sessions whose last use is written at the same time. */
 const writesAtOnce = 128;
 
@@ -106,6 +109,7 @@ export class SharedSessions implements Sessions {
   /** Digests of the sessions that were used on this member after their rows were written. */
   readonly #unwritten = new Set<string>();
   readonly #timer: NodeJS.Timeout;
+  #isTicking = false;
   /** Emits the digest of each session that is added. */
   readonly #opened = new EventEmitter().setMaxListeners(0);
   readonly #expecting = new Budget(apiLimits.expectedSessions);
@@ -113,7 +117,7 @@ export class SharedSessions implements Sessions {
   private constructor(options: SharedSessionsOptions) {
     this.#options = options;
     this.#writeIntervalMs = Math.min(options.idleMs / writesPerIdleTime, maxWriteIntervalMs);
-    this.#timer = setInterval(() => this.#tick(), this.#writeIntervalMs).unref();
+    this.#timer = setInterval(() => void this.#tick(), this.#writeIntervalMs).unref();
   }
 
   static async open(options: SharedSessionsOptions): Promise<SharedSessions> {
@@ -228,11 +232,16 @@ export class SharedSessions implements Sessions {
    * Removes expired sessions from memory. This is necessary because the store does not report a
    * change when a row expires.
    */
-  #tick(): void {
-    for (const [hash, held] of [...this.#held.entries()]) {
+  async #tick(): Promise<void> {
+    if (this.#isTicking) return;
+    this.#isTicking = true;
+    const budget = new WorkBudget(userWork);
+    for (const [hash, held] of this.#held.entries()) {
       if (this.#isOver(held)) this.#forget(hash);
+      await budget.giveWayAfter(stepsOfSession);
     }
-    void this.#writeUses((held) => this.#isDue(held));
+    await this.#writeUses((held) => this.#isDue(held));
+    this.#isTicking = false;
   }
 
   #isOver({ endsAt, endsBy }: HeldSession): boolean {
@@ -284,10 +293,13 @@ export class SharedSessions implements Sessions {
   }
 
   async #writeUses(isWanted: (held: HeldSession) => boolean): Promise<void> {
-    const wanted = [...this.#unwritten].flatMap((hash) => {
+    const budget = new WorkBudget(userWork);
+    const wanted: { readonly hash: string; readonly held: HeldSession }[] = [];
+    for (const hash of this.#unwritten) {
       const held = this.#held.peek(hash);
-      return held !== undefined && isWanted(held) ? [{ hash, held }] : [];
-    });
+      if (held !== undefined && isWanted(held)) wanted.push({ hash, held });
+      await budget.giveWayAfter(stepsOfSession);
+    }
     for (let at = 0; at < wanted.length; at += writesAtOnce) {
       const some = wanted.slice(at, at + writesAtOnce);
       await Promise.all(some.map(({ hash, held }) => this.#writeUse(hash, held)));

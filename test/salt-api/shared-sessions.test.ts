@@ -7,6 +7,7 @@ import { SharedSessions } from '#salt-api/shared-sessions.ts';
 import { StoreError } from '#store';
 import { type TestMember, twoMembers } from '../heat-bridge/cluster.ts';
 import { until } from '../helpers/deadline.ts';
+import { slicesOf } from '../helpers/slices.ts';
 
 const token = 'a'.repeat(64);
 const owner = { eauth: 'pam', user: 'ops' };
@@ -210,6 +211,36 @@ test('a last use is written without a further use', async (t) => {
   await cluster.applied();
   cluster.clock += shortIdleMs;
   await until('its end', () => a.size === 0);
+});
+
+test('many expired sessions are removed in slices', async (t) => {
+  const count = 20_000;
+  let clock = Date.now();
+  const sessions = await SharedSessions.open({
+    shared: {
+      follow: async (_prefix, listener) => {
+        for (let number = 0; number < count; number += 1) {
+          const key = ['sessions', `${number}`];
+          const entry = { key, value: Buffer.from(token), revision: 1, expiresAt: clock + idleMs };
+          listener({ type: 'put', entry });
+        }
+      },
+      seal: (value) => Buffer.from(value),
+      unseal: (value) => Buffer.from(value),
+      write: async () => 1,
+    },
+    now: () => clock,
+    monotonic: () => clock,
+    idleMs: shortIdleMs,
+  });
+  t.teardown(() => sessions.stop());
+  t.is(sessions.size, count);
+  const slices = await slicesOf(async () => {
+    clock += idleMs;
+    await until('the end of the sessions', () => sessions.size === 0);
+  });
+  t.true(slices.length >= 4, `${slices.length} slices`);
+  t.true(Math.max(...slices) < 101_000);
 });
 
 test('the least recently used sessions over the limit end at all members', async (t) => {

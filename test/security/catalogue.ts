@@ -2656,6 +2656,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-474',
     threat: 'a value of a field blocks the master, or reveals an internal error',
     tests: [
+      sharedSessions('many expired sessions are removed in slices'),
       'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
       users('a call has at most 1,000 keyword arguments'),
       users('a call has at most 10,000 positional arguments, and a job at most 1,000 functions'),
