@@ -8,4 +8,10 @@ export const clusterLimits = defineLimits('cluster', {
     total: 16,
     effect: 'Further files wait.',
   },
+  logKeys: {
+    unit: 'cached keys of sessions that have written to the log',
+    owner: 'none',
+    total: 64,
+    effect: 'The least recently used key is evicted, and derived again when it is needed.',
+  },
 });

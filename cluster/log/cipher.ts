@@ -1,4 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { createBoundedMap } from '#runtime';
+import { clusterLimits } from '../limits.ts';
 
 /** Kind of an encrypted message. A message of one kind cannot be decrypted as another. */
 export type SealedKind = 'entry' | 'announcement' | 'message' | 'ticket';
@@ -33,7 +35,6 @@ const kindMarks: Readonly<Record<SealedKind, number>> = {
 const sessionBytes = 16;
 const headBytes = 1 + sessionBytes + 8;
 const tagBytes = 16;
-const maxKnownKeys = 64;
 
 /** Difference between the sizes of an encrypted message and its body, in bytes. */
 export const sealOverheadBytes: number = headBytes + tagBytes;
@@ -50,7 +51,7 @@ export class LogCipher {
   readonly #mark: number;
   readonly #ownKey: Buffer;
   /** Keys of the sessions that have sent an authentic message. */
-  readonly #keys = new Map<string, Buffer>();
+  readonly #keys = createBoundedMap<string, Buffer>(clusterLimits.logKeys);
   #counter = 0;
 
   /**
@@ -68,6 +69,11 @@ export class LogCipher {
   /** Number of sessions whose keys are in memory, without the session of this cipher. */
   get knownSessions(): number {
     return this.#keys.size;
+  }
+
+  /** Whether the key of another session is in memory. */
+  knows(session: Uint8Array): boolean {
+    return this.#keys.has(Buffer.from(session).toString('hex'));
   }
 
   /** Encrypts a message. Its counter is one more than the counter of the previous message. */
@@ -102,7 +108,7 @@ export class LogCipher {
         decipher.final(),
       ]);
       // A client without the secret must not displace the keys of the members.
-      this.#keep(name, key);
+      if (!this.#keys.has(name)) this.#keys.set(name, key);
       const counter = Number(head.readBigUInt64BE(1 + sessionBytes));
       return { session: name, counter, body };
     } catch {
@@ -113,12 +119,6 @@ export class LogCipher {
   #deriveKey(session: Uint8Array): Buffer {
     const info = `saltbridge log ${this.#kind} v${sealVersion} ${this.#cluster}`;
     return Buffer.from(hkdfSync('sha256', this.#secret, session, info, 32));
-  }
-
-  #keep(name: string, key: Buffer): void {
-    if (this.#keys.has(name)) return;
-    if (this.#keys.size >= maxKnownKeys) this.#keys.clear();
-    this.#keys.set(name, key);
   }
 }
 

@@ -16,3 +16,15 @@ test('messages with forged sessions do not displace the keys of the members', (t
   t.is(own?.knownSessions, 1);
   t.is(own?.open(bytes)?.body.toString(), 'a');
 });
+
+test('the keys of other sessions do not displace that of a member that writes', (t) => {
+  const secret = randomBytes(32);
+  const own = new LogCipher(secret, 'c', 'entry');
+  const member = new LogCipher(secret, 'c', 'entry');
+  for (let other = 0; other < 200; other += 1) {
+    t.truthy(own.open(member.seal(Buffer.from('a')).bytes));
+    t.truthy(own.open(new LogCipher(secret, 'c', 'entry').seal(Buffer.from('b')).bytes));
+    t.true(own.knows(member.session));
+  }
+  t.is(own.knownSessions, 64);
+});

@@ -2217,6 +2217,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'cluster: who has the log alone reads, forges, takes out or replaces entries',
     tests: [
       'cluster/cipher.test.ts: messages with forged sessions do not displace the keys of the members',
+      'cluster/cipher.test.ts: the keys of other sessions do not displace that of a member that writes',
       clusterLog('the log reveals nothing of a write, and only members with the secret add to it'),
       clusterLog('removed or replaced entries stop the store'),
       clusterLog('a replaced entry is noticed while the store is open'),
