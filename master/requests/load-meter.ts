@@ -25,6 +25,7 @@ export interface LoadCost {
 export class LoadMeter {
   readonly #minions: TokenBuckets;
   readonly #ofMinions: Throttle;
+  readonly #addresses: TokenBuckets;
   readonly #ofAddresses: Throttle;
   readonly #expired: TokenBuckets;
 
@@ -33,8 +34,8 @@ export class LoadMeter {
     const { loadRate, unprovenLoadRate, waitingLoads, waitingUnprovenLoads } = requestLimits;
     this.#minions = new TokenBuckets(loadRate, now);
     this.#ofMinions = new Throttle(waitingLoads, this.#minions, tokens);
-    const addresses = new TokenBuckets(unprovenLoadRate, now);
-    this.#ofAddresses = new Throttle(waitingUnprovenLoads, addresses, tokens);
+    this.#addresses = new TokenBuckets(unprovenLoadRate, now);
+    this.#ofAddresses = new Throttle(waitingUnprovenLoads, this.#addresses, tokens);
     this.#expired = new TokenBuckets(requestLimits.expiredLoads, now);
   }
 
@@ -47,6 +48,11 @@ export class LoadMeter {
     return minionId === undefined
       ? this.#ofAddresses.pass(addressOwner(address), weightOf(cost))
       : this.#ofMinions.pass(minionId, weightOf(cost));
+  }
+
+  /** Gives an address back what it paid for a load whose sender has since been proven and pays. */
+  giveBack(address: string, cost: LoadCost): void {
+    this.#addresses.give(addressOwner(address), weightOf(cost));
   }
 
   /**

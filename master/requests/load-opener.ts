@@ -114,11 +114,10 @@ export class LoadOpener {
   }
 
   /**
-   * Counts the bytes of a load towards the minion's limit. In protocols 0 to 2, the minion is known
-   * only after its load is decrypted. The bytes are then counted at that time.
+   * Counts the bytes of a load towards the limit of its sender. In protocols 0 to 2, the minion is
+   * known only after its load is decrypted. Until then, the bytes count towards its address.
    */
   #payBytes(request: SealedRequest, sender: LoadSender): Maybe<true> {
-    if (sender.minionId === undefined) return true;
     return this.#pay(request, sender, { bytes: request.envelope.load.length, elements: 0 });
   }
 
@@ -201,10 +200,20 @@ export class LoadOpener {
       : type.maxElements;
   }
 
+  /**
+   * Charges the sender for the elements of a load. In protocols 0 to 2, a known minion also pays for
+   * the bytes now, instead of its address. If the minion exceeds its rate, both pay. Otherwise the
+   * master would decrypt any number of loads that exceed the rate.
+   */
   #payElements(request: SealedRequest, checked: CheckedRequest, elements: number): Maybe<true> {
-    const { version, load } = request.envelope;
-    const bytes = version === 3 ? 0 : load.length;
-    return this.#pay(request, this.#senderOf(request, checked), { bytes, elements });
+    const { envelope, peer } = request;
+    const sender = this.#senderOf(request, checked);
+    const isPaidByAddress = envelope.version !== 3 && sender.minionId !== undefined;
+    const bytes = isPaidByAddress ? envelope.load.length : 0;
+    const isNext = this.#pay(request, sender, { bytes, elements });
+    if (isPaidByAddress && isNext === true)
+      this.#options.meter.giveBack(peer.address, { bytes, elements: 0 });
+    return isNext;
   }
 
   /**
