@@ -12,6 +12,7 @@ import {
   type Store,
   StoreError,
 } from '#store';
+import { CountedRuns, RunCounts } from './counted-runs.ts';
 import type { PlannedCall } from './reaction-planner.ts';
 
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
@@ -175,9 +176,10 @@ const noRevision = Number.MAX_SAFE_INTEGER;
 export class ReactionQueue {
   readonly #options: ReactionQueueOptions;
   #keepMs: number;
-  readonly #open = new Map<string, OpenRun>();
+  readonly #counts = new RunCounts();
+  readonly #open = new CountedRuns<OpenRun>(this.#counts, (run) => run);
   readonly #process = randomUUID();
-  readonly #elsewhere = new Map<string, RunElsewhere>();
+  readonly #elsewhere = new CountedRuns<RunElsewhere>(this.#counts, ({ run }) => run);
   /** Revisions of the rows that this process owns in the store of a cluster. */
   readonly #revisions = new Map<string, number>();
   /**
@@ -387,15 +389,7 @@ export class ReactionQueue {
    * @param sender - `undefined`: the master itself
    */
   count(reaction: string, sender: string | undefined): { all: number; own: number } {
-    const count = { all: 0, own: 0 };
-    const add = (run: OpenRun): void => {
-      if (run.reaction !== reaction) return;
-      count.all += 1;
-      if (run.sender === sender) count.own += 1;
-    };
-    for (const run of this.#open.values()) add(run);
-    for (const { run } of this.#elsewhere.values()) add(run);
-    return count;
+    return this.#counts.of(reaction, sender);
   }
 
   /**

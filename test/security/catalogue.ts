@@ -2658,6 +2658,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a value of a field blocks the master, or reveals an internal error',
     tests: [
       sharedSessions('many expired sessions are removed in slices'),
+      reactions('the runs of a reaction and of a sender are counted without reading them'),
       'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
       users('a call has at most 1,000 keyword arguments'),
       users('a call has at most 10,000 positional arguments, and a job at most 1,000 functions'),

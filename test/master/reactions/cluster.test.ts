@@ -102,11 +102,13 @@ test('another member takes over the work of a lost member, which can then end no
     a.open.map(({ member }) => member),
     ['b'],
   );
+  t.deepEqual(a.count('one', undefined), { all: 1, own: 1 });
   t.is(await a.end('1', 'succeeded'), undefined);
   const owner = taken[0] === undefined ? again : b;
   t.like(await owner.end('1', 'succeeded'), { jid: '1', outcome: 'succeeded' });
   await stores[0].barrier();
   t.deepEqual(a.open, []);
+  t.deepEqual(a.count('one', undefined), { all: 0, own: 0 });
 });
 
 test('a process that has lost a run without notice has no effect', async (t) => {

@@ -584,6 +584,33 @@ test('a restored backup does not execute runs that waited when it was made', asy
   t.deepEqual(left, []);
 });
 
+test('the runs of a reaction and of a sender are counted without reading them', async (t) => {
+  const store = createMemoryStore();
+  t.teardown(() => store.close());
+  const options = { keepMs: 1, keepMarksMs: 1, now: Date.now };
+  const log = createSilentLogger();
+  const queue = await ReactionQueue.open({ store, cluster: undefined, log, ...options });
+  let reads = 0;
+  for (let number = 0; number < 100; number += 1) {
+    const counted = {
+      ...{ ...run, jid: `${number}`, sender: number < 30 ? 'web1' : 'web2' },
+      get reaction() {
+        reads += 1;
+        return number < 90 ? 'a' : 'b';
+      },
+    };
+    await queue.add(counted, { mark: undefined, window: undefined });
+  }
+  for (const jid of ['0', '1', '99']) await queue.end(jid, 'succeeded');
+  await queue.markSent('2');
+  queue.leave('3');
+  reads = 0;
+  t.deepEqual(queue.count('a', 'web1'), { all: 87, own: 27 });
+  t.deepEqual(queue.count('b', 'web2'), { all: 9, own: 9 });
+  t.deepEqual(queue.count('b', undefined), { all: 9, own: 0 });
+  t.is(reads, 0);
+});
+
 const syntax = {
   ...policySyntax,
   target: () => ({ isEntitled: () => false, claims: () => false, mayMean: () => false }),

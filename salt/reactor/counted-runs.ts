@@ -1,0 +1,64 @@
+/** Run of a reaction, as far as it is counted. */
+interface Countable {
+  readonly reaction: string;
+  readonly sender?: string | undefined;
+}
+
+/** Numbers of runs, by reaction and sender. */
+export class RunCounts {
+  readonly #byReaction = new Map<string, number>();
+  readonly #bySender = new Map<string, number>();
+
+  /** Adds to the numbers of the reaction and the sender of a run. */
+  add({ reaction, sender }: Countable, change: 1 | -1): void {
+    increase(this.#byReaction, reaction, change);
+    increase(this.#bySender, keyOf(reaction, sender), change);
+  }
+
+  /** Returns the number of runs of a reaction: all, and those of this sender. */
+  of(reaction: string, sender: string | undefined): { all: number; own: number } {
+    return {
+      all: this.#byReaction.get(reaction) ?? 0,
+      own: this.#bySender.get(keyOf(reaction, sender)) ?? 0,
+    };
+  }
+}
+
+/** Map of runs by jid that keeps {@link RunCounts} up to date. */
+export class CountedRuns<Value> extends Map<string, Value> {
+  readonly #counts: RunCounts;
+  readonly #runOf: (value: Value) => Countable;
+
+  constructor(counts: RunCounts, runOf: (value: Value) => Countable) {
+    super();
+    this.#counts = counts;
+    this.#runOf = runOf;
+  }
+
+  override set(jid: string, value: Value): this {
+    this.#count(jid, -1);
+    super.set(jid, value);
+    this.#count(jid, 1);
+    return this;
+  }
+
+  override delete(jid: string): boolean {
+    this.#count(jid, -1);
+    return super.delete(jid);
+  }
+
+  #count(jid: string, change: 1 | -1): void {
+    const value = this.get(jid);
+    if (value !== undefined) this.#counts.add(this.#runOf(value), change);
+  }
+}
+
+function keyOf(reaction: string, sender: string | undefined): string {
+  return JSON.stringify(sender === undefined ? [reaction] : [reaction, sender]);
+}
+
+function increase(counts: Map<string, number>, key: string, change: number): void {
+  const count = (counts.get(key) ?? 0) + change;
+  if (count === 0) counts.delete(key);
+  else counts.set(key, count);
+}
