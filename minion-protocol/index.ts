@@ -142,6 +142,7 @@ export {
   type GuardedConnection,
   peerAddress,
 } from './transport/connection-guard.ts';
+export { HandshakeTurns } from './transport/handshakes.ts';
 export { createMemoryTransport, type MemoryTransport } from './transport/memory-transport.ts';
 export { createTcpListener } from './transport/tcp-listener.ts';
 export { holdConnections, type TlsOptions } from './transport/tls.ts';

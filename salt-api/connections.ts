@@ -9,10 +9,11 @@ import { type Duplex, type Readable, Transform } from 'node:stream';
 import {
   ConnectionGuard,
   type GuardedConnection,
+  HandshakeTurns,
   holdConnections,
   peerAddress,
 } from '#minion-protocol';
-import { TokenBuckets } from '#runtime';
+import { FairSlots, LimitExceeded, type LimitValues, TokenBuckets } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import { apiLimits } from './limits.ts';
 
@@ -37,7 +38,12 @@ const mostByDefault = 10_000;
 const handshakeMs = 20_000;
 /** Total rate of handshakes of all addresses, as a multiple of the rate of one address. */
 const handshakeShare = 4;
-/** Maximum number of handshakes at once, as a multiple of the permitted number per second. */
+/** Share of these handshakes that is reserved for addresses without any. */
+const handshakeReserve = 1 / 4;
+/**
+ * Maximum number of handshakes of one address at once, as a multiple of the permitted number per
+ * second.
+ */
 const handshakeBurst = 4;
 /**
  * Maximum delay of a handshake, in milliseconds. A handshake that would wait longer is rejected.
@@ -85,7 +91,7 @@ export function connectionsOf(
 export class HttpConnections {
   readonly #guard: ConnectionGuard;
   readonly #handshakes: TokenBuckets;
-  readonly #allHandshakes: TokenBuckets;
+  readonly #allHandshakes: HandshakeTurns;
   /**
    * Connections in the TLS handshake, by remote address and port. Only these values are known to
    * both the TCP socket and the TLS socket of a connection.
@@ -99,15 +105,12 @@ export class HttpConnections {
   constructor(limits: HttpConnectionLimits) {
     this.#guard = new ConnectionGuard(guardLimits(limits), () => performance.now());
     const { handshakesPerSecond: perSecond } = limits;
-    const rate = (share: number) => ({
-      perSecond: perSecond * share,
-      burst: Math.max(1, perSecond * share * handshakeBurst),
+    this.#handshakes = new TokenBuckets(apiLimits.handshakes, undefined, {
+      perSecond,
+      burst: Math.max(1, perSecond * handshakeBurst),
     });
-    this.#handshakes = new TokenBuckets(apiLimits.handshakes, undefined, rate(1));
-    this.#allHandshakes = new TokenBuckets(
-      apiLimits.allHandshakes,
-      undefined,
-      rate(handshakeShare),
+    this.#allHandshakes = new HandshakeTurns(
+      new FairSlots(apiLimits.allHandshakes, allHandshakes(perSecond)),
     );
     this.#sweeper = setInterval(() => this.#guard.sweep(), sweepMs).unref();
   }
@@ -265,18 +268,29 @@ export class HttpConnections {
     guarded: GuardedConnection,
     proceed: (socket: Socket) => void,
   ): void {
-    const own = this.#handshakes.take(guarded.limitKey, 0);
-    const all = this.#allHandshakes.take('', 0);
-    if (Math.max(own, all) > maxHandshakeDelayMs) {
+    const { limitKey } = guarded;
+    if (this.#handshakes.take(limitKey, 0) > maxHandshakeDelayMs) {
       guarded.refuse('too-many-handshakes');
       return;
     }
-    const delay = Math.max(this.#handshakes.take(guarded.limitKey), this.#allHandshakes.take(''));
+    const delay = this.#handshakes.take(limitKey);
+    const start = (): void => this.#awaitTurn(socket, guarded, proceed);
     const remote = remoteOf(socket);
     this.#inHandshake.set(remote, guarded);
     socket.once('close', () => this.#inHandshake.delete(remote));
-    if (delay === 0) proceed(socket);
-    else setTimeout(proceed, delay, socket).unref();
+    if (delay === 0) start();
+    else setTimeout(start, delay).unref();
+  }
+
+  #awaitTurn(socket: Socket, guarded: GuardedConnection, proceed: (socket: Socket) => void): void {
+    if (socket.destroyed) return;
+    try {
+      const handshake = this.#allHandshakes.enter(guarded.limitKey, () => proceed(socket));
+      socket.once('close', () => handshake.closed());
+    } catch (error) {
+      if (!(error instanceof LimitExceeded)) throw error;
+      guarded.refuse('too-many-handshakes');
+    }
   }
 }
 
@@ -315,6 +329,14 @@ function busy(): SaltApiError {
     'ERR_HTTP_BUSY',
     'too many connections are open, or too much request data is being received; retry later',
   );
+}
+
+/** Returns the amounts of the limit of all handshakes. A handshake counts for one second. */
+function allHandshakes(perSecond: number): LimitValues {
+  if (perSecond === 0) return {};
+  const total = Math.max(2, Math.ceil(perSecond * handshakeShare));
+  const reserved = Math.ceil(total * handshakeReserve);
+  return { total, reserved, waiting: apiLimits.allHandshakes.waiting };
 }
 
 function guardLimits(limits: HttpConnectionLimits): ConnectionGuard['limits'] {

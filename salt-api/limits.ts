@@ -69,11 +69,14 @@ export const apiLimits = defineLimits('api', {
     effect: 'Further handshakes wait.',
   },
   allHandshakes: {
-    unit: 'TLS handshakes of all addresses',
-    owner: 'none',
-    amounts: 'four times `handshakes_per_second`',
+    unit: 'TLS handshakes within a second',
+    owner: 'address',
+    amounts:
+      'four times `handshakes_per_second` of all; a quarter of them is reserved for addresses without any',
+    waiting: { perOwner: 500, total: 2_000 },
     option: 'saltbridge:api:handshakes_per_second',
-    effect: 'Further handshakes wait.',
+    effect:
+      'Further handshakes wait, and addresses take turns. Then further connections are closed.',
   },
   yamlThreads: {
     unit: 'responses that worker threads encode as YAML',

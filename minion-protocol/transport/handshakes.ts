@@ -1,5 +1,5 @@
 /**
- * Limits the TLS handshakes of a listener. A handshake costs a signature on the main thread, and a
+ * Limits the TLS handshakes of a listener, and of the HTTP API. A handshake costs a signature on the main thread, and a
  * peer can request it with a few bytes. A handshake that a minion uses costs its place only until
  * the first request of the minion is verified, so that a fleet connects quickly.
  */
@@ -16,30 +16,28 @@ export interface Handshake {
   closed(): void;
 }
 
-/** Handshakes of the connections of a listener. Addresses take turns. */
-export class Handshakes {
+/** TLS handshakes that addresses share in turns. */
+export class HandshakeTurns {
+  readonly #slots: FairSlots;
   readonly #holdMs: number;
-  readonly #strangers = new FairSlots(transportLimits.handshakes);
-  readonly #known = new FairSlots(transportLimits.knownHandshakes);
 
   /**
    * @param holdMs - time for which a handshake counts if no request of a minion is verified, in
    * milliseconds. Default: 1,000
    */
-  constructor(holdMs: number = defaultHoldMs) {
+  constructor(slots: FairSlots, holdMs: number = defaultHoldMs) {
+    this.#slots = slots;
     this.#holdMs = holdMs;
   }
 
   /**
    * Requests a handshake.
-   * @param isKnown - whether a minion with this address was verified
    * @param start - called when the handshake may start
    * @throws LimitExceeded if too many handshakes wait
    */
-  enter(address: string, isKnown: boolean, start: () => void): Handshake {
+  enter(address: string, start: () => void): Handshake {
     let onEntered = (): void => {};
-    const slots = isKnown ? this.#known : this.#strangers;
-    const slot: FairSlot = slots.enter(address, () => onEntered());
+    const slot: FairSlot = this.#slots.enter(address, () => onEntered());
     const begin = (): void => {
       setTimeout(() => slot.leave(), this.#holdMs).unref();
       start();
@@ -52,5 +50,27 @@ export class Handshakes {
         if (slot.isWaiting) slot.leave();
       },
     };
+  }
+}
+
+/** Handshakes of the connections of a listener. */
+export class Handshakes {
+  readonly #strangers: HandshakeTurns;
+  readonly #known: HandshakeTurns;
+
+  /** @param holdMs - see {@link HandshakeTurns} */
+  constructor(holdMs: number | undefined) {
+    this.#strangers = new HandshakeTurns(new FairSlots(transportLimits.handshakes), holdMs);
+    this.#known = new HandshakeTurns(new FairSlots(transportLimits.knownHandshakes), holdMs);
+  }
+
+  /**
+   * Requests a handshake.
+   * @param isKnown - whether a minion with this address was verified
+   * @param start - called when the handshake may start
+   * @throws LimitExceeded if too many handshakes wait
+   */
+  enter(address: string, isKnown: boolean, start: () => void): Handshake {
+    return (isKnown ? this.#known : this.#strangers).enter(address, start);
   }
 }

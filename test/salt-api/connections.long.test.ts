@@ -215,17 +215,7 @@ test('a connection is ended if its client does not read a response', async (t) =
 const beforeTimeouts = 10_000;
 
 test('TLS handshakes of one address are delayed, and refused if too many wait', async (t) => {
-  const fixture = (name: string): string =>
-    fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
-  const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
-  const { port } = await startApi(t, { minions: [], options: { tls, handshakesPerSecond: 0.5 } });
-  const begin = (localAddress: string): Promise<Client> => {
-    // The options of the socket are preserved.
-    const options = { port, host: '127.0.0.1', localAddress, rejectUnauthorized: false };
-    const socket = connectSecurely(options);
-    t.teardown(() => socket.destroy());
-    return clientOf(socket, 'secureConnect');
-  };
+  const begin = await startSecurely(t, 0.5);
   let refused = 0;
   for (let count = 0; count < 30; count += 1) {
     void begin('127.0.0.2').then((client) =>
@@ -240,6 +230,31 @@ test('TLS handshakes of one address are delayed, and refused if too many wait', 
   t.false(other.isClosed());
   t.true(refused <= 25, String(refused));
 });
+
+test('TLS handshakes of many addresses do not keep another address from a handshake', async (t) => {
+  const begin = await startSecurely(t, 5);
+  for (let count = 0; count < 400; count += 1) void begin(`127.0.1.${1 + (count % 20)}`);
+  const other = await within('the handshake of another address', begin('127.0.0.3'));
+  t.false(other.isClosed());
+});
+
+/** Starts an API with TLS. Returns a function that opens a connection from a local address. */
+async function startSecurely(
+  t: ExecutionContext,
+  handshakesPerSecond: number,
+): Promise<(address: string) => Promise<Client>> {
+  const fixture = (name: string): string =>
+    fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
+  const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
+  const { port } = await startApi(t, { minions: [], options: { tls, handshakesPerSecond } });
+  return (localAddress) => {
+    // The options of the socket are preserved.
+    const options = { port, host: '127.0.0.1', localAddress, rejectUnauthorized: false };
+    const socket = connectSecurely(options);
+    t.teardown(() => socket.destroy());
+    return clientOf(socket, 'secureConnect');
+  };
+}
 
 test('half of the file descriptors of a process are reserved from HTTP', (t) => {
   t.deepEqual(connectionsOf({}, 1024), { connections: 512, connectionsPerAddress: 256 });
