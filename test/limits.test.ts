@@ -25,7 +25,6 @@ const limits = Object.values(limitTables).flatMap((table) => Object.values(table
 const exempt: Readonly<Record<string, string>> = {
   'acl/rules-by-subject.ts': 'size of the policy',
   'client/shared/join-master.ts': 'calls of the own process',
-  'cluster/log/cipher.ts': 'cache of keys of the cluster',
   'cluster/log/log-end.ts': 'positions of the own member',
   'cluster/log/rights.ts': 'size of one report',
   'heat-bridge/commands/states/content-budget.ts': 'size of one input',

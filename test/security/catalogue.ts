@@ -226,7 +226,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       "cli/daemon.long.test.ts: a process that gives up root keeps none of root's groups, and cannot regain them",
     ],
-    sentence: 'the master has the groups of the new account',
+    sentence: 'has the groups of the new account, and no longer the groups of root',
   },
   {
     id: 'C-10',
