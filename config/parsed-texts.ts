@@ -49,7 +49,7 @@ export function parsedOnce(
 const unchanging = {
   value: () => {
     throw new TypeError(
-      'cannot change the content of a configuration file, because several masters share the content; change a copy',
+      'cannot change this object, because several masters share it as the parsed text of a configuration file; change a copy of the object',
     );
   },
 };

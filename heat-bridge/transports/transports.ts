@@ -562,7 +562,7 @@ function tokenInCurl(text: string): HandleDestinations['TOKEN_SIGNAL'] | undefin
  */
 function checkedKeys(keys: readonly string[]): readonly string[] {
   if (keys.length < 1 || keys.length > 2)
-    throw destinationError('a webhook must have one or two keys');
+    throw destinationError('a webhook must have one or two signing keys');
   const isKey = (it: string): boolean => /^whsec_[A-Za-z0-9+/]{32,86}={0,2}$/.test(it);
   if (keys.every(isKey)) return keys;
   throw destinationError('a webhook key must be whsec_, followed by 24 to 64 bytes in base64');

@@ -212,10 +212,10 @@ export class JobDispatcher {
   }
 
   /**
-   * Stores a job. All publications of a batch have the same jid, so if the job exists already, the
-   * minions of the record are added to it. A minion that already belongs to the job can be added
-   * again only if the master stopped before it sent the job to this minion. An existing job that
-   * was sent to no minion is replaced.
+   * Stores a job. If no job has this jid, or if the existing job was sent to no minion, the record
+   * becomes the job. Otherwise the minions of the record are added to the existing job, because all
+   * publications of a batch have the same jid. A minion that already belongs to the job is accepted
+   * only if the master stopped before it sent the job to this minion.
    * @throws MasterError ERR_ARGS if the jid belongs to another job that was sent, or one of the
    * minions already belongs to the job
    */
