@@ -9,6 +9,7 @@ import {
   parseJson,
   parseJsonNumbers,
 } from './json.ts';
+import { jsonLimits } from './json-limits.ts';
 import { maxReadingStep, type ReadingStep } from './step-scheduler.ts';
 
 /** Limits for reading a JSON text. */
@@ -53,7 +54,7 @@ const sliceCharacters = maxReadingStep.values / 2;
  * Maximum number of members of one map. The engine copies, lists and enlarges a map in one step. Each
  * of these takes about a microsecond for each member.
  */
-const maxMembers = 32_768;
+const { total: maxMembers = Infinity } = jsonLimits.mapMembers;
 
 /**
  * Reads JSON in one step.

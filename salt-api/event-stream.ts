@@ -233,6 +233,9 @@ export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders
   reply.raw.writeHead(200, headers);
 }
 
+/** Maximum number of streams of one connection. */
+const maxOfConnection = apiLimits.connectionStreams.perOwner ?? Infinity;
+
 /** Token and user for which the limits count an event stream. */
 export interface StreamOwner {
   /** Token of the log-in. */
@@ -248,8 +251,8 @@ export interface StreamOwner {
 export class StreamLimiter {
   readonly #ofTokens: Budget;
   readonly #ofUsers: Budget;
-  /** Connections with an open stream. */
-  readonly #connections = new WeakSet<object>();
+  /** Number of open streams of each connection. */
+  readonly #connections = new WeakMap<object, number>();
 
   constructor(total: number, perToken: number) {
     const reserved = Math.floor(total / 4);
@@ -283,7 +286,7 @@ export class StreamLimiter {
    * @throws SaltApiError ERR_HTTP_STREAMS
    */
   enter(owner: StreamOwner, connection: object): () => void {
-    if (this.#connections.has(connection)) {
+    if (this.#openOf(connection) >= maxOfConnection) {
       throw new SaltApiError(
         'ERR_HTTP_STREAMS',
         'the connection already has an event stream; use one connection for each stream',
@@ -291,9 +294,9 @@ export class StreamLimiter {
     }
     const leave = this.tryEnter(owner);
     if (leave !== undefined) {
-      this.#connections.add(connection);
+      this.#connections.set(connection, this.#openOf(connection) + 1);
       return () => {
-        this.#connections.delete(connection);
+        this.#connections.set(connection, this.#openOf(connection) - 1);
         leave();
       };
     }
@@ -301,5 +304,9 @@ export class StreamLimiter {
       'ERR_HTTP_STREAMS',
       'too many event streams are open; close some, or retry later',
     );
+  }
+
+  #openOf(connection: object): number {
+    return this.#connections.get(connection) ?? 0;
   }
 }

@@ -42,6 +42,13 @@ export const apiLimits = defineLimits('api', {
     effect: 'The stream is rejected.',
     code: 'ERR_HTTP_STREAMS',
   },
+  connectionStreams: {
+    unit: 'open event streams of one connection',
+    owner: 'connection',
+    perOwner: 1,
+    effect: 'The stream is rejected.',
+    code: 'ERR_HTTP_STREAMS',
+  },
   streamBytes: {
     unit: 'bytes that wait for the readers of event streams',
     owner: 'none',

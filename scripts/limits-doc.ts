@@ -19,6 +19,7 @@ import { rpcLimits } from '#master/rpc/limits.ts';
 import { userLimits } from '#master/users/limits.ts';
 import { transportLimits } from '#minion-protocol/transport/limits.ts';
 import type { Limit, LimitTable } from '#runtime';
+import { jsonLimits } from '#runtime/json-limits.ts';
 import { saltLimits } from '#salt/limits.ts';
 import { apiLimits } from '#salt-api/limits.ts';
 import { storeLimits } from '#store/limits.ts';
@@ -44,6 +45,7 @@ export const limitTables: Readonly<Record<string, LimitTable>> = {
   'master/rpc/limits.ts': rpcLimits,
   'master/users/limits.ts': userLimits,
   'minion-protocol/transport/limits.ts': transportLimits,
+  'runtime/json-limits.ts': jsonLimits,
   'salt-api/limits.ts': apiLimits,
   'salt/limits.ts': saltLimits,
   'store/limits.ts': storeLimits,

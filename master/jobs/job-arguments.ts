@@ -2,9 +2,10 @@
 
 import { isFunctionName, isWireMap, keywordNameOf, type WireValue } from '#minion-protocol';
 import { MasterError } from '../api/index.ts';
+import { jobLimits } from './limits.ts';
 
 /** Maximum number of functions in one job. */
-const maxFunctions = 1000;
+const maxFunctions = jobLimits.functions.perOwner ?? Infinity;
 
 /** Functions and arguments as the caller passes them. */
 interface Call {
@@ -23,10 +24,10 @@ interface SeparateArguments {
 const keywordMark = '__kwarg__';
 
 /** Maximum number of keyword arguments of a call. Maps with many keys take long to copy. */
-const maxKeywords = 1_000;
+const maxKeywords = jobLimits.keywordArguments.perOwner ?? Infinity;
 
 /** Maximum number of positional arguments of a call. Each of them is examined several times. */
-const maxPositional = 10_000;
+const maxPositional = jobLimits.positionalArguments.perOwner ?? Infinity;
 
 /**
  * Rejects a call with too many positional arguments.
@@ -44,7 +45,7 @@ export function requireFewArguments(count: number): void {
  */
 export function requireFewFunctions({ length }: readonly string[]): void {
   if (length > 0 && length <= maxFunctions) return;
-  throw new MasterError('ERR_ARGS', `fun has ${length} names; it must have 1 to 1000`);
+  throw new MasterError('ERR_ARGS', `fun has ${length} names; it must have 1 to ${maxFunctions}`);
 }
 
 /**

@@ -30,6 +30,27 @@ export const jobLimits = defineLimits('jobs', {
     rate: { perSecond: 1 / 3600, burst: 1 },
     effect: 'Further trimmed returns are not logged.',
   },
+  functions: {
+    unit: 'functions of one job',
+    owner: 'caller',
+    perOwner: 1_000,
+    effect: 'The job is rejected.',
+    code: 'ERR_ARGS',
+  },
+  keywordArguments: {
+    unit: 'keyword arguments of one call',
+    owner: 'caller',
+    perOwner: 1_000,
+    effect: 'The call is rejected.',
+    code: 'ERR_ARGS',
+  },
+  positionalArguments: {
+    unit: 'positional arguments of one call',
+    owner: 'caller',
+    perOwner: 10_000,
+    effect: 'The call is rejected.',
+    code: 'ERR_ARGS',
+  },
   resourceTypes: {
     unit: 'types of resources that a minion registers',
     owner: 'minion',
