@@ -5,7 +5,7 @@
 
 import Type, { type TSchema } from 'typebox';
 import { type AuditDetails, extensionMethod, type RpcTable } from '#master';
-import { Budget, WorkBudget } from '#runtime';
+import { Budget, unlimitedSteps, WorkBudget } from '#runtime';
 import { BridgeError, type BridgeErrorCode } from './errors.ts';
 import { bridgeLimits } from './limits.ts';
 
@@ -101,7 +101,7 @@ export async function listInSlices<Item, Info>(
   partsOf: (item: Item) => number,
   infoOf: (item: Item) => Info,
 ): Promise<readonly Info[]> {
-  const work = new WorkBudget({ steps: Number.POSITIVE_INFINITY });
+  const work = new WorkBudget(unlimitedSteps);
   const infos: Info[] = [];
   for (const item of items) {
     infos.push(infoOf(item));

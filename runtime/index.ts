@@ -117,6 +117,7 @@ export {
   maxSliceSteps,
   minionWork,
   storedWork,
+  unlimitedSteps,
   userWork,
   WorkBudget,
   WorkLimitExceeded,

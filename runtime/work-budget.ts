@@ -66,6 +66,11 @@ export const minionWork: WorkLimits = { steps: 25_000_000 };
 export const userWork: WorkLimits = { steps: 1_000_000_000 };
 /** Limits of the work that each evaluation of a stored target or pattern may cause. */
 export const storedWork: WorkLimits = { steps: 200_000, bytes: 1_048_576 };
+/**
+ * No limit of steps, for work whose amount other limits bound. The budget only divides the work into
+ * slices.
+ */
+export const unlimitedSteps: WorkLimits = { steps: Infinity };
 
 /** Number of steps after which work must yield to other work: about one millisecond. */
 export const maxSliceSteps = 100_000;

@@ -3,7 +3,7 @@
  * bytes that are sent to each user.
  */
 import type { MasterEvent } from '#master';
-import { delay, type SendQueue, TokenBuckets, WorkBudget } from '#runtime';
+import { delay, type SendQueue, TokenBuckets, unlimitedSteps, WorkBudget } from '#runtime';
 import {
   type EventFormat,
   type EventWriterOptions,
@@ -34,7 +34,7 @@ export class StatePace {
    * Work budget of all streams. It is shared, so that the streams give way to other work only when
    * their combined work fills a slice.
    */
-  readonly #budget = new WorkBudget({ steps: Infinity });
+  readonly #budget = new WorkBudget(unlimitedSteps);
 
   /**
    * @param sent - enforces the limit `formattedBytes`

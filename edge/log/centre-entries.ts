@@ -6,7 +6,7 @@
 import Type, { type Static } from 'typebox';
 import { type ExtensionHost, extensionMethod, type StateArea, type StateOperation } from '#master';
 import { isWireMap, packLocal, type WireMap, type WireValue } from '#minion-protocol';
-import { WorkBudget } from '#runtime';
+import { unlimitedSteps, WorkBudget } from '#runtime';
 import { Bytes, defineRow, type Key } from '#store';
 import { EdgeError } from '../errors.ts';
 import { edgeLimits } from '../limits.ts';
@@ -108,7 +108,7 @@ export async function findEntries(
   { name, kind, jid, minion, limit = 100 }: EntryQuery,
 ): Promise<readonly StoredEntry[]> {
   const found: StoredEntry[] = [];
-  const budget = new WorkBudget({ steps: Infinity });
+  const budget = new WorkBudget(unlimitedSteps);
   for (const each of classes) {
     let count = 0;
     for await (const { key, value } of list(entriesOf(name, each), { reverse: true })) {

@@ -5,7 +5,7 @@
 
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, StateOperation } from '#master';
-import { codeOf, type FairSlot, FairSlots, KeyedMutex, WorkBudget } from '#runtime';
+import { codeOf, type FairSlot, FairSlots, KeyedMutex, unlimitedSteps, WorkBudget } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { type LogPosition, positionRow, siteRow, sitesPrefix } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
@@ -238,7 +238,7 @@ export class Ingest implements LogIngest {
     const accepted: LogEntry[] = [];
     const repeated: LogEntry[] = [];
     // A small batch may contain many large values.
-    const budget = new WorkBudget({ steps: Infinity });
+    const budget = new WorkBudget(unlimitedSteps);
     for (const item of items) {
       const last = lastOf(item);
       const isKnown = last <= position.sequence;

@@ -16,7 +16,14 @@ import {
 } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { findInterpretedText } from '#minion-protocol';
-import { Budget, type BudgetLimits, compileSchema, KeyedMutex, WorkBudget } from '#runtime';
+import {
+  Budget,
+  type BudgetLimits,
+  compileSchema,
+  KeyedMutex,
+  unlimitedSteps,
+  WorkBudget,
+} from '#runtime';
 import { defineRow, fromJson, jsonField, Texts } from '#store';
 import { guestLimits } from '../limits.ts';
 import { EndedSpaces } from './ended-spaces.ts';
@@ -120,7 +127,7 @@ export async function parseDataSpace(
   keysPerStack: number,
 ): Promise<DataSpaceRegistration> {
   requireAmounts(given, keysPerStack);
-  const work = new WorkBudget({ steps: Infinity });
+  const work = new WorkBudget(unlimitedSteps);
   const pauseAfter = (declarations: number): Promise<void> =>
     work.giveWayAfter(declarations * stepsPerDeclaration);
   let name = '';

@@ -2,7 +2,7 @@
 
 import { BridgeError } from '#heat-bridge';
 import { findInterpretedText } from '#minion-protocol';
-import { Budget, KeyedMutex, sleepUntilAborted, WorkBudget } from '#runtime';
+import { Budget, KeyedMutex, sleepUntilAborted, unlimitedSteps, WorkBudget } from '#runtime';
 import { guestLimits } from '../limits.ts';
 import { type CoordinatedValue, type Coordinator, unavailableError } from './coordinator.ts';
 import type { DataSpace, DataSpaces, Membership } from './data-spaces.ts';
@@ -189,7 +189,7 @@ export class DataValues {
     keys: readonly string[],
     isPermitted: (key: string) => boolean,
   ): Promise<ReadonlyMap<string, DataValue | undefined>> {
-    const work = new WorkBudget({ steps: Infinity });
+    const work = new WorkBudget(unlimitedSteps);
     const known = new Map<string, DataValue | undefined>();
     const left = [...new Set(keys)];
     let bytes = 0;

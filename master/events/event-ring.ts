@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import Type from 'typebox';
 import type { EventRingOptions } from '#config';
 import { formatEventStamp, localField, unpackLocal, type WireMap } from '#minion-protocol';
-import { WorkBudget } from '#runtime';
+import { unlimitedSteps, WorkBudget } from '#runtime';
 import { defineRow, type Key, type Store } from '#store';
 import type { MasterEvent } from '../api/index.ts';
 import {
@@ -383,7 +383,7 @@ export class EventRing {
         return [mark, { place, latest: this.#latest.get(mark) }];
       }),
     );
-    const budget = new WorkBudget({ steps: Infinity });
+    const budget = new WorkBudget(unlimitedSteps);
     for (const it of held) {
       budget.spend('the search for the position of a reader', recordSteps);
       if (budget.isSliceOver) await budget.giveWay();

@@ -23,7 +23,7 @@ import {
   verifyCrypticleInSlices,
   type WireValue,
 } from '#minion-protocol';
-import { mapMaybePromise, WorkBudget } from '#runtime';
+import { mapMaybePromise, unlimitedSteps, WorkBudget } from '#runtime';
 import { DropConnectionError } from '../auth/index.ts';
 import { type LoadCost, type LoadMeter, type LoadSender, turnOwner } from './load-meter.ts';
 import { Refusal } from './refusal.ts';
@@ -107,9 +107,11 @@ export class LoadOpener {
     const { load } = envelope;
     turn.release();
     const unproven = turnOwner({ minionId: undefined, address: peer.address });
-    await refusingLater(verifyCrypticleInSlices(key, load, budgetOf(unproven)));
+    await refusingLater(
+      verifyCrypticleInSlices(key, load, new WorkBudget(unlimitedSteps, unproven)),
+    );
     await this.#payBytes(request, sender);
-    const budget = budgetOf(turnOwner(sender));
+    const budget = new WorkBudget(unlimitedSteps, turnOwner(sender));
     return this.#read(request, await refusingLater(decryptPackedInSlices(key, load, budget)));
   }
 
@@ -186,7 +188,9 @@ export class LoadOpener {
     const limits = { ...this.#options.limits, maxElements: elements };
     if (elements <= maxElementsAtOnce) return refusing(() => unpackWire(packed, limits));
     turn.release();
-    return refusingLater(unpackWireInSlices(packed, limits, budgetOf(turnOwner(sender))));
+    return refusingLater(
+      unpackWireInSlices(packed, limits, new WorkBudget(unlimitedSteps, turnOwner(sender))),
+    );
   }
 
   /**
@@ -252,11 +256,6 @@ export class LoadOpener {
  */
 function provenSender({ version, id }: SealedEnvelope, { address }: Peer): LoadSender {
   return { minionId: version === 3 ? id : undefined, address };
-}
-
-/** Returns a budget for dividing work into slices. The amount of the work is limited elsewhere. */
-function budgetOf(owner: string): WorkBudget {
-  return new WorkBudget({ steps: 0 }, owner);
 }
 
 /** @throws Refusal if the load is not valid */

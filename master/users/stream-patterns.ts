@@ -1,7 +1,7 @@
 /** Compares events with the patterns of the users' event streams. */
 
 import type { UserSubject } from '#acl';
-import { LimitExceeded, TokenBuckets, WorkBudget } from '#runtime';
+import { LimitExceeded, TokenBuckets, unlimitedSteps, WorkBudget } from '#runtime';
 import type { EventsRequest } from '../api/index.ts';
 import { tagTestOf } from '../events/index.ts';
 import { userLimits } from './limits.ts';
@@ -30,7 +30,7 @@ export class StreamPatterns {
   ): (tag: string) => boolean {
     const owner = JSON.stringify([name, eauth]);
     this.#require(owner);
-    const meter = new WorkBudget({ steps: Number.POSITIVE_INFINITY });
+    const meter = new WorkBudget(unlimitedSteps);
     const isMeant = tagTestOf(match, meter);
     this.#steps.take(owner, meter.steps);
     return (tag) => {

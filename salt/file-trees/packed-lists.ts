@@ -2,7 +2,7 @@
 
 import type { FileLists } from '#master';
 import { type PackedTexts, packListHead, packMapHead, packWireTexts } from '#minion-protocol';
-import { maxSliceSteps, WorkBudget } from '#runtime';
+import { maxSliceSteps, unlimitedSteps, WorkBudget } from '#runtime';
 
 /** Kind of a list that minions request. */
 export type ListKind = keyof FileLists;
@@ -66,7 +66,7 @@ async function packList(lists: FileLists, kind: ListKind): Promise<PackedList> {
 
 /** Packs texts in slices. Gives way to other work between them. */
 async function packTexts(texts: readonly string[]): Promise<PackedTexts> {
-  const budget = new WorkBudget({ steps: Infinity });
+  const budget = new WorkBudget(unlimitedSteps);
   const parts: Buffer[] = [];
   const offsets = new Uint32Array(texts.length + 1);
   let length = 0;

@@ -20,7 +20,7 @@ import {
   verifyCrypticleInSlices,
   type WireValue,
 } from '#minion-protocol';
-import { WorkBudget } from '#runtime';
+import { unlimitedSteps, WorkBudget } from '#runtime';
 import { maxSliceSteps } from '#runtime/work-budget.ts';
 import { tries } from '../helpers/effort.ts';
 import { slicesOf } from '../helpers/slices.ts';
@@ -49,7 +49,7 @@ function packed(value: unknown): Buffer {
 }
 
 function inSlices(bytes: Uint8Array, limits: PayloadLimits = loadLimits): Promise<WireValue> {
-  return unpackWireInSlices(bytes, limits, new WorkBudget({ steps: 0 }, 'test'));
+  return unpackWireInSlices(bytes, limits, new WorkBudget(unlimitedSteps, 'test'));
 }
 
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
@@ -166,7 +166,7 @@ test('a long message is verified and decrypted in slices', async (t) => {
   const key = parseKeyString(generateKeyString());
   const value = { text: 'x'.repeat(3_000_000) };
   const blob = sealValue(key, value);
-  const budget = (): WorkBudget => new WorkBudget({ steps: 0 }, 'test');
+  const budget = (): WorkBudget => new WorkBudget(unlimitedSteps, 'test');
   const verification = await slicesOf(() => verifyCrypticleInSlices(key, blob, budget()));
   t.true(verification.length >= 4, String(verification.length));
   let plaintext: Uint8Array | undefined;
