@@ -160,7 +160,7 @@ export function crypticleMac(blob: Uint8Array): Buffer {
  */
 export function openCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
   verifyCrypticle(key, blob);
-  return decryptCrypticle(key, blob);
+  return runAtOnce(decryption(key, blob));
 }
 
 /**
@@ -168,8 +168,7 @@ export function openCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
  * @throws ProtocolError ERR_BAD_HMAC
  */
 export function verifyCrypticle(key: CrypticleKey, blob: Uint8Array): void {
-  key.hmac.write(withoutMac(blob), expectedHmac, 0);
-  compareMacs(blob);
+  runAtOnce(verification(key, blob));
 }
 
 /**
@@ -181,17 +180,22 @@ export async function verifyCrypticleInSlices(
   blob: Uint8Array,
   budget: WorkBudget,
 ): Promise<void> {
-  const sealed = withoutMac(blob);
-  const mac = key.hmac.begin();
-  for (let start = 0; start < sealed.length; start += sliceSize) {
-    mac.update(sealed.subarray(start, start + sliceSize));
-    await budget.giveWayAfter(stepsPerSlice);
-  }
-  expectedHmac.set(mac.digest());
-  compareMacs(blob);
+  await runInSlices(verification(key, blob), budget);
 }
 
-function compareMacs(blob: Uint8Array): void {
+/** Verifies the HMAC of a message. Yields after each slice of a message with several slices. */
+function* verification(key: CrypticleKey, blob: Uint8Array): Generator<void, void, void> {
+  const sealed = withoutMac(blob);
+  if (sealed.length <= sliceSize) {
+    key.hmac.write(sealed, expectedHmac, 0);
+  } else {
+    const mac = key.hmac.begin();
+    for (let start = 0; start < sealed.length; start += sliceSize) {
+      mac.update(sealed.subarray(start, start + sliceSize));
+      yield;
+    }
+    expectedHmac.set(mac.digest());
+  }
   const received = crypticleMac(blob);
   if (received.length !== hmacSize || !timingSafeEqual(received, expectedHmac)) {
     throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on ${blob.length} encrypted bytes`);
@@ -199,26 +203,39 @@ function compareMacs(blob: Uint8Array): void {
 }
 
 /**
- * Decrypts a message whose HMAC was verified.
+ * Decrypts a message whose HMAC was verified. Yields after each slice of a message with several
+ * slices.
  * @throws ProtocolError ERR_BAD_PADDING
  */
-function decryptCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
-  return withoutPadding(key.cbc.decrypt(wholeBlocks(blob)).subarray(blockSize));
-}
-
-async function decryptCrypticleInSlices(
-  key: CrypticleKey,
-  blob: Uint8Array,
-  budget: WorkBudget,
-): Promise<Buffer> {
+function* decryption(key: CrypticleKey, blob: Uint8Array): Generator<void, Buffer, void> {
   const sealed = wholeBlocks(blob);
+  if (sealed.length <= sliceSize) {
+    return withoutPadding(key.cbc.decrypt(sealed).subarray(blockSize));
+  }
   const decrypt = key.cbc.createDecryption();
   const plaintext = Buffer.allocUnsafe(sealed.length);
   for (let start = 0; start < sealed.length; start += sliceSize) {
     plaintext.set(decrypt(sealed.subarray(start, start + sliceSize)), start);
-    await budget.giveWayAfter(stepsPerSlice);
+    yield;
   }
   return withoutPadding(plaintext.subarray(blockSize));
+}
+
+/** Runs all slices, and returns the result. */
+function runAtOnce<T>(slices: Generator<void, T, void>): T {
+  for (;;) {
+    const { done, value } = slices.next();
+    if (done === true) return value;
+  }
+}
+
+/** Runs all slices, and resolves with the result. Other work runs between the slices. */
+async function runInSlices<T>(slices: Generator<void, T, void>, budget: WorkBudget): Promise<T> {
+  for (;;) {
+    const { done, value } = slices.next();
+    if (done === true) return value;
+    await budget.giveWayAfter(stepsPerSlice);
+  }
 }
 
 function withoutMac(blob: Uint8Array): Uint8Array {
@@ -319,7 +336,7 @@ export function openValue(
  * @throws ProtocolError ERR_BAD_PADDING
  */
 export function decryptPacked(key: CrypticleKey, blob: Uint8Array): Buffer {
-  return withoutPrefix(decryptCrypticle(key, blob));
+  return withoutPrefix(runAtOnce(decryption(key, blob)));
 }
 
 /**
@@ -331,7 +348,7 @@ export async function decryptPackedInSlices(
   blob: Uint8Array,
   budget: WorkBudget,
 ): Promise<Buffer> {
-  return withoutPrefix(await decryptCrypticleInSlices(key, blob, budget));
+  return withoutPrefix(await runInSlices(decryption(key, blob), budget));
 }
 
 function withoutPrefix(plaintext: Buffer): Buffer {
