@@ -77,6 +77,7 @@ export {
   type TopsProvider,
   type UserApi,
   version,
+  workBudgetOf,
 } from './api/index.ts';
 export {
   ArgumentReader,

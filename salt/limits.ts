@@ -1,4 +1,4 @@
-import { defineLimits } from '#runtime';
+import { defineLimits, unlimitedWaiting } from '#runtime';
 
 /** Limits of Salt’s services. */
 export const saltLimits = defineLimits('salt', {
@@ -188,6 +188,14 @@ export const saltLimits = defineLimits('salt', {
     reserved: 256 * 1_048_576,
     effect: 'The value is rejected. Only the total applies to the operator.',
     code: 'ERR_ARGS',
+  },
+  storedValues: {
+    unit: 'calls that read or change the index of the queues of the runner `queue`, or the index of the banks of `cache.store`, at a time',
+    owner: 'user',
+    total: 1,
+    waiting: unlimitedWaiting,
+    amounts: '1 for the queues, and 1 for the banks',
+    effect: 'Further calls wait in turns.',
   },
   sdbVariables: {
     unit: 'variables that `sdb.set` sets in profiles with the driver `env`',

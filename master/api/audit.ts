@@ -1,3 +1,5 @@
+import { userWork, WorkBudget } from '#runtime';
+
 /** Requester of a call, and the rule that permitted it, for the audit log. */
 export interface AuditRequester {
   readonly who: AuditActor;
@@ -37,6 +39,11 @@ export function minionOwner(id = ''): string {
  */
 export function limitOwnerOf(by: AuditRequester | undefined): string | undefined {
   return by === undefined || isOfOperator(by) ? undefined : requesterName(by.who);
+}
+
+/** Returns a new work budget for a call of a requester. All budgets of a user share one turn. */
+export function workBudgetOf(by: AuditRequester | undefined): WorkBudget {
+  return new WorkBudget(userWork, limitOwnerOf(by));
 }
 
 /** Attributes of a call that is made inside the master's process, possibly on behalf of a user. */

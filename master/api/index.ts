@@ -11,6 +11,7 @@ export {
   requesterName,
   type StoredHead,
   type WithRequester,
+  workBudgetOf,
 } from './audit.ts';
 export { type ClusterApi, type ClusterStatus, isServingMember } from './cluster.ts';
 export { MasterError, type MasterErrorCode, masterErrors } from './errors.ts';

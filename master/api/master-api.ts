@@ -664,7 +664,7 @@ export interface MasterApi {
  * makes a call.
  */
 export interface InProcessApi extends MasterApi {
-  readonly keys: Pick<KeysApi, 'list' | 'local'> & WithRequester<Omit<KeysApi, 'list' | 'local'>>;
+  readonly keys: Pick<KeysApi, 'local'> & WithRequester<Omit<KeysApi, 'local'>>;
   readonly jobs: InProcessJobsApi;
   readonly events: Omit<EventsApi, 'fire'> & WithRequester<Pick<EventsApi, 'fire'>>;
   readonly acl: Omit<AclApi, 'forget' | 'reload'> &

@@ -300,6 +300,7 @@ export class KeyStore {
    * Accepts, rejects or deletes the keys of all ids that match at least one glob pattern. Skips a
    * key if its id or text is unsuitable, if its fingerprint differs, or if its state has changed in
    * the meantime.
+   * @param budget - work budget of the request
    * @returns the ids whose keys were changed, with their previous states
    * @throws KeyError ERR_PKI_DIR; ERR_KEY_ID or ERR_KEY_INVALID if no key was changed and at least
    * one was skipped because of its id or text
@@ -309,11 +310,11 @@ export class KeyStore {
     globs: readonly string[],
     act: 'accept' | 'reject' | 'delete',
     choice: KeyChoice = {},
+    budget: WorkBudget = new WorkBudget(userWork),
   ): Promise<{ readonly id: string; readonly from: KeyState }[]> {
     const places = choice.from ?? (act === 'delete' ? keyPlaces : pendingOnly);
     const done: { id: string; from: KeyState }[] = [];
     let refused: KeyError | undefined;
-    const budget = new WorkBudget(userWork);
     for (const id of await this.#idsMatching(globs, budget)) {
       const from = this.#placeAmong(id, places);
       if (from === undefined) continue;

@@ -1,7 +1,14 @@
 import type { HashType } from '#config';
 import { cleanKeyText, keyFingerprint } from '#minion-protocol';
-import { userWork, WorkBudget } from '#runtime';
-import type { KeyInfo, KeySelection, KeyState, KeysApi, WithRequester } from '../api/index.ts';
+import {
+  type AuditRequester,
+  type KeyInfo,
+  type KeySelection,
+  type KeyState,
+  type KeysApi,
+  type WithRequester,
+  workBudgetOf,
+} from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
 import { type KeyGenerator, keyOwner } from './key-generator.ts';
 import { keyMarks } from './key-marks.ts';
@@ -60,18 +67,19 @@ export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
     act: 'accept' | 'reject' | 'delete',
     own: readonly KeyState[],
     { match, fingerprint, include = [], state }: KeySelection,
+    by: AuditRequester | undefined,
   ): Promise<Awaited<ReturnType<KeyStore['eachMatching']>>> => {
     const from = state === undefined ? [...own, ...include] : [state];
     const choice = fingerprint === undefined ? { from } : { from, fingerprint };
-    const changed = await keys.eachMatching([match].flat(), act, choice);
+    const changed = await keys.eachMatching([match].flat(), act, choice, workBudgetOf(by));
     if (changed.length > 0 || fingerprint === undefined || act === 'delete') return changed;
     throw new KeyError('ERR_KEY_FINGERPRINT', 'no matching key has this fingerprint');
   };
   return {
-    list: async ({ state } = {}) => {
+    list: async ({ state } = {}, by) => {
       const all = keys.list();
       const wanted = state === undefined ? states : [state];
-      const budget = new WorkBudget(userWork);
+      const budget = workBudgetOf(by);
       const found: KeyInfo[] = [];
       for (const one of wanted) {
         for (const record of all[one]) {
@@ -85,15 +93,15 @@ export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
       const own = await parts.ownKeys();
       return own.map(({ name, pem }) => ({ name, fingerprint: keyFingerprint(pem, hashType) }));
     },
-    accept: async (selection) => {
-      const changed = await change('accept', ['pending'], selection);
+    accept: async (selection, by) => {
+      const changed = await change('accept', ['pending'], selection, by);
       return changed.map((one) => ({ ...one, to: 'accepted' }));
     },
-    reject: async (selection) => {
-      const changed = await change('reject', ['pending'], selection);
+    reject: async (selection, by) => {
+      const changed = await change('reject', ['pending'], selection, by);
       return changed.map((one) => ({ ...one, to: 'rejected' }));
     },
-    delete: (selection) => change('delete', states, selection),
+    delete: (selection, by) => change('delete', states, selection, by),
     create: ({ id, bits = 2048, force = false }, by) =>
       keys.exclusive(id, async () => {
         if (!force && keys.isAccepted(id)) return null;

@@ -15,11 +15,11 @@ import { storedWork, userWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 import {
   type AddressedMinions,
   type AuditRequester,
-  limitOwnerOf,
   MasterError,
   type PlannedMinion,
   type TargetPlan,
   type TargetRequest,
+  workBudgetOf,
 } from '../api/index.ts';
 import { badTarget, parseTarget, parseUnexpanded, requireNodegroups } from '../arguments/index.ts';
 import { SlowPatternRunner, SlowPatterns } from './slow-patterns.ts';
@@ -436,7 +436,7 @@ export class TargetResolver {
   async #match(request: TargetRequest, by?: AuditRequester): Promise<Matched> {
     const target = parseTarget(request, this.#nodegroups);
     const accepted = this.#options.acceptedIds();
-    const budget = new WorkBudget(userWork, limitOwnerOf(by));
+    const budget = workBudgetOf(by);
     const compiled = await this.#compile(target, accepted, budget);
     const sure: string[] = [];
     const unknown: string[] = [];

@@ -3,16 +3,16 @@
  * match.py].
  */
 
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type CallContext,
   everyone,
   type Jobs,
   type MasterFunction,
   type RunRequest,
+  workBudgetOf,
 } from '#master';
 import { pythonStrInSlices, type WireMap } from '#minion-protocol';
-import { userWork, WorkBudget } from '#runtime';
+import type { WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import {
   anything,
@@ -57,9 +57,10 @@ export function askRunners(jobs: AskJobs): FunctionTable {
       summary:
         'Returns whether a compound target matches a minion, by its stored grains; pillar terms match exact values only.',
       parameters: { expr: required(text), minion_id: required(text) },
-      call: async ({ expr, minion_id: id }) => {
+      call: async ({ expr, minion_id: id }, { by }) => {
         const request = { tgt: expr, tgtType: 'compound' };
-        const { minions } = await jobs.targets.resolveWithin(request, everyone);
+        const budget = workBudgetOf(by);
+        const { minions } = await jobs.targets.resolveWithin(request, everyone, budget);
         return { res: minions.includes(id) ? id : false };
       },
     }),
@@ -121,7 +122,7 @@ interface Pool {
 function survey(
   jobs: AskJobs,
   summary: string,
-  show: (pools: readonly Pool[]) => Promise<readonly Pool[]>,
+  show: (pools: readonly Pool[], budget: WorkBudget) => Promise<readonly Pool[]>,
 ): MasterFunction {
   return masterFunction({
     summary,
@@ -137,16 +138,16 @@ function survey(
       const { survey_sort: sort, tgt_type: type, ...kwarg } = more;
       const tgtType = type === 'pcre' ? type : 'compound';
       const request = { tgt, tgtType, fun, arg: [...rest], kwarg };
-      const pools = await poolsOf(await returnsOf(jobs, request, context));
+      const budget = workBudgetOf(context.by);
+      const pools = await poolsOf(await returnsOf(jobs, request, context), budget);
       const sign = sort === 'up' ? 1 : -1;
       pools.sort((left, right) => sign * (left.pool.length - right.pool.length));
-      return (await show(pools)).map((pool) => ({ ...pool, pool: [...pool.pool] }));
+      return (await show(pools, budget)).map((pool) => ({ ...pool, pool: [...pool.pool] }));
     },
   });
 }
 
-async function poolsOf(returns: WireMap): Promise<Pool[]> {
-  const budget = new WorkBudget(userWork);
+async function poolsOf(returns: WireMap, budget: WorkBudget): Promise<Pool[]> {
   const pools = new Map<string, string[]>();
   for (const id of Object.keys(returns).sort()) {
     const result = await pythonStrInSlices(returns[id] ?? null, budget);
@@ -158,14 +159,17 @@ async function poolsOf(returns: WireMap): Promise<Pool[]> {
   return [...pools].map(([result, pool]) => ({ pool, result }));
 }
 
-async function withDifferences(pools: readonly Pool[]): Promise<readonly Pool[]> {
+async function withDifferences(
+  pools: readonly Pool[],
+  budget: WorkBudget,
+): Promise<readonly Pool[]> {
   const [first, ...others] = pools;
   if (first === undefined) return pools;
   const diff = lineDiffFrom(first.result);
   const shown = [first];
   for (const each of others) {
     // Every minion may have a different result, so let other work run between the comparisons.
-    await nextTurn();
+    await budget.giveWay();
     shown.push({ ...each, diff: diff(each.result) });
   }
   return shown;

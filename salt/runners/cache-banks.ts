@@ -9,7 +9,7 @@ import type { Operation, Store } from '#store';
 import { refused } from '../functions/define-function.ts';
 import { saltLimits } from '../limits.ts';
 import { IndexedEntries, listInTurns } from './indexed-entries.ts';
-import { operatorOwner, StoredAmounts } from './stored-amounts.ts';
+import { operatorOwner, StoredAmounts, valueWorkOf } from './stored-amounts.ts';
 
 const root = 'cache-banks';
 
@@ -41,12 +41,13 @@ class BankNames {
 
   static async read(store: Store, values: LimitValues): Promise<BankNames> {
     const names = new BankNames(values);
+    const budget = valueWorkOf(operatorOwner);
     const owners = new Map<string, string>();
-    for await (const { key, value } of listInTurns(store, [ownersRoot], ownersPerTurn)) {
+    for await (const { key, value } of listInTurns(store, [ownersRoot], ownersPerTurn, budget)) {
       owners.set(JSON.stringify(key.slice(1)), Buffer.from(value).toString());
     }
     // Each page has only one value, because values may be large.
-    for await (const { key, value } of listInTurns(store, [root], 1)) {
+    for await (const { key, value } of listInTurns(store, [root], 1, budget)) {
       const [, bank = '', name = ''] = key;
       const owner = owners.get(JSON.stringify([bank, name])) ?? operatorOwner;
       names.add(bank, name, { bytes: value.byteLength, owner });
@@ -129,7 +130,7 @@ export class CacheBanks {
    * @throws MasterError ERR_ARGS if a name is invalid or the limits are reached
    */
   put(bank: string, key: string, data: WireValue, owner: string = operatorOwner): Promise<void> {
-    return this.#entries.run(async (names) => {
+    return this.#entries.run(owner, async (names) => {
       const path = [root, nameOf('bank', bank), nameOf('key', key)];
       const value = packLocalWithin(data, maxValueBytes);
       if (value === undefined) throw refused(`data exceeds ${maxValueBytes} bytes`);
@@ -156,18 +157,20 @@ export class CacheBanks {
 
   /**
    * Returns the keys of a bank, sorted.
+   * @param owner - {@link ownerOfValues} of the caller
    * @throws MasterError ERR_ARGS
    */
-  keys(bank: string): Promise<string[]> {
-    return this.#entries.run(async (names) => names.keys(nameOf('bank', bank)));
+  keys(bank: string, owner: string = operatorOwner): Promise<string[]> {
+    return this.#entries.run(owner, async (names) => names.keys(nameOf('bank', bank)));
   }
 
   /**
    * Removes a value, or a bank and all banks below it.
+   * @param owner - {@link ownerOfValues} of the caller
    * @throws MasterError ERR_ARGS
    */
-  remove(bank: string, key: string | undefined): Promise<void> {
-    return this.#entries.run(async (names) => {
+  remove(bank: string, key: string | undefined, owner: string = operatorOwner): Promise<void> {
+    return this.#entries.run(owner, async (names) => {
       nameOf('bank', bank);
       if (key !== undefined) {
         const path = [bank, nameOf('key', key)];

@@ -1,8 +1,7 @@
 /** The `cache` runner: cached data of minions, and banks of the store [salt/runners/cache.py]. */
 
-import { type Jobs, MasterError, type MasterFunction } from '#master';
+import { type Jobs, MasterError, type MasterFunction, workBudgetOf } from '#master';
 import type { FactSource, WireMap, WireValue } from '#minion-protocol';
-import { userWork, WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { anything, ignored, optional, required, target, text } from '../functions/parameters.ts';
 import type { MineStore } from '../mine/mine-store.ts';
@@ -79,10 +78,10 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
       summary:
         'Lists the keys of a bank: minions, minions/<id>, or one that cache.store has filled.',
       parameters: { bank: required(text), cachedir: ignored },
-      call: ({ bank }) => {
+      call: ({ bank }, context) => {
         if (bank === 'minions') return parts.acceptedIds().filter((id) => isKnown(parts, id));
         const id = minionOf(bank);
-        if (id === undefined) return parts.banks.keys(bank);
+        if (id === undefined) return parts.banks.keys(bank, ownerOfValues(context));
         return isKnown(parts, id) ? ['data', 'mine'] : [];
       },
     }),
@@ -121,10 +120,10 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
     'cache.flush': masterFunction({
       summary: 'Removes a value from a bank; without key, removes the bank and all banks below it.',
       parameters: { bank: required(text), key: optional(text), cachedir: ignored },
-      call: async ({ bank, key }) => {
+      call: async ({ bank, key }, context) => {
         const id = minionOf(bank);
         if (id !== undefined) await flushMinion(parts, id, key);
-        else if (!isOfMinions(bank)) await parts.banks.remove(bank, key);
+        else if (!isOfMinions(bank)) await parts.banks.remove(bank, key, ownerOfValues(context));
         else
           throw new MasterError(
             'ERR_ARGS',
@@ -169,7 +168,7 @@ function show(parts: CacheRunnerDeps, part: Part, summary: string): MasterFuncti
     call: async ({ tgt, tgt_type: tgtType }, { by }) => {
       const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false, by });
       const found: WireMap = Object.create(null);
-      const budget = new WorkBudget(userWork);
+      const budget = workBudgetOf(by);
       for (const id of minions) {
         await budget.giveWayAfter(stepsOfPart);
         const value = await read(parts, part, id);
@@ -200,7 +199,7 @@ function clear(parts: CacheRunnerDeps, what: readonly Part[], summary: string): 
     call: async ({ tgt, tgt_type: tgtType }, { by }) => {
       if (tgt === undefined) return false;
       const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false, by });
-      const budget = new WorkBudget(userWork);
+      const budget = workBudgetOf(by);
       for (const id of minions) {
         for (const part of what) {
           await budget.giveWayAfter(stepsOfDeletion);

@@ -1,7 +1,7 @@
 /** The `doc` runner [salt/runners/doc.py]. */
 
+import { workBudgetOf } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
-import { userWork, WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { optional, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
@@ -40,7 +40,7 @@ export function docRunner(parts: DocRunnerDeps): FunctionTable {
       call: async (_values, context) => {
         const { returns } = await askMinions(parts, { tgt: '*', fun: 'sys.doc' }, context);
         const texts: WireMap = Object.create(null);
-        const budget = new WorkBudget(userWork);
+        const budget = workBudgetOf(context.by);
         for (const { return: said } of returns) {
           if (!isWireMap(said)) continue;
           for (const [name, doc] of Object.entries(said)) {

@@ -1,15 +1,17 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import { KeyedMutex } from '#runtime';
+import { FairSlots, type WorkBudget } from '#runtime';
 import type { Entry, Key, Operation, Store } from '#store';
+import { saltLimits } from '../limits.ts';
 
 /**
  * Yields the entries below a key in order. Lets other work run after each page.
  * @param page - number of entries per page
+ * @param budget - work budget of the request
  */
 export async function* listInTurns(
   store: Pick<Store, 'list'>,
   prefix: Key,
   page: number,
+  budget: WorkBudget,
 ): AsyncGenerator<Entry, void, void> {
   for (let after: Key | undefined; ; ) {
     let count = 0;
@@ -20,7 +22,7 @@ export async function* listInTurns(
       yield entry;
     }
     if (count < page) return;
-    await nextTurn();
+    await budget.giveWay();
   }
 }
 
@@ -28,7 +30,7 @@ export async function* listInTurns(
 export class IndexedEntries<Index> {
   readonly #store: Store;
   readonly #readIndex: (store: Store) => Promise<Index>;
-  readonly #mutex = new KeyedMutex();
+  readonly #slots = new FairSlots(saltLimits.storedValues);
   #index: Index | undefined;
 
   constructor(store: Store, readIndex: (store: Store) => Promise<Index>) {
@@ -37,11 +39,12 @@ export class IndexedEntries<Index> {
   }
 
   /**
-   * Runs tasks one after the other. A task may change entries, and must update the index after each
-   * write.
+   * Runs tasks one after the other. Owners take turns. A task may change entries, and must update
+   * the index after each write.
+   * @param owner - result of `ownerOfValues`
    */
-  run<T>(work: (index: Index) => Promise<T>): Promise<T> {
-    return this.#mutex.run('', async () => {
+  run<T>(owner: string, work: (index: Index) => Promise<T>): Promise<T> {
+    return this.#slots.run(owner, async () => {
       this.#index ??= await this.#readIndex(this.#store);
       return work(this.#index);
     });

@@ -1,8 +1,8 @@
 /** The `jobs` runner [salt/runners/jobs.py]. */
 
-import type { CallContext, JobReturn, Jobs } from '#master';
+import { type CallContext, type JobReturn, type Jobs, workBudgetOf } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
-import { userWork, WorkBudget } from '#runtime';
+import type { WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction, withOutputter } from '../functions/define-function.ts';
 import {
   count,
@@ -53,15 +53,17 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
     'jobs.list_jobs': masterFunction({
       summary: 'Lists the stored jobs by jid, optionally filtered.',
       parameters: { ...sources, outputter: optional(text), ...filters, ...progress },
-      call: async ({ outputter, ...filter }) => {
-        const jobs = await findJobs(parts, {
+      call: async ({ outputter, ...filter }, { by }) => {
+        const budget = workBudgetOf(by);
+        const wanted = {
           functions: filter.search_function,
           targets: filter.search_target,
           metadata: filter.search_metadata,
           from: filter.start_time,
           to: filter.end_time,
-        });
-        return withOutputter(outputter, await byJid(jobs));
+        };
+        const jobs = await findJobs(parts, budget, wanted);
+        return withOutputter(outputter, await byJid(jobs, budget));
       },
     }),
     'jobs.list_jobs_filter': masterFunction({
@@ -73,10 +75,12 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
         outputter: optional(text),
         ...progress,
       },
-      call: async ({ count: limit, filter_find_job: isFiltered, outputter }) => {
-        const jobs = await findJobs(parts, {}, (job) => !isFiltered || !isFindJob(job), limit);
+      call: async ({ count: limit, filter_find_job: isFiltered, outputter }, { by }) => {
+        const budget = workBudgetOf(by);
+        const isWanted = (job: JobRecord): boolean => !isFiltered || !isFindJob(job);
+        const jobs = await findJobs(parts, budget, {}, isWanted, limit);
         const listed: WireMap[] = [];
-        for await (const job of oldestFirst(jobs)) {
+        for await (const job of oldestFirst(jobs, budget)) {
           listed.push({ ...describeJob(job), JID: job.jid });
         }
         return withOutputter(outputter, listed);
@@ -85,12 +89,13 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
     'jobs.list_job': masterFunction({
       summary: 'Returns one job with its results.',
       parameters: { jid: required(text), ...sources, ...progress },
-      call: async ({ jid }) => ({ jid, ...(await fullJob(parts, jid)) }),
+      call: async ({ jid }, { by }) => ({ jid, ...(await fullJob(parts, jid, workBudgetOf(by))) }),
     }),
     'jobs.print_job': masterFunction({
       summary: 'Returns one job with its results, as a map from its jid.',
       parameters: { jid: required(text), ...sources },
-      call: async ({ jid }) => new Map([[jid, await fullJob(parts, jid)]]),
+      call: async ({ jid }, { by }) =>
+        new Map([[jid, await fullJob(parts, jid, workBudgetOf(by))]]),
     }),
     'jobs.lookup_jid': masterFunction({
       summary:
@@ -102,13 +107,14 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
         missing: optional(flag, false),
         ...progress,
       },
-      call: ({ jid, returned, missing }) => lookUp(parts, jid, { returned, missing }),
+      call: async ({ jid, returned, missing }, { by }) =>
+        lookUp(await readJob(parts, jid, workBudgetOf(by)), { returned, missing }),
     }),
     'jobs.exit_success': masterFunction({
       summary: 'Returns, for each minion of a job, whether its result is true.',
       parameters: { jid: required(text), ...sources },
-      call: async ({ jid }) => {
-        const { record, returns } = await readJob(parts, jid);
+      call: async ({ jid }, { by }) => {
+        const { record, returns } = await readJob(parts, jid, workBudgetOf(by));
         const verdicts: WireMap = Object.create(null);
         for (const minion of record?.minions ?? []) verdicts[minion] = false;
         for (const one of returns) verdicts[one.minion] ??= false;
@@ -126,10 +132,12 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
         target: optional(names),
         ...progress,
       },
-      call: async ({ metadata, function: functions, target: targets }) => {
-        const [latest] = await findJobs(parts, { metadata, functions, targets }, () => true, 1);
+      call: async ({ metadata, function: functions, target: targets }, { by }) => {
+        const budget = workBudgetOf(by);
+        const filter = { metadata, functions, targets };
+        const [latest] = await findJobs(parts, budget, filter, () => true, 1);
         if (latest === undefined) return false;
-        return new Map([[latest.jid, await fullJob(parts, latest.jid)]]);
+        return new Map([[latest.jid, await fullJob(parts, latest.jid, budget)]]);
       },
     }),
     'jobs.master': masterFunction({
@@ -148,11 +156,11 @@ export function jobsRunner(parts: JobsRunnerDeps): FunctionTable {
 /** Finds jobs, the latest first. */
 async function findJobs(
   { cache }: JobsRunnerDeps,
+  budget: WorkBudget,
   filter: JobFilter,
   isWanted: (job: JobRecord) => boolean = () => true,
   limit = maxJobs,
 ): Promise<JobRecord[]> {
-  const budget = new WorkBudget(userWork);
   const test = await jobTest(filter, budget);
   const found: JobRecord[] = [];
   if (limit === 0) return found;
@@ -167,9 +175,12 @@ async function findJobs(
 /**
  * Returns jobs by jid in a `Map`. A plain object would sort them, because jids consist of digits.
  */
-async function byJid(jobs: readonly JobRecord[]): Promise<Map<WireValue, WireValue>> {
+async function byJid(
+  jobs: readonly JobRecord[],
+  budget: WorkBudget,
+): Promise<Map<WireValue, WireValue>> {
   const described = new Map<WireValue, WireValue>();
-  for await (const job of oldestFirst(jobs)) described.set(job.jid, describeJob(job));
+  for await (const job of oldestFirst(jobs, budget)) described.set(job.jid, describeJob(job));
   return described;
 }
 
@@ -177,8 +188,10 @@ async function byJid(jobs: readonly JobRecord[]): Promise<Map<WireValue, WireVal
  * Yields the given jobs in reverse order. Lets other work run in between, so that the caller can
  * format many jobs.
  */
-async function* oldestFirst(jobs: readonly JobRecord[]): AsyncGenerator<JobRecord, void, void> {
-  const budget = new WorkBudget(userWork);
+async function* oldestFirst(
+  jobs: readonly JobRecord[],
+  budget: WorkBudget,
+): AsyncGenerator<JobRecord, void, void> {
   for (const job of jobs.toReversed()) {
     await budget.giveWayAfter(stepsOfDescription + job.tgt.length);
     yield job;
@@ -197,7 +210,7 @@ interface KeptJob {
 async function readJob(
   { cache }: JobsRunnerDeps,
   jid: string,
-  budget: WorkBudget = new WorkBudget(userWork),
+  budget: WorkBudget,
 ): Promise<KeptJob> {
   const record = jid === '' ? undefined : await cache.record(jid);
   const returns: JobReturn[] = [];
@@ -208,17 +221,15 @@ async function readJob(
   return { record, returns };
 }
 
-async function fullJob(parts: JobsRunnerDeps, jid: string): Promise<WireMap> {
-  const { record, returns } = await readJob(parts, jid);
+async function fullJob(parts: JobsRunnerDeps, jid: string, budget: WorkBudget): Promise<WireMap> {
+  const { record, returns } = await readJob(parts, jid, budget);
   return describeJobInFull(jid, record, returns);
 }
 
-async function lookUp(
-  parts: JobsRunnerDeps,
-  jid: string,
+function lookUp(
+  { record, returns }: KeptJob,
   { returned, missing }: { readonly returned: boolean; readonly missing: boolean },
-): Promise<WireValue> {
-  const { record, returns } = await readJob(parts, jid);
+): WireValue {
   const found: WireMap = Object.create(null);
   if (returned) for (const one of returns) found[one.minion] = one.return;
   const answered = new Set(returns.map(({ minion }) => minion));
@@ -230,7 +241,7 @@ async function lookUp(
 
 async function activeJobs(parts: JobsRunnerDeps, context: CallContext): Promise<WireValue> {
   const jobs = new Map<string, WireMap & { Running: WireValue[]; Returned: WireValue[] }>();
-  const budget = new WorkBudget(userWork);
+  const budget = workBudgetOf(context.by);
   const request = { tgt: '*', fun: 'saltutil.running' };
   const { returns } = await askMinions(parts, request, context);
   for (const { minion, return: running } of returns) {

@@ -57,8 +57,14 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
   // effect.
   const backend = ignored;
   const quantity = optional(anything, 1);
-  const process = async (queue: string, count: WireValue): Promise<WireMap> => {
-    const items = await queues.pop(nameOf(queue), quantityOf(count));
+  const pop = (queue: string, count: WireValue, context: CallContext): Promise<WireValue[]> =>
+    queues.pop(nameOf(queue), quantityOf(count), ownerOfValues(context));
+  const process = async (
+    queue: string,
+    count: WireValue,
+    context: CallContext,
+  ): Promise<WireMap> => {
+    const items = await pop(queue, count, context);
     const data: WireMap = { items, backend: 'saltbridge', queue };
     bus.fire(`salt/queue/${queue}/process`, data);
     return data;
@@ -75,25 +81,25 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
     'queue.delete': masterFunction({
       summary: 'Removes an item from a queue, or each item of a list.',
       parameters: { queue: required(text), items: required(anything), backend },
-      call: async ({ queue, items }) => {
-        await queues.delete(nameOf(queue), listOf(items));
+      call: async ({ queue, items }, context) => {
+        await queues.delete(nameOf(queue), listOf(items), ownerOfValues(context));
         return true;
       },
     }),
     'queue.list_queues': masterFunction({
       summary: 'Lists the queues that contain items.',
       parameters: { backend },
-      call: () => queues.names(),
+      call: (_values, context) => queues.names(ownerOfValues(context)),
     }),
     'queue.list_length': masterFunction({
       summary: 'Returns the number of items in a queue.',
       parameters: { queue: required(text), backend },
-      call: ({ queue }) => queues.length(nameOf(queue)),
+      call: ({ queue }, context) => queues.length(nameOf(queue), ownerOfValues(context)),
     }),
     'queue.list_items': masterFunction({
       summary: 'Lists the items of a queue, oldest first.',
       parameters: { queue: required(text), backend },
-      call: ({ queue }) => queues.items(nameOf(queue)),
+      call: ({ queue }, context) => queues.items(nameOf(queue), ownerOfValues(context)),
     }),
     'queue.pop': masterFunction({
       summary: 'Removes and returns the oldest items of a queue; quantity is a number or all.',
@@ -103,7 +109,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
         backend,
         is_runner: optional(flag, false),
       },
-      call: ({ queue, quantity: count }) => queues.pop(nameOf(queue), quantityOf(count)),
+      call: ({ queue, quantity: count }, context) => pop(queue, count, context),
     }),
     'queue.process_queue': masterFunction({
       summary:
@@ -114,7 +120,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
         backend,
         is_runner: optional(flag, false),
       },
-      call: ({ queue, quantity: count }) => process(queue, count),
+      call: ({ queue, quantity: count }, context) => process(queue, count, context),
     }),
     'queue.insert_runner': masterFunction({
       summary: 'Adds a runner call to a queue, for queue.process_runner.',
@@ -138,7 +144,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       call: async ({ quantity: count, queue }, context) => {
         // A user with access to this function could run every runner.
         requireLocalCaller(context);
-        const { items } = await process(queue, count);
+        const { items } = await process(queue, count, context);
         for (const call of listOf(items ?? [])) {
           const { fun, args, kwargs } = Object(call);
           if (typeof fun !== 'string') continue;

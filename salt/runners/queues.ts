@@ -2,12 +2,12 @@
 
 import { createHash } from 'node:crypto';
 import { packLocalWithin, unpackLocal, type WireValue } from '#minion-protocol';
-import { type LimitValues, releaseAll, tryTakeAll, userWork, WorkBudget } from '#runtime';
+import { type LimitValues, releaseAll, tryTakeAll, type WorkBudget } from '#runtime';
 import type { Operation, Store } from '#store';
 import { refused } from '../functions/define-function.ts';
 import { saltLimits } from '../limits.ts';
 import { IndexedEntries, listInTurns } from './indexed-entries.ts';
-import { operatorOwner, StoredAmounts } from './stored-amounts.ts';
+import { operatorOwner, StoredAmounts, valueWorkOf } from './stored-amounts.ts';
 
 const root = 'runner-queues';
 
@@ -51,7 +51,8 @@ class QueueIndex {
 
   static async read(store: Store, limits: QueueLimits): Promise<QueueIndex> {
     const index = new QueueIndex(limits);
-    for await (const { key, value } of listInTurns(store, [root], itemsPerTurn)) {
+    const budget = valueWorkOf(operatorOwner);
+    for await (const { key, value } of listInTurns(store, [root], itemsPerTurn, budget)) {
       const [, queue = '', sequence = '0', owner = operatorOwner] = key;
       const place = { sequence: Number(sequence), bytes: value.byteLength, owner };
       index.#items.take(owner, 1);
@@ -133,7 +134,7 @@ export class Queues {
    * @throws MasterError ERR_ARGS if a limit is reached
    */
   insert(queue: string, items: readonly WireValue[], owner: string = operatorOwner): Promise<void> {
-    return this.#entries.run(async (index) => {
+    return this.#entries.run(owner, async (index) => {
       const added = new Map<string, ItemPlace>();
       try {
         await this.#insert({ queue, owner, index, added }, items);
@@ -150,7 +151,7 @@ export class Queues {
     items: readonly WireValue[],
   ): Promise<void> {
     const steps: Operation[] = [];
-    const budget = new WorkBudget(userWork);
+    const budget = valueWorkOf(owner);
     for (const item of items) {
       const value = packLocalWithin(item, maxItemBytes);
       if (value === undefined) throw refused(`an item exceeds ${maxItemBytes} bytes`);
@@ -166,11 +167,14 @@ export class Queues {
     await this.#entries.write(steps);
   }
 
-  /** Removes these items from a queue, regardless of their position. */
-  delete(queue: string, items: readonly WireValue[]): Promise<void> {
-    return this.#entries.run(async (index) => {
+  /**
+   * Removes these items from a queue, regardless of their position.
+   * @param owner - {@link ownerOfValues} of the caller
+   */
+  delete(queue: string, items: readonly WireValue[], owner: string = operatorOwner): Promise<void> {
+    return this.#entries.run(owner, async (index) => {
       const digests = new Set<string>();
-      const budget = new WorkBudget(userWork);
+      const budget = valueWorkOf(owner);
       for (const item of items) {
         const value = packLocalWithin(item, maxItemBytes);
         await budget.giveWayAfter(stepsOfItem + (value?.length ?? maxItemBytes));
@@ -187,40 +191,53 @@ export class Queues {
   /**
    * Removes and returns the oldest items.
    * @param quantity - number of items; `undefined`: all
+   * @param owner - {@link ownerOfValues} of the caller
    */
-  pop(queue: string, quantity: number | undefined): Promise<WireValue[]> {
-    return this.#entries.run(async (index) => {
-      const taken = await this.#read(queue, quantity);
+  pop(
+    queue: string,
+    quantity: number | undefined,
+    owner: string = operatorOwner,
+  ): Promise<WireValue[]> {
+    return this.#entries.run(owner, async (index) => {
+      const budget = valueWorkOf(owner);
+      const taken = await this.#read(queue, quantity, budget);
       await this.#remove(queue, taken);
-      const budget = new WorkBudget(userWork);
       for (const { value } of taken) {
         await budget.giveWayAfter(stepsOfItem + value.length);
         index.remove(queue, digestOf(value));
       }
-      return unpackItems(taken);
+      return unpackItems(taken, budget);
     });
   }
 
-  async items(queue: string): Promise<WireValue[]> {
-    return unpackItems(await this.#read(queue, undefined));
+  /** @param owner - {@link ownerOfValues} of the caller */
+  async items(queue: string, owner: string = operatorOwner): Promise<WireValue[]> {
+    const budget = valueWorkOf(owner);
+    return unpackItems(await this.#read(queue, undefined, budget), budget);
   }
 
-  length(queue: string): Promise<number> {
-    return this.#entries.run(async (index) => index.length(queue));
+  /** @param owner - {@link ownerOfValues} of the caller */
+  length(queue: string, owner: string = operatorOwner): Promise<number> {
+    return this.#entries.run(owner, async (index) => index.length(queue));
   }
 
-  names(): Promise<string[]> {
-    return this.#entries.run(async (index) => index.names());
+  /** @param owner - {@link ownerOfValues} of the caller */
+  names(owner: string = operatorOwner): Promise<string[]> {
+    return this.#entries.run(owner, async (index) => index.names());
   }
 
   #remove(queue: string, items: readonly KeyParts[]): Promise<void> {
     return this.#entries.write(items.map((it) => ({ op: 'delete', key: keyOf(queue, it) })));
   }
 
-  async #read(queue: string, quantity: number | undefined): Promise<StoredItem[]> {
+  async #read(
+    queue: string,
+    quantity: number | undefined,
+    budget: WorkBudget,
+  ): Promise<StoredItem[]> {
     const items: StoredItem[] = [];
     const page = Math.min(quantity ?? itemsPerTurn, itemsPerTurn);
-    for await (const { key, value } of listInTurns(this.#store, [root, queue], page)) {
+    for await (const { key, value } of listInTurns(this.#store, [root, queue], page, budget)) {
       items.push({ sequence: Number(key[2]), owner: key[3] ?? operatorOwner, value });
       if (items.length === quantity) break;
     }
@@ -248,9 +265,8 @@ interface StoredItem extends KeyParts {
 }
 
 /** Unpacks items. Lets other work run after each slice. */
-async function unpackItems(items: readonly StoredItem[]): Promise<WireValue[]> {
+async function unpackItems(items: readonly StoredItem[], budget: WorkBudget): Promise<WireValue[]> {
   const values: WireValue[] = [];
-  const budget = new WorkBudget(userWork);
   for (const { value } of items) {
     await budget.giveWayAfter(stepsOfItem + value.length);
     values.push(unpackLocal(value));

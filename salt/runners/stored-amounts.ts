@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type CallContext, isOfOperator } from '#master';
-import { Budget, type Limit, type LimitValues } from '#runtime';
+import { Budget, type Limit, type LimitValues, userWork, WorkBudget } from '#runtime';
 
 /**
  * Owner of the values that the operator stores. The limits per owner do not apply to these values,
@@ -18,6 +18,14 @@ export function ownerOfValues({ by }: Pick<CallContext, 'by'>): string {
   const { kind, name, eauth = '' } = by.who;
   const digest = createHash('sha256').update(`${kind} ${eauth} ${name}`).digest('base64url');
   return digest.slice(0, 22);
+}
+
+/**
+ * Returns a work budget for values of a caller. All budgets of a user share one turn.
+ * @param owner - result of {@link ownerOfValues}
+ */
+export function valueWorkOf(owner: string): WorkBudget {
+  return new WorkBudget(userWork, owner === operatorOwner ? undefined : `values of ${owner}`);
 }
 
 /** Counts the values or bytes that each owner has stored, and enforces the limits. */

@@ -4,15 +4,16 @@
 
 import { literalGlob } from '#acl';
 import {
+  type AuditRequester,
   type Auth,
   type InProcessApi,
   KeyError,
   type KeyInfo,
   type KeySelection,
   type KeyState,
+  workBudgetOf,
 } from '#master';
 import { keyFingerprint, type WireMap, type WireValue } from '#minion-protocol';
-import { userWork, WorkBudget } from '#runtime';
 import { compileGlobs } from '#template/python/fnmatch.ts';
 import { type FunctionTable, masterFunction, refused } from '../functions/define-function.ts';
 import { flag, map, optional, required, text } from '../functions/parameters.ts';
@@ -21,6 +22,11 @@ interface KeyWheelDeps {
   readonly keys: InProcessApi['keys'];
   /** Returns the public keys of the master itself. */
   readonly ownKeys: () => readonly Auth['ownKeys'][number][];
+}
+
+/** Dependencies of a call, and its requester. */
+interface KeyWheelCall extends KeyWheelDeps {
+  readonly by: AuditRequester | undefined;
 }
 
 /** Salt's names of the key states, in Salt's order. */
@@ -66,23 +72,23 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
     'key.list_all': masterFunction({
       summary: 'Lists all keys by state, and the key files of the master.',
       parameters: {},
-      call: () => listAll(parts),
+      call: (_values, { by }) => listAll({ ...parts, by }),
     }),
     'key.list': masterFunction({
       summary: 'Lists the keys of one state: acc, pre or un, rej, den; or all.',
       parameters: matching,
-      call: async ({ match }) => {
-        if (match.startsWith('all')) return listAll(parts);
+      call: async ({ match }, { by }) => {
+        if (match.startsWith('all')) return listAll({ ...parts, by });
         const folder = folderOf(match);
         if (folder === undefined) return {};
-        const all = await listKeys(parts);
+        const all = await listKeys({ ...parts, by });
         return { [folder]: all[folder] ?? [] };
       },
     }),
     'key.name_match': masterFunction({
       summary: 'Lists the keys that match a glob, by state.',
       parameters: matching,
-      call: ({ match }) => nameMatch(parts, match),
+      call: ({ match }, { by }) => nameMatch({ ...parts, by }, match),
     }),
     'key.accept': masterFunction({
       summary: 'Accepts the pending keys that match a glob.',
@@ -91,7 +97,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
         const globs = globsOf(match);
         if (globs.length === 0) return {};
         await keys.accept(selection(globs, including), by).catch(unlessInvalid);
-        return nameMatch(parts, match);
+        return nameMatch({ ...parts, by }, match);
       },
     }),
     'key.reject': masterFunction({
@@ -101,7 +107,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
         const globs = globsOf(match);
         if (globs.length === 0) return {};
         await keys.reject(selection(globs, including), by);
-        return nameMatch(parts, match);
+        return nameMatch({ ...parts, by }, match);
       },
     }),
     'key.delete': masterFunction({
@@ -111,7 +117,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
         const globs = globsOf(match);
         if (globs.length === 0) return {};
         await keys.delete(selection(globs, {}), by);
-        return nameMatch(parts, match);
+        return nameMatch({ ...parts, by }, match);
       },
     }),
     'key.accept_dict': masterFunction({
@@ -119,7 +125,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       parameters: { match: required(map), ...alsoRejected },
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
-        return changeListed(parts, match, states, (ids, state) =>
+        return changeListed({ ...parts, by }, match, states, (ids, state) =>
           keys.accept({ match: ids, state }, by).catch(unlessInvalid),
         );
       },
@@ -129,7 +135,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       parameters: { match: required(map), ...alsoAccepted },
       call: async ({ match, ...including }, { by }) => {
         const states = ['minions_pre', ...foldersOf(including)];
-        return changeListed(parts, match, states, (ids, state) =>
+        return changeListed({ ...parts, by }, match, states, (ids, state) =>
           keys.reject({ match: ids, state }, by),
         );
       },
@@ -139,7 +145,7 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
       parameters: { match: required(map) },
       call: ({ match }, { by }) => {
         const states = folders.map(([name]) => name);
-        return changeListed(parts, match, states, (ids, state) =>
+        return changeListed({ ...parts, by }, match, states, (ids, state) =>
           keys.delete({ match: ids, state }, by),
         );
       },
@@ -147,16 +153,17 @@ export function keyWheel(parts: KeyWheelDeps): FunctionTable {
     'key.print': masterFunction({
       summary: 'Returns the public keys that match a glob.',
       parameters: matching,
-      call: ({ match }) => byFolder(parts, match, stepsOfId, ({ publicKey }) => publicKey),
+      call: ({ match }, { by }) =>
+        byFolder({ ...parts, by }, match, stepsOfId, ({ publicKey }) => publicKey),
     }),
     'key.finger': masterFunction({
       summary: 'Returns the fingerprints of the keys that match a glob.',
       parameters: { ...matching, hash_type: optional(text) },
-      call: async ({ match, hash_type: hashType }) => {
+      call: async ({ match, hash_type: hashType }, { by }) => {
         const steps = hashType === undefined ? stepsOfId : stepsOfFingerprint;
         const toText = (key: KeyInfo): string => fingerprintOf(key, hashType);
-        const minions = await byFolder(parts, match, steps, toText);
-        const isMatched = await compileGlobs(globsOf(match), new WorkBudget(userWork));
+        const minions = await byFolder({ ...parts, by }, match, steps, toText);
+        const isMatched = await compileGlobs(globsOf(match), workBudgetOf(by));
         const own: [string, string][] = [];
         for (const entry of await masterFingerprints(parts, hashType)) {
           if (await isMatched(entry[0])) own.push(entry);
@@ -228,8 +235,8 @@ function globsOf(match: string): string[] {
   return globs.filter((glob) => glob !== '');
 }
 
-async function listKeys({ keys }: KeyWheelDeps): Promise<Record<string, string[]>> {
-  const all = await keys.list();
+async function listKeys({ keys, by }: KeyWheelCall): Promise<Record<string, string[]>> {
+  const all = await keys.list({}, by);
   return Object.fromEntries(
     folders.map(([folder, state]) => [
       folder,
@@ -238,13 +245,13 @@ async function listKeys({ keys }: KeyWheelDeps): Promise<Record<string, string[]
   );
 }
 
-async function listAll(parts: KeyWheelDeps): Promise<WireMap> {
+async function listAll(parts: KeyWheelCall): Promise<WireMap> {
   const files = parts.ownKeys().flatMap(({ name }) => [name.replace(/pub$/, 'pem'), name]);
   return { ...(await listKeys(parts)), local: files.sort() };
 }
 
-async function nameMatch(parts: KeyWheelDeps, match: string): Promise<WireMap> {
-  const isMatched = await compileGlobs(globsOf(match), new WorkBudget(userWork));
+async function nameMatch(parts: KeyWheelCall, match: string): Promise<WireMap> {
+  const isMatched = await compileGlobs(globsOf(match), workBudgetOf(parts.by));
   const found: WireMap = Object.create(null);
   for (const [folder, ids] of Object.entries(await listKeys(parts))) {
     const matched: string[] = [];
@@ -259,15 +266,15 @@ async function nameMatch(parts: KeyWheelDeps, match: string): Promise<WireMap> {
  * @param steps - estimated work of one call of `toValue`, in steps of a `WorkBudget`
  */
 async function byFolder(
-  { keys }: KeyWheelDeps,
+  { keys, by }: KeyWheelCall,
   match: string,
   steps: number,
   toValue: (key: KeyInfo) => WireValue,
 ): Promise<WireMap> {
   const found: WireMap = Object.create(null);
-  const budget = new WorkBudget(userWork);
+  const budget = workBudgetOf(by);
   const isMatched = await compileGlobs(globsOf(match), budget);
-  const all = await keys.list();
+  const all = await keys.list({}, by);
   for (const [folder, state] of folders) {
     const entries: [string, WireValue][] = [];
     for (const key of all) {
@@ -285,12 +292,12 @@ async function byFolder(
  * not changed. Returns the resulting states of the ids.
  */
 async function changeListed(
-  parts: KeyWheelDeps,
+  parts: KeyWheelCall,
   match: WireMap,
   states: readonly string[],
   change: (globs: readonly string[], state: KeyState) => Promise<unknown>,
 ): Promise<WireMap> {
-  const budget = new WorkBudget(userWork);
+  const budget = workBudgetOf(parts.by);
   const before = new Map(
     Object.entries(await listKeys(parts)).map(([folder, ids]) => [folder, new Set(ids)]),
   );
