@@ -95,13 +95,16 @@ const stepsPerPart = 200;
  * divided into slices of about one millisecond, and other work can run between them.
  * @param partsOf - returns the number of parts of a registration, for example its servers. A
  * registration with more parts takes longer to convert
+ * @param owner - owner of all registrations. All lists of an owner share one turn
  */
 export async function listInSlices<Item, Info>(
   items: readonly Item[],
   partsOf: (item: Item) => number,
   infoOf: (item: Item) => Info,
+  owner?: string,
 ): Promise<readonly Info[]> {
-  const work = new WorkBudget(unlimitedSteps);
+  const turn = owner === undefined ? undefined : `registrations of ${owner}`;
+  const work = new WorkBudget(unlimitedSteps, turn);
   const infos: Info[] = [];
   for (const item of items) {
     infos.push(infoOf(item));

@@ -6,7 +6,7 @@
 import Type, { type Static } from 'typebox';
 import { TargetResolver } from '#master';
 import type { FactSource, WireMap } from '#minion-protocol';
-import { userWork, WorkBudget } from '#runtime';
+import type { WorkBudget } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { PackedSiteMinion } from './centre-facts.ts';
 import { reportedGrains } from './reported-grains.ts';
@@ -65,6 +65,8 @@ export interface FactsTargetOptions {
   readonly sites: readonly string[];
   readonly minions: ReadonlyMap<string, PackedSiteMinion>;
   readonly nodegroups: ConstructorParameters<typeof TargetResolver>[0]['nodegroups'];
+  /** Work budget of the request that contains the target. */
+  readonly budget: WorkBudget;
 }
 
 /** Result of {@link resolveFacts}. */
@@ -133,6 +135,7 @@ async function matchingOf({
   target,
   minions,
   nodegroups,
+  budget,
 }: FactsTargetOptions): Promise<Awaited<ReturnType<TargetResolver['resolveExact']>>> {
   const read = new Set<string>();
   let usesPillar = false;
@@ -143,7 +146,6 @@ async function matchingOf({
     },
     whole: () => ({}),
   };
-  const budget = new WorkBudget(userWork);
   const resolver = new TargetResolver({
     acceptedIds: () => [...minions.keys()],
     isAccepted: (id) => minions.has(id),

@@ -4,8 +4,14 @@
  */
 
 import { isAllowed, type Question, type UserSubject } from '#acl';
-import { AuthorizationError, type ExtensionHost, type StateOperation } from '#master';
-import { codeOf, compileSchema, LimitExceeded, userWork, WorkBudget } from '#runtime';
+import {
+  AuthorizationError,
+  actorOf,
+  type ExtensionHost,
+  type StateOperation,
+  workBudgetOf,
+} from '#master';
+import { codeOf, compileSchema, LimitExceeded, type WorkBudget } from '#runtime';
 import { writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
@@ -174,8 +180,9 @@ export class CentreOrders {
    */
   async issue({ sites: wanted, work, validSeconds, by, facts }: OrderRequest): Promise<OrderInfo> {
     // Check the rights first, so that the facts of other sites cannot influence the result.
-    const named = await this.#sitesOf(wanted, by, work);
-    const { sites, workOf, basis } = await this.#select(named, work, facts);
+    const budget = workBudgetOf(by && { who: actorOf(by) });
+    const named = await this.#sitesOf(wanted, by, work, budget);
+    const { sites, workOf, basis } = await this.#select(named, work, facts, budget);
     this.#requirePlaces(sites);
     const id = await this.#host.freshJid();
     const issuedAt = this.#host.now();
@@ -385,6 +392,7 @@ export class CentreOrders {
     named: readonly string[],
     work: OrderWork,
     target: string | undefined,
+    budget: WorkBudget,
   ): Promise<{
     readonly sites: readonly string[];
     readonly workOf: (site: string) => OrderWork;
@@ -397,7 +405,9 @@ export class CentreOrders {
     }
     const minions = await this.#context.facts.ofSites(named);
     const { nodegroups } = this.#host.reloadable();
-    const { bySite, basis } = await resolveFacts({ target, sites: named, minions, nodegroups });
+    const { bySite, basis } = await resolveFacts({
+      ...{ target, sites: named, minions, nodegroups, budget },
+    });
     for (const [site, { length }] of [...bySite].filter(([, ids]) => ids.length > maxTargets)) {
       const problem = `${length} minions of ${site} match, more than ${maxTargets}`;
       throw new EdgeError(
@@ -424,8 +434,8 @@ export class CentreOrders {
     wanted: readonly string[],
     subject: UserSubject | undefined,
     work: OrderWork,
+    budget: WorkBudget,
   ): Promise<readonly string[]> {
-    const budget = new WorkBudget(userWork);
     const { joined } = this.#context.sites;
     const known = new Set(joined);
     const patterns = [...new Set(wanted)];

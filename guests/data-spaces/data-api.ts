@@ -52,6 +52,7 @@ export function createDataApi({ spaces, values, keysPerStack }: DataApiDeps): Da
             0,
           ),
         infoOfSpace,
+        owner,
       ),
     show: async (name, { owner } = {}) => {
       const space = spaces.find(name, owner);

@@ -285,6 +285,7 @@ function createStacksApi(
         registry.all.filter((it) => owner === undefined || it.owner === owner),
         ({ registration: { servers = [], minions = [] } }) => servers.length + minions.length,
         (it) => registry.infoOf(it),
+        owner,
       ),
     show: async (name, { owner } = {}) => {
       const stack = registry.find(name, owner);

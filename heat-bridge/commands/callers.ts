@@ -31,6 +31,13 @@ export interface ResolvedCaller {
   readonly ended?: AbortSignal;
 }
 
+/** Returns the caller as a requester. `undefined` for the operator. */
+export function actorOfCaller({
+  subject,
+}: Pick<ResolvedCaller, 'subject'>): AuditRequester['who'] | undefined {
+  return subject === undefined ? undefined : actorOf(subject);
+}
+
 /**
  * Authenticates a caller, and watches its token until `releases.release()` is called.
  * @throws AuthenticationError ERR_EAUTH_TOKEN

@@ -20,6 +20,7 @@ import { fromMarkedJson, markedJsonField } from '../marked-json-field.ts';
 import {
   aclCallOf,
   acquireCaller,
+  actorOfCaller,
   authorizeCommand,
   type ResolvedCaller,
   reachOfCaller,
@@ -340,7 +341,11 @@ export class CommandRunner {
     const addressed =
       reach?.isEmpty === true
         ? { minions: [], missing: [], isNarrowed: true }
-        : await host.resolveTarget(targetOf(target), { reach, hasSecrets });
+        : await host.resolveTarget(targetOf(target), {
+            reach,
+            hasSecrets,
+            who: actorOfCaller(caller),
+          });
     const { minions } = addressed;
     if (minions.length > 0) return addressed;
     // Check the rules although the target is empty: they deny the call, and write an audit record.

@@ -2,7 +2,12 @@
 
 import type { IntendedCall, Reach } from '#acl';
 import type { ExtensionHost, TargetBounds } from '#master';
-import { aclCallOf, type ResolvedCaller, reachOfCaller } from '../commands/callers.ts';
+import {
+  aclCallOf,
+  actorOfCaller,
+  type ResolvedCaller,
+  reachOfCaller,
+} from '../commands/callers.ts';
 import type { Parameters } from '../commands/parameters.ts';
 import type { CompiledPlan, MappedCommand } from './plan-catalog.ts';
 import { stepParameters, stepReferences } from './step-parameters.ts';
@@ -37,7 +42,7 @@ export function targetBoundsOfGroup(
     (calls) => reachOfCaller(host, call.caller, calls),
   );
   const hasSecrets = commands.flat().some((mapped) => mayGiveSecrets(mapped, call.parameters));
-  return { reach: unionOfReaches(reaches), hasSecrets };
+  return { reach: unionOfReaches(reaches), hasSecrets, who: actorOfCaller(call.caller) };
 }
 
 /**

@@ -15,7 +15,7 @@ const operatorKinds: ReadonlySet<string> = new Set(['local', 'master', 'service'
  * reaction. These requesters have no limits of their own.
  * @param by - requester of the call; `undefined` for the local interface, which the operator uses
  */
-export function isOfOperator(by: AuditRequester | undefined): boolean {
+export function isOfOperator(by: Pick<AuditRequester, 'who'> | undefined): boolean {
   return by === undefined || operatorKinds.has(by.who.kind);
 }
 
@@ -37,12 +37,12 @@ export function minionOwner(id = ''): string {
  * Returns the name under which limits count a requester. Returns `undefined` for the operator (see
  * {@link isOfOperator}), which has no limits of its own.
  */
-export function limitOwnerOf(by: AuditRequester | undefined): string | undefined {
+export function limitOwnerOf(by: Pick<AuditRequester, 'who'> | undefined): string | undefined {
   return by === undefined || isOfOperator(by) ? undefined : requesterName(by.who);
 }
 
 /** Returns a new work budget for a call of a requester. All budgets of a user share one turn. */
-export function workBudgetOf(by: AuditRequester | undefined): WorkBudget {
+export function workBudgetOf(by: Pick<AuditRequester, 'who'> | undefined): WorkBudget {
   return new WorkBudget(userWork, limitOwnerOf(by));
 }
 

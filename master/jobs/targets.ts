@@ -147,7 +147,16 @@ export class TargetResolver {
     request: TargetRequest,
     { greedy = true, by }: ResolveOptions = {},
   ): Promise<ResolvedTarget> {
-    const { target, compiled, sure, unknown, missing, resources } = await this.#match(request, by);
+    return this.#resolve(request, greedy, workBudgetOf(by));
+  }
+
+  async #resolve(
+    request: TargetRequest,
+    greedy: boolean,
+    budget: WorkBudget,
+  ): Promise<ResolvedTarget> {
+    const matched = await this.#match(request, budget);
+    const { target, compiled, sure, unknown, missing, resources } = matched;
     const { problem } = compiled;
     const common = { target, missing, resources, problem, isNarrowed: false };
     return greedy
@@ -158,12 +167,14 @@ export class TargetResolver {
   /**
    * Resolves a target to the minions that certainly match. An invalid expression is an error here,
    * while {@link resolve} reports it in `problem`.
+   * @param budget - work budget of the request that contains the target
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */
-  async resolveCertain(request: TargetRequest): Promise<AddressedMinions> {
-    const { minions, missing, isNarrowed, problem } = await this.resolve(request, {
-      greedy: false,
-    });
+  async resolveCertain(
+    request: TargetRequest,
+    budget: WorkBudget = new WorkBudget(userWork),
+  ): Promise<AddressedMinions> {
+    const { minions, missing, isNarrowed, problem } = await this.#resolve(request, false, budget);
     if (problem !== undefined) throw badTarget(problem);
     return { minions, missing, isNarrowed };
   }
@@ -239,10 +250,14 @@ export class TargetResolver {
   /**
    * Resolves a target of a job that sends secrets. The target must use neither grains nor pillar
    * that depends on grains, so that a minion cannot match it with false claims.
+   * @param budget - work budget of the request that contains the target
    * @throws MasterError ERR_BAD_TGT, also if the target uses a grain; WorkLimitExceeded
    */
-  async resolveProven(request: TargetRequest, reach: TargetReach): Promise<AddressedMinions> {
-    const budget = new WorkBudget(userWork);
+  async resolveProven(
+    request: TargetRequest,
+    reach: TargetReach,
+    budget: WorkBudget = new WorkBudget(userWork),
+  ): Promise<AddressedMinions> {
     const compiled = await this.#compileExact(request, reach === everyone, budget, isProvable);
     if (compiled.problem !== undefined) throw badTarget(compiled.problem);
     refuseTerm(
@@ -418,7 +433,10 @@ export class TargetResolver {
    * @throws MasterError ERR_BAD_TGT
    */
   async plan(request: TargetRequest): Promise<TargetPlan> {
-    const { target, compiled, sure, unknown, missing } = await this.#match(request);
+    const { target, compiled, sure, unknown, missing } = await this.#match(
+      request,
+      new WorkBudget(userWork),
+    );
     const { tgt, tgtType } = target;
     const whole = typeof tgt === 'string' ? tgt : tgt.join(tgtType === 'list' ? ',' : ' ');
     const minions: PlannedMinion[] = [
@@ -433,10 +451,9 @@ export class TargetResolver {
     return { tgt, tgtType, minions, ...(problem === undefined ? {} : { problem }) };
   }
 
-  async #match(request: TargetRequest, by?: AuditRequester): Promise<Matched> {
+  async #match(request: TargetRequest, budget: WorkBudget): Promise<Matched> {
     const target = parseTarget(request, this.#nodegroups);
     const accepted = this.#options.acceptedIds();
-    const budget = workBudgetOf(by);
     const compiled = await this.#compile(target, accepted, budget);
     const sure: string[] = [];
     const unknown: string[] = [];

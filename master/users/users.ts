@@ -3,13 +3,15 @@ import type { Logger } from 'pino';
 import { type Reach, rightsOfUser } from '#acl';
 import { policySyntax } from '#config';
 import { delay, linkSignals } from '#runtime';
-import type {
-  AddressedMinions,
-  InProcessApi,
-  InProcessJobsApi,
-  TargetRequest,
-  TokenInfo,
-  UserApi,
+import {
+  type AddressedMinions,
+  type AuditRequester,
+  type InProcessApi,
+  type InProcessJobsApi,
+  type TargetRequest,
+  type TokenInfo,
+  type UserApi,
+  workBudgetOf,
 } from '../api/index.ts';
 import { LoginAudit } from '../audit/index.ts';
 import { everyone } from '../jobs/index.ts';
@@ -71,6 +73,8 @@ export interface TargetBounds {
    * values that do not depend on grains. Default: false.
    */
   readonly hasSecrets?: boolean;
+  /** Requester. The evaluations of all its targets share one turn. Default: the operator. */
+  readonly who?: AuditRequester['who'] | undefined;
 }
 
 /**
@@ -95,10 +99,11 @@ export async function createUsers(deps: UsersDeps): Promise<Users> {
       ...createDecisionsApi({ decisions, policy }),
     },
     holdToken,
-    resolveTarget: async (target, { reach, hasSecrets = false } = {}) => {
-      if (hasSecrets) return targets.resolveProven(target, reach ?? everyone);
-      if (reach !== undefined) return targets.resolveWithin(target, reach);
-      return targets.resolveCertain(target);
+    resolveTarget: async (target, { reach, hasSecrets = false, who } = {}) => {
+      const budget = workBudgetOf(who && { who });
+      if (hasSecrets) return targets.resolveProven(target, reach ?? everyone, budget);
+      if (reach !== undefined) return targets.resolveWithin(target, reach, budget);
+      return targets.resolveCertain(target, budget);
     },
     isWithin: (minions, tgt) => targets.entitlesAll({ tgt, tgtType: 'compound' }, minions),
     interfaceOf: (api) => {

@@ -260,7 +260,8 @@ export class PeerPublisher {
     const reply: WireMap = Object.create(null);
     const size = this.#replies.open(minionId);
     try {
-      for await (const result of this.#options.cache.returns(record.jid)) {
+      const budget = new WorkBudget(minionWork, minionOwner(minionId));
+      for await (const result of this.#options.cache.returns(record.jid, budget)) {
         const out: WireMap = result.out === undefined ? {} : { out: result.out };
         reply[returnerOf(result)] = { ret: size.fit(record.jid, result), ...out };
       }

@@ -8,7 +8,7 @@ import { decodeFrame, encodeFrame } from '#edge/link/frames.ts';
 import { decodeValue } from '#edge/log/log-codec.ts';
 import { readOrder } from '#edge/orders/order.ts';
 import { packLocal, type WireMap } from '#minion-protocol';
-import { workSlices } from '#runtime';
+import { userWork, WorkBudget, workSlices } from '#runtime';
 import { runCli } from '../cli/run-cli.ts';
 import { type Centre, startCentre } from './edge-stage.ts';
 import { batchOf, entryOf, joinRaw, RawLink } from './raw-site.ts';
@@ -182,6 +182,7 @@ test('the grains of a site of the largest size do not keep the centre busy', asy
     sites: ['north'],
     minions,
     nodegroups: {},
+    budget: new WorkBudget(userWork),
   });
   t.is(basis.matched, 40);
   t.true(slices.length >= 19, `${slices.length} slices`);

@@ -2590,6 +2590,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-472',
     threat: 'one owner takes the share of others of a limited resource',
     tests: [
+      'master/extensions/extensions.test.ts: targets of one requester delay those of another requester by one turn',
       `master/runners/turns.test.ts: many calls of \${each.fun} by one user delay another user by one turn`,
       'master/runners/turns.test.ts: many calls of one user that change queues delay another user by one call',
       fairLimits('waiting owners take turns'),

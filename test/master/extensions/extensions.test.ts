@@ -20,6 +20,7 @@ import {
 } from '#master';
 import { StoreError } from '#store';
 import { collect } from '../../helpers/fleet.ts';
+import { slicesOf } from '../../helpers/slices.ts';
 import { directories, startVectorMaster } from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
 import { keys } from '../../helpers/vectors.ts';
@@ -270,6 +271,28 @@ test('a target means certain matches, and the attributes that entitle them are n
   t.deepEqual((await host().resolveTarget({ tgt: 'role:x', tgtType: 'pillar' })).minions, []);
   t.true(host().isWithin([keys.minionId], keys.minionId));
   t.false(host().isWithin([keys.minionId], 'other*'));
+});
+
+test.serial('targets of one requester delay those of another requester by one turn', async (t) => {
+  const { one, host } = extension();
+  await startVectorMaster(t, { extensions: [one] });
+  const request = { tgt: Array.from({ length: 6000 }, (_, at) => `a${at}*b`).join(' or ') };
+  const resolve = (name: string, hasSecrets = false): Promise<unknown> => {
+    const who = { kind: 'user', name, eauth: 'pam' } as const;
+    return host().resolveTarget({ ...request, tgtType: 'compound' }, { who, hasSecrets });
+  };
+  for (const hasSecrets of [false, true]) {
+    const alone = await slicesOf(() => resolve('alone', hasSecrets));
+    let others: Promise<unknown> = Promise.resolve();
+    const slices = await slicesOf(async () => {
+      others = Promise.all(Array.from({ length: 20 }, () => resolve('alice', hasSecrets)));
+      await resolve('bob', hasSecrets);
+    });
+    await others;
+    // Each target runs its first slice at once. After that, the requesters take turns.
+    const isFair = alone.length >= 2 && slices.length <= 20 + 3 * alone.length;
+    t.true(isFair, `${slices.length} slices, ${alone.length} alone`);
+  }
 });
 
 test('an unknown token belongs to no user', async (t) => {
