@@ -1,14 +1,14 @@
 /** The `manage` runner [salt/runners/manage.py]. */
 
 import { literalGlob } from '#acl';
-import type { CallContext, MasterApi, MasterFunction, PresentMinion } from '#master';
+import type { CallContext, InProcessApi, MasterFunction, PresentMinion } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { flag, names, optional, seconds, target, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
 export interface ManageRunnerDeps extends MinionCalls {
-  readonly keys: Pick<MasterApi['keys'], 'delete'>;
+  readonly keys: Pick<InProcessApi['keys'], 'delete'>;
   readonly acceptedIds: () => readonly string[];
   readonly present: () => readonly PresentMinion[];
   /** Version of this master, for `manage.versions`. */
@@ -67,7 +67,7 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
       call: async ({ removekeys, ...values }, context) => {
         const { down } = await status(values, context);
         for (const id of removekeys ? down : [])
-          await parts.keys.delete({ match: literalGlob(id) });
+          await parts.keys.delete({ match: literalGlob(id) }, context.by);
         return down;
       },
     }),

@@ -1286,6 +1286,7 @@ export const catalogue: readonly Threat[] = [
       audit('removed and exchanged records are detected at any position'),
       audit('a record written again with its own hash breaks the chain'),
       'client/interface.test.ts: over HTTPS actions are audited with the owner of the token',
+      'master/runners/large-results.test.ts: the audit log attributes keys that manage.down deletes to the user',
       audit(`an end that was \${what} while no master ran remains detectable`),
       users(
         'the audit log names the user of each log-in, its actions with their rules, and refusals',

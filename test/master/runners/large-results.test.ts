@@ -1,7 +1,7 @@
 /** Runners whose results are large let other work run after each slice. */
 
 import test from 'ava';
-import type { JobUpdate } from '#master';
+import type { AuditRequester, JobUpdate } from '#master';
 import { trimValues } from '#master/events/trim-values.ts';
 import {
   pythonStrInSlices,
@@ -25,11 +25,16 @@ import { Float } from '#template/python/values.ts';
 import { slicesOf } from '../../helpers/slices.ts';
 
 /** Calls a function of a runner. */
-async function call(table: FunctionTable, fun: string, kwarg: WireMap = {}): Promise<WireValue> {
+async function call(
+  table: FunctionTable,
+  fun: string,
+  kwarg: WireMap = {},
+  by?: AuditRequester,
+): Promise<WireValue> {
   const bound = table[fun]?.bind([], kwarg);
   if (bound === undefined) throw new Error(`unknown function ${fun}`);
   return bound({
-    ...{ jid: '1', user: 'u', by: undefined, timeoutSeconds: undefined, emit: () => {} },
+    ...{ jid: '1', user: 'u', by, timeoutSeconds: undefined, emit: () => {} },
     closing: new AbortController().signal,
     asked: { fun, arg: [], kwarg },
     continueElsewhere: () => {},
@@ -109,6 +114,30 @@ test.serial(
     t.is(searches, 0);
   },
 );
+
+test('the audit log attributes keys that manage.down deletes to the user', async (t) => {
+  const requesters: unknown[] = [];
+  const finished = { answered: [], silent: ['web1'], reconnecting: [], deliveries: [] };
+  const runner = manageRunner({
+    keys: {
+      delete: async (_selection, by) => {
+        requesters.push(by);
+        return [];
+      },
+    },
+    acceptedIds: () => ['web1'],
+    present: () => [],
+    version: '1',
+    jobs: {
+      run: async function* () {
+        yield { type: 'finished', jid: '1', ...finished };
+      },
+    },
+  });
+  const by = { who: { kind: 'user', name: 'alice', eauth: 'pam' }, rule: 'all' } as const;
+  t.deepEqual(await call(runner, 'manage.down', { removekeys: true }, by), ['web1']);
+  t.deepEqual(requesters, [by]);
+});
 
 test.serial('survey writes a large result as text in several slices', async (t) => {
   const entry = { a: [1, 2], b: "it's" };
