@@ -1,7 +1,7 @@
 /** Runs orchestrations: states that act on minions and on the master [salt/runners/state.py]. */
 
 import { setMaxListeners } from 'node:events';
-import { type CallContext, isOfOperator, MasterError } from '#master';
+import { type CallContext, isOfOperator, limitOwnerOf, MasterError } from '#master';
 import { isJid, type WireMap, type WireValue } from '#minion-protocol';
 import { Budget } from '#runtime';
 import type { PlainData } from '#template';
@@ -48,6 +48,14 @@ export type OrchestrationCaller = Pick<
   'asked' | 'atEnd' | 'by' | 'continueElsewhere' | 'jid' | 'user'
 >;
 
+/**
+ * Returns the owner of the orchestrations of a caller. The name of the user is not enough: a user
+ * of another back end, a minion or a service can have the same name.
+ */
+function ownerOf({ by, user }: Pick<OrchestrationCaller, 'by' | 'user'>): string {
+  return limitOwnerOf(by) ?? `operator ${user}`;
+}
+
 /** Context of one orchestration, with its journal and requests to stop it. */
 interface WrittenDownContext extends OrchestrationContext {
   readonly journal: Journal | undefined;
@@ -70,7 +78,8 @@ export interface OrchestrationRequest extends AskedSls {
 /** State of a running orchestration. */
 interface UnderWay {
   readonly jid: string;
-  readonly user: string;
+  /** Result of {@link ownerOf}. */
+  readonly owner: string;
   journal: Journal | undefined;
   /** Aborted when the orchestration must stop. */
   readonly signal: AbortSignal;
@@ -198,7 +207,7 @@ export class Orchestrator {
         `this master runs no orchestration with the jid ${jid}`,
       );
     }
-    if (underWay.user !== caller.user && !isOfOperator(caller.by)) {
+    if (underWay.owner !== ownerOf(caller) && !isOfOperator(caller.by)) {
       throw orchestrationError(
         `the orchestration ${jid} belongs to another user; only this user or the operator can stop it`,
       );
@@ -278,10 +287,10 @@ export class Orchestrator {
    */
   #wholeOf(
     { orchestrationJid: given }: OrchestrationRequest,
-    { user }: OrchestrationCaller,
+    caller: OrchestrationCaller,
   ): UnderWay | undefined {
     const whole = given !== undefined && isJid(given) ? this.#underWay.get(given) : undefined;
-    return whole?.user === user ? whole : undefined;
+    return whole?.owner === ownerOf(caller) ? whole : undefined;
   }
 
   /**
@@ -302,14 +311,15 @@ export class Orchestrator {
     caller: OrchestrationCaller,
     work: (underWay: UnderWay) => Promise<T>,
   ): Promise<T> {
-    const { jid, user } = caller;
+    const { jid } = caller;
+    const owner = ownerOf(caller);
     // An orchestration that another member started does not count towards the limit.
     const isResumed = this.#resumed.delete(jid);
     if (!isResumed) this.#requirePlace(caller);
-    this.#places.take(user);
+    this.#places.take(owner);
     const end = this.#end();
     const kills = new Set<string | undefined>();
-    const underWay = { jid, user, journal: undefined, signal: end.signal, stop: end.stop, kills };
+    const underWay = { jid, owner, journal: undefined, signal: end.signal, stop: end.stop, kills };
     this.#underWay.set(jid, underWay);
     const running = work(underWay);
     this.#work.add(running);
@@ -318,7 +328,7 @@ export class Orchestrator {
     } finally {
       end.release();
       this.#work.delete(running);
-      this.#places.release(user);
+      this.#places.release(owner);
       this.#underWay.delete(jid);
     }
   }
@@ -337,7 +347,7 @@ export class Orchestrator {
     }
     // An event of a minion can start a reaction, so reactions cannot have the reserved places.
     const isFree = isOfOperator(caller.by) && caller.by?.who.kind !== 'service';
-    if (isFree || this.#places.hasPlace(caller.user)) return;
+    if (isFree || this.#places.hasPlace(ownerOf(caller))) return;
     throw orchestrationError(
       `${total} orchestrations are already running, and the other places are reserved for users without one; try again later`,
     );

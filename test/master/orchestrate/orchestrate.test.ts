@@ -264,9 +264,13 @@ test('soft_kill ends an orchestration before a state, and waits for running ones
   t.regex(String((await master.runners.run(none)).return), /no orchestration with the jid 2024/);
 });
 
-const userCall = (name: string) => ({
+const userCall = (name: string, eauth = 'file') => ({
   user: name,
-  by: { who: { kind: 'user', name, eauth: 'file' }, rule: 'x' } as const,
+  by: { who: { kind: 'user', name, eauth }, rule: 'x' } as const,
+});
+const minionCall = (name: string) => ({
+  user: name,
+  by: { who: { kind: 'minion', name }, rule: 'x' } as const,
 });
 const reactionCall = (name: string) => ({
   user: name,
@@ -285,21 +289,26 @@ test('a user can stop only its own orchestration, and leaves places to other use
     },
     { limits: { orchestrations: 4 } },
   );
-  const waits = { fun: 'state.orchestrate', arg: ['waits'], ...userCall('ann') };
   const jids: string[] = [];
-  for (const _place of [1, 2, 3]) jids.push((await master.runners.start(waits)).jid);
+  for (const caller of [userCall('ann'), userCall('ann'), reactionCall('cleanup')]) {
+    const waits = { fun: 'state.orchestrate', arg: ['waits'], ...caller };
+    jids.push((await master.runners.start(waits)).jid);
+  }
   const few = (caller: object) =>
     master.runners.run({ fun: 'state.orchestrate', arg: ['few'], ...caller });
   t.regex(String((await few(userCall('ann'))).return), /reserved for users without one/);
   t.true((await few(userCall('bob'))).success);
   t.true((await few({})).success);
   t.true((await few(reactionCall('other'))).success);
-  t.regex(String((await few(reactionCall('ann'))).return), /reserved for users without one/);
+  t.regex(String((await few(reactionCall('cleanup'))).return), /reserved for users without one/);
   const kill = async (caller: object): Promise<string> => {
     const call = { fun: 'state.soft_kill', kwarg: { jid: jids[0] ?? '' }, ...caller };
     return String((await master.runners.run(call)).return);
   };
-  t.regex(await kill(userCall('bob')), /belongs to another user/);
+  for (const other of [userCall('bob'), userCall('ann', 'ldap'), minionCall('ann')]) {
+    t.regex(await kill(other), /belongs to another user/);
+    t.true((await few(other)).success);
+  }
   t.is(await kill(userCall('ann')), 'null');
   t.is(await kill({}), 'null');
 });
