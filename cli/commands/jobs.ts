@@ -31,8 +31,9 @@ async function printJobs(
   if (isJson) await printJson(stdout, jobs);
   else if (jobs.length === 0) await printLine(stderr, 'No job is stored.');
   for (const job of isJson ? [] : jobs) {
-    const { jid, user } = job;
-    const what = `${describeFun(job)} on ${describeTarget(job)} by ${escapeName(user)}`;
+    const { jid, user, selfMade } = job;
+    const who = selfMade ? 'the minion itself' : escapeName(user);
+    const what = `${describeFun(job)} on ${describeTarget(job)} by ${who}`;
     await printLine(stdout, `${escapeName(jid)}  ${what}: ${describeCounts(job)}`);
   }
 }
@@ -44,7 +45,7 @@ function formatJob(job: JobReport): string {
     `jid        ${escapeName(job.jid)}`,
     `function   ${describeFun(job)}`,
     `target     ${describeTarget(job)}`,
-    `user       ${escapeName(job.user)}`,
+    `user       ${escapeName(job.user)}${job.selfMade ? ' (reported by the minion, not verified)' : ''}`,
     `published  ${isoTime(job.publishedAt)}${job.selfMade ? ' by the minion itself' : ''}`,
     `minions    ${describeCounts(job)}`,
     ...job.deliveries.map(

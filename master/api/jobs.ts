@@ -163,6 +163,10 @@ export interface JobSummary {
   readonly fun: string | readonly string[];
   readonly tgt: string | readonly string[];
   readonly tgtType: string;
+  /**
+   * Name of the user or minion that started the job. If `selfMade` is `true`, the minion has reported
+   * this name, and the master has not verified it.
+   */
   readonly user: string;
   /** Time of the publication, in milliseconds since 1970. */
   readonly publishedAt: number;

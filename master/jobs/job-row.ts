@@ -23,6 +23,10 @@ const fields = {
   arg: Type.Unsafe<readonly WireValue[]>(Type.Array(Type.Unknown())),
   tgt: Type.Union([Type.String(), Texts]),
   tgtType: Type.String(),
+  /**
+   * User as shown in lists. Never decide about rights or limits by this name: minions report it in
+   * self-made jobs, and it does not include the back end of the user.
+   */
   user: Type.String(),
   /** Ids to which the job was published. */
   minions: Texts,

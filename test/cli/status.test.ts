@@ -303,6 +303,8 @@ const shown = [
   '',
 ].join('\n');
 
+const ownReport: JobReport = { ...report, selfMade: true, user: 'alice' };
+
 const master = {
   jobs: {
     show: async () => report,
@@ -337,6 +339,15 @@ test('jobs are listed one per line', async (t) => {
     `${jid}  test.ping on * by root: ${counts}`,
     '',
   ]);
+});
+
+test('a job that a minion started is not attributed to a user', async (t) => {
+  const own = { jobs: { show: async () => ownReport, list: async () => [ownReport] } };
+  const list = await runCli(['jobs', 'list'], { master: own });
+  t.regex(list.stdout, /by the minion itself:/);
+  t.notRegex(list.stdout, /alice/);
+  const { stdout } = await runCli(['jobs', 'show', jid], { master: own });
+  t.regex(stdout, /^user {7}alice \(reported by the minion, not verified\)$/m);
 });
 
 test('the absence of jobs is reported on standard error', async (t) => {

@@ -717,6 +717,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       reports('a return is accepted once, and only from a minion that the job targets'),
       returns('self-made jobs are limited per hour'),
+      'cli/status.test.ts: a job that a minion started is not attributed to a user',
       'master/jobs/returns.test.ts: a recorded failed state fires the events of the failure before the return',
       'master/jobs/returns.test.ts: the failed states in a return cannot forge events, and fire a limited number',
     ],
