@@ -2,7 +2,7 @@
 
 import type { FileLists } from '#master';
 import { type PackedTexts, packListHead, packMapHead, packWireTexts } from '#minion-protocol';
-import { maxSliceSteps, unlimitedSteps, WorkBudget } from '#runtime';
+import { maxSliceSteps, sortInSlices, unlimitedSteps, WorkBudget } from '#runtime';
 
 /** Kind of a list that minions request. */
 export type ListKind = keyof FileLists;
@@ -10,7 +10,7 @@ export type ListKind = keyof FileLists;
 /** Estimated work for packing one text, in steps. */
 const textSteps = 50;
 /** Number of texts that are packed before other work may run. */
-const sliceTexts = maxSliceSteps / textSteps;
+const sliceTexts = maxSliceSteps / textSteps / 4;
 
 /** Packed entries of a list, with the offset of each entry. They are sorted by their names. */
 interface PackedList extends PackedTexts {
@@ -50,12 +50,13 @@ export class PackedLists {
 }
 
 async function packList(lists: FileLists, kind: ListKind): Promise<PackedList> {
+  const budget = new WorkBudget(unlimitedSteps);
   if (kind !== 'links') {
-    const names = [...lists[kind]].sort();
-    return { names, ...(await packTexts(names)) };
+    const names = await sortInSlices(lists[kind], (name) => name, budget);
+    return { names, ...(await packTexts(names, budget)) };
   }
-  const links = [...lists.links].sort(([a], [b]) => (a < b ? -1 : 1));
-  const { bytes, offsets } = await packTexts(links.flat());
+  const links = await sortInSlices([...lists.links], ([link]) => link, budget);
+  const { bytes, offsets } = await packTexts(links.flat(), budget);
   // An entry is a link and its target.
   return {
     names: links.map(([link]) => link),
@@ -65,8 +66,7 @@ async function packList(lists: FileLists, kind: ListKind): Promise<PackedList> {
 }
 
 /** Packs texts in slices. Gives way to other work between them. */
-async function packTexts(texts: readonly string[]): Promise<PackedTexts> {
-  const budget = new WorkBudget(unlimitedSteps);
+async function packTexts(texts: readonly string[], budget: WorkBudget): Promise<PackedTexts> {
   const parts: Buffer[] = [];
   const offsets = new Uint32Array(texts.length + 1);
   let length = 0;

@@ -2673,7 +2673,8 @@ export const catalogue: readonly Threat[] = [
       bodies('a call with a long result causes no warning of Node.js'),
       'runtime/json.test.ts: a map of a long text has at most 32,768 members, however many maps and values there are',
       'master/fileserver/file-server.test.ts: a reply for a prefix is a part of the packed list, for any size',
-      'master/fileserver/file-server.test.ts: a long list is packed in slices, once for all requests that wait',
+      'master/fileserver/file-server.test.ts: a long list is sorted and packed in slices, once for all requests that wait',
+      'runtime/sort-in-slices.test.ts: a list of 100,000 texts is sorted in slices',
       'runtime/schema-errors.test.ts: mistakes beside a long list are described without a visit to each of its entries',
       'master/rpc/server.test.ts: wrong parameters are named, with the expected type, and without a stack',
       'edge/secrets.test.ts: a key without a shared secret is refused as a malformed request',
@@ -3029,6 +3030,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-508',
     threat: 'large loads of one minion, read before any rate limit, delay all others',
     tests: [
+      largeLoads('a large reply is encrypted in slices, and a small reply does not wait for it'),
+      loadReading('a long message is encrypted in slices, while its key encrypts others'),
       largeLoads(
         'a minion pays for the bytes of a load before it is decrypted, and for its elements before it is unpacked',
       ),
