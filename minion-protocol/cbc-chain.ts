@@ -26,13 +26,21 @@ export class CbcChain {
   }
 
   /**
-   * Encrypts a message or a part of it. A message must start with a random block, and its total
-   * length must be a multiple of 16 bytes.
-   * @param blocks - bytes of the message or of its next part
+   * Encrypts a whole message.
+   * @param blocks - a random block and the message, a multiple of 16 bytes
    */
   encrypt(blocks: Uint8Array): Buffer {
     this.#cipher ??= createCipheriv(cbcAlgorithm, this.#bytes(), zeroBlock).setAutoPadding(false);
     return this.#cipher.update(blocks);
+  }
+
+  /**
+   * Returns a function that encrypts one message in parts. The message must start with a random
+   * block. Other messages can be encrypted meanwhile.
+   */
+  createEncryption(): (bytes: Uint8Array) => Buffer {
+    const cipher = createCipheriv(cbcAlgorithm, this.#bytes(), zeroBlock).setAutoPadding(false);
+    return (bytes) => cipher.update(bytes);
   }
 
   /**

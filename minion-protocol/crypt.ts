@@ -39,7 +39,7 @@ const blockSize = 16;
 const hmacSize = 32;
 const nonceSize = 32;
 const sliceSize = 32 * 1024;
-/** Number of work steps for verifying or decrypting a slice. */
+/** Number of work steps for verifying, decrypting or encrypting a slice. */
 const stepsPerSlice = 5_000;
 const prefixText = 'pickle::';
 const packedNothing = packWire(emptyWireMap());
@@ -104,10 +104,19 @@ export function sealCrypticle(
 }
 
 function sealPieces(key: CrypticleKey, pieces: readonly Uint8Array[], random: Uint8Array): Buffer {
+  return runAtOnce(sealing(key, pieces, random));
+}
+
+/** Encrypts and signs a message. Yields after each slice of a message with several slices. */
+function* sealing(
+  key: CrypticleKey,
+  pieces: readonly Uint8Array[],
+  random: Uint8Array,
+): Generator<void, Buffer, void> {
   const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
   const missing = blockSize - (length % blockSize);
   if (length > sliceSize) {
-    return sealSlices(key, [random, ...pieces, Buffer.alloc(missing, missing)]);
+    return yield* sealSlices(key, [random, ...pieces, Buffer.alloc(missing, missing)]);
   }
   shortMessageBuffer.set(random);
   let end = random.length;
@@ -127,17 +136,22 @@ function sealPieces(key: CrypticleKey, pieces: readonly Uint8Array[], random: Ui
  * Encrypts and signs a long message in slices that fit into the processor's cache
  * (bench/fileserver).
  */
-function sealSlices(key: CrypticleKey, message: readonly Uint8Array[]): Buffer {
+function* sealSlices(
+  key: CrypticleKey,
+  message: readonly Uint8Array[],
+): Generator<void, Buffer, void> {
   const length = message.reduce((sum, piece) => sum + piece.length, 0);
   const blob = Buffer.allocUnsafe(length + hmacSize);
   const mac = key.hmac.begin();
+  const encrypt = key.cbc.createEncryption();
   let end = 0;
   for (const piece of message) {
     for (let start = 0; start < piece.length; start += sliceSize) {
-      const encrypted = key.cbc.encrypt(piece.subarray(start, start + sliceSize));
+      const encrypted = encrypt(piece.subarray(start, start + sliceSize));
       mac.update(encrypted);
       blob.set(encrypted, end);
       end += encrypted.length;
+      yield;
     }
   }
   blob.set(mac.digest(), end);
@@ -296,9 +310,29 @@ export function sealPacked(
   packed: readonly Uint8Array[],
   options: SealValueOptions = {},
 ): Buffer {
+  return runAtOnce(sealingPacked(key, packed, options));
+}
+
+/**
+ * Encrypts and signs a value like {@link sealPacked}, in slices. Other work runs between the slices.
+ */
+export async function sealPackedInSlices(
+  key: CrypticleKey,
+  packed: readonly Uint8Array[],
+  budget: WorkBudget,
+  options: SealValueOptions = {},
+): Promise<Buffer> {
+  return runInSlices(sealingPacked(key, packed, options), budget);
+}
+
+function sealingPacked(
+  key: CrypticleKey,
+  packed: readonly Uint8Array[],
+  options: SealValueOptions,
+): Generator<void, Buffer, void> {
   const nonce = Buffer.from(options.nonce ?? '', 'latin1');
   const { random = randomBlocks.take(blockSize) } = options;
-  return sealPieces(key, [prefix, nonce, ...packed], random);
+  return sealing(key, [prefix, nonce, ...packed], random);
 }
 
 /** Options of {@link openValue}. */

@@ -72,7 +72,7 @@ export {
 export { encodeProxyHeader, isRelayedAddress, relayedAddress } from './proxy-header.ts';
 export { publicationEnvelope } from './publication.ts';
 export { pythonStr, pythonStrInSlices, toPythonValue, unboundedStr } from './python-values.ts';
-export { encodePackedReply, encodeSendReply } from './reply.ts';
+export { encodePackedReply, encodePackedReplyInSlices } from './reply.ts';
 export {
   type CheckedRequest,
   type ClearEnvelope,

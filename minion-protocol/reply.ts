@@ -11,13 +11,14 @@
  */
 
 import type { KeyObject } from 'node:crypto';
+import type { WorkBudget } from '#runtime';
 import {
   type CrypticleKey,
   generateKeyString,
   openValue,
   parseKeyString,
   sealPacked,
-  sealValue,
+  sealPackedInSlices,
 } from './crypt.ts';
 import { ProtocolError } from './errors.ts';
 import {
@@ -58,19 +59,6 @@ const outerLimits: PayloadLimits = {
 };
 
 /**
- * Encrypts and packs a value as a *send* reply.
- * @param key - key that encrypted the request
- * @throws TypeError if the nonce is missing and the version requires it
- */
-export function encodeSendReply(
-  key: CrypticleKey,
-  value: WireValue,
-  context: ReplyContext,
-): Buffer {
-  return packWire(sealValue(key, value, nonceOption(context)));
-}
-
-/**
  * Returns a *send* reply with a value that the caller has packed. The caller can pack a value once
  * for many minions, and need not copy file content.
  * @param key - key that encrypted the request
@@ -83,6 +71,20 @@ export function encodePackedReply(
   context: ReplyContext,
 ): Buffer {
   return packWire(sealPacked(key, packed, nonceOption(context)));
+}
+
+/**
+ * Returns a *send* reply like {@link encodePackedReply}, and encrypts it in slices. Other work runs
+ * between the slices.
+ * @throws TypeError if the nonce is missing and the version requires it
+ */
+export async function encodePackedReplyInSlices(
+  key: CrypticleKey,
+  packed: readonly Uint8Array[],
+  context: ReplyContext,
+  budget: WorkBudget,
+): Promise<Buffer> {
+  return packWire(await sealPackedInSlices(key, packed, budget, nonceOption(context)));
 }
 
 function nonceOption({ version, nonce }: ReplyContext): { nonce?: string } {

@@ -15,7 +15,7 @@ import {
   crypticleMac,
   decodeEnvelope,
   encodePackedReply,
-  encodeSendReply,
+  encodePackedReplyInSlices,
   type FactMap,
   isEncryptionAlgorithm,
   isSigningAlgorithm,
@@ -28,7 +28,13 @@ import {
   type SealedEnvelope,
   type WireValue,
 } from '#minion-protocol';
-import { mapMaybePromise, RepeatedWarnings, type Throttle } from '#runtime';
+import {
+  mapMaybePromise,
+  RepeatedWarnings,
+  type Throttle,
+  unlimitedSteps,
+  WorkBudget,
+} from '#runtime';
 import { StoreError } from '#store';
 import { MasterError } from '../api/index.ts';
 import {
@@ -76,6 +82,12 @@ export interface RequestChannelOptions
 }
 
 const outermostFailure = 'Some exception handling minion payload';
+
+/**
+ * Maximum size of a reply that is encrypted in one step, in bytes. Nearly all replies are smaller,
+ * also those with a part of a file.
+ */
+const maxReplyAtOnce = 512 * 1024;
 
 /** Unencrypted commands that Salt's own programs send to this port of a salt-master. */
 const commandsOfClients: ReadonlySet<unknown> = new Set([
@@ -371,14 +383,31 @@ export class RequestChannel {
     turn: RequestSlot,
   ): Uint8Array | Promise<Uint8Array> {
     if (reply.kind === 'send') {
-      if (reply.after === undefined) return encodeSendReply(key, reply.value, request);
+      const seal = (): Uint8Array | Promise<Uint8Array> =>
+        this.#seal(request, key, [packWire(reply.value)], turn);
+      if (reply.after === undefined) return seal();
       turn.release();
-      return reply.after.then(() => encodeSendReply(key, reply.value, request));
+      return reply.after.then(seal);
     }
-    if (reply.kind === 'packed') return encodePackedReply(key, reply.pieces, request);
+    if (reply.kind === 'packed') return this.#seal(request, key, reply.pieces, turn);
     const accepted = this.#options.acceptedKey(request.minionId ?? '');
     if (accepted === undefined) return packWire({ error: 'AES key not found' });
     return this.#options.sealPrivate(request, accepted, reply.pillar);
+  }
+
+  #seal(
+    request: VerifiedRequest,
+    key: CrypticleKey,
+    pieces: readonly Uint8Array[],
+    turn: RequestSlot,
+  ): Uint8Array | Promise<Uint8Array> {
+    const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    if (length <= maxReplyAtOnce) return encodePackedReply(key, pieces, request);
+    turn.release();
+    const { isProven, minionId, address } = request;
+    const sender = { minionId: isProven ? minionId : undefined, address };
+    const budget = new WorkBudget(unlimitedSteps, turnOwner(sender));
+    return encodePackedReplyInSlices(key, pieces, request, budget);
   }
 
   #refuse(reason: string, reply: WireValue, peer: Peer): Uint8Array {

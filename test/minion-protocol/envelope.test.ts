@@ -14,7 +14,7 @@ import {
   checkLoad,
   cleanKeyText,
   decodeEnvelope,
-  encodeSendReply,
+  encodePackedReply,
   generateKeyPair,
   generateKeyString,
   isEncryptionAlgorithm,
@@ -937,7 +937,7 @@ for (const file of ['return', 'minion_event', 'aes_functions']) {
       const options = context.version === 0 ? { random } : { random, nonce };
       const sealed = sealValue(first.key, value, options);
       t.deepEqual(packWire(sealed), bytes);
-      t.is(encodeSendReply(key, value, context).length, bytes.length);
+      t.is(encodePackedReply(key, [packWire(value)], context).length, bytes.length);
     });
   }
 }
@@ -1034,12 +1034,14 @@ test('the reply "bad load" counts as a wrong HMAC and makes the minion sign in a
 });
 
 test('a reply to another request is refused', (t) => {
-  const reply = encodeSendReply(session, true, { version: 3, nonce: 'f'.repeat(32) });
+  const reply = encodePackedReply(session, [packWire(true)], { version: 3, nonce: 'f'.repeat(32) });
   t.throws(() => openSendReply(reply, { version: 3, nonce, key: session }), { code: 'ERR_NONCE' });
 });
 
 test('replies of versions 2 and 3 cannot be built without a nonce', (t) => {
-  t.throws(() => encodeSendReply(aes, null, { version: 2 }), { instanceOf: TypeError });
+  t.throws(() => encodePackedReply(aes, [packWire(null)], { version: 2 }), {
+    instanceOf: TypeError,
+  });
   const options = {
     ...privateOptions(signedPillar),
     ...masterSide,
@@ -1050,7 +1052,7 @@ test('replies of versions 2 and 3 cannot be built without a nonce', (t) => {
 });
 
 test('file content can be read as raw bytes, as minions do', (t) => {
-  const reply = encodeSendReply(aes, { data: 'text' }, { version: 0 });
+  const reply = encodePackedReply(aes, [packWire({ data: 'text' })], { version: 0 });
   const value = openSendReply(reply, { version: 0, key: aes, raw: true });
   t.true(value instanceof Map);
 });
@@ -1076,7 +1078,7 @@ test('a reply in the clear is the packed value', (t) => {
 });
 
 test('a nonce in the plaintext is not part of the content', (t) => {
-  const reply = encodeSendReply(aes, 1, { version: 2, nonce });
+  const reply = encodePackedReply(aes, [packWire(1)], { version: 2, nonce });
   const blob = wireBytes(unpackWire(reply));
   t.throws(() => openValue(aes, blob ?? Buffer.alloc(0)), { code: 'ERR_BAD_PAYLOAD' });
 });

@@ -1,5 +1,6 @@
 /** Reading of large loads: their heads without unpacking, and the rest in slices. */
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import test from 'ava';
 import fc from 'fast-check';
@@ -7,6 +8,7 @@ import {
   decryptPackedInSlices,
   generateKeyString,
   loadLimits,
+  openValue,
   type PayloadLimits,
   ProtocolError,
   packLocal,
@@ -20,6 +22,7 @@ import {
   verifyCrypticleInSlices,
   type WireValue,
 } from '#minion-protocol';
+import { sealPackedInSlices } from '#minion-protocol/crypt.ts';
 import { unlimitedSteps, WorkBudget } from '#runtime';
 import { maxSliceSteps } from '#runtime/work-budget.ts';
 import { tries } from '../helpers/effort.ts';
@@ -160,6 +163,30 @@ test('a head is refused if the load has too many fields, and long fields become 
 test('reading a head stops at the limit of elements', (t) => {
   const wide = Buffer.from([0x81, 0xa1, 0x61, 0xdd, 0xff, 0xff, 0xff, 0xff]);
   t.throws(() => readLoadHead(wide, most), overLimit);
+});
+
+test.serial('a long message is encrypted in slices, while its key encrypts others', async (t) => {
+  const key = parseKeyString(generateKeyString());
+  const value = { text: 'x'.repeat(3_000_000) };
+  let sealed: Uint8Array | undefined;
+  const others: Uint8Array[] = [];
+  const slices = await slicesOf(async () => {
+    const budget = new WorkBudget(unlimitedSteps, 'test');
+    const sealing = sealPackedInSlices(key, [packWire(value)], budget).then((blob) => {
+      sealed = blob;
+    });
+    while (sealed === undefined) {
+      others.push(sealValue(key, others.length));
+      await nextTurn();
+    }
+    await sealing;
+  });
+  t.true(slices.length >= 4 && others.length >= 4, `${slices.length}, ${others.length}`);
+  t.deepEqual(openValue(key, sealed ?? Buffer.alloc(0)), value);
+  t.deepEqual(
+    others.map((blob) => openValue(key, blob)),
+    others.keys().toArray(),
+  );
 });
 
 test('a long message is verified and decrypted in slices', async (t) => {

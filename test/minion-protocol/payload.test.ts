@@ -4,7 +4,6 @@ import { Packr } from 'msgpackr';
 import {
   createJidSource,
   encodePackedReply,
-  encodeSendReply,
   formatEventStamp,
   generateKeyString,
   isJid,
@@ -375,7 +374,10 @@ test('a reply that was packed before opens to the same value as one packed now',
   const key = parseKeyString(generateKeyString());
   const context = { version: 3, nonce: 'a'.repeat(32) } as const;
   const value = { data: Buffer.alloc(100_003, 0xfe), dest: 'x' };
-  const plain = openSendReply(encodeSendReply(key, value, context), { key, ...context });
+  const plain = openSendReply(encodePackedReply(key, [packWire(value)], context), {
+    key,
+    ...context,
+  });
   const pieces = encodePackedReply(key, packFileChunk(value), context);
   t.deepEqual(openSendReply(pieces, { key, ...context }), plain);
 });

@@ -4,7 +4,7 @@
  */
 
 import test, { type ExecutionContext } from 'ava';
-import { send } from '#master';
+import { type Reply, send } from '#master';
 import { DropConnectionError } from '#master/auth/index.ts';
 import { type LoadCost, LoadMeter, type LoadSender } from '#master/requests/load-meter.ts';
 import { LoadOpener, type LoadOpenerOptions } from '#master/requests/load-opener.ts';
@@ -307,6 +307,43 @@ test('a large return is unpacked in slices, and a small request does not wait fo
   t.true(slices.length > 100, String(slices.length));
   t.true(Math.max(...slices) < 1.2 * maxSliceSteps);
 });
+
+test.serial(
+  'a large reply is encrypted in slices, and a small reply does not wait for it',
+  async (t) => {
+    const names = Array.from({ length: 100_000 }, (_, at) => `states/app/files/${at}.conf`);
+    const large = (reply: () => Reply): RequestType =>
+      defineRequestType({
+        kind: 'read',
+        needsToken: false,
+        rate: 'requests',
+        load: (load: WireMap) => load,
+        handle: reply,
+      });
+    const requests = {
+      names: large(() => send(names)),
+      pieces: large(() => ({ kind: 'packed', pieces: [packWire(names)] })),
+    };
+    const master = await startVectorMaster(t, {
+      extensions: [{ name: 'large', open: async () => ({ requests }) }],
+    });
+    await ask(master, { cmd: 'nosuch' });
+    for (const cmd of ['names', 'pieces']) {
+      const order: string[] = [];
+      const nonce = freshNonce();
+      const slices = await slicesOf(async () => {
+        const listed = master.ask(altered(event, { load: { cmd, nonce } })).then((reply) => {
+          order.push('large');
+          t.deepEqual(openReply(event, reply, nonce), names);
+        });
+        const small = ask(master, { cmd: 'nosuch' }).then(() => order.push('small'));
+        await Promise.all([listed, small]);
+      });
+      t.deepEqual(order, ['small', 'large']);
+      t.true(slices.length >= 4, `${cmd}: ${slices}`);
+    }
+  },
+);
 
 test('a return of 130,000 elements is stored, and an event of so many is refused and logged', async (t) => {
   const master = await startVectorMaster(t);
