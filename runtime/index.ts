@@ -65,6 +65,7 @@ export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
 export { nkeySeedOf } from './nkey-seed.ts';
 export { loadOptionalPackage, requireOptionalPackage } from './optional-package.ts';
+export { OwnedCache } from './owned-cache.ts';
 export { isMap } from './plain-map.ts';
 export {
   type BeforeStep,

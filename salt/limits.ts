@@ -13,10 +13,11 @@ export const saltLimits = defineLimits('salt', {
     code: 'ERR_RENDER_GIVEN_UP',
   },
   largeTemplates: {
-    unit: 'names of templates that exceeded the limits of the main thread',
-    owner: 'none',
-    total: 1_000,
-    effect: 'The least recently used entry is evicted.',
+    unit: 'names of templates that exceeded the limits of the main thread; after four minions, a template counts as large for all',
+    owner: 'minion',
+    perOwner: 100,
+    total: 10_000,
+    effect: 'The oldest entry of the minion with the most entries is evicted.',
   },
   mineFunctions: {
     unit: 'functions in one update of the mine',
@@ -44,9 +45,11 @@ export const saltLimits = defineLimits('salt', {
   },
   parsedCharacters: {
     unit: 'characters of parsed texts',
-    owner: 'none',
+    owner: 'minion',
+    perOwner: 4 * 1024 * 1024,
     total: 8 * 1024 * 1024,
-    effect: 'The least recently used entry is evicted.',
+    effect:
+      'The least recently used entry is evicted: of the minion at its limit, otherwise of all minions.',
   },
   receivedCharacters: {
     unit: 'characters of files in the cache of a rendering thread',
@@ -83,9 +86,11 @@ export const saltLimits = defineLimits('salt', {
   },
   sharedPillarBytes: {
     unit: 'bytes of shared pillars in memory, and of shared results of top files',
-    owner: 'none',
+    owner: 'minion',
+    perOwner: 64 * 1024 * 1024,
     total: 128 * 1024 * 1024,
-    effect: 'The least recently used entry is evicted.',
+    effect:
+      'The least recently used entry is evicted: of the minion at its limit, otherwise of all minions.',
   },
   pillarAssignments: {
     unit: 'minions whose assigned pillar SLS are remembered',

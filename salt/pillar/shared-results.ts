@@ -4,11 +4,10 @@
  */
 
 import { createHash } from 'node:crypto';
-import type { LRUCache } from 'lru-cache';
 import Type from 'typebox';
 import type { Auth } from '#master';
 import type { WireMap } from '#minion-protocol';
-import { createBoundedMap, FairTable, type Limit } from '#runtime';
+import { FairTable, type Limit, OwnedCache } from '#runtime';
 import { Bytes, defineRow, type Key, type Operation, type Store } from '#store';
 import { saltLimits } from '../limits.ts';
 import { markOfGrain } from '../render/grains.ts';
@@ -115,7 +114,7 @@ export class SharedResults {
   readonly #tree = new InputTree<KeptResult>();
   readonly #entries: FairTable<Entry>;
   /** Results in the order of their last use. Their total size is limited. */
-  readonly #inOrder: LRUCache<string, KeptResult>;
+  readonly #inOrder: OwnedCache<KeptResult>;
   #loading: Promise<void> | undefined;
 
   constructor(options: SharedResultsOptions) {
@@ -123,7 +122,7 @@ export class SharedResults {
     this.#entries = new FairTable(options.limit, {
       onEvict: (_name, { result }) => this.#forgetEvicted(result),
     });
-    this.#inOrder = createBoundedMap<string, KeptResult>(saltLimits.sharedPillarBytes, {
+    this.#inOrder = new OwnedCache<KeptResult>(saltLimits.sharedPillarBytes, {
       sizeOf,
       dispose: (result) => {
         if (this.#entries.peek(result.name)?.result === result) this.#forgetEvicted(result);
@@ -219,7 +218,7 @@ export class SharedResults {
       if (replaced.name !== result.name) this.#forgetEvicted(replaced);
       else if (replaced.owner !== result.owner) this.#deleteLater(replaced);
     }
-    this.#inOrder.set(result.name, result);
+    this.#inOrder.set(result.owner, result.name, result);
     return true;
   }
 

@@ -3,11 +3,11 @@
  * worker thread.
  */
 
-import type { LRUCache } from 'lru-cache';
 import { MasterError } from '#master';
-import { createBoundedMap, WorkerPool, WorkerPoolError } from '#runtime';
+import { type LimitValues, OwnedCache, WorkerPool, WorkerPoolError } from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
 import { saltLimits } from '../limits.ts';
+import { LargeTemplates } from './large-templates.ts';
 import {
   type RenderAnswer,
   type RenderOrder,
@@ -97,7 +97,7 @@ interface RenderedFor {
 export class Renderer {
   readonly #threads: WorkerPool<RenderOrder, RenderAnswer>;
   readonly #inlineLimits: typeof inlineLimits;
-  readonly #large = createBoundedMap<string, true>(saltLimits.largeTemplates);
+  readonly #large = new LargeTemplates();
 
   constructor({ inlineMs = inlineLimits.milliseconds, ...threads }: RendererOptions = {}) {
     const script = new URL('./render-worker.ts', import.meta.url);
@@ -118,10 +118,10 @@ export class Renderer {
     notes: Notes = makeNotes(),
     owner: string = noMinion,
   ): Promise<Rendered> {
-    if (!this.#isLarge(file)) {
+    if (!this.#isLarge(file, owner)) {
       const small = { ...task, limits: within(task.limits, this.#inlineLimits) };
       const rendered = await withImports(file, imports, () =>
-        this.#tryAtOnce(file, small, imports.known, notes),
+        this.#tryAtOnce(file, small, imports.known, { notes, owner }),
       );
       if (rendered !== undefined) return rendered;
     }
@@ -145,8 +145,8 @@ export class Renderer {
     return this.#threads.close();
   }
 
-  #isLarge(file: SourceFile): boolean {
-    return file.text.length > charactersAtOnce || this.#large.get(markOf(file)) === true;
+  #isLarge(file: SourceFile, owner: string): boolean {
+    return file.text.length > charactersAtOnce || this.#large.has(markOf(file), owner);
   }
 
   /**
@@ -156,7 +156,7 @@ export class Renderer {
     file: SourceFile,
     task: RenderTask,
     known: KnownFiles,
-    notes: Notes,
+    { notes, owner }: Required<RenderedFor>,
   ): Rendered | undefined {
     const attempt: Notes = { grains: notes.grains, isVolatile: false };
     try {
@@ -166,7 +166,7 @@ export class Renderer {
       // The rendering starts again on a worker thread, where it has more time.
       attempt.isVolatile = false;
       // A timeout depends on the load of the machine, so it does not mark the file as large.
-      if (!isTimeout(error)) this.#large.set(markOf(file), true);
+      if (!isTimeout(error)) this.#large.add(markOf(file), owner);
       return undefined;
     } finally {
       if (attempt.isVolatile) notes.isVolatile = true;
@@ -283,18 +283,20 @@ function textOf(file: SourceFile | undefined): SourceText | undefined {
 /** Cache of parsed texts, which all minions share. */
 export class ParsedFileCache {
   readonly #renderer: Pick<Renderer, 'read'>;
-  readonly #kept: LRUCache<string, Promise<PlainData>>;
+  readonly #kept: OwnedCache<Promise<PlainData>>;
 
-  /**
-   * @param maxCharacters - maximum total length of the cached texts, in characters; default:
-   * 8,388,608
-   */
-  constructor(renderer: Pick<Renderer, 'read'>, maxCharacters: number = 8 * 1024 * 1024) {
+  /** @param amounts - maximum length of the cached texts, in characters */
+  constructor(
+    renderer: Pick<Renderer, 'read'>,
+    amounts: Pick<LimitValues, 'perOwner' | 'total'> = saltLimits.parsedCharacters,
+  ) {
     this.#renderer = renderer;
-    this.#kept = createBoundedMap<string, Promise<PlainData>>(saltLimits.parsedCharacters, {
-      total: maxCharacters,
-      sizeOf: (_, mark) => mark.length,
-    });
+    const sizeOf = (_: unknown, mark: string): number => mark.length;
+    this.#kept = new OwnedCache<Promise<PlainData>>(
+      saltLimits.parsedCharacters,
+      { sizeOf },
+      amounts,
+    );
   }
 
   /**
@@ -302,13 +304,13 @@ export class ParsedFileCache {
    * @param owner - minion for which the text is parsed. Default: none
    * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
-  read(task: ReadTask, owner?: string): Promise<PlainData> {
+  read(task: ReadTask, owner: string = noMinion): Promise<PlainData> {
     const marks = task.marks === undefined ? '' : '\0marks';
     const mark = `${task.format}${marks}\0${task.name}\0${task.text}`;
     const known = this.#kept.get(mark);
     if (known !== undefined) return known;
     const reading = this.#renderer.read(task, owner);
-    this.#kept.set(mark, reading);
+    this.#kept.set(owner, mark, reading);
     reading.catch(() => this.#kept.delete(mark));
     return reading;
   }

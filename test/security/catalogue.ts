@@ -2592,6 +2592,10 @@ export const catalogue: readonly Threat[] = [
     id: 'H-472',
     threat: 'one owner takes the share of others of a limited resource',
     tests: [
+      'master/rendering/large-templates.test.ts: a template that is large for one minion is large for all after four minions',
+      'master/rendering/large-templates.test.ts: one minion cannot evict the large templates of others',
+      'master/rendering/large-templates.test.ts: texts that are parsed for one minion leave those of others in the cache',
+      'runtime/owned-cache.test.ts: an owner at its limit evicts its own least recently used entry',
       'master/extensions/extensions.test.ts: targets of one requester delay those of another requester by one turn',
       `master/runners/turns.test.ts: many calls of \${each.fun} by one user delay another user by one turn`,
       'master/runners/turns.test.ts: many calls of one user that change queues delay another user by one call',
