@@ -32,9 +32,9 @@ export interface PillarRequestOptions {
    * targeting (`minion_data_cache`).
    */
   readonly keepFacts: (facts: FactsOfMinion) => Promise<void>;
-  readonly gate: Users['gate'];
-  readonly counters: MasterContext['counters'];
-  readonly log: Logger;
+  readonly gate: Pick<Users['gate'], 'decide'>;
+  readonly counters: Pick<MasterContext['counters'], 'count'>;
+  readonly log: Pick<Logger, 'error'>;
 }
 
 /**

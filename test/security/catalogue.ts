@@ -1526,6 +1526,7 @@ export const catalogue: readonly Threat[] = [
         'an HTTP request to register asks for the right again before the registration is stored',
       ),
       owners('handles of one owner leave space for those of others'),
+      owners('handles of one owner take at most as much as is free'),
       owners('signals for the handles of one owner leave space for those of others'),
       owners('a handle for groups accepts only signals of members of these groups'),
       owners(
@@ -1948,6 +1949,7 @@ export const catalogue: readonly Threat[] = [
       guestData('a stack that would exceed its quota is refused with the name of the quota'),
       guestData('a value is a text of at most 64 KiB'),
       guestData('registrations of one owner leave space for those of others, and release it'),
+      guestData('registrations of one owner take at most as much as is free'),
       guestData('a space has a limited number of roles, and each role of attributes'),
       guestData('a pillar reads each value once, and contains at most 16 MiB of values'),
       guestData(
@@ -2592,6 +2594,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-472',
     threat: 'one owner takes the share of others of a limited resource',
     tests: [
+      'master/pillar/pillar-requests.test.ts: a minion has 4 pillar requests in progress, 64 may wait, and further ones get an error',
       'master/rendering/large-templates.test.ts: a template that is large for one minion is large for all after four minions',
       'master/rendering/large-templates.test.ts: one minion cannot evict the large templates of others',
       'master/rendering/large-templates.test.ts: texts that are parsed for one minion leave those of others in the cache',

@@ -711,6 +711,32 @@ testWhere(hasCurl, 'curl')('a machine with a shell and curl writes, waits and re
   t.is((await runProgram(temporaryDirectory(t), ['get', 'db/state'])).status, 69);
 });
 
+test('registrations of one owner take at most as much as is free', async (t) => {
+  const spaces = await DataSpaces.open({
+    state: memoryState(),
+    forget: async () => {},
+    closing: AbortSignal.abort(),
+    bytes: { total: 10_000, perOwner: 10_000 },
+    now: () => 1,
+  });
+  const fill = async (owner: string): Promise<number> => {
+    for (let count = 0; ; count += 1) {
+      const name = `${owner}${count}`;
+      const roles = { db: { minions: [`${name}-1`], reads: { ['a'.repeat(600)]: 'db/x' } } };
+      const error = await spaces.add({ name, roles }, owner, false).then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      if (error === undefined) continue;
+      t.like(error, { code: 'ERR_DATA_LIMIT' });
+      return count;
+    }
+  };
+  const own = await fill('p');
+  const other = await fill('q');
+  t.true(own >= 3 && other >= own / 3, `${own}, ${other}`);
+});
+
 test('registrations of one owner leave space for those of others, and release it', async (t) => {
   const spaces = await DataSpaces.open({
     state: memoryState(),

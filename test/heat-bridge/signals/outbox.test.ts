@@ -848,6 +848,26 @@ test('handles of one owner leave space for those of others', async (t) => {
   });
 });
 
+test('handles of one owner take at most as much as is free', async (t) => {
+  const section = { handle_bytes_per_owner: 8_000, handle_bytes: 8_000 };
+  const { handles } = await openTestSignals(t, [], { section });
+  const fill = async (owner: string): Promise<number> => {
+    for (let count = 0; ; count += 1) {
+      const handle = ownedHandle(owner, 'm1', { alias: `${owner}${count}` });
+      const error = await handles.add(handle).then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      if (error === undefined) continue;
+      t.like(error, { code: 'ERR_HANDLE_LIMIT' });
+      return count;
+    }
+  };
+  const own = await fill('a');
+  const other = await fill('b');
+  t.true(own >= 4 && other >= own / 3, `${own}, ${other}`);
+});
+
 test('signals for the handles of one owner leave space for those of others', async (t) => {
   const section = { per_owner: 2, per_stack: 3 };
   const { handles, signal, fired } = await openTestSignals(t, [], { section, isStarted: false });

@@ -1,0 +1,53 @@
+/** Pillar requests of a minion that has many in progress. */
+
+import test from 'ava';
+import type { Reply } from '#master';
+import type { VerifiedRequest } from '#master/auth/request-checks.ts';
+import { pillarRequest } from '#salt/pillar/pillar-request.ts';
+
+test('a minion has 4 pillar requests in progress, 64 may wait, and further ones get an error', async (t) => {
+  const begun: string[] = [];
+  const ends: (() => void)[] = [];
+  const counted: string[] = [];
+  const provide = async ({ id }: { readonly id: string }) => {
+    begun.push(id);
+    await new Promise<void>((resolve) => ends.push(resolve));
+    return { pillar: { id }, proven: {} };
+  };
+  const type = pillarRequest(
+    { provide },
+    {
+      maxGrainsBytes: 1_000_000,
+      modules: new Set(),
+      merge: { strategy: 'smart', mergeLists: false },
+      keepFacts: async () => {},
+      gate: { decide: () => ({ effect: 'deny', reason: 'none', rule: 'none' }) },
+      counters: { count: (name: string) => void counted.push(name) },
+      log: { error: () => {} },
+    },
+  );
+  const ask = async (minionId: string): Promise<Reply> => {
+    const request: VerifiedRequest = {
+      ...{ minionId, isProven: true, version: 3, nonce: undefined, ts: undefined },
+      ...{ address: '192.0.2.1', bytes: 100, mac: Buffer.alloc(0), packed: Buffer.alloc(0) },
+      load: { cmd: '_pillar', id: minionId, grains: {} },
+      encAlgo: 'OAEP-SHA1',
+      sigAlgo: 'PKCS1v15-SHA1',
+    };
+    return type.handler(request);
+  };
+  const served = Array.from({ length: 68 }, () => ask('greedy'));
+  const refused = await Promise.race([ask('greedy'), new Promise(setImmediate)]);
+  t.like(refused, { kind: 'private' });
+  t.regex(JSON.stringify(refused), /salt\.pillarRequests: too many pillar requests/);
+  t.deepEqual(counted, ['pillar-requests']);
+  const other = ask('web1');
+  await new Promise(setImmediate);
+  t.deepEqual(begun, ['greedy', 'greedy', 'greedy', 'greedy', 'web1']);
+  for (let next = 0; next < 69; next += 1) {
+    ends[next]?.();
+    await new Promise(setImmediate);
+  }
+  t.like(await other, { pillar: { id: 'web1' } });
+  t.is((await Promise.all(served)).length, 68);
+});
