@@ -23,6 +23,8 @@ export interface IdentityEnrolmentDeps {
   /** Combines repeated audit records. */
   readonly bursts: Pick<AuditBursts, 'note'>;
   readonly log: Pick<Logger, 'warn'>;
+  /** Returns the milliseconds of a monotonic clock. Default: `performance.now`. */
+  readonly monotonic?: () => number;
 }
 
 /** Facts about an instance from the cloud. */
@@ -42,13 +44,14 @@ class IdentityRefusal extends Error {}
 /** Returns user-data to instances that match a rule. */
 export class IdentityEnrolment {
   readonly #deps: IdentityEnrolmentDeps;
-  readonly #rates = new TokenBuckets(guestLimits.identityRate);
+  readonly #rates: TokenBuckets;
   readonly #requests = new Budget(guestLimits.identityRequests);
   readonly #byInstance = new KeyedMutex();
   readonly #lookUps = new FairSlots(guestLimits.identityLookUps);
 
   constructor(deps: IdentityEnrolmentDeps) {
     this.#deps = deps;
+    this.#rates = new TokenBuckets(guestLimits.identityRate, deps.monotonic);
   }
 
   /**

@@ -2040,6 +2040,7 @@ export const catalogue: readonly Threat[] = [
       ),
       byIdentity('no data from a guest changes its identity, and only agents get a reply'),
       byIdentity('an instance that asks too often must wait, and other instances need not'),
+      byIdentity('an instance may ask 20 times at once, and again every two seconds'),
       byIdentity('an instance has one enrolment, whether by Nova or by itself'),
       byIdentity('without a rule all requests are refused'),
       byIdentity('every mistake in the rules is reported with its line'),
