@@ -260,9 +260,15 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'The least recently used entry is evicted.',
   },
   tracedJobs: {
-    unit: 'jobs and signals with an unfinished trace span',
-    owner: 'none',
+    unit: 'jobs whose signals get the trace of their run',
+    owner: 'caller',
     total: 10_000,
-    effect: 'The least recently used entry is evicted.',
+    effect: 'The oldest job of the caller with the most jobs is evicted.',
+  },
+  tracedSignals: {
+    unit: 'signals that are not delivered yet and have the trace of their run',
+    owner: 'minion',
+    total: 10_000,
+    effect: 'The oldest signal of the minion with the most signals is evicted.',
   },
 });

@@ -1,7 +1,7 @@
 /** OpenTelemetry traces of runs, and of the signals that runs cause. */
 
 import type { Context, Span, Tracer } from '@opentelemetry/api';
-import { createBoundedMap, loadOptionalPackage } from '#runtime';
+import { FairTable, loadOptionalPackage } from '#runtime';
 import type { CommandRun } from './commands/command-run.ts';
 import { bridgeLimits } from './limits.ts';
 import type { OutboxRecord } from './signals/outbox-records.ts';
@@ -25,10 +25,10 @@ const maxReturns = 1_000;
 export class Traces {
   readonly #api: Api;
   readonly #tracer: Tracer;
-  readonly #jobs = createBoundedMap<string, { context: Context; minions: ReadonlySet<string> }>(
+  readonly #jobs = new FairTable<{ context: Context; minions: ReadonlySet<string> }>(
     bridgeLimits.tracedJobs,
   );
-  readonly #signals = createBoundedMap<string, Context>(bridgeLimits.tracedJobs);
+  readonly #signals = new FairTable<Context>(bridgeLimits.tracedSignals);
 
   private constructor(api: Api) {
     this.#api = api;
@@ -48,7 +48,7 @@ export class Traces {
   }
 
   /** Starts the span of a run as a child of the active span. The span ends with the run. */
-  follow(run: Pick<CommandRun, 'command' | 'id' | 'minions' | 'updates'>): void {
+  follow(run: Pick<CommandRun, 'command' | 'id' | 'minions' | 'owner' | 'updates'>): void {
     const { context, trace } = this.#api;
     const { id, command, minions } = run;
     const attributes = {
@@ -62,7 +62,7 @@ export class Traces {
   }
 
   async #watch(
-    run: Pick<CommandRun, 'minions' | 'updates'>,
+    run: Pick<CommandRun, 'minions' | 'owner' | 'updates'>,
     span: Span,
     inside: Context,
   ): Promise<void> {
@@ -73,7 +73,8 @@ export class Traces {
       switch (update.type) {
         case 'published': {
           const attributes = { 'saltbridge.jid': update.jid };
-          this.#jobs.set(update.jid, { context: inside, minions: new Set(run.minions) });
+          const job = { context: inside, minions: new Set(run.minions) };
+          this.#jobs.trySet(run.owner, update.jid, job);
           // If the command is retried on a minion, it is published again.
           publishing ??= this.#tracer.startSpan('saltbridge.publish', {}, inside);
           publishing.setAttributes(attributes).end();
@@ -107,14 +108,17 @@ export class Traces {
    */
   signalAccepted(minion: string, signal: string, jid: string | undefined): void {
     const job = jid === undefined ? undefined : this.#jobs.get(jid);
-    if (job?.minions.has(minion)) this.#signals.set(signal, job.context);
+    if (job?.minions.has(minion)) this.#signals.trySet(minion, signal, job.context);
   }
 
   /**
    * Creates the span of a signal whose delivery has ended.
    * @param reason - reason why the signal became a dead letter, or `undefined` if it was delivered
    */
-  signalOver(record: OutboxRecord, reason: string | undefined): void {
+  signalOver(
+    record: Pick<OutboxRecord, 'acceptedAt' | 'alias' | 'id' | 'minion'>,
+    reason: string | undefined,
+  ): void {
     const { id, alias, minion, acceptedAt } = record;
     const attributes = {
       'saltbridge.signal': id,

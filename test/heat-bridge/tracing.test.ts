@@ -8,12 +8,19 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import test from 'ava';
 import { allow } from '#acl';
+import type { CommandUpdate } from '#heat-bridge/commands/command-request.ts';
 import { Traces } from '#heat-bridge/tracing.ts';
 import { until } from '../helpers/deadline.ts';
 import { always, recorderFor } from './signals/recorder.ts';
 import { echo, grant, startBridge } from './stage.ts';
 
 const exporter = new InMemorySpanExporter();
+
+/** Registers a provider that stores spans in the exporter. Further calls have no effect. */
+function registerProvider(): void {
+  const spanProcessors = [new SimpleSpanProcessor(exporter)];
+  trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors }));
+}
 
 test.serial('without a provider there are no traces', async (t) => {
   t.is(await Traces.open(), undefined);
@@ -22,8 +29,7 @@ test.serial('without a provider there are no traces', async (t) => {
 test.serial(
   'a run is traced from the request to the signal that it causes, without its data',
   async (t) => {
-    const spanProcessors = [new SimpleSpanProcessor(exporter)];
-    trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors }));
+    registerProvider();
     const service = await recorderFor(t, always(200, 'null'));
     const signals = allow('signals', {
       subject: { minion: '*' },
@@ -79,3 +85,27 @@ test.serial(
     t.notRegex(JSON.stringify(told), /secret/);
   },
 );
+
+test.serial('many runs of one caller do not evict the traces of others', async (t) => {
+  registerProvider();
+  const traces = await Traces.open();
+  if (traces === undefined) return t.fail('no provider');
+  const follow = (owner: string, jid: string, minion: string): void => {
+    const updates = async function* (): AsyncGenerator<CommandUpdate, void, void> {
+      yield { type: 'published', jid, minions: [minion] };
+    };
+    traces.follow({ id: jid, command: 'demo.echo', minions: [minion], owner, updates });
+  };
+  follow('alice', 'own', 'web1');
+  for (let number = 0; number < 10_001; number += 1) follow('greedy', `${number}`, 'web2');
+  await new Promise(setImmediate);
+  traces.signalAccepted('web1', 'of-own', 'own');
+  for (let number = 0; number < 10_001; number += 1) {
+    traces.signalAccepted('web2', `${number}`, '10000');
+  }
+  const over = { id: 'of-own', alias: 'ready', minion: 'web1', acceptedAt: 1 };
+  traces.signalOver(over, undefined);
+  const isOwn = (it: { readonly attributes: object }): boolean =>
+    Object.values(it.attributes).includes('of-own');
+  t.truthy(exporter.getFinishedSpans().find(isOwn)?.parentSpanContext);
+});

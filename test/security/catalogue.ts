@@ -2595,6 +2595,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-472',
     threat: 'one owner takes the share of others of a limited resource',
     tests: [
+      'heat-bridge/tracing.test.ts: many runs of one caller do not evict the traces of others',
       'master/pillar/pillar-requests.test.ts: a minion has 4 pillar requests in progress, 64 may wait, and further ones get an error',
       'master/rendering/large-templates.test.ts: a template that is large for one minion is large for all after four minions',
       'master/rendering/large-templates.test.ts: one minion cannot evict the large templates of others',
