@@ -363,7 +363,8 @@ export const catalogue: readonly Threat[] = [
       `master/runners/runners.test.ts: \${what} finds and reads nothing`,
       orchestrations('a file outside file_roots is not an SLS, whatever its name'),
     ],
-    sentence: 'No function can write the configuration, the pillar or file roots',
+    sentence:
+      'No wheel function and no runner can write the configuration, the pillar or file roots',
   },
   {
     id: 'C-28',
@@ -1199,7 +1200,8 @@ export const catalogue: readonly Threat[] = [
       peers('a right to salt.execute gives a minion no right to publish jobs'),
       `master/runners/runners.test.ts: \${what} finds and reads nothing`,
     ],
-    sentence: 'No function can write the configuration, the pillar or file roots',
+    sentence:
+      'No wheel function and no runner can write the configuration, the pillar or file roots',
   },
   {
     id: 'A-21',
