@@ -46,9 +46,9 @@ export interface SubjectPattern {
   /** Name of a role in the project. */
   readonly role?: TextPatterns;
   /**
-   * Id or name of a Keystone domain. The project must belong to it, and the user too if the rule
-   * has `user`, because names are unique only within a domain. Default: `Default` in rules that
-   * allow, any domain in rules that deny.
+   * Id or name of a Keystone domain. The project must belong to this domain. If the rule has
+   * `user`, the user must belong to it too. The domain is needed because names are unique only
+   * within a domain. Default: `Default` in rules that allow, any domain in rules that deny.
    */
   readonly domain?: TextPatterns;
   readonly service?: TextPatterns;

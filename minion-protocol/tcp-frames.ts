@@ -77,8 +77,8 @@ export class PayloadScanner {
   }
 
   /**
-   * Continues scanning at `start`. Returns the position after the value or the violation, or the
-   * end of `bytes`.
+   * Continues scanning at `start`. Stops after the value, after a violation, or at the end of
+   * `bytes`. Returns the position at which it stopped.
    */
   scan(bytes: Uint8Array, start: number): number {
     let position = start;

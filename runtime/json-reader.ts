@@ -45,8 +45,8 @@ const stepCharacters = 32_768;
 const stepValues = maxReadingStep.values / 2;
 
 /**
- * Number of characters that are parsed before the reader checks whether the step must end. They
- * contain at most one value each, so a step exceeds {@link stepValues} by less than this number.
+ * Number of characters that are parsed between two checks whether the step must end. Each character
+ * begins at most one value. So a step exceeds {@link stepValues} by less than this number.
  */
 const sliceCharacters = maxReadingStep.values / 2;
 

@@ -91,9 +91,8 @@ export class WorkBudget implements WorkMeter {
   #sliceStart = 0;
 
   /**
-   * @param owner - kind and name of the requester, such as `minion web1`. Owners take turns. All
-   * budgets of one owner together get the turns of that owner. Default: the budget counts as an
-   * owner of its own
+   * @param owner - kind and name of the requester, such as `minion web1`. Owners take turns, and
+   * all budgets of one owner share its turn. Default: the budget counts as an owner of its own
    */
   constructor({ steps, bytes = defaultBytes }: WorkLimits, owner?: string) {
     this.#limits = { steps, bytes };

@@ -60,8 +60,8 @@ interface WaitingTask<Task, Result> {
 interface PoolThread<Task, Result> {
   readonly worker: Worker;
   /**
-   * Whether the thread accepts messages. The deadline of a task starts only then, because the start
-   * of the thread is not part of the task.
+   * Whether the thread accepts messages. The deadline of a task does not start before the thread
+   * accepts messages, because the start of the thread is not part of the task.
    */
   isReady: boolean;
   waiting: WaitingTask<Task, Result> | undefined;

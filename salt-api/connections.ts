@@ -174,9 +174,9 @@ export class HttpConnections {
   }
 
   /**
-   * Records that a request has arrived completely. Until its response ends, the connection is not
-   * evicted. Without `response`, as for WebSocket, the connection is not evicted as long as it
-   * exists.
+   * Records that a request has arrived completely. The connection is then not evicted until the
+   * response to the request ends. Without `response`, as for WebSocket, the connection is never
+   * evicted.
    */
   begin(request: IncomingMessage, response?: ServerResponse): void {
     const guarded = this.#of(request.socket);

@@ -229,8 +229,8 @@ async function answerInSteps(
 }
 
 /**
- * Returns a signal that is aborted when a token expires. It ends the token's streams immediately
- * [THREATS A-05].
+ * Returns a signal that is aborted when a token expires. The abort immediately ends the streams
+ * that use the token [THREATS A-05].
  */
 export function tokenExpirySignal({ expiresAt }: Caller): AbortSignal {
   const left = Math.max(0, expiresAt - Date.now());

@@ -71,7 +71,7 @@ export class StatePace {
 }
 
 /**
- * Number of work steps that are counted for each applied event, for each minion that the event
+ * Numbers of work steps, in this order: for each applied event, for each minion that the event
  * names, and for each byte that is sent.
  */
 const stepsOfEvent = 100;

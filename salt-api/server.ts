@@ -55,7 +55,8 @@ function isPreflight({ method, headers }: FastifyRequest): boolean {
 }
 
 /**
- * Matches the end of a WebSocket path, which may be a session token. The log contains `…` instead.
+ * Matches the last part of a WebSocket path, which can be a session token. The log shows `…` in
+ * place of this part.
  */
 const tokenInPath = /(\/ws\/).*/;
 

@@ -145,7 +145,8 @@ export function insteadOfRunner(fun: string): string | undefined {
 
 /**
  * Returns why no runner of this name can run: it does not exist, or this master does not serve it.
- * Runners of the bridge begin with `saltbridge_`.
+ * Returns `undefined` if the runner can run, and for all names that begin with `saltbridge_`, which
+ * belong to the bridge.
  */
 export function runnerProblem(fun: string): string | undefined {
   if (!saltRunners.has(fun)) {

@@ -136,8 +136,9 @@ export function loadYaml(given: string, options: YamlOptions): Value {
 }
 
 /**
- * Returns the errors of a document that libyaml would also report. libyaml accepts a comment
- * directly after a quoted text, a bracket or a comma.
+ * Returns those errors of a document that libyaml would report too. Omits the errors about a
+ * comment directly after a quoted text, a bracket or a comma, because libyaml accepts such a
+ * comment.
  */
 function errorsOf({ errors }: Document): readonly YAMLError[] {
   return errors.filter(({ message }) => !message.startsWith('Comments must be separated'));

@@ -5,10 +5,9 @@
 const maxWaiting = 64;
 
 /**
- * Measures the time since this member was last known to have all entries of the log. When this
- * member has applied everything up to a reported end of the log, the time restarts. It grows as
- * long as this does not happen, for example without a connection, with a full disk, or while the
- * thread is blocked.
+ * Measures the time since this member was last known to have all entries of the log. The time
+ * restarts at 0 when the member has applied all entries up to a reported end of the log. Until then
+ * it grows, for example without a connection, with a full disk, or while the thread is blocked.
  */
 export class LogEndWatch {
   /**

@@ -258,8 +258,8 @@ export class CentreRehoming {
 
   /**
    * Handles the notification of a site that it has changed to another centre while this centre was
-   * unreachable. A repeated notification has no effect, because the site may have returned to this
-   * centre meanwhile.
+   * unreachable. A repeated notification is ignored. Otherwise a copy that arrives late would
+   * release a site that has meanwhile returned to this centre.
    * @throws EdgeError ERR_SITE_REFUSED if the site has not signed the request, and the errors of
    * {@link #release}
    */

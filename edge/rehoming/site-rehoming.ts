@@ -28,7 +28,7 @@ import { readStatement, type Statement, verifyStatement } from './statement.ts';
 const checkMs = 60_000;
 
 /**
- * Time for which the site waits until its former centre confirms the change over the open
+ * Maximum time that the site waits for its former centre to confirm the change over the open
  * connection, in milliseconds.
  */
 const leaveMs = 5000;

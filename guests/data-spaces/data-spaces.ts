@@ -457,8 +457,8 @@ export class DataSpaces {
   }
 
   /**
-   * Serializes all changes across the members of a cluster, because each minion may belong to one
-   * space only.
+   * Runs only one change at a time in the whole cluster. Otherwise two simultaneous changes could
+   * put a minion into two spaces, although it may belong to only one.
    */
   #decide<T>(work: (steps: readonly StateOperation[]) => Promise<T>): Promise<T> {
     return this.#changes.run('spaces', () => this.#names.decide(['spaces'], work));

@@ -109,8 +109,8 @@ export const readKeys: (role: Role) => ReadonlySet<string> = oncePer(
 );
 
 /**
- * Wraps a function so that its result is computed only once for each argument, because an argument
- * can contain 10,000 values. The arguments, maps of roles or single roles, must be immutable.
+ * Wraps a function so that its result is computed only once for each argument. An argument is a
+ * role or a map of roles. It must be immutable, and can contain 10,000 values.
  */
 function oncePer<K extends object, T>(make: (key: K) => T): (key: K) => T {
   const made = new WeakMap<K, T>();

@@ -102,7 +102,10 @@ export interface DeploymentRecordsOptions {
   readonly now: () => number;
 }
 
-/** Size of a record in memory, in bytes, and the owner to whose limit it counts. */
+/**
+ * Size of a record in memory, in bytes, and the owner of the record. The size counts towards the
+ * owner's limit.
+ */
 interface RecordSize {
   readonly owner: string;
   readonly bytes: number;

@@ -39,7 +39,7 @@ const tokenCacheMs = 30_000;
 
 /**
  * Form of Keystone's tokens. Fernet tokens are base64url; JWS tokens also contain dots. A token of
- * the master does not match, because it has only 64 hexadecimal digits.
+ * the master consists entirely of hexadecimal digits (64), so it does not match.
  */
 const keystoneTokenForm = /^(?=.*[^0-9a-fA-F])[A-Za-z0-9_.=-]{32,2048}$/;
 

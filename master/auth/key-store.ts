@@ -399,7 +399,7 @@ export class KeyStore {
 
   /**
    * Returns the state of an id's key if the state is among `places`. Otherwise returns `denied` if
-   * the id also has a denied key and `places` contains this state, or `undefined`.
+   * `places` contains `denied` and the id also has a denied key. Otherwise returns `undefined`.
    */
   #placeAmong(id: string, places: readonly KeyState[]): KeyState | undefined {
     const state = this.#table.get(id)?.state;

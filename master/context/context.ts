@@ -101,7 +101,9 @@ export async function createContext({
 /** Index of the last three digits of the microseconds in a jid. */
 const microsecondsAt = 17;
 
-/** Maximum number of cluster members. Job ids of more members could be equal. */
+/**
+ * Maximum number of cluster members. In a larger cluster, two members could create equal job ids.
+ */
 export const slots = 16;
 
 /**

@@ -73,8 +73,9 @@ const lastSentRow = defineRow({
 const digits = 16;
 
 /**
- * Numbers the publications of this process. Also stores, for each former process, the number of the
- * last publication that it may have sent. Its publications with higher numbers were never sent.
+ * Gives each publication of this process a number. For each former process, also stores the number
+ * of the last publication that the process may have sent. Publications of that process with higher
+ * numbers were never sent.
  */
 export class PublicationLog {
   readonly #process = randomBytes(6).toString('hex');

@@ -205,9 +205,11 @@ export class LoadOpener {
   }
 
   /**
-   * Charges the sender for the elements of a load. In protocols 0 to 2, a known minion also pays for
-   * the bytes now, instead of its address. If the minion exceeds its rate, both pay. Otherwise the
-   * master would decrypt any number of loads that exceed the rate.
+   * Counts the elements of a load towards the rate of its sender. In protocols 0 to 2, the bytes of
+   * the load were first counted for the address. If the sender is a known minion, the bytes are now
+   * counted for the minion, and no longer for the address. If the minion exceeds its rate, the
+   * bytes stay counted for both. Otherwise the master would decrypt any number of loads that exceed
+   * the rate.
    */
   #payElements(request: SealedRequest, checked: CheckedRequest, elements: number): Maybe<true> {
     const { envelope, peer } = request;

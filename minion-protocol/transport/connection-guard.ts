@@ -446,7 +446,7 @@ export class ConnectionGuard {
    * Counts a change of the memory for incomplete messages and subscriptions, in bytes, and checks
    * the limits. If all connections together exceed `maxHeldBytes`, one connection must end: the
    * idle connection of an unknown address with the most memory, or `connection` if there is none.
-   * The guard ends any connection except `connection` itself.
+   * If it is another connection than `connection`, the guard itself ends it.
    * @returns a reason why the caller must end `connection` or undo the change, otherwise
    * `undefined`. `held-bytes`: all connections together exceed the limit, and `connection` must
    * end. `held-bytes-from-address`: an unknown address exceeds `maxHeldBytesPerAddress`

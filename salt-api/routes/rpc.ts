@@ -109,7 +109,8 @@ async function permitted(
 }
 
 /**
- * Returns the token and the user to whose limits the event stream of a call counts.
+ * Returns the token and the user of a call. The event stream of the call counts towards their
+ * limits.
  * @throws AuthenticationError
  */
 async function readerOf(

@@ -106,8 +106,8 @@ function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined
 
 /**
  * Returns the files of a remote as a file server backend.
- * @param includer - other remote whose SLS may include these files. If it is given, a file is
- * visible only in the environment to which its own remote belongs
+ * @param includer - other remote whose SLS may include these files. If it is given, the files are
+ * visible only in the environment that belongs to the remote in `opened`
  */
 function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServerBackend {
   const { remote, files } = opened;

@@ -16,7 +16,10 @@ export interface Inputs {
 }
 
 interface Branch<Result> {
-  /** Name of the input that renderings read next after the inputs on the path to this branch. */
+  /**
+   * Name of an input. Renderings that have read the inputs on the path from the root to this branch
+   * read this input next.
+   */
   readonly name: string;
   readonly next: Map<string, Branch<Result> | Leaf<Result>>;
 }

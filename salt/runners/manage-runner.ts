@@ -81,9 +81,9 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
 }
 
 /**
- * Minion states in function names of the `manage` runner. Functions such as `manage.present` list
- * the connected minions. Functions such as `manage.not_present` list the accepted minions that are
- * not connected. As in Salt, all states have the same meaning.
+ * Minion states in function names of the `manage` runner. As in Salt, all of them mean the same:
+ * the minion is connected. Functions such as `manage.present` list the connected minions. Functions
+ * such as `manage.not_present` list the accepted minions that are not connected.
  */
 const states = ['state', 'present', 'joined', 'allowed', 'alived', 'reaped'];
 

@@ -115,7 +115,7 @@ export class UsageMeter implements WorkMeter {
   }
 
   /**
-   * Fails because a limit of another component was exceeded.
+   * Throws the error for a limit of another component that was exceeded.
    * @throws LimitExceeded
    */
   refuse(part: string, limit: number, unit: string): never {
