@@ -14,8 +14,8 @@ const none: readonly CompiledRule[] = [];
 /**
  * Rules of one action and one effect, indexed by the texts that they match. The index key of a
  * literal is the whole text. The index key of another pattern is a few characters that every match
- * contains. The index chooses characters that few other patterns share. A lookup returns candidates
- * only.
+ * contains. The index chooses characters that few other patterns share. A lookup can also return
+ * rules that do not match, so the caller must test each.
  */
 export class RuleIndex {
   readonly #literal = new Map<string, CompiledRule[]>();

@@ -107,8 +107,8 @@ export type JoinReply =
   | { readonly kind: 'refused'; readonly request: string; readonly message: string };
 
 /**
- * Key pair that is used for one request only. If a ticket leaks later, a recorded exchange can
- * therefore not be decrypted.
+ * Key pair that is used for one request only. Because of this, somebody who recorded the exchange
+ * cannot decrypt it if a ticket leaks later.
  */
 export interface ExchangeKeys {
   readonly privateKey: KeyObject;

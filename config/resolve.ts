@@ -128,8 +128,8 @@ function namesOfGroups(salt: Settings): readonly string[] {
 }
 
 /**
- * Whether a problem may be only a consequence of a mistake that is already reported. The checked
- * configuration omits the value with the mistake, which can cause further problems.
+ * Whether a problem may result from a mistake that is already reported. The checked configuration
+ * omits the value with the mistake, and this omission can cause further problems.
  */
 function mayFollow({ key, entry, problem }: ConfigError, mistake: ConfigError): boolean {
   const option = optionOf(key);

@@ -118,7 +118,7 @@ class LmdbTable implements Table {
 
 /**
  * Returns the reason of a failed commit. lmdb attaches the reason to the error, as a promise that
- * is already about to reject. lmdb does not handle this rejection.
+ * is already about to reject. This function also handles the rejection, because lmdb does not.
  */
 async function toStoreError(error: unknown): Promise<unknown> {
   if (!(error instanceof Error) || !('commitError' in error)) return error;

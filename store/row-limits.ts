@@ -13,7 +13,7 @@ export function checkRowBody(bytes: Uint8Array): void {
   const end = bytes.length;
   /**
    * Number of elements that still have to be read in the innermost list or map. `around` contains
-   * the same number for each list or map around it.
+   * such a number for each of the lists and maps around it.
    */
   let missing = 1;
   const around: number[] = [];

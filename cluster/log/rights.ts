@@ -139,8 +139,9 @@ class Refusals {
   }
 
   /**
-   * Returns the subjects that the server has rejected. The server sends rejections before its reply
-   * to a flush. The client library reports rejections in the next turn of the event loop.
+   * Returns the subjects that the server has rejected. First waits for the reply to a flush,
+   * because the server sends all rejections before this reply. Then waits for the next turn of the
+   * event loop, in which the client library reports the rejections.
    */
   async #settled(subjects: readonly string[]): Promise<readonly string[]> {
     await this.#connection.flush();

@@ -164,8 +164,9 @@ export class PackCache {
   }
 
   /**
-   * Returns the first half of a pack's id, which is also the name of its file. All members of a
-   * cluster derive the same first half. The second half depends on the content of the pack.
+   * Returns the first half of a pack's id. The file of the pack has this half as its name. All
+   * members of a cluster derive the same first half. The second half depends on the content of the
+   * pack.
    */
   #placeOf(
     kind: (typeof kinds)[number],

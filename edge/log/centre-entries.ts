@@ -216,7 +216,7 @@ async function oldestOf(
 
 /**
  * Publishes an entry as an event of this centre. The tag of the event is `saltbridge/site/<name>/`,
- * followed by the tag that it has at the site.
+ * followed by the tag that the event has at the site.
  */
 function publish({ fire }: Pick<ExtensionHost, 'fire'>, { site, kind, value }: LogEntry): void {
   if (kind === 'event') {

@@ -569,8 +569,8 @@ function withoutMinion(registration: StackRegistration, minion: string): StackRe
 }
 
 /**
- * Returns the size of a registration, and the owner to whose limits it counts. If the stack has no
- * owner, its own id serves as the owner.
+ * Returns the size of a registration, and the owner whose limits include this size. If the stack
+ * has no owner, its own id serves as the owner.
  * @param bytes - size of the registration
  */
 function sizeOf({ id, owner, registration }: RegisteredStack, bytes: number): StackSize {

@@ -194,7 +194,8 @@ function runStateSchema(outcome: TSchema): TSchema {
 }
 
 /**
- * Returns the outcome of a run that has ended, or `undefined`, without waiting for its end.
+ * Returns the outcome of a run if the run has ended, and otherwise `undefined`. Does not wait for
+ * the end.
  * @param outcome - promise of the run's outcome. If it rejects, which means an internal error of
  * the master, the returned promise rejects too.
  */

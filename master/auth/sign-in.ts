@@ -286,8 +286,8 @@ export class SignIn {
   }
 
   /**
-   * Whether the master may reply to a sign-in that will fail. The rate limit per address limits the
-   * time spent on RSA operations for such sign-ins.
+   * Whether the rate limit of the sender's address permits a reply to a sign-in that will fail.
+   * Without this limit, such sign-ins could cause any number of slow RSA operations.
    */
   #mayFail(peer: Peer): boolean {
     return this.#options.rate.tryTake(addressOwner(peer.address));

@@ -286,9 +286,8 @@ export class JobCache {
   }
 
   /**
-   * Updates the job in memory with the return that another member has stored. The store had already
-   * reported this write. This member ignored the report, because it was writing the same return
-   * itself.
+   * Updates the job in memory with the return that another member has stored. This member ignored
+   * the store's report of that write, because it was writing the same return itself.
    */
   async #answerByKept(jid: string, result: JobReturn): Promise<void> {
     const kept = await this.#options.store.get(returnKey(jid, result));

@@ -147,8 +147,8 @@ export class WriteQueue implements ScheduledWriter {
   }
 
   /**
-   * Removes the messages before `#head` from the array. This moves the remaining messages, so it is
-   * only done if at least 64 messages can be removed, or none remains.
+   * Removes the messages before `#head` from the array. Each removal moves all remaining messages.
+   * Therefore removes them only if there are at least 64, or if no message remains.
    */
   #dropTaken(): void {
     if (this.#head < this.#waiting.length && this.#head < 64) return;
