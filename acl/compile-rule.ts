@@ -189,7 +189,8 @@ const idForm = /^(?:[0-9a-f]{32}|[0-9a-f]{64})$/i;
 
 /**
  * Whether the test matches the id or the name of the entity. A name that looks like an id is not
- * tested. Users choose names, so a user could choose the id of another entity as a name.
+ * tested. Otherwise a user could choose the id of another entity as a name, and match rules about
+ * that entity.
  */
 function matchesUnambiguously(entity: KeystoneName, test: TextTest | undefined): boolean {
   if (test === undefined || test(entity.id)) return true;

@@ -18,8 +18,8 @@ export interface NearRule {
 export interface Explanation {
   readonly decision: Decision;
   /**
-   * Rules that come closest to applying, if no rule applies: at most three, those with the fewest
-   * reasons against them. Empty if a rule applies.
+   * If no rule applies: the rules that come closest to applying, at most three. These are the rules
+   * with the fewest reasons against them. Empty if a rule applies.
    */
   readonly nearest: readonly NearRule[];
 }

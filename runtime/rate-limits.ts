@@ -114,7 +114,8 @@ export class TokenBuckets {
 }
 
 /**
- * Part of a shared amount that is reserved for owners that use less than their share: a quarter.
+ * Reserved part of a shared amount: a quarter. Only owners that use little of the amount may use
+ * this part.
  */
 const reservedPart = 1 / 4;
 /**

@@ -36,9 +36,9 @@ export async function withFileInErrors<T>(file: string, work: () => Promise<T>):
 }
 
 /**
- * Creates a directory and its missing parents. The option `recursive` of Node.js is not used, for
- * two reasons. It never returns if a file system such as /proc rejects a name with ENOENT. It
- * reports ENOENT for a read-only file system.
+ * Creates a directory and its missing parents. Does not use the option `recursive` of Node.js, for
+ * two reasons. With this option, the call never returns if a file system such as /proc rejects a
+ * name with ENOENT. It also reports ENOENT for a read-only file system.
  * @returns the created directories, from the top down
  * @throws the system error for the first directory that cannot be created
  */

@@ -58,7 +58,9 @@ export interface Sessions {
    * @throws StoreError if the write fails, because other members may still accept the session
    */
   close(secret: string): Promise<void>;
-  /** Number of sessions. It includes expired sessions that were not looked up since. */
+  /**
+   * Number of sessions. It includes expired sessions that were not looked up after their expiry.
+   */
   readonly size: number;
   /** Stops the service. No other method may be called afterwards. */
   stop(): Promise<void>;

@@ -317,8 +317,8 @@ export class Releases {
   /**
    * Lets the next ring (group of sites) install the published release if the present ring is
    * complete, and repeats this for later rings. Call this method after the connection of a site has
-   * ended, and at intervals. The member that received the last report may have failed before it
-   * called this method.
+   * ended. Also call it at intervals, because the cluster member that received the last report may
+   * have failed before it called this method.
    */
   advance(): Promise<void> {
     return this.#mutex.run(() => this.#advance());

@@ -116,7 +116,10 @@ function decodeBase64(text: string): string {
   return Buffer.from(text, 'base64').toString('utf8');
 }
 
-/** Returns a digest of a text, because a comparison in constant time requires equal lengths. */
+/**
+ * Returns a digest of a text. All digests have the same length, which a comparison in constant time
+ * requires.
+ */
 function digestOf(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }

@@ -56,8 +56,8 @@ export class LoadMeter {
   }
 
   /**
-   * Charges the address of an expired request instead of the minion. Anyone who has recorded a
-   * request can repeat it, and must not use up the rate of the minion.
+   * Counts an expired request towards the rate of its address, and not of the minion. Otherwise
+   * anyone who has recorded a request of the minion could repeat it and use up the minion's rate.
    */
   chargeExpired(minionId: string, address: string, cost: LoadCost): void {
     this.#minions.give(minionId, weightOf(cost));

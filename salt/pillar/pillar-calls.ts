@@ -45,7 +45,7 @@ export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions 
 }
 
 /**
- * Replaces those functions whose results minions can influence by functions with empty results. A
+ * Returns the functions, but those whose results minions can influence now return empty results. A
  * pillar that is compiled with the returned functions may be used for access decisions.
  */
 export function withoutClaims(functions: AskedFunctions): AskedFunctions {

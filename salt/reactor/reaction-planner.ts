@@ -150,8 +150,8 @@ function targetOf(
 }
 
 /**
- * Resolves a positional argument. Minions parse positional texts again, so the text `name=value`
- * would become a keyword argument [WIRE 11.5].
+ * Resolves a positional argument. Rejects text from the event, because minions parse positional
+ * texts again: the text `name=value` would become a keyword argument [WIRE 11.5].
  */
 function positional(value: CallValue, event: ReactionEvent): WireValue {
   const resolved = resolve(value, event);
