@@ -32,7 +32,7 @@ export interface Reach {
   readonly isEmpty: boolean;
   /** Whether the action is allowed on this minion. */
   readonly includes: (id: string) => boolean;
-  /** Whether a rule denies the action on this minion, or may deny it. */
+  /** Whether a rule certainly or possibly denies the action on this minion. */
   readonly denies: (id: string) => boolean;
   /**
    * Whether a target may query the pillar of this minion. Call it only for minions that `includes`

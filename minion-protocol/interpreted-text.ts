@@ -138,8 +138,8 @@ function findWithin(value: unknown, marks: readonly Mark[]): Found | undefined {
 }
 
 /**
- * Appends the preceding element to the path of a found text, because the path is collected from the
- * end to the beginning.
+ * Appends a key or index to the path of a found text. The path is collected in reverse order,
+ * beginning at the text.
  */
 function below(element: unknown, found: Found | undefined): Found | undefined {
   found?.path.push(typeof element === 'number' ? element : String(element));

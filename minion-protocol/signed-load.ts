@@ -15,7 +15,7 @@ const unsigned: readonly ReadonlySet<string>[] = [
   new Set(['sig', 'nonce', 'tok']),
   new Set(['sig', 'nonce', 'tok', '_stamp', 'ts']),
 ];
-/** Algorithms with which a signature is verified, one after the other. */
+/** Algorithms for verifying a signature. They are tried one after the other until one succeeds. */
 const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA224'];
 const noLimits = { maxBytes: Infinity, maxDepth: Infinity, maxElements: Infinity };
 

@@ -97,8 +97,8 @@ export interface SaltApiOptions extends Omit<HttpApiOptions, TlsNames | OfMaster
   readonly maxEventSize?: number;
   /**
    * Extension host to which this server belongs. If it is set, the members of a cluster share
-   * sessions, and `/rpc` offers the methods of an extension only if the host has loaded it.
-   * Default: the server has its own sessions.
+   * sessions. `/rpc` then offers the methods of an extension only if the host has loaded that
+   * extension. Default: the server has its own sessions.
    */
   readonly extensionHost?: Pick<ExtensionHost, 'find' | 'now' | 'shared'>;
   /** Routes in addition to Salt's, for example those of a bridge. Default: none. */

@@ -191,8 +191,8 @@ async function linkTo(candidate: string, name: string): Promise<boolean> {
 }
 
 /**
- * Removes the other lock sockets in the directory. The processes that created them have ended, or
- * will find this lock when they check.
+ * Removes the other lock sockets in the directory. The process of such a socket has ended already,
+ * or will find this lock at its next check.
  */
 async function removeOthers(directory: string, own: string): Promise<void> {
   for (const name of await readdir(directory)) {

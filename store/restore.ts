@@ -140,8 +140,8 @@ async function keepReplacedStore(directory: string, now: Date): Promise<string |
 }
 
 /**
- * If root restores a store that belongs to another account, changes the owner of the files to that
- * account.
+ * If this process runs as root, changes the owner of the restored files to the owner of the
+ * directory above the store.
  */
 async function chownToDirectoryOwner(
   directory: string,

@@ -325,8 +325,8 @@ export class BundleDirectory {
   }
 
   /**
-   * Adds the files that the pack lacks, because their content also exists in the former bundle or
-   * in another file of the new bundle.
+   * Adds the files that the pack lacks. A pack omits files whose content also exists in the former
+   * bundle or in another file of the new bundle.
    */
   async #reuse(
     incomplete: string,

@@ -165,7 +165,8 @@ export async function readTargets(bytes: Uint8Array): Promise<Metadata<Targets>>
 }
 
 /**
- * Reads root metadata. Verifies that enough of the root keys that they list have signed them.
+ * Reads root metadata. Verifies that the metadata have enough signatures by the root keys that they
+ * list themselves.
  * @throws EdgeError ERR_BUNDLE_SIGNATURE if the metadata are malformed, or too few keys signed them
  */
 export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
@@ -205,7 +206,7 @@ export interface VerifiedRoot extends RootContent {
 }
 
 /**
- * Verifies that enough of the keys that the root lists for this role have signed the metadata.
+ * Verifies that the metadata have enough signatures by keys that the root lists for this role.
  * @throws EdgeError ERR_BUNDLE_SIGNATURE if too few keys signed
  */
 export function verify(

@@ -46,8 +46,8 @@ export interface Attributes {
   /** Values by the name under which the role reads them. */
   readonly values: ReadonlyMap<string, DataValue>;
   /**
-   * Whether values are omitted, because all values together exceed the limit `pillarValueBytes` of
-   * a pillar.
+   * Whether values are omitted. This happens if all values together exceed the limit
+   * `pillarValueBytes` of a pillar.
    */
   readonly isTruncated: boolean;
 }

@@ -30,7 +30,7 @@ export interface DeploymentRunsDeps {
  */
 const keyCertainMs = 86_400_000;
 
-/** Errors after which the run can be retried, because nothing was published. */
+/** Errors that mean that nothing was published, so that the run can be retried. */
 const retryable: ReadonlySet<BridgeErrorCode> = new Set([
   'ERR_BRIDGE_NOT_OPEN',
   'ERR_COMMAND_BUSY',

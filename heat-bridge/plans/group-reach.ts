@@ -56,8 +56,8 @@ function commandsOn({ steps }: CompiledPlan, group: string): readonly MappedComm
 }
 
 /**
- * Returns the function call to which the rules for a step are applied. If parameters depend on
- * results of other steps, the call has no arguments, because they are not known yet.
+ * Returns the function call to which the rules for a step are applied. If a parameter depends on
+ * the result of another step, that result is not known yet, so the call has no arguments.
  */
 function plannedCall({ command, sources }: MappedCommand, parameters: Parameters): IntendedCall {
   if (stepReferences(sources).length > 0) return { fun: command.definition.name };

@@ -240,9 +240,9 @@ export interface HandleClaim
     RegistrationChecks {
   readonly minion: string;
   /**
-   * Returns whether a minion that belongs to another handle with the same alias is moved from that
-   * handle to the new one.
-   * @param handle - the handle that the minion belongs to
+   * Returns whether the minion is moved to the new handle, if it now belongs to another handle with
+   * the same alias.
+   * @param handle - the handle to which the minion belongs now
    */
   readonly takesFrom: (handle: HandleInfo) => boolean;
 }

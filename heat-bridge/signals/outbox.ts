@@ -84,8 +84,8 @@ export interface PendingSignals {
    */
   add(pending: PendingSignal): void;
   /**
-   * Receives each record that is no longer pending, because another member assigned it to a handle,
-   * removed it or delivered it.
+   * Called for each record that is no longer pending. Another member has assigned the record to a
+   * handle, removed it or delivered it.
    */
   forget(pending: PendingSignal): void;
 }

@@ -192,10 +192,9 @@ export interface PresentMinion {
    * If `by` is `topic`, true if the last request of the minion came from the same address.
    * Otherwise another client may have subscribed to the topic.
    *
-   * If `by` is `address`, the master compares the number of connections from the address with the
-   * number of minions whose last request came from it. True if there are at least as many
-   * connections as minions. Otherwise the master cannot determine which of these minions are
-   * connected.
+   * If `by` is `address`, the master counts the connections from the address, and the minions whose
+   * last request came from this address. True if there are at least as many connections as minions.
+   * Otherwise the master cannot determine which of these minions are connected.
    */
   readonly isSure: boolean;
 }

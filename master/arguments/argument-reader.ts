@@ -142,8 +142,8 @@ export class ArgumentReader {
 }
 
 /**
- * Whether an error of an {@link ArgumentReader} means that the text was not parsed because of load
- * or shutdown, so that the caller may retry.
+ * Whether an error of an {@link ArgumentReader} means that the text was not parsed because the
+ * reader was overloaded or closing. The caller may then retry.
  */
 export function isReaderBusy(error: unknown): boolean {
   return error instanceof WorkerPoolError && (error.reason === 'busy' || error.reason === 'closed');

@@ -287,8 +287,8 @@ const storeBounds = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
 export type RequestOutcome = 'answered' | 'refused' | 'failed' | 'unanswered';
 
 /**
- * Counters and histograms of durations of one master since its start. They are always enabled,
- * because each measurement costs only an addition.
+ * Counters of one master, and histograms of its durations, since its start. Measuring cannot be
+ * disabled, because each measurement costs only an addition.
  */
 export class Meter {
   readonly authentications: Counter<'outcome'> = new Counter(['outcome']);

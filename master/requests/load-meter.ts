@@ -65,8 +65,8 @@ export class LoadMeter {
   }
 
   /**
-   * Whether requests of a minion from this address are read. False if the address has exceeded its
-   * rate of expired requests of this minion.
+   * Whether requests of a minion from this address are read. False if the address has sent too many
+   * expired requests of this minion recently.
    */
   permits(minionId: string, address: string): boolean {
     return this.#expired.isUnused || this.#expired.has(expiredOwner(minionId, address));

@@ -32,7 +32,7 @@ import type { RequestType } from './request-type.ts';
 
 /** Size above which an encrypted load is verified and decrypted in slices, in bytes. */
 const maxBytesAtOnce = 256 * 1024;
-/** Size up to which a load is unpacked without reading its head first, in bytes. */
+/** Maximum size of a load that is unpacked without reading its head first, in bytes. */
 const maxSmallBytes = 4096;
 /** Number of elements above which a load is unpacked in slices. */
 const maxElementsAtOnce = 5_000;

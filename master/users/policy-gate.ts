@@ -134,9 +134,9 @@ function isEverydayReading(question: MinionQuestion, { effect }: Decision): bool
 }
 
 /**
- * Whether the policy gate writes no audit record of this decision. That is so for permitted jobs
- * and runners, which get a record when they start, and for permitted reads of mine data, which get
- * no record.
+ * Whether the policy gate writes no audit record of this decision. True for permitted jobs and
+ * runners, because their records are written when they start. Also true for permitted reads of mine
+ * data, for which no record is written.
  */
 function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): boolean {
   return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');

@@ -53,8 +53,8 @@ export class UserGate {
   /**
    * Returns the job with the changes that the user's rights require. Its target becomes the list of
    * those targeted minions that the rules permit. If there are none, the job is rejected in the
-   * same way as for a user without rights. Fields that only operators may set are removed. For
-   * users with full rights, the target and these fields stay unchanged.
+   * same way as for a user without rights. Fields that are reserved for operators are removed. A
+   * user with full rights keeps the original target and these fields.
    * @throws AuthorizationError, MasterError ERR_ARGS, ERR_BAD_TGT; WorkLimitExceeded
    */
   async judgeJob<R extends PublishRequest & JobOrigin>(

@@ -33,9 +33,9 @@ export async function createMetricsAccessCheck(access: string): Promise<MetricsA
 }
 
 /**
- * Rejects callers from other machines. A request through a local proxy is rejected, because it may
- * come from another machine. A request with the name of another host is rejected, because it may
- * come from a page of another site in a local browser.
+ * Rejects callers from other machines. Rejects requests through a local proxy, because the proxy
+ * may forward requests of other machines. Rejects requests whose header `Host` names another host,
+ * because a page of another site in a local browser may have sent them.
  */
 function requireLoopback({ headers, ip }: FastifyRequest): void {
   const isForwarded = ['x-forwarded-for', 'x-real-ip', 'forwarded', 'via'].some(

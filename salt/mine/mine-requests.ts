@@ -22,8 +22,8 @@ import type { MineQuery, MineReader } from './mine-reader.ts';
 import type { MineStore } from './mine-store.ts';
 
 /**
- * Limit of the work that the targets in one update may cause. It is low because the connection of
- * the minion processes its next request only after the update.
+ * Limit of the work that the targets in one update may cause. The limit is low, because the
+ * connection of the minion does not process its next request before the update has ended.
  */
 const updateWork: WorkLimits = { steps: 2_000_000 };
 

@@ -80,7 +80,7 @@ function unusable(subject: string, problem: string): DoctorFinding {
   };
 }
 
-/** Finds keys that are stored under several ids, because a machine was renamed or cloned. */
+/** Finds keys that are stored under several ids. This happens if a machine is renamed or cloned. */
 function duplicates(keys: readonly SurveyedKey[]): DoctorFinding[] {
   const idsByKey = new Map<string, Set<string>>();
   for (const { id, pem, fault } of keys) {

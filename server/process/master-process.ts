@@ -138,9 +138,9 @@ export async function runMaster(
 }
 
 /**
- * Kills the process if its start-up is still running {@link abortedStartTimeoutMs} after an OS
- * signal. This happens, for example, if a file system does not respond. Removes the handlers of the
- * OS signal, and sends the signal to the process again, so that it ends the process.
+ * Ends the process if its start-up is still running {@link abortedStartTimeoutMs} after an OS
+ * signal, for example because a file system does not respond. To do so, removes the handlers of the
+ * OS signal and sends the signal to the process again.
  */
 function forceExitAfterTimeout(signal: NodeJS.Signals, logger: Logger): void {
   setTimeout(() => {
