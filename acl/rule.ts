@@ -135,7 +135,10 @@ export interface ResourcePatterns {
   readonly subscribe: { readonly tag: TextPatterns };
 }
 
-/** Actions that a rule can apply to. Returns are decided by built-in rules only. */
+/**
+ * Actions that a rule can apply to. Excludes the action `return`, about which only built-in rules
+ * decide.
+ */
 export type RuleAction = Exclude<Action, 'return'>;
 
 /** Fields that rules of all actions have. */

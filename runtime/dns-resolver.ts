@@ -3,8 +3,8 @@
 import { lookup } from 'node:dns/promises';
 
 /**
- * Creates a resolver that merges simultaneous lookups of the same name. Node.js performs lookups in
- * a small thread pool that the whole process shares.
+ * Creates a resolver that merges simultaneous lookups of the same name. This saves threads, because
+ * Node.js performs lookups in a small thread pool that the whole process shares.
  */
 export function createDnsResolver(): (host: string) => Promise<readonly string[]> {
   const underWay = new Map<string, Promise<readonly string[]>>();

@@ -21,8 +21,8 @@ export interface SendLimits {
 }
 
 /**
- * Maximum number of bytes passed to the system in one write. It limits memory, because TLS copies
- * the bytes of each write.
+ * Maximum number of bytes passed to the system in one write. The maximum limits the memory for the
+ * copies that TLS makes of each write.
  */
 const sliceBytes = 65_536;
 

@@ -131,8 +131,9 @@ function isAboutCall({ code }: MasterError): boolean {
 }
 
 /**
- * Waits for a runner, at most until the time limit.
- * @throws SaltApiError ERR_HTTP_TIMEOUT; the runner continues
+ * Waits for a runner, at most until the time limit. A runner that exceeds the limit continues to
+ * run.
+ * @throws SaltApiError ERR_HTTP_TIMEOUT
  */
 async function withTimeout<T>(seconds: number, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

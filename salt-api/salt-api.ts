@@ -41,7 +41,7 @@ export interface SaltApi {
    * limits for the time and the size of request heads.
    */
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** Handles a connection to the caller's own HTTP server that requests WebSocket. */
+  /** Handles a request for WebSocket that a client has sent to the caller's own HTTP server. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Uint8Array): void;
   /**
    * Listens on the configured port with a server of its own.

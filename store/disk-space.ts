@@ -31,9 +31,8 @@ export class DiskSpaceGuard {
   }
 
   /**
-   * Runs a write.
-   * @throws StoreError ERR_STORE_FULL. While the disk is known to be full, it rejects without
-   * running the write
+   * Runs a write. While the disk is known to be full, rejects without running the write.
+   * @throws StoreError ERR_STORE_FULL
    */
   async guard<T>(write: () => Promise<T>): Promise<T> {
     if (this.isFull) throw new StoreError('ERR_STORE_FULL', diskFullMessage);

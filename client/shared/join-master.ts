@@ -476,7 +476,10 @@ function withConfig(options: SharedMasterOptions, config: MasterConfig): BareMas
   };
 }
 
-/** Stream of a process that has joined. It ends when the holder ends. */
+/**
+ * Stream of a process that has joined the shared master. It ends when the process that runs the
+ * master ends.
+ */
 interface EnteredStream {
   readonly stream: AsyncIterable<Joined>;
   /** Process id of the holder, the process that runs the shared master. */

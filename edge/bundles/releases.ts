@@ -259,8 +259,8 @@ export class Releases {
    * Continues a release that was held or has stopped, and clears its list of failed sites. If the
    * release is in the state `releasing`, the next ring may install it without waiting for the
    * present ring.
-   * @throws EdgeError ERR_RELEASE if the published release is in another state, or no release has
-   * been published
+   * @throws EdgeError ERR_RELEASE if the published release is not in the state `held`, `stopped` or
+   * `releasing`, or no release has been published
    */
   resume(): Promise<Release> {
     return this.#mutex.run(() => this.#resume());

@@ -79,7 +79,8 @@ const finalCodes: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Release that the site must install, with details of the message in which the centre has named it.
+ * Release that the site must install, and details of the message of the centre that names this
+ * release.
  */
 interface NamedRelease extends WantedRelease {
   /**

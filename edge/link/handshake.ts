@@ -162,8 +162,9 @@ export function unsignedHello(hello: Uint8Array): Buffer {
 
 /**
  * Decodes the first message of the handshake. Does not verify the signature.
- * @throws EdgeError ERR_SITE_MESSAGE if the message is malformed. A signature is required if the
- * hello is bound to the TLS connection, and not permitted otherwise
+ * @throws EdgeError ERR_SITE_MESSAGE if the message is malformed, or its signature is missing or
+ * not permitted. A hello that is bound to the TLS connection must have a signature. Any other hello
+ * must have none
  */
 export function readHello(bytes: Uint8Array): SignedHello {
   const { body, signature } = read(checkEnvelope, bytes);

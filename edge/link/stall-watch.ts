@@ -19,8 +19,8 @@ const heartbeatMs = 60_000;
 const patienceMs = 8000;
 
 /**
- * Number of round-trip times that a heartbeat may take before it counts as lost. The minimum
- * `patienceMs` applies too.
+ * Number of round-trip times that a heartbeat may take before it counts as lost. If this time is
+ * shorter than `patienceMs`, `patienceMs` applies instead.
  */
 const patientRoundTrips = 4;
 

@@ -64,7 +64,10 @@ export class LogSender {
   #size = smallestBatch * 2;
   #turnEndsAt = 0;
   #running: Promise<unknown> | undefined;
-  /** Sending of the batch of alarms that was part of the handshake. This promise never rejects. */
+  /**
+   * Resolves when the centre has acknowledged the alarms that the site sent with the handshake, or
+   * when this has failed. Never rejects. `undefined` if the handshake contained no alarms.
+   */
   #early: Promise<unknown> | undefined;
 
   constructor(options: LogSenderOptions) {

@@ -63,7 +63,7 @@ export const secretsChangedMessage = defineMessage({
   reply: Type.Object({}),
 });
 
-/** Returns the digest of the secrets of a site. It is sent only to this site. */
+/** Returns the digest of the secrets of a site. No other site gets this digest. */
 export function digestOfSecrets(site: string, content: Uint8Array): string {
   return createHash('sha256').update(`${site}\n`).update(content).digest('hex');
 }

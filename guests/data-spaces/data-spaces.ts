@@ -554,8 +554,8 @@ export class DataSpaces {
 }
 
 /**
- * Returns the name under which the size of a space is counted. Each space without an owner is
- * counted on its own.
+ * Returns the name of the owner whose limit includes the size of a space. A space without an owner
+ * counts as an owner of its own.
  */
 function budgetOwner({ owner, id }: DataSpace): string {
   return owner ?? id;

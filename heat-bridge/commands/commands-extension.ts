@@ -33,8 +33,8 @@ import { createReactionCommands } from './reaction-commands.ts';
 import { parseRunQuotas } from './run-quotas.ts';
 
 /**
- * Number of hexadecimal digits of the catalog's digest that a cluster member publishes as the
- * version of its catalog.
+ * Number of hexadecimal digits in the version of the catalog that a cluster member publishes. The
+ * version is the beginning of the catalog's digest.
  */
 const versionDigits = 12;
 

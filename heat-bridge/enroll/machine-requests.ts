@@ -23,8 +23,9 @@ const failureForm = compileSchema(FailureBody);
 /** Sender of a request: its address, and its identity if a metadata agent forwards the request. */
 interface MachineOrigin {
   /**
-   * Address of the machine. A ticket may be bound to it, and rejected requests are counted for it.
-   * For a request through a metadata agent, it is a text that identifies the instance.
+   * Address of the machine. A ticket can be bound to this address. Rejected requests are counted
+   * for each address. If the request came through a metadata agent, a text that identifies the
+   * instance instead.
    */
   readonly address: string;
   readonly identity?: MachineIdentity;

@@ -753,8 +753,8 @@ export class HandleRegistry {
 }
 
 /**
- * Returns the name under which the size of a handle is counted. Each handle without an owner is
- * counted on its own.
+ * Returns the name of the owner whose limit includes the size of a handle. A handle without an
+ * owner counts as an owner of its own.
  */
 function budgetOwner({ owner, id }: HandleFields): string {
   return owner ?? id;

@@ -39,8 +39,8 @@ const recordFields = {
    */
   isEmpty: Type.Optional(Type.Literal(true)),
   /**
-   * Signal as JSON text. It is parsed only when it is delivered, so that a start of the master does
-   * not parse data from minions.
+   * Signal as JSON text. It is parsed only when the signal is delivered. A starting master
+   * therefore does not parse data from minions.
    */
   signal: Bytes,
   /** Time of the acceptance, in milliseconds since 1970. */

@@ -506,10 +506,10 @@ export interface StoreApi {
 export interface UserApi {
   /**
    * The methods of {@link JobsApi}. The target of a job is replaced by the list of minions that it
-   * certainly matches. Users without full rights can follow only jobs whose ids end with {@link
-   * MasterDescription.ownJobs}.
-   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN. The call had no
-   * effect
+   * certainly matches. Users without full rights can follow only jobs whose ids end with
+   * {@link MasterDescription.ownJobs}.
+   * @throws AuthorizationError ERR_DENIED, AuthenticationError ERR_EAUTH_TOKEN. A call that throws
+   * one of these errors had no effect
    */
   readonly jobs: Pick<JobsApi, 'publish' | 'run' | 'batch' | 'follow'>;
   /**

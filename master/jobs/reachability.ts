@@ -20,8 +20,9 @@ const freshMs = 5_000;
 const collectMs = 10;
 
 /**
- * Time after which the master asks a silent minion for the second time, in milliseconds. The minion
- * may have subscribed in the meantime. Each later interval is twice as long.
+ * Time after which the master asks a silent minion for the second time, in milliseconds. The master
+ * asks again because the minion may not have been subscribed yet at the first time. Each later
+ * interval is twice as long.
  */
 const repeatMs = 1_500;
 

@@ -47,8 +47,8 @@ const usualElements = requestLimits.requestElements.perOwner ?? Infinity;
 /** Functions that read and handle the load of a request. */
 interface LoadReading<R, L> {
   /**
-   * Checks a request before its load is read, for example its size. Returns the reply if the
-   * request is rejected, and otherwise `undefined`. Default: no request is rejected.
+   * Checks a property of a request, for example its size, before its load is read. Returns the
+   * reply if the request is rejected, and otherwise `undefined`. Default: no request is rejected.
    */
   readonly refuse?: (request: R) => Reply | undefined;
   /** Checks the load and returns it in typed form, or `undefined` if it is malformed. */

@@ -65,8 +65,9 @@ export function keyOf(subject: DecisionSubject): string {
 }
 
 /**
- * Returns the key under which the decision about a question is recorded, as {@link keyOf} does.
- * Most questions are about events. For them, the key is computed without creating a record.
+ * Returns the key under which the decision about a question is recorded. It is the same key that
+ * {@link keyOf} returns. Most questions are about events. For these questions, the key is computed
+ * without creating a record, to save time.
  */
 export function keyOfQuestion(question: MinionQuestion, decision: Decision): string {
   if (question.action !== 'signal') return keyOf(subjectOf(question, decision));

@@ -21,8 +21,8 @@ export interface LoginSlot {
 export class LoginSlots {
   /**
    * Addresses from which a log-in has succeeded. An address belongs to the user who logged in from
-   * it last. If there are too many addresses, the oldest one of the user with the most addresses is
-   * evicted.
+   * it last. If there are too many addresses, evicts the oldest address of the user who has the
+   * most addresses.
    */
   readonly #known = new FairTable<true>(userLimits.knownAddresses);
   readonly #budgets = {

@@ -71,9 +71,9 @@ const prefix = tokensPrefix;
 const form = /^[0-9a-f]{64}$/;
 
 /**
- * Tokens of a master, in the store and in memory. A look-up reads only memory, and a revoked token
- * is invalid immediately. A token expires when either the system clock or the monotonic clock
- * reaches its expiry time.
+ * Tokens of a master, in the store and in memory. A look-up reads only memory. A revoked token is
+ * invalid immediately. A token expires as soon as the system clock or the monotonic clock reaches
+ * its expiry time.
  */
 export class TokenTable {
   readonly #store: Store;

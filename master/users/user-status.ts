@@ -31,7 +31,8 @@ export class UserStatusChecks {
   /**
    * Returns the status of a user, at most 30 seconds old. If the backend cannot check users, the
    * user counts as valid.
-   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE. The next call asks the backend again
+   * @throws AuthenticationError ERR_EAUTH_UNAVAILABLE. After this error, the next call asks the
+   * backend again
    */
   async of(backend: LoginBackend, user: KnownUser): Promise<Standing> {
     const { standingOf } = backend;

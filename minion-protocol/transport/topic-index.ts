@@ -136,7 +136,10 @@ function mergeOnlyChild(node: Node): void {
   }
 }
 
-/** Returns the number of characters of `label` that `text` has at this position. */
+/**
+ * Returns how many characters at the start of `label` are equal to the characters of `text` from
+ * this position on.
+ */
 function commonLength(label: string, text: string, at: number): number {
   let length = 0;
   while (length < label.length && label[length] === text[at + length]) length += 1;

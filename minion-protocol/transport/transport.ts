@@ -68,7 +68,8 @@ export interface OutgoingPublication {
   /**
    * Ids that the target matches, or `null` for all minions. An empty list stands for no minion.
    * ZeroMQ with `zmq_filtering` sends one message per id. TCP skips connections that are known to
-   * belong to other minions. Other minions ignore a publication that they receive.
+   * belong to minions outside the list. A minion outside the list that nevertheless receives the
+   * publication ignores it.
    */
   readonly minionIds: readonly string[] | null;
   /**

@@ -231,8 +231,8 @@ export class ZeromqPublisher {
    * Sends one message per topic to the subscribers of that topic. If a subscription is a prefix of
    * several topics, its subscriber receives only the message of the first topic. Usually, this
    * subscriber is a minion without filtering, which subscribes to the topic `''`. One message is
-   * sufficient, because all messages contain the same envelope. The minion would ignore repetitions
-   * by their jid.
+   * sufficient, because all messages contain the same envelope. If the minion received the envelope
+   * again, it would ignore it because of the known jid.
    */
   #sendByTopic(
     { envelope, minionIds }: OutgoingPublication,

@@ -196,8 +196,8 @@ class Reading {
 }
 
 /**
- * Formats the reply. If the request names one function as plain text, the reply contains a value
- * for each minion. Otherwise it contains such a map for each function.
+ * Formats the reply. If the request names one function as plain text, the reply is a map from each
+ * minion to its value. Otherwise the reply has one such map for each function.
  */
 function toReply(values: Map<string, Map<string, WireValue>>, isByFunction: boolean): WireMap {
   const reply: WireMap = Object.create(null);

@@ -173,7 +173,9 @@ function lateTextAt(grains: WireMap, path: LatePath): string | undefined {
 /** Output of a template, with placeholders. */
 export interface MarkedText {
   readonly text: string;
-  /** Path of the grain value that each placeholder stands for, by number of the placeholder. */
+  /**
+   * Paths of the grain values for which the placeholders stand, by the number of the placeholder.
+   */
   readonly late: readonly LatePath[];
 }
 

@@ -105,8 +105,8 @@ export interface Rendered {
 export interface Notes {
   readonly grains: GrainReads;
   /**
-   * Whether another rendering may give another result, because this one used the time or random
-   * values, or timed out.
+   * Whether a repeated rendering may give another result. True if this rendering used the time or
+   * random values, or timed out.
    */
   isVolatile: boolean;
 }

@@ -18,7 +18,7 @@ import { timeFunctions } from '../render/time-functions.ts';
 import { insteadOfFunction } from '../render/unserved-functions.ts';
 
 export interface SaltCmdDeps {
-  /** `id` of the master. It is the only grain in these calls. */
+  /** `id` of the master. It is the only grain that the called functions can read. */
   readonly masterId: string;
   /** Returns the options of the master that `config.get` returns. */
   readonly masterOptions: () => WireMap;

@@ -170,8 +170,9 @@ function filter(
 }
 
 /**
- * Defines a filter that computes a result for each address in its value. For a text it returns one
- * result, for a list a list of results, and `None` if no address is valid.
+ * Defines a filter that computes a result for each address in its value. For a text, the filter
+ * returns one result. For a list, it returns a list of results. If no address is valid, it returns
+ * `None`.
  */
 function overAddresses(
   run: (address: IpInterface, context: FilterContext) => Value,

@@ -70,7 +70,8 @@ export function isLiteralGlob(pattern: string): boolean {
  * Compiles globs to a function that tests whether at least one of them matches a text. Globs
  * without wildcards are looked up in a set, so their number does not affect the time of a test. The
  * compilation and the function regularly let other work run.
- * @throws WorkLimitExceeded if the globs take too much work; the function throws it too
+ * @throws WorkLimitExceeded if the globs take too much work. The compiled function can throw this
+ * error too
  */
 export async function compileGlobs(
   patterns: Iterable<string>,
