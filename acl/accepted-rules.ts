@@ -1,6 +1,6 @@
 /**
  * Remembers which rules have valid patterns and targets, so that a rule is validated only once.
- * Without it, a master would validate its rules when it reads its configuration and again when it
+ * Otherwise, a master would validate its rules when it reads its configuration and again when it
  * compiles them. Masters in one process that share rules also share the results.
  */
 

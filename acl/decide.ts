@@ -320,7 +320,7 @@ function firstOf(
 
 /**
  * Returns the decision of the built-in rules that no policy can change, or `undefined` if they do
- * not decide. Only returns of jobs can be allowed here. All other questions can only be denied.
+ * not decide. If the question is not about the return of a job, the decision is always a denial.
  */
 export function applyBuiltInLimits(question: Question): Decision | undefined {
   switch (question.action) {

@@ -27,8 +27,8 @@ const reservedPrefixes: readonly string[] = [
 ];
 
 /**
- * One regular expression for all prefixes, because it is evaluated for every signal that needs a
- * rule.
+ * One regular expression for all prefixes, which is faster than a test of each prefix. It is
+ * evaluated for every signal that needs a rule.
  */
 const reservedBeginning = new RegExp(`^(?:${reservedPrefixes.join('|')})(?:/|$)`);
 const reservedTags: ReadonlySet<string> = new Set(['auth', 'key', 'new_job', 'salt_error']);

@@ -68,9 +68,9 @@ async function* newItems<T>(
 }
 
 /**
- * Returns a text for comparing items of two masters. Equal items have equal texts. All `begun`
- * items have the same text: they differ between masters, because they state whether the idempotency
- * key was used before.
+ * Returns a text for comparing items of two masters. Equal items have equal texts. A `begun` item
+ * states whether the idempotency key was used before, so it differs between masters. All `begun`
+ * items therefore get the same text.
  */
 function textOf(item: unknown): string {
   if (typeof item === 'object' && item !== null && 'type' in item && item.type === 'begun') {

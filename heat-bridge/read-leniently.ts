@@ -74,9 +74,9 @@ const writtenNames: ReadonlyMap<string | number, string> = new Map([
 ]);
 
 /**
- * Returns the error with field names as definition files spell them, for example `on_failure`. A
- * field that `value` contains under its TypeScript name, for example `onFailure`, keeps this name
- * in the path of the error.
+ * Returns the error with field names as definition files spell them, for example `on_failure`. If
+ * `value` itself contains a field under its TypeScript name, for example `onFailure`, the path of
+ * the error keeps the TypeScript name.
  */
 function asWritten(value: unknown, { path, problem, meant }: DefinitionMistake): DefinitionMistake {
   let within = value;

@@ -6,8 +6,8 @@ import { KeyedMutex } from '#runtime';
 import { StoreError } from '#store';
 
 /**
- * Number of rows in the store. Each name uses one of them, selected by its hash, so rows never have
- * to be removed.
+ * Number of rows in the store. The hash of a name selects its row, and several names share a row.
+ * The number of rows therefore stays constant, and none has to be removed.
  */
 const rowCount = 64;
 /**

@@ -1,6 +1,6 @@
 /**
- * The minion's side of `_auth` [WIRE 6.4; salt/crypt.py AsyncAuth]. Unlike Salt's minion, it gives
- * the caller a master key to store only after all checks have succeeded.
+ * The minion's side of `_auth` [WIRE 6.4; salt/crypt.py AsyncAuth]. Gives the caller the master's
+ * key, for storage, when all checks have succeeded. Salt's minion stores the key earlier.
  */
 import { type KeyObject, randomBytes } from 'node:crypto';
 import { aesKeyDigest } from './auth-reply.ts';

@@ -501,7 +501,7 @@ class PayloadReader {
     return this.#value();
   }
 
-  /** Python also rejects a map as a key. */
+  /** Rejects a map as the key of another map, as Python does. */
   #refuseMapAsKey(): void {
     const head = this.#bytes[this.#offset];
     if (head === 0xde || head === 0xdf || (head !== undefined && head >> 4 === 0x8)) {

@@ -15,8 +15,8 @@ export interface EndpointOptions {
   readonly url: string;
   /**
    * Networks to which the service's host name may resolve (`10.0.0.0/8`, `fd00::/8`, or one
-   * address). Default: public addresses, or the address itself if `url` contains one instead of a
-   * name.
+   * address). Default: all public addresses. If `url` contains an address instead of a name, the
+   * default is this address.
    */
   readonly addresses?: readonly string[];
   /** CA certificates for the service's certificate, in PEM. Default: the CAs of Node.js. */

@@ -133,7 +133,8 @@ export class SharedPlaces {
   readonly #total: number;
 
   /**
-   * @param total - number of places. Default: the total of the limit, or unlimited if it has none
+   * @param total - number of places that the owners share. Default: the total of the limit, or
+   * unlimited if the limit has none
    */
   constructor({ total: ownTotal }: Limit, total: number = ownTotal ?? Infinity) {
     this.#total = total;

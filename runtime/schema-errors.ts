@@ -21,9 +21,10 @@ interface CompiledCheck {
 const fewEntries = 500;
 
 /**
- * Numbers of entries to which the lists and maps of a large value are shortened before its mistakes
- * are determined, in the order in which they are tried. The next number is tried in two cases: the
- * shortened value is still too large, or all mistakes in it may result from the shortening.
+ * Maximum numbers of entries in each list and map of a shortened value. A large value is shortened
+ * before its mistakes are determined. The numbers are tried in this order. The next number is tried
+ * if the shortened value is still too large, or if the shortening may have caused all mistakes in
+ * it.
  */
 const beginnings = [64, 16, 4] as const;
 

@@ -4,9 +4,9 @@ import { isUtf8 } from 'node:buffer';
 import type { ReadingStep } from './step-scheduler.ts';
 
 /**
- * Minimum number of bytes that a step decodes, except the last step. A step joins chunks until it
- * has this many bytes. One read from a socket returns at most this many, so a step decodes less
- * than twice this number.
+ * Number of bytes that each step decodes at least, except the last step. A step joins chunks until
+ * they have this size together. A chunk that was read from a socket is not larger, so a step
+ * decodes less than twice this number.
  */
 const maxPartBytes = 65_536;
 

@@ -62,8 +62,8 @@ const costOfChunk = 256;
 
 /**
  * Number of listeners for one event of a response above which Node.js logs a warning. The default
- * of 10 is too low, because the limits, the framework and the streams of a response together add
- * more listeners. Their number is fixed.
+ * of Node.js is 10. The limits, the framework and the streams of a response need more listeners
+ * together, but always the same number.
  */
 const usualListeners = 20;
 

@@ -1,7 +1,7 @@
 /**
  * Checks the host name and the client address of a request before anything else. A page of another
  * site can use a host name that resolves to this server (DNS rebinding). The browser then sends
- * this name in the header `Host` [THREATS A-15].
+ * this name in the header `Host`, and the check rejects the request [THREATS A-15].
  */
 
 import type { IncomingMessage } from 'node:http';

@@ -51,9 +51,9 @@ interface RunningProcess {
 const fileName = 'holder.json';
 
 /**
- * Stores the identity of this process, which holds the directory. If there is no `/proc` or the
- * disk is full, it does nothing, because the store must open anyway. Other processes then cannot
- * end this process.
+ * Stores the identity of this process, which holds the directory. Other processes use the identity
+ * to end this process. If there is no `/proc` or the disk is full, stores nothing, because the
+ * store must open in these cases, too.
  */
 export async function recordOwnProcess(directory: string, generation: number): Promise<void> {
   const own = ownIdentity();

@@ -30,9 +30,9 @@ type PlainDict = ReadonlyMap<PlainData, PlainData>;
 /** A change of a dict that a template passed to a function. */
 interface DictChange {
   /**
-   * Dict to change, as plain data: a dict that the template passed to the function, or a new dict
-   * that contains dicts of the template. In a new dict, the template sees only the changes inside
-   * its own dicts.
+   * Dict to change, as plain data. It is a dict that the template passed to the function, or a new
+   * dict that contains such dicts. If it is new, the template sees the changes inside its own
+   * dicts, but not the other changes.
    */
   readonly dict: PlainDict;
   /**

@@ -15,7 +15,7 @@ type SaltCommand = 'salt' | 'salt-cp' | 'salt-key' | 'salt-run';
 
 /**
  * Prints a failed login or an unknown nodegroup in the same way as Salt.
- * @returns the exit code: 77 after a failed login, for which Salt's commands return 0 or 2
+ * @returns the exit code. After a failed login, it is 77, although Salt's commands return 0 or 2
  * @throws every other error
  */
 export async function printSaltFailure(

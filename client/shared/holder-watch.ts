@@ -19,9 +19,9 @@ export type WatchedHolder =
   | 'hung';
 
 /**
- * Maximum time that one check may add to the time without a response from the holder, in
+ * Maximum time by which one check increases the counted time without a response from the holder, in
  * milliseconds. If more time has passed since the last check, this process itself may have been
- * suspended.
+ * suspended. The excess is then not counted.
  */
 const maxStepMs = 1500;
 

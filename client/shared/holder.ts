@@ -7,8 +7,8 @@ import type { ReachedMaster } from '../fail-over.ts';
 import { callerOf, type MethodCaller, type NamedMethod } from '../rpc-client.ts';
 
 /**
- * Returns the properties that a holder has in both cases: if it is this process, and if it is
- * another process.
+ * Returns the properties of a holder that are the same whether this process or another process is
+ * the holder.
  */
 function sharedBy({
   jobCache,

@@ -32,7 +32,7 @@ const SwitchSchema = Type.Object({
   to: Version,
   /** Number of times that the master has started with the new bundle. */
   starts: Type.Integer({ minimum: 0 }),
-  /** Minions whose pillar had no errors before the switch. */
+  /** Minions whose pillar had no errors while the former bundle was in use. */
   minions: Type.Array(Type.String()),
 });
 
@@ -175,7 +175,7 @@ export class BundleDirectory {
   /**
    * Switches to the installed bundle with this version. The switch is pending until {@link commit}
    * or {@link revert} is called.
-   * @param minions - minions whose pillar had no errors before the switch
+   * @param minions - minions whose pillar had no errors with the former bundle
    */
   async switchTo(version: number, minions: readonly string[]): Promise<void> {
     const from = await this.currentVersion();

@@ -107,9 +107,9 @@ export class PackCache {
   }
 
   /**
-   * Puts the contents of small packs into the reply, instead of their descriptions. The contents
-   * have at most {@link maxInlineBytes} together. The contents of the files are included only if
-   * those of the manifest fit too.
+   * Puts the contents of small packs into the reply, instead of their descriptions. The pack of the
+   * manifest is included if it has at most {@link maxInlineBytes}. The pack of the files is
+   * included if both packs together have at most this size.
    */
   async inlined({ isDelta, manifest, files }: Packs): Promise<PackReply> {
     const isSmall = manifest.length <= maxInlineBytes;

@@ -24,7 +24,8 @@ import {
 const dayMs = 86_400_000;
 
 /**
- * Age of the timestamp metadata after which the running centre signs them again, in milliseconds.
+ * Age of the timestamp metadata after which a running centre signs this metadata again, in
+ * milliseconds.
  */
 const timestampPeriodMs = dayMs;
 

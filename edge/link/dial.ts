@@ -14,8 +14,8 @@ import { EdgeError } from '../errors.ts';
 const defaultIntervalMs = 500;
 
 /**
- * Time without a connection, in milliseconds, after which new attempts begin only at four times the
- * normal interval.
+ * Time without a connection after which the interval between new attempts is four times as long as
+ * normal, in milliseconds.
  */
 const longMs = 120_000;
 

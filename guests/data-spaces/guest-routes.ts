@@ -47,8 +47,9 @@ const routes: Readonly<Record<'get' | 'peers' | 'program' | 'put', FastifySchema
 
 const plainText = 'text/plain; charset=utf-8';
 /**
- * Maximum size of a request body, in bytes. It exceeds the maximum size of a value. A larger value
- * can therefore be rejected with an error that states its maximum size.
+ * Maximum size of a request body, in bytes. It is larger than the maximum size of a value. The
+ * handler therefore also receives values that are too large, and its error can state the permitted
+ * size.
  */
 const bodyLimit = 131_072;
 

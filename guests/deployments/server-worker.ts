@@ -114,8 +114,8 @@ export class ServerWorker {
    */
   #settledAnswer: string | undefined;
   /**
-   * Digest of the metadata for which this worker waits, because one of the deployments needs a
-   * minion that is not connected.
+   * Digest of the server's metadata at the time when this worker began to wait for the minion to
+   * connect. `undefined` if the worker does not wait for it.
    */
   #waiting: string | undefined;
   /**

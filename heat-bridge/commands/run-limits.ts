@@ -67,7 +67,8 @@ interface CommandRuns {
    */
   readonly owners: Map<string, { waiting: number; turn: number }>;
   /**
-   * Highest position (`turn`) among the runs that have already left the queues of their minions.
+   * Highest `turn` of a run that has left the queues of its minions. Each new run gets a higher
+   * `turn`.
    */
   turn: number;
   readonly slots: FairSlots;

@@ -184,7 +184,10 @@ export function parsePlanDefinition(name: string, value: unknown): PlanDefinitio
   };
 }
 
-/** Names of a step's fields in programs, by their names in files. */
+/**
+ * Names of a step's fields in TypeScript, by the names of the same fields in catalog files.
+ * Contains only fields whose names differ.
+ */
 const stepFields: ReadonlyMap<string, string> = new Map([
   ['batch_size', 'batchSize'],
   ['max_failures', 'maxFailures'],

@@ -270,8 +270,9 @@ export class PlanRunner {
   }
 
   /**
-   * Checks that rules permit the commands of all steps, and the commands that undo them. If the
-   * parameters of a command depend on results, it is checked when these results are available.
+   * Checks that rules permit the commands of all steps, and the commands that undo the steps. If
+   * the parameters of a command depend on results, this command is checked when the results are
+   * available.
    * @throws BridgeError ERR_COMMAND_DENIED, ERR_COMMAND_PARAMETERS
    */
   #permit({ plan, parameters, caller }: PlanCall, groups: Groups): void {

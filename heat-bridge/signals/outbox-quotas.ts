@@ -19,7 +19,10 @@ export interface OutboxQuotaOptions {
   readonly perOwner: number;
   /** Maximum stored size of pending signals for the handles of one owner, in bytes. */
   readonly ownerBytes: number;
-  /** Maximum number of held signals of one minion. No handle is registered yet for held signals. */
+  /**
+   * Maximum number of held signals of one minion. A signal is held while no handle is registered
+   * for it.
+   */
   readonly heldPerMinion: number;
   /** Maximum number of pending signals in total. */
   readonly entries: number;

@@ -55,8 +55,8 @@ export interface OutboxApi {
     },
   ): Promise<readonly OutboxEntry[]>;
   /**
-   * Moves dead letters to the end of the queues of their handles. If a held signal has expired, it
-   * is sent to the handle that is registered now.
+   * Moves dead letters to the end of the queues of their handles. If a signal expired before a
+   * handle was registered for it, it goes to the handle that is registered now.
    * @returns the entries that are retried
    * @throws BridgeError ERR_SIGNAL_UNKNOWN, ERR_SIGNAL_QUOTA, ERR_HANDLE_UNKNOWN if the handle was
    * removed

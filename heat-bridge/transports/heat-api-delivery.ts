@@ -118,10 +118,11 @@ function signalUrl(heat: string, { stackPath, name }: Resource): string {
 }
 
 /**
- * Signals the resource with the login of the stack's owner if an earlier attempt failed
- * permanently. This helps if that attempt used a pre-signed URL, which is valid for only 15
- * minutes. Returns the outcome of the new request. Returns `outcome`, the outcome of the earlier
- * attempt, if it is not final or there is no such login.
+ * If an attempt to signal a resource failed permanently, signals the resource again with the login
+ * of the stack's owner. Returns the outcome of the new attempt. A new attempt helps if the first
+ * one used a pre-signed URL, because such a URL is valid for only 15 minutes.
+ * @param outcome - outcome of the first attempt. It is returned unchanged if it is not final, or if
+ * the owner's login or the resource is unknown
  */
 export async function orAsOwner(
   outcome: DeliveryOutcome,

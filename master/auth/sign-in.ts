@@ -83,7 +83,7 @@ export class SignIn {
   readonly #options: SignInOptions;
   /**
    * Replies that are being computed, by digest of the request. Salt's clients repeat their request
-   * while they wait.
+   * while they wait, and a repetition gets the reply that is already being computed.
    */
   readonly #underWay = new Map<string, Promise<Uint8Array>>();
 

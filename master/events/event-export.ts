@@ -79,8 +79,8 @@ export class EventExporter {
   /** Sequence number of the last record written. */
   #last = 0;
   /**
-   * Whether dropped events were reported, and the stored events have not shrunk below half of their
-   * maximum size since then.
+   * Whether dropped events were reported recently, so that further ones are not reported. Becomes
+   * false when the stored events have shrunk below half of their maximum size.
    */
   #isOver = false;
   #work: Promise<unknown> = Promise.resolve();

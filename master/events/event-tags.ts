@@ -15,8 +15,8 @@ export const tags = {
   presencePresent: 'salt/presence/present',
   presenceChange: 'salt/presence/change',
   /**
-   * A minion sent an event that no rule permits. The master publishes this at most once in 60
-   * seconds for each minion and tag.
+   * A minion sent an event that no rule permits. For each minion and tag, the master publishes this
+   * notice at most once in 60 seconds.
    */
   signalDenied: (minionId: string): string => `saltbridge/denied/${minionId}`,
   /** A reaction was not executed. */

@@ -3,8 +3,8 @@ import { minionOwner } from '../api/index.ts';
 import { requestLimits } from './limits.ts';
 
 /**
- * Size in bytes at which each list element and map entry of a load is counted. Unpacking an entry
- * takes about as long as decrypting this number of bytes.
+ * Number of bytes that are counted for each list element and map entry of a load. Unpacking an
+ * element or entry takes about as long as decrypting this number of bytes.
  */
 const bytesPerElement = 32;
 

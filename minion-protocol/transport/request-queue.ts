@@ -16,8 +16,8 @@ export interface RequestService {
   /** Maximum number of requests of one connection in progress. */
   readonly maxInFlight: number;
   /**
-   * Maximum total size of the requests of one connection in progress, in bytes. A single request
-   * may be larger.
+   * Maximum total size of the requests that one connection has in progress, in bytes. A single
+   * request may be larger.
    */
   readonly maxBytesInFlight: number;
   /** Limit for requests in progress, which all connections share. */

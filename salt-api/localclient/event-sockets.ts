@@ -28,8 +28,8 @@ const maxConnections = 512;
 /** Maximum number of bytes that wait for one client, in addition to the largest event. */
 const extraBytes = 8 * 1024 * 1024;
 /**
- * Maximum size of an event that a client writes, in bytes. It exceeds `max_event_size`, because
- * clients only estimate the size when they check that limit.
+ * Maximum size of an event that a client writes, in bytes. It exceeds `max_event_size`, because the
+ * clients check that limit with an estimate of the size.
  */
 const maxFiredBytes = 4 * 1024 * 1024;
 

@@ -1,7 +1,8 @@
 /**
- * The `saltutil` runner [salt/runners/saltutil.py]. In Salt, it copies modules from the file server
- * to the master. This master runs no Python modules: each function fails if the file roots contain
- * modules, and names them. Minions have functions of the same names.
+ * The `saltutil` runner [salt/runners/saltutil.py]. In Salt, it copies Python modules from the file
+ * server to the master. This master runs no Python modules. Each function therefore fails if the
+ * file roots contain such modules, and the error names their files. Minions have functions of the
+ * same names.
  */
 
 import { MasterError, type MasterFunction } from '#master';

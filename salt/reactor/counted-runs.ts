@@ -15,7 +15,10 @@ export class RunCounts {
     increase(this.#bySender, keyOf(reaction, sender), change);
   }
 
-  /** Returns the number of runs of a reaction: all, and those of this sender. */
+  /**
+   * Counts the runs of a reaction.
+   * @returns `all`: the number for all senders; `own`: the number for this sender
+   */
   of(reaction: string, sender: string | undefined): { all: number; own: number } {
     return {
       all: this.#byReaction.get(reaction) ?? 0,

@@ -225,8 +225,8 @@ export class ReactionQueue {
   }
 
   /**
-   * Returns the jids of the first unfinished runs of a reaction, at most `count`. The runs of all
-   * members count, in the order of the cluster's log. Therefore, every member gets the same result.
+   * Returns the jids of the first unfinished runs of a reaction, at most `count`. Includes the runs
+   * of all members, in the order of the cluster's log, so that every member gets the same result.
    * @returns `undefined` without a cluster, because all runs belong to this process
    */
   first(reaction: string, count: number): readonly string[] | undefined {

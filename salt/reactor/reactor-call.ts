@@ -132,8 +132,9 @@ function isLiteralId(id: string): boolean {
 }
 
 /**
- * Rejects a call that uses text of the event as a target, a pattern or a function name. For wheel
- * functions, the check includes the many arguments that are patterns, for example of key names.
+ * Rejects a call that uses text of the event as a target, a pattern or a function name. Wheel
+ * functions have many arguments that are patterns, for example of key names. These arguments are
+ * checked, too.
  */
 function refusePatterns(
   kind: 'runner' | 'wheel',

@@ -67,8 +67,8 @@ const inlineLimits: Omit<TemplateLimits, 'depth'> = {
 /** Maximum size of a file or data text that the main thread processes, in characters. */
 const charactersAtOnce = 16 * 1024;
 /**
- * Maximum number of files that one file may include or import. Calls that the main thread must
- * execute count as well.
+ * Maximum number of times that the rendering of one file starts again. It starts again for each
+ * file that it includes or imports, and for each call that the main thread must execute.
  */
 const maxImports = 500;
 

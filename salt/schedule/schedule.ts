@@ -17,8 +17,9 @@ export interface ScheduleDeps {
 }
 
 /**
- * Maximum age of work that another member did not start, in milliseconds. A member that takes over
- * the schedule does not start older work.
+ * Period before a member takes over the schedule, in milliseconds. The member starts the jobs that
+ * became due in this period and that no other member started. It does not start jobs that became
+ * due earlier.
  */
 const takenOverMs = 60_000;
 

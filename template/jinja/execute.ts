@@ -43,8 +43,8 @@ class Output {
   }
 
   /**
-   * Writes a placeholder. A placeholder counts as many characters as the longest value that can
-   * replace it, so that the limit on characters holds for every value.
+   * Writes a placeholder. Counts the length of the longest value that can replace the placeholder.
+   * The limit on characters therefore holds for every value.
    */
   writeMark(mark: string): void {
     this.#rendering.meter.text(countedMarkLength);

@@ -6,8 +6,8 @@ import { LimitExceeded, PythonException, valueError } from './exceptions.ts';
 export type Integer = number | bigint;
 
 /**
- * Maximum size of an integer, in bits. Templates do not need more, and each operation takes only
- * microseconds.
+ * Maximum size of an integer, in bits. Templates need no larger integers. With this maximum, each
+ * operation takes only microseconds.
  */
 const maxBits = 65_536;
 const maxDigits = 4300;
