@@ -14,8 +14,8 @@ import type { Action, BuiltInRule, Decision, Question, QuestionOf, Subject } fro
 interface Verdict {
   readonly decision: Decision;
   /**
-   * Rules of the operator that together allow the question: at least one for each function of a
-   * job. Empty if the question is denied, or if a built-in rule decides it.
+   * Rules of the operator that together allow the request: at least one for each function of a job.
+   * Empty if the request is denied, or if a built-in rule decides about it.
    */
   readonly used: readonly CompiledRule[];
 }
@@ -337,7 +337,9 @@ export function applyBuiltInLimits(question: Question): Decision | undefined {
   }
 }
 
-/** Names of the built-in limits. They deny a question whatever the operator's rules are. */
+/**
+ * Names of the built-in limits. They deny a request even if the operator's rules would allow it.
+ */
 export const builtInDenyNames: ReadonlySet<string> = new Set(
   [signalGuards, signalLimits, publishGuards, mineGuards].flatMap((rules) =>
     rules.map(({ name }) => name),

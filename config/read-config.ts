@@ -35,7 +35,7 @@ export async function readConfigDirectory(directory: string): Promise<ReadConfig
   return { ...read, config, problems: [...ofFiles, ...problems] };
 }
 
-/** Options of a configuration directory that are not validated. */
+/** Options in the files of a configuration directory, before they are validated. */
 export interface ReadOptions {
   /** Top-level options of the files, as written. */
   readonly settings: Settings;

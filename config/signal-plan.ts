@@ -20,8 +20,8 @@ interface UnplannedPattern extends Listening {
 }
 
 /**
- * Proposed signal rules, and three lists of patterns: those that need no rule, those that a rule
- * covers only in part, and those that no rule can permit completely.
+ * Proposed signal rules, and the patterns of listeners that these rules do not cover completely.
+ * For some of these patterns, no rule is needed.
  */
 export interface SignalPlan {
   readonly rules: readonly PlannedRule[];

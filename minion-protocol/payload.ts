@@ -182,7 +182,7 @@ export interface PayloadLimits {
 
 /**
  * Number of entries above which {@link unpackWireInSlices} returns a map as a `Map`. An object with
- * more keys takes several times as long to build, and its keys can only be listed in one step.
+ * more keys takes several times as long to build, and all its keys must be listed in one step.
  */
 const maxObjectEntries = 20_000;
 /** Maximum number of elements in a named constant. Salt's constants have a few. */

@@ -41,7 +41,10 @@ const maxWhole = 16_384;
 /** A step ends when it has read this number of characters, or {@link stepValues} values. */
 const stepCharacters = 32_768;
 
-/** A step ends when it has read this number of values, or {@link stepCharacters} characters. */
+/**
+ * Number of values after which a step ends. A step also ends after {@link stepCharacters}
+ * characters.
+ */
 const stepValues = maxReadingStep.values / 2;
 
 /**
@@ -86,7 +89,9 @@ export function integerOf64Bits(value: bigint): bigint | string {
   return value < -(2n ** 63n) || value >= 2n ** 64n ? String(value) : value;
 }
 
-/** Checks values against the options, and replaces maps. */
+/**
+ * Checks values against the limits in the options, and converts maps with the option `replaceMap`.
+ */
 class JsonChecker<T> {
   /** Converts a number token. */
   readonly readNumber: (token: string) => number | bigint | T;

@@ -331,7 +331,10 @@ function busy(): SaltApiError {
   );
 }
 
-/** Returns the amounts of the limit of all handshakes. A handshake counts for one second. */
+/**
+ * Returns the limit on TLS handshakes of all clients together. Each handshake occupies a slot for
+ * one second, so the number of slots is the maximum rate per second.
+ */
 function allHandshakes(perSecond: number): LimitValues {
   if (perSecond === 0) return {};
   const total = Math.max(2, Math.ceil(perSecond * handshakeShare));

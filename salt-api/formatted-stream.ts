@@ -31,8 +31,8 @@ export class StatePace {
   readonly #sent: TokenBuckets;
   readonly #delay: (milliseconds: number) => Promise<void>;
   /**
-   * Work budget of all streams. It is shared, so that the streams give way to other work only when
-   * their combined work fills a slice.
+   * Work budget that all streams share. When their combined work fills a slice, the streams let
+   * other work run.
    */
   readonly #budget = new WorkBudget(unlimitedSteps);
 

@@ -33,13 +33,13 @@ export function ownerNameOf({ eauth, user }: SessionOwner): string {
 /** Open sessions. */
 export interface Sessions {
   /**
-   * Opens a session.
+   * Opens a session. At the maximum number of sessions, evicts another session first. The only
+   * session of another user is never evicted.
    * @param token - token of the user at the master
    * @param owner - user of the token
    * @returns the token of the session; it cannot be read again
-   * @throws StoreError if the session cannot be stored; LimitExceeded if the maximum number of
-   * sessions is reached and every session is the only one of another user. Such a session is never
-   * evicted
+   * @throws StoreError if the session cannot be stored; LimitExceeded if the maximum is reached and
+   * no session may be evicted
    */
   open(token: string, owner: SessionOwner): Promise<string>;
   /**

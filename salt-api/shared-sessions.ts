@@ -73,8 +73,9 @@ const sessionRow = defineRow({
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
 /**
- * Number by which `idleMs` is divided. The time of a session's last use is stored at this interval,
- * but at least every {@link maxWriteIntervalMs}. Nothing is stored while a session is not in use.
+ * Number of times that the last use of a session is stored within `idleMs`. It is stored more often
+ * if the interval would exceed {@link maxWriteIntervalMs}. Nothing is stored while a session is not
+ * in use.
  */
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;

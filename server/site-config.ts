@@ -18,7 +18,7 @@ import type { ServeOptions } from './serve-options.ts';
 export interface SiteServeOptions extends ServeOptions {
   readonly config: MasterConfig;
   readonly readConfig: () => Promise<MasterConfig>;
-  /** Reads the options of the site itself, without those of the central master's bundle. */
+  /** Reads the site's own options, without the options in the central master's bundle. */
   readonly readOwn: () => Promise<MasterConfig>;
   /**
    * Returns the path of the central master's bundle that the site uses, or `undefined` if there is

@@ -90,7 +90,8 @@ export async function printLeftOut(
 }
 
 /**
- * Message that the caller's rights have excluded minions from a target. It contains no minion id.
+ * Message for a target from which minions were excluded, because the caller has no rights on them.
+ * It contains no minion id.
  */
 export const narrowedTarget =
   'saltbridge: your rights do not cover the whole target: the job was sent to the permitted minions only';

@@ -48,8 +48,8 @@ export async function withBundle(
 
 /**
  * Reads the options of a bundle. Error messages show the files of the bundle as `bundle:etc`,
- * without the directory of the site. If one process runs several sites, they can therefore share
- * the parsed options.
+ * without the directory of the site. Several sites in one process can therefore share the parsed
+ * options.
  */
 function optionsOf(bundle: string): Promise<ReadOptions> {
   return readOptions(path.join(bundle, 'etc'), 'bundle:etc');

@@ -18,8 +18,8 @@ const longestMs = 120_000;
 const longestUnreachedMs = 10_000;
 
 /**
- * Maximum failure count if the connection failed after the centre had accepted the site. The upper
- * limit of the delay is then at most 4 seconds.
+ * Maximum failure count if the connection failed after the centre had accepted the site. With this
+ * count, the delay before the next attempt is at most 4 seconds.
  */
 const mostFailuresIfAccepted = 3;
 

@@ -37,7 +37,10 @@ export interface ReadRequest {
   readonly key: string;
   /** Maximum time to wait until the value is written, in milliseconds. */
   readonly waitMs: number;
-  /** Version that the reader already has. The read returns a later version only. Default: 0. */
+  /**
+   * Version that the reader already has. Earlier versions, and this version itself, are not
+   * returned. Default: 0.
+   */
   readonly after?: number;
 }
 

@@ -82,7 +82,7 @@ const recordRow = defineRow({
 
 /**
  * Time for which a record is retained after Heat no longer lists its deployment, in milliseconds.
- * An outdated list may omit a deployment only temporarily.
+ * The list may be outdated, so a later list may contain the deployment again.
  */
 const goneRetentionMs = 7 * 86_400_000;
 /** Maximum number of finished records of one server. */

@@ -154,8 +154,8 @@ export function aclCallOf(command: CompiledCommand, parameters: Parameters): Cal
 
 /**
  * Returns the minions on which the caller's rules permit all of these commands. The caller's target
- * is evaluated on these minions only. Returns `undefined` if no rules apply to the caller, or if
- * its rights are not restricted. The target is then evaluated on all minions.
+ * can match no other minions. Returns `undefined` if the target can match all minions, because no
+ * rules apply to the caller or its rights are not restricted.
  */
 export function reachOfCaller(
   host: Pick<ExtensionHost, 'policy'>,

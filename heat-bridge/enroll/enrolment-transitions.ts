@@ -50,9 +50,9 @@ export interface TransitionParts extends EnrolmentParts {
 const signInMs = 600_000;
 
 /**
- * State changes of enrolments. Each method must be called inside {@link exclusive}, or inside
- * another operation that holds the lock of the minion id, and must get the current enrolment.
- * Exceptions are stated at the methods.
+ * State changes of enrolments. A caller must hold the lock of the minion id, either through
+ * {@link exclusive} or through another operation, and must pass the current enrolment. Exceptions
+ * are stated at the methods.
  */
 export class EnrolmentTransitions {
   readonly #parts: TransitionParts;

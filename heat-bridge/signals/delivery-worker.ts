@@ -72,8 +72,8 @@ interface HandleQueue {
    */
   readonly resting: Map<string, number>;
   /**
-   * Present while the queue waits, because each of its signals has an id in {@link resting}.
-   * Aborting this controller ends the wait early.
+   * Controller that ends a wait of the queue early when it is aborted. The queue waits while all
+   * its signals have an id in {@link resting}. `undefined` while the queue does not wait.
    */
   restOver: AbortController | undefined;
 }

@@ -78,9 +78,9 @@ export interface OutboxOptions {
 /** Receiver of pending signals. */
 export interface PendingSignals {
   /**
-   * Receives each record, in the order in which records are accepted. In a cluster, it is called
-   * after the record was written, also for the records of other members. Without a cluster, it is
-   * called before the write.
+   * Receives each record, in the order in which records are accepted. In a cluster, the call
+   * follows the write of the record, and members also receive the records of other members. Without
+   * a cluster, the call precedes the write.
    */
   add(pending: PendingSignal): void;
   /**

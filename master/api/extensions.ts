@@ -44,8 +44,8 @@ interface MinionRunnerCall {
 }
 
 /**
- * Runners of an extension that only minions can call, by name (`module.function`). They are called
- * only after the policy has permitted the call (action `runner`). These calls produce no events and
+ * Runners of an extension, by name (`module.function`). Minions can call them, but users cannot.
+ * Before each call, the policy must permit it (action `runner`). These calls produce no events and
  * are not stored as jobs.
  */
 export type MinionRunners = Readonly<

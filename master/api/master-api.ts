@@ -696,9 +696,9 @@ export type RequesterJobs = Pick<InProcessJobsApi, 'run'>;
 /** Origin of a call of a runner or wheel function. */
 export interface CallOrigin extends Requested {
   /**
-   * Interface with which runners start jobs whose function the requester chooses. It checks the
-   * requester's rights. If it is absent, the operator can start such jobs, but users and minions
-   * cannot.
+   * Interface through which runners start a job on behalf of a requester who has chosen the
+   * function. The interface checks the requester's rights. If it is absent, the operator can start
+   * such jobs, but users and minions cannot.
    */
   readonly requesterJobs?: RequesterJobs | undefined;
 }

@@ -136,7 +136,7 @@ export interface SessionKeysOptions {
 }
 
 /**
- * Session keys. Each minion of protocol 3 shares one with the master only [WIRE 7.2]. A session key
+ * Session keys. A session key is known to one minion of protocol 3 and to the master [WIRE 7.2]. It
  * is on disk before the sign-in returns it, so that minions need not sign in again after a restart
  * of the master. An id has a session key only if its public key was accepted when it signed in
  * [THREATS N-09].

@@ -127,7 +127,7 @@ export class VersionPins {
 
 /**
  * Minimum interval between log lines about one id, in milliseconds. Any client can send requests
- * with any id.
+ * with any id, and could otherwise fill the log.
  */
 const quietMs = 60_000;
 

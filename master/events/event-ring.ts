@@ -352,8 +352,8 @@ export class EventRing {
   }
 
   /**
-   * Writes the waiting events. If no event was lost, also stores this fact, so that the next run
-   * does not report missing events.
+   * Writes the waiting events. If no event was lost, also stores this fact. The next run then does
+   * not report missing events.
    */
   async close(): Promise<void> {
     this.#isClosed = true;

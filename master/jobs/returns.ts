@@ -29,9 +29,9 @@ export type ReturnOutcome =
 export interface ReturnProcessorOptions {
   readonly cache: JobCache;
   /**
-   * Returns whether a job was published to a former machine with the same minion id, before the key
-   * of that id was deleted. A return from the new machine is then treated as a return of an unknown
-   * job.
+   * Returns whether a job was published to a former machine with the same minion id, whose key has
+   * been deleted since. If the new machine returns for this job, the return is treated as a return
+   * of an unknown job.
    */
   readonly isOfFormerOwner: (minionId: string, jid: string) => boolean;
   readonly resources: Pick<KnownResources, 'has'>;

@@ -99,7 +99,7 @@ export const everyone: TargetReach = {
   covers: () => true,
 };
 
-/** Estimated work of deciding whether a reach includes a minion, in steps of a `WorkBudget`. */
+/** Estimated work of deciding whether a subject may act on a minion, in steps of a `WorkBudget`. */
 const stepsOfReach = 20;
 
 interface Matched {

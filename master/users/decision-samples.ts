@@ -80,8 +80,9 @@ function signalKey(effect: string, minion: string, rule: string, tag: string): s
 }
 
 /**
- * Returns the content of a question to the policy that varies from request to request: the data of
- * an event, or the calls of a job. Returns `undefined` for questions without such content.
+ * Returns the content in which similar requests differ: the data of an event, or the calls of a
+ * job. Returns `undefined` for requests without such content.
+ * @param question - request about which the policy decides
  */
 export function sampleOf(question: MinionQuestion): Sample | undefined {
   switch (question.action) {

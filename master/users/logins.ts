@@ -74,9 +74,9 @@ export class Logins {
   readonly #isLet: AddressCheck;
   readonly #slots = new LoginSlots();
   /**
-   * Minimum duration of a failed log-in, in units of {@link failureStepMs}. It is at least as long
-   * as the longest log-in so far, not counting log-ins that took more than
-   * {@link longestMeasureMs}.
+   * Minimum duration of a failed log-in, in units of {@link failureStepMs}. It is at least the
+   * duration of the longest log-in so far. Log-ins that took more than {@link longestMeasureMs} are
+   * ignored.
    */
   #failureSteps = 1;
   #backends: Backends;

@@ -69,8 +69,8 @@ interface TargetTerm {
    */
   readonly ids: readonly string[];
   /**
-   * The ids to which the possible matches of the condition are limited. Absent if the condition can
-   * match any id.
+   * Ids that the condition may match. It matches no other ids. Absent if the condition can match
+   * any id.
    */
   readonly names?: readonly string[];
   /**

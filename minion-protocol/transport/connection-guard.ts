@@ -22,10 +22,10 @@ export interface GuardLimits {
    */
   readonly handshakeHoldMs?: number;
   /**
-   * Time from connecting to the first complete request on the request port, in milliseconds, plus
-   * one second for each 64 KiB received. Default: 30,000. It does not apply to known addresses:
-   * after a restart of the master, the ZeroMQ sockets of minions reconnect and are silent until
-   * their next request.
+   * Maximum time from connecting to the first complete request on the request port, in
+   * milliseconds. The time is extended by one second for each 64 KiB received. Default: 30,000. It
+   * does not apply to known addresses, because the ZeroMQ sockets of minions reconnect after a
+   * restart of the master and are silent until their next request.
    */
   readonly firstRequestMs: number;
   /**

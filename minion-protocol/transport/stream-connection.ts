@@ -202,7 +202,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
     this.#countHeldBytes();
   }
 
-  /** Whether bytes are left that the session accepts now. */
+  /** Whether unread bytes are left, and the session accepts bytes now. */
   #mayRead(): boolean {
     return this.#unread.length > 0 && !this.#isStopped() && !this.#socket.destroyed;
   }

@@ -39,7 +39,10 @@ type Source = Pick<MasterApi, 'metrics' | 'minions'>;
 /** Whether a minion is present, and since when. */
 interface MinionPresence {
   isPresent: boolean;
-  /** Time of the last change. Absent if it was before the first observation. */
+  /**
+   * Time at which the minion was last observed to connect or disconnect. Absent if it has done
+   * neither since the first observation.
+   */
   since: number | undefined;
 }
 

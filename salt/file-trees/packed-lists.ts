@@ -18,10 +18,10 @@ interface PackedList extends PackedTexts {
 }
 
 /**
- * Cache of file lists that are packed as replies. Each list is packed once, in slices, for
- * all requests that wait for it. The reply for a path
- * prefix is a part of the packed list, so that a request costs no work that grows with the number
- * of files. Packed lists are garbage-collected together with the lists that they contain.
+ * Cache of file lists that are packed as replies. Each list is packed once, in slices, for all
+ * requests that wait for it. The reply for a path prefix is a part of the packed list. The work for
+ * a request is therefore independent of the number of files. Packed lists are garbage-collected
+ * together with the lists that they contain.
  */
 export class PackedLists {
   readonly #kept = new WeakMap<FileLists, Map<ListKind, Promise<PackedList>>>();
@@ -84,8 +84,8 @@ async function packTexts(texts: readonly string[], budget: WorkBudget): Promise<
 }
 
 /**
- * Returns the index of the first name that passes a test. The names must be sorted so that all
- * names that pass come after those that do not. Returns the number of names if none passes.
+ * Returns the index of the first name that passes a test. In the sorted list, all names that fail
+ * must precede all names that pass. Returns the number of names if none passes.
  */
 function firstIndex(names: readonly string[], passes: (name: string) => boolean): number {
   let from = 0;

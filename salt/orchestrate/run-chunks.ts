@@ -39,9 +39,9 @@ export interface ChunkRunOptions {
 const maxLooks = 20;
 
 /**
- * Maximum number of evaluations in a chain of requisites, for runs of up to 500 chunks. A longer
- * chain is treated as a cycle. Salt fails at the recursion limit of Python, which is also 1000. In
- * a larger run, the maximum is twice the number of chunks. A chain without a cycle never needs
+ * Maximum number of evaluations in a chain of requisites. A longer chain is treated as a cycle.
+ * Salt fails at the recursion limit of Python, which is also 1000. For runs of more than 500
+ * chunks, the maximum is twice the number of chunks instead. A chain without a cycle never needs
  * more.
  */
 const maxDepth = 1000;

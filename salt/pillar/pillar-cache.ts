@@ -223,7 +223,7 @@ export class PersistentPillarCache {
   }
 
   /**
-   * Opens the cache, measures its records and deletes those of ids without a key.
+   * Opens the cache, measures its records, and deletes the records of ids that have no key.
    * @throws StoreError
    */
   static async open(options: PersistentPillarCacheOptions): Promise<PersistentPillarCache> {

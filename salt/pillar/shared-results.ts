@@ -57,8 +57,7 @@ const sharedRow = defineRow({
     from: StoredDependencies,
     pillar: Bytes,
     /**
-     * Packed version of the pillar that was compiled without the minion's grains. Absent if it is
-     * equal to `pillar`.
+     * Pillar compiled without the minion's grains, in packed form. Absent if it equals `pillar`.
      */
     proven: Type.Optional(Bytes),
   }),

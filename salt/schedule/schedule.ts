@@ -31,7 +31,7 @@ export class Schedule {
   readonly #running = new Map<string, number>();
   readonly #last = new Map<string, number>();
   /**
-   * Latest due time of each entry at which this member did nothing, because another member of the
+   * For each entry, the latest due time that this member skipped, because another member of the
    * cluster ran the schedule.
    */
   readonly #skipped = new Map<ScheduleEntry, number>();
@@ -191,7 +191,7 @@ export class Schedule {
 export const scheduleRow = defineRow({
   name: 'scheduled run',
   schema: Type.Object({
-    /** Latest due time, in milliseconds since 1970. */
+    /** Due time of the latest run of the entry, in milliseconds since 1970. */
     at: Type.Number(),
   }),
   unversioned: (bytes) => ({ at: Number(Buffer.from(bytes).toString()) }),
