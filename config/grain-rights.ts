@@ -1,6 +1,6 @@
 /**
- * Detection of rights with a target that depends only on grains. Salt grants these rights. This
- * master does not, because a minion can claim any grain.
+ * Finds rights whose target depends on grains and nothing else. Salt grants these rights. This
+ * master does not grant them, because a minion can claim any grain.
  */
 
 import { grainsGiveNoRight } from '#acl';

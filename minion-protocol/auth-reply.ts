@@ -141,8 +141,8 @@ function decryptedToken(request: AuthRequest, token: Uint8Array, masterPrivate: 
 }
 
 /**
- * Returns the `sig` field of replies to accepted minions. It proves that the AES key comes from the
- * master. The function performs an RSA operation, which is slow.
+ * Returns the `sig` field of replies to accepted minions. The field proves that the AES key comes
+ * from the master. The function performs an RSA operation, which is slow.
  */
 export function aesKeySignature(masterPrivate: KeyObject, aes: string): Buffer {
   return x931Sign(masterPrivate, aesKeyDigest(aes));

@@ -2,8 +2,8 @@ import type { Limit, Rate } from './limits.ts';
 import { delay } from './time-limit.ts';
 
 /**
- * Balance that suffices for taking one token. It is slightly less than 1, because the
- * floating-point sum of three thirds is not exactly 1.
+ * Minimum balance for taking one token. It is slightly less than 1, because three additions of 1/3
+ * do not always give exactly 1 in floating point.
  */
 const oneToken = 1 - 1e-9;
 

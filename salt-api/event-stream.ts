@@ -19,7 +19,8 @@ export const keepAliveMs = 30_000;
 /** Format of the events in a stream. */
 export interface EventFormat {
   /**
-   * Encodes events as complete messages. If the result is empty, nothing is sent for these events.
+   * Encodes events as complete messages. If the result is empty, the reader receives nothing for
+   * these events.
    */
   readonly encode: (events: readonly MasterEvent[]) => readonly Uint8Array[];
   /** Message that is sent when there are no events, to keep the connection open. */

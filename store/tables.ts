@@ -42,7 +42,10 @@ export interface RowTables {
   readonly entries: Table;
   /** Expiry index: keys are the expiry time followed by the encoded key, and values are empty. */
   readonly expiries: Table;
-  /** Stream records: maps the encoded stream name and sequence number to the record's row. */
+  /**
+   * Records of streams. The key consists of the encoded stream name and the sequence number of the
+   * record.
+   */
   readonly records: Table;
   /** Metadata of the store. */
   readonly meta: Table;

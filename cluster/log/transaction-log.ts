@@ -128,8 +128,8 @@ export interface TransactionLog {
   /** Sends a message to all connected members. The message may be lost. */
   announce(bytes: Uint8Array): void;
   /**
-   * Registers a listener for the announcements of all members, including this one. It is removed
-   * when the signal is aborted.
+   * Registers a listener for the announcements of all members, including this one. The listener is
+   * removed when the signal is aborted.
    */
   onAnnouncement(listener: (bytes: Uint8Array) => void, signal: AbortSignal): void;
   close(): Promise<void>;

@@ -42,10 +42,10 @@ function sliceKey(sha256: string, index: number): Key {
 }
 
 /**
- * Operation that a member writes in the same transaction as a new release. Another member may be
- * deleting unused files with an older list of releases. The operation makes
- * {@link SharedObjects.keepOnly} fail at that member, so that it does not delete files of the new
- * release.
+ * Operation that a member writes in the same transaction as a new release. At that time, another
+ * member may be deleting files that no release in its outdated list uses. The operation makes
+ * {@link SharedObjects.keepOnly} of the other member fail, so that the files of the new release are
+ * not deleted.
  */
 export const markObjects: StateOperation = { op: 'put', key: markKey, value: Buffer.alloc(0) };
 

@@ -69,8 +69,8 @@ export class MinionClaims {
   }
 
   /**
-   * Returns the ids of the minions that belong to a site, because it was the first site to report
-   * them.
+   * Returns the ids of the minions that belong to a site. A minion belongs to the first site that
+   * reported it.
    */
   minionsOf(site: string): readonly string[] {
     return [...(this.#bySite.get(site)?.factBytes.keys() ?? [])];

@@ -184,8 +184,8 @@ export class DataValues {
 
   /**
    * Reads the values of the keys, in the order of the keys. Stops when the total size exceeds the
-   * limit `pillarValueBytes`. The result for a key is `undefined` if the minion may not read it, or
-   * if it has no usable value.
+   * limit `pillarValueBytes`. The result for a key is `undefined` if the minion may not read the
+   * key, or if the key has no usable value.
    */
   async #firstValues(
     space: DataSpace,

@@ -141,8 +141,8 @@ function propertiesOf({ properties }: JsonSchema): Readonly<Record<string, unkno
 }
 
 /**
- * Returns the error for invalid parameters. It names parameters that the catalog declares, and
- * contains no text from the caller.
+ * Returns the error for invalid parameters. The error names parameters that the catalog declares,
+ * and contains no text from the caller.
  */
 function parameterError(
   name: string,

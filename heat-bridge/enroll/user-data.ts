@@ -37,8 +37,8 @@ export interface BridgeAddress extends MasterAddress {
 const acceptanceWaitSeconds = 2;
 
 /**
- * Maximum size of the options and grains of a minion together. They are written in one step, and
- * clouds limit user-data to 64 KiB.
+ * Maximum size of the options and grains of a minion together. They are written in one step, which
+ * must not take long. Clouds also limit user-data to 64 KiB.
  */
 const maxConfig = { values: 1000, characters: 65_536 } as const;
 

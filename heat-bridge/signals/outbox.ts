@@ -509,7 +509,7 @@ function assignToHandle(handle: HandleInfo, record: OutboxRecord): OutboxRecord 
 }
 
 /**
- * Returns the id of a signal. It is unique to the signal [THREATS B-04]. A repetition of the
+ * Returns the id of a signal. No other signal has this id [THREATS B-04]. A repetition of the
  * signal's request results in the same id.
  */
 function signalIdOf({ alias, minion }: NewRecord, { request, place }: RequestReference): string {

@@ -196,8 +196,8 @@ function describe(value: unknown): string {
 
 /**
  * Converts a value to a form that `JSON.stringify` accepts, for the digest. Bytes and large
- * integers become strings with a prefix, so that they differ from the same text without the prefix.
- * A `Map` becomes a list of pairs.
+ * integers become strings with a prefix. The prefix distinguishes them from strings with the same
+ * content. A `Map` becomes a list of pairs.
  */
 function plain(value: unknown): unknown {
   if (value instanceof Uint8Array) return `bytes ${Buffer.from(value).toString('base64')}`;

@@ -63,9 +63,9 @@ export type Reply =
   | { readonly kind: 'private'; readonly pillar: FactMap };
 
 /**
- * Thrown by a handler to close the connection without a reply. The minion then sends the request
- * again. It is used when the minion would take any reply as an acknowledgement, or when too many of
- * its requests are already waiting.
+ * Error with which a handler closes the connection without a reply, so that the minion sends the
+ * request again. Handlers throw it if the minion would take any reply as an acknowledgement, or if
+ * too many of the minion's requests are already waiting.
  */
 export class DropConnectionError extends Error {
   /** Reason of the rejection, for metrics. */

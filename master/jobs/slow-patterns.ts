@@ -90,7 +90,7 @@ export class SlowPatterns {
     return this.#patterns.length > 0;
   }
 
-  /** Compiles a regular expression of the target. It is passed to the compiler of targets. */
+  /** Compiles a regular expression of the target. The compiler of targets calls this function. */
   readonly compile: PatternCompiler = (pattern, meter) => {
     const compiled = compilePattern(pattern, meter);
     if (compiled.kind === 'linear') return compiled.test;

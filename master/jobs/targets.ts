@@ -506,8 +506,8 @@ export class TargetResolver {
   }
 
   /**
-   * Returns the sources of facts for testing a target of a user. They contain the pillar of a
-   * minion only if the user's rights show it.
+   * Returns the sources of minions' facts for testing a target of a user. If the user has no right
+   * to query the pillar of a minion, the sources do not return this pillar.
    */
   #shownBy(
     { showsPillar }: Pick<TargetReach, 'showsPillar'>,

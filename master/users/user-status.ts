@@ -3,8 +3,8 @@ import type { KnownUser, LoginBackend, Standing } from './backend.ts';
 import { userLimits } from './limits.ts';
 
 /**
- * Time for which a status is cached, in milliseconds. It is short enough that streams of a disabled
- * user end within a minute. {@link TokenWatch} checks their tokens every second.
+ * Time for which a status is cached, in milliseconds. {@link TokenWatch} checks the tokens of
+ * streams every second. With this time, the streams of a disabled user end within a minute.
  */
 const maxAgeMs = 30_000;
 

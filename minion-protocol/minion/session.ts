@@ -38,7 +38,7 @@ export function createMinionIdentity(
   return { id, version, privateKey, token: minionToken(privateKey) };
 }
 
-/** Keys of one sign-in. Each sign-in creates a new session. */
+/** Keys that a minion and its master use after one sign-in. Each sign-in creates a new session. */
 export class MinionSession {
   readonly publishPort: number;
   readonly #identity: MinionIdentity;

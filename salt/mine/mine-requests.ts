@@ -96,9 +96,9 @@ function hasTooMany(sent: WireMap): boolean {
 }
 
 /**
- * Separates the values that the mine can store from those that it refuses. It refuses a value if
- * the target in its `allow_tgt` takes too much work to compile. It also refuses a value with a new
- * target if earlier targets have used up the budget of the request.
+ * Separates the values that the mine can store from the values that it refuses. It refuses a value
+ * if the target in the value's `allow_tgt` takes too much work to compile. If the compiled targets
+ * have used up the budget of the request, it also refuses each value with a new target.
  */
 async function checkTargets(
   data: WireMap,

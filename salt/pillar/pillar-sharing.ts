@@ -351,8 +351,8 @@ export class PillarSharing {
 }
 
 /**
- * A shared pillar, or `unfit` if no shared pillar can be used for this minion. The pillar of the
- * minion must then be rendered for it alone.
+ * Shared pillar, or `unfit` if this minion can use none. The pillar of the minion must then be
+ * rendered for this minion alone.
  */
 type Found = ProvidedPillar | 'unfit';
 
