@@ -198,9 +198,8 @@ export class Attempts {
   }
 
   /**
-   * Makes the next attempt to read a stream. Yields the final item when the stream has ended
-   * without an error, and not before, because the connection may be lost after this item has
-   * arrived.
+   * Makes the next attempt to read a stream. Holds the final item back until the stream has ended
+   * without an error, because the connection may be lost after this item has arrived.
    */
   async *stream(
     method: NamedMethod,

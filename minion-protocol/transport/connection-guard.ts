@@ -24,8 +24,8 @@ export interface GuardLimits {
   /**
    * Maximum time from connecting to the first complete request on the request port, in
    * milliseconds. The time is extended by one second for each 64 KiB received. Default: 30,000. It
-   * does not apply to known addresses, because the ZeroMQ sockets of minions reconnect after a
-   * restart of the master and are silent until their next request.
+   * does not apply to known addresses. After a restart of the master, the ZeroMQ sockets of minions
+   * reconnect from such addresses and are silent until their next request.
    */
   readonly firstRequestMs: number;
   /**
