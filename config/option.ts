@@ -39,8 +39,8 @@ export interface OptionDetails {
   /** Extension that reads the option. If the extension is not loaded, the option is unknown. */
   readonly extension?: OptionExtension;
   /**
-   * Name of the option for programs that call `createMaster`. Default: the option's key in its
-   * table. If programs cannot set the option, `instead` is the advice that they get.
+   * Name under which programs pass the option to `createMaster`. Default: the option's key in its
+   * table. If programs cannot pass the option, `instead` contains advice for them.
    */
   readonly program?: string | { readonly instead: string };
   /** Whether clients may not read the value. Default: false. */

@@ -134,8 +134,8 @@ export class WebsocketDecoder {
   #receiver: Receiver | undefined;
   #events: WebsocketEvent[] = [];
   /**
-   * Memory of the chunks since the last message ended, in bytes, with {@link chunkOverheadBytes}
-   * for each.
+   * Memory that the chunks received since the end of the last message use, in bytes. It includes
+   * {@link chunkOverheadBytes} for each chunk.
    */
   #chunkBytes = 0;
 

@@ -210,8 +210,8 @@ export class HeldRows {
   }
 
   /**
-   * Returns the operation that deletes the row. The write fails if the work is assigned to another
-   * process.
+   * Returns the operation that deletes the row of a piece of work. Writing the operation fails if
+   * the work is assigned to another process.
    */
   end(id: string): RowOperation[] {
     return [{ op: 'delete', key: this.#key(id), ifRevision: this.#ownRevision(id) }];

@@ -125,8 +125,8 @@ async function printResult(
 
 /**
  * Returns the outputter for a result, and the data to format. If the result is a map with only
- * `outputter` and `data`, this outputter formats `data`. If the map has other members too, as after
- * an orchestration, the whole map is formatted.
+ * `outputter` and `data`, returns these two values. If the map has other members too, as after an
+ * orchestration, returns the whole map as the data.
  * @param asked - outputter that the user selected. {@link formatData} uses it in place of the
  * returned outputter, unless the user selected `highstate`
  */

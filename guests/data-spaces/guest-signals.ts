@@ -14,8 +14,9 @@ import { textOf } from '../request-body.ts';
 import type { GuestIdentifier } from './guest-identifier.ts';
 
 /**
- * Maximum size of a request body, in bytes. It exceeds the maximum size of a signal. A larger
- * signal can therefore be rejected with an error that states its maximum size.
+ * Maximum size of a request body, in bytes. This limit is higher than the maximum size of a signal.
+ * A signal that is too large can therefore be read, and then rejected with an error that states the
+ * maximum size of a signal.
  */
 const bodyLimit = 1_048_576;
 const maxValues = 100_000;

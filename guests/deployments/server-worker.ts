@@ -99,8 +99,8 @@ export class ServerWorker {
   readonly #deps: ServerWorkerDeps;
   readonly #stop = new AbortController();
   /**
-   * Ids of the deployments that this worker started. For any other unfinished deployment, an
-   * earlier process may already have started the run.
+   * Ids of the deployments whose runs this worker started. If an unfinished deployment is not in
+   * the set, an earlier process may have started its run.
    */
   readonly #begun = new Set<string>();
   /**

@@ -1,6 +1,6 @@
 /**
- * Finds the end of the audit log at the start of a master, even after a crash or an external change
- * of the files.
+ * Finds the end of the audit log when a master starts. It also finds the end after a crash, or
+ * after another program has changed the files.
  */
 
 import { stat, truncate } from 'node:fs/promises';

@@ -14,8 +14,8 @@ const action = 'audit.head';
 const detailForm = /^record (\d{1,15}) has the hash ([0-9a-f]{64})$/;
 /**
  * Interval at which a member records the last sequence number and hash of every other member's log,
- * in milliseconds. These records prove later whether another member's log was altered. A newer
- * record of that log is protected only by its own hash chain.
+ * in milliseconds. These records later show whether another member's log was altered. Log records
+ * written after the latest of these notes are protected only by the hash chain of their own log.
  */
 const noteMs = 600_000;
 

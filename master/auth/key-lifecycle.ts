@@ -61,8 +61,8 @@ export interface KeyLifecycle {
    */
   admit(key: AdmittedKey): Promise<void>;
   /**
-   * Makes the master reject lower protocol versions of an id from now on. Durable when the promise
-   * resolves.
+   * Sets the lowest protocol version with which the minion of an id may connect from now on.
+   * Durable when the promise resolves.
    */
   pin(id: string, protocol: AdmittedKey['protocol']): Promise<void>;
   /**

@@ -270,8 +270,8 @@ export class KnownFacts {
   }
 
   /**
-   * Returns the facts of a minion for decisions about rights. Its pillar is the one that does not
-   * depend on the minion's own grains [THREATS M-09].
+   * Returns the facts of a minion for decisions about rights. They contain the version of its
+   * pillar that does not depend on the minion's own grains [THREATS M-09].
    */
   rightsOf(id: string): MinionFacts {
     const known = this.#facts.get(id);

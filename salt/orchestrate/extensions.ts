@@ -84,8 +84,8 @@ function extended(known: Body, { states: added }: Body): Body {
 }
 
 /**
- * Adds `argument` to the arguments of a state and returns the result. It replaces an argument of
- * the same name. If the arguments are requisites, their lists are joined instead.
+ * Adds `argument` to the arguments of a state and returns the result. An existing argument of the
+ * same name is replaced. If both are requisites, their lists are joined instead.
  */
 function withArgument(own: readonly PlainData[], argument: PlainData): readonly PlainData[] {
   let isPlaced = false;

@@ -154,9 +154,9 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
 }
 
 /**
- * Merges the results of all sources: the pillars, and separately their versions that do not depend
- * on grains (`proven`). If both versions are the same object in every result, they are also the
- * same object in the merged result.
+ * Merges the results of all sources. Each result has two versions: the pillar, and the pillar that
+ * does not depend on grains (`proven`). Each version is merged separately. If every result has the
+ * same object for both versions, the merged result also has one object for both.
  */
 function joinAnswers(
   answers: readonly PillarAnswer[],

@@ -46,9 +46,10 @@ export class InputTree<Result extends Inputs> {
   }
 
   /**
-   * Adds a result, and returns the results that it replaces. It replaces a result with the same
-   * inputs. It also replaces results whose rendering read another input next after the same first
-   * inputs, for example because a file has changed since.
+   * Adds a result, and returns the results that it replaces. The new result replaces a result with
+   * the same inputs. It also replaces results that contradict it: after the same first inputs,
+   * their renderings read a different input next. This happens, for example, if a file has changed
+   * since.
    */
   add(result: Result): Result[] {
     const replaced: Result[] = [];

@@ -420,9 +420,9 @@ export class ReactionQueue {
   }
 
   /**
-   * Stores a run. It is durable when the promise resolves with `queued`.
-   * @returns `repeated`: a repetition of the same request has already stored the run; `once`: in
-   * the time window, a run with the same values was already stored
+   * Stores a run. If the result is `queued`, the run is durable.
+   * @returns `repeated`: an earlier copy of the same request has already stored the run; `once`: a
+   * run with the same values was already stored in the current time window
    */
   async add(run: OpenRun, conditions: QueueConditions): Promise<'queued' | 'repeated' | 'once'> {
     const { store } = this.#options;

@@ -119,7 +119,8 @@ export class EventPrinter {
 
   /**
    * Whether a text is printed unchanged even if it comes from the event, because it is harmless in
-   * YAML. If `marksWords` is set, texts that YAML reads as strings are not printed unchanged.
+   * YAML. If `marksWords` is set, this excludes texts that YAML would read as strings: placeholders
+   * replace them.
    */
   #isLeft(text: string): boolean {
     return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));

@@ -11,8 +11,9 @@ import { tryItem } from '#template/python/subscripts.ts';
 import { isList, isPillarMap } from './pillar-data.ts';
 
 /**
- * Names of the late grains, which templates print as placeholders, and the form of these
- * placeholders. The object can be sent to a rendering thread.
+ * Names of the late grains, and the form of their placeholders. Templates print a placeholder for
+ * each late grain, and its value is inserted after the rendering. The object can be sent to a
+ * rendering thread.
  */
 export interface LateRules {
   /**
