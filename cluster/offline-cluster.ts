@@ -350,7 +350,10 @@ export async function detachMember(
 
 /** Earlier state of a cluster to restore. */
 export interface RestorePoint {
-  /** Path of a member's backup. The backup must be older than the state to restore. */
+  /**
+   * Path of a member's backup. The backup must have been made before the point to restore, because
+   * later log entries are then applied to it.
+   */
   readonly file: string;
   /** Point at which the replay of the log ends. Default: all entries are applied to the backup. */
   readonly until?: ReplayPoint;

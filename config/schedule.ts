@@ -326,7 +326,10 @@ const shortcuts: ReadonlySet<string> = new Set([
 /** Ranges of the five fields of a cron expression, for error messages. */
 const cronBounds = ['0 to 59', '0 to 23', '1 to 31', '1 to 12', '0 to 7'] as const;
 
-/** Reads a cron expression: five fields with `*`, lists, ranges, steps and names, or a shortcut. */
+/**
+ * Reads a cron expression: either five fields with `*`, lists, ranges, steps and names, or a
+ * shortcut such as `@daily`.
+ */
 function readCron(text: string): Cron {
   const expression = text.trim();
   if (shortcuts.has(expression)) return new Cron(expression);

@@ -31,8 +31,8 @@ const blockBuffer = Buffer.allocUnsafeSlow(hashBlockSize);
  */
 export class HmacKey {
   /**
-   * Key block of the inner hash, as {@link blockOf} returns it. Latin1 text takes a third of the
-   * memory of bytes.
+   * Key block of the inner hash, as {@link blockOf} returns it. It is stored as Latin1 text, which
+   * takes a third of the memory that a byte array would take.
    */
   readonly #inner: string;
   /**

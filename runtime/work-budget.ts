@@ -81,8 +81,8 @@ export const workSlices: Channel = channel('saltbridge.work.slice');
 /** Work budget of one request. All parts of the request share the budget. */
 export class WorkBudget implements WorkMeter {
   /**
-   * Name of the owner whose budgets share one turn. `undefined` if this budget has a turn of its
-   * own.
+   * Name of the owner of this budget. All budgets of one owner take turns as one participant. If
+   * `undefined`, this budget is a participant of its own.
    */
   readonly owner: string | undefined;
   readonly #limits: Required<WorkLimits>;

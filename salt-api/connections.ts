@@ -38,7 +38,7 @@ const mostByDefault = 10_000;
 const handshakeMs = 20_000;
 /** Total rate of handshakes of all addresses, as a multiple of the rate of one address. */
 const handshakeShare = 4;
-/** Share of these handshakes that is reserved for addresses without any. */
+/** Share of the total rate that is reserved for addresses that have no handshake yet. */
 const handshakeReserve = 1 / 4;
 /**
  * Maximum number of handshakes of one address at once, as a multiple of the permitted number per

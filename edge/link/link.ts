@@ -75,8 +75,8 @@ export interface EarlyRequest {
   readonly name: string;
   readonly params: WireValue;
   /**
-   * Called when the site has chosen its connection, if this is the connection over which it sent
-   * the request.
+   * Called when the site has chosen one of its connections. Not called if the site sent the request
+   * over a connection that it did not choose.
    * @param reply - function that waits for the reply
    */
   onUsed(reply: ReadReply): void;

@@ -61,8 +61,8 @@ class Sources {
   readonly #stopped = new AbortController();
   readonly #audited = new Set<Promise<void>>();
   /**
-   * Event tags of the returns that were appended from the store. The events with these tags are
-   * ignored.
+   * Event tags of the returns that {@link #recover} has appended to the log from the store. The
+   * next event with such a tag is ignored, because its return is already in the log.
    */
   readonly #recovered = new Set<string>();
   #running: Promise<void> | undefined;

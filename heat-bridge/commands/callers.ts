@@ -179,7 +179,8 @@ export function deniedForTarget(name: string): BridgeError {
 }
 
 /**
- * Checks that all minions match the target `within` of a command. Applies to every caller.
+ * Checks that all minions match the target in the command's field `within`. The check applies to
+ * every caller.
  * @throws BridgeError ERR_COMMAND_DENIED
  */
 export function requireWithin(

@@ -25,10 +25,11 @@ function isOfGuest({ routeOptions }: FastifyRequest): boolean {
 }
 
 /**
- * After too many invalid tokens from an address, rejects further requests from the address with the
- * status 429, before their bodies are read. Tokens that were accepted from the address before still
- * work, because a proxy may forward the tokens of many tenants. Requests of guests are neither
- * counted nor rejected, because all guests behind an agent have its address.
+ * Limits invalid tokens. After too many of them from an address, rejects further requests from the
+ * address with the status 429, before their bodies are read. Tokens from the address that were
+ * accepted before are still accepted, because a proxy may forward the tokens of many tenants.
+ * Requests of guests are neither counted nor rejected, because all guests behind an agent have its
+ * address.
  */
 export function limitRefusedTokens(
   app: FastifyInstance,

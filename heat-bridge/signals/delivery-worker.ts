@@ -80,8 +80,8 @@ interface HandleQueue {
 
 /**
  * Delivers the signals of the outbox while this master is active. In a cluster, only one member is
- * active at a time. The signals for one handle are delivered in order. If a signal has no handle
- * yet, `held` keeps it.
+ * active at a time. The signals for one handle are delivered in order. Signals for which no handle
+ * is registered yet stay in `held`, the list of held signals.
  */
 export class DeliveryWorker implements PendingSignals {
   readonly #options: DeliveryWorkerOptions;

@@ -14,8 +14,8 @@ export class TokenCheck {
   /** Valid tokens as Latin-1 text, because byte arrays would take three times the memory. */
   readonly #verified = createBoundedMap<string, string>(authLimits.verifiedTokens);
   /**
-   * Checks in progress by key and token. Many requests of a minion may arrive before the first
-   * check ends.
+   * Checks in progress, by key and token. If further requests with the same token arrive before a
+   * check ends, they use the result of this check.
    */
   readonly #underWay = new Map<string, Promise<boolean>>();
 

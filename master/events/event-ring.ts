@@ -87,7 +87,7 @@ interface Search {
   first?: Held;
   /** Latest stored event of the same run that the reader has read. */
   last?: Held;
-  /** Oldest stored event of the member that follows `last`. */
+  /** Oldest of the member's stored events that come after `last`. */
   afterLast?: Held | undefined;
 }
 

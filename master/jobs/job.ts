@@ -46,8 +46,7 @@ export class Job {
   }
 
   /**
-   * Adds minions to which the job is now published too, with the same jid (the next slice of a
-   * batch).
+   * Adds the minions of the next slice of a batch. The job is published to them with the same jid.
    */
   extend(minions: readonly string[]): void {
     for (const minion of minions) this.#minions.add(minion);

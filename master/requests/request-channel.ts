@@ -425,8 +425,8 @@ export class RequestChannel {
 
 /**
  * Returns the owner whose rate limit a request counts towards. In protocols 0 to 2, any sender can
- * name any minion id. So a request without a valid token that needs one counts towards the address
- * of its sender.
+ * name any minion id. A request whose type needs a token therefore counts towards the sender's
+ * address, unless its token is valid.
  */
 function rateOwner(
   { isProven, minionId = '', address }: VerifiedRequest,

@@ -88,8 +88,8 @@ export async function isPassword(
 }
 
 /**
- * Whether an entry is disabled, so that it matches no password, for example because the account is
- * locked.
+ * Whether an entry is disabled, for example because the account is locked. A disabled entry matches
+ * no password.
  */
 export function isDisabled(kept: string, form: PasswordForm): boolean {
   return kept === '' || (form !== 'plaintext' && /^[!*]/.test(kept));

@@ -92,8 +92,9 @@ class FactSearch {
   readonly #values: ValueTests;
   readonly #meter: WorkMeter | undefined;
   /**
-   * Cache of conditions that are compared with maps inside grains or pillar. The key is the text of
-   * the condition. Each condition is split at `:`, which is always the delimiter inside a map.
+   * Cache of conditions on maps inside grains or pillar, each split at `:`. The key is the text of
+   * the condition. Inside such a map, `:` is the delimiter whatever the delimiter of the whole
+   * condition is.
    */
   readonly #cuts = new Map<string, CutExpression>();
 

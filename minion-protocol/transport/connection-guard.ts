@@ -17,7 +17,8 @@ export interface GuardLimits {
   /** Maximum time from connecting to the end of the handshake, in milliseconds. Default: 30,000. */
   readonly handshakeMs: number;
   /**
-   * Time for which a TLS handshake counts if no request of a minion is verified, in milliseconds.
+   * Time for which a started TLS handshake counts towards the limit on handshakes, in milliseconds.
+   * If the master verifies a request of the minion earlier, the handshake no longer counts.
    * Default: 1,000.
    */
   readonly handshakeHoldMs?: number;

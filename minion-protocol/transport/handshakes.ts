@@ -22,8 +22,8 @@ export class HandshakeTurns {
   readonly #holdMs: number;
 
   /**
-   * @param holdMs - time for which a handshake counts if no request of a minion is verified, in
-   * milliseconds. Default: 1,000
+   * @param holdMs - time for which a started handshake uses one of the slots, in milliseconds. If a
+   * request of the minion is verified earlier, the slot becomes free. Default: 1,000
    */
   constructor(slots: FairSlots, holdMs: number = defaultHoldMs) {
     this.#slots = slots;

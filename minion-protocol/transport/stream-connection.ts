@@ -109,8 +109,9 @@ export class Connection<Event extends { readonly type: string }, Session extends
   /** Whether the connection waits for its turn. */
   #isWaiting = false;
   /**
-   * Whether no further bytes are wanted: the connection has more than its turn could handle, or a
-   * second chunk arrived while it waited.
+   * Whether the connection must not read further bytes, because received bytes still wait to be
+   * decoded. Its turn could not handle all of them, or a second chunk arrived while it waited for
+   * its turn.
    */
   #isAhead = false;
   #isTakingTurn = false;

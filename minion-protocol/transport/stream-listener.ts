@@ -401,7 +401,7 @@ class StreamListener implements MasterTransport {
 
 /**
  * Ends the guarded connection when its socket closes. A reset by the peer is not logged as an
- * error, because 'close' follows.
+ * error. The socket emits 'close' after the reset, which ends the connection.
  */
 function endGuardedWithSocket(socket: Socket, guarded: GuardedConnection): void {
   socket.on('error', ignore);

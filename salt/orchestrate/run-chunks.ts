@@ -73,8 +73,9 @@ export class ChunkRun {
   /** Chunks that must be run as a trial before they are run, because a `prereq` refers to them. */
   readonly #trials = new Set<Chunk>();
   /**
-   * Chunks that have a `prereq` requisite. Each chunk that such a requisite names depends in turn
-   * on the chunk with the requisite (`prerequired`).
+   * Chunks that have a `prereq` requisite. A chunk with `prereq` depends on the chunks that the
+   * requisite names. Each of them depends in turn on the chunk with `prereq`; this dependency is
+   * called `prerequired`.
    */
   readonly #awaited = new Set<Chunk>();
   /** Tags on the path to the current chunk. A repeated tag is a cycle. */

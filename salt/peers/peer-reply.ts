@@ -9,8 +9,8 @@ import { saltLimits } from '../limits.ts';
 const entryBytes = 64;
 
 /**
- * Reply to which returns are added one by one. Until it is closed, their bytes count towards the
- * limit on the replies to the minion.
+ * Reply to which returns are added one by one. Until the reply is closed, the bytes of its returns
+ * count towards the limit on replies to the minion.
  */
 export interface PeerReply {
   /** Number of returns that did not fit into the reply. */

@@ -39,8 +39,8 @@ export function layerOf(source: ExtPillar): ExtPillarLayer {
 export interface ExtPillarDeps extends MergeOptions {
   readonly sources: readonly (ExtPillar | ExtPillarLayer)[];
   /**
-   * `ext_pillar_first`: whether external pillar is compiled first, so that files can read it and
-   * are merged over it. Default: false.
+   * `ext_pillar_first`: whether external pillar is compiled before the pillar files. Pillar files
+   * can then read its values, and override them. Default: false.
    */
   readonly areFirst?: boolean;
   readonly log: Logger;

@@ -117,7 +117,7 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
   });
 }
 
-/** Returns the reason why a request has too many values, or `undefined` if it has not. */
+/** Returns an explanation if a request has too many values; otherwise `undefined`. */
 function excessOf(parts: Readonly<Record<string, WireMap>>): string | undefined {
   const maxNames = saltLimits.pillarNames.perOwner ?? Infinity;
   const maxEntries = saltLimits.pillarEntries.perOwner ?? Infinity;

@@ -52,7 +52,7 @@ export interface PillarTask extends TemplateTask {
    * none.
    */
   readonly late?: LateRules | undefined;
-  /** Data that a caller without all rights passed to an orchestration. */
+  /** Data that was passed to an orchestration by a caller who does not have all rights. */
   readonly foreign?: UntrustedInput | undefined;
 }
 

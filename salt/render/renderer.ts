@@ -140,7 +140,7 @@ export class Renderer {
     throw problemOf(outcome);
   }
 
-  /** Stops the worker threads and their running orders. May be called twice. */
+  /** Stops the worker threads and the tasks that they are running. May be called twice. */
   close(): Promise<void> {
     return this.#threads.close();
   }

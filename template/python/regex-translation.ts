@@ -165,7 +165,9 @@ class Translator {
   #rest: string;
   #source = '';
   #flags: Flags;
-  /** Flags before each open group. They apply again after the group. */
+  /**
+   * Flags that were in effect before each open group. They take effect again when the group ends.
+   */
   readonly #outer: Flags[] = [];
   #ignoreCase = false;
   #needsBacktracking = false;
