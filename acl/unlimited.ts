@@ -18,12 +18,11 @@ const matchAllPatterns: ReadonlySet<string> = new Set([
 type UnlimitedAction = 'publish' | 'runner' | 'wheel' | 'command';
 
 /**
- * Whether a rule allows the subject all functions of an action on all minions, without any
- * conditions and without a rate limit. Returns `false` if a `deny` rule for the action applies to
- * the subject. Also returns `false` for the action `command` if the subject acts for a project,
- * because projects are limited to their own machines. If the result is true, the master publishes a
- * job with its original target. Otherwise, it replaces the target with the ids of the permitted
- * minions.
+ * Whether a rule allows the subject all functions of an action on all minions, without conditions
+ * and without a rate limit. If so, the master publishes a job with its original target. Otherwise,
+ * it replaces the target with the ids of the permitted minions. Returns `false` if a `deny` rule
+ * for the action applies to the subject. Also returns `false` for the action `command` if the
+ * subject acts for a project, because projects are limited to their own machines.
  * @param action - default: `publish`
  */
 export function isUnlimited(

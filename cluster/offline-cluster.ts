@@ -93,7 +93,7 @@ const ownTables: readonly Key[] = [
 ];
 
 /**
- * Tables that all members share although {@link ownTables} contains the table above them.
+ * Tables that all members share, although each of them is a part of a table in {@link ownTables}.
  * Extensions write them through `ExtensionHost.shared`.
  */
 const sharedTables: readonly Key[] = [

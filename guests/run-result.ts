@@ -116,9 +116,9 @@ function resultOfReturn(
 }
 
 /**
- * Returns the standard output, the standard error and the possible outputs (`found`) of a run. If
- * the minion did not return `stdout` and `stderr` as `cmd.run_all` does, the whole return becomes
- * the standard output.
+ * Returns the parts of a minion's return: the standard output, the standard error, and the map that
+ * may contain outputs (`found`). If the return does not contain `stdout` and `stderr` like that of
+ * `cmd.run_all`, the whole return becomes the standard output.
  * @param code - shell code that the minion ran. In this case, the `stdout` of the minion also
  * contains the outputs of the script, and this function separates them. `undefined`: no shell code
  * ran

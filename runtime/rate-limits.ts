@@ -102,9 +102,9 @@ export class TokenBuckets {
   }
 
   /**
-   * Removes the bucket that was created first if the maximum number of buckets is reached. The next
-   * request of its owner creates a full bucket. An owner that is still active can therefore exceed
-   * the rate.
+   * If the maximum number of buckets is reached, removes the bucket that was created first. If the
+   * owner of that bucket is still active, its next request creates a full bucket. Such an owner can
+   * therefore exceed its rate.
    */
   #forgetIdle(): void {
     if (this.#buckets.size < this.#maxOwners) return;

@@ -21,8 +21,9 @@ interface MemberState {
   /** Position of the entry that began this session. */
   readonly openedAt: number;
   /**
-   * Counter up to which further entries of this session are ignored. Such entries are copies of
-   * applied entries, or they arrive after more than {@link maxBeyond} entries with higher counters.
+   * Counter of an entry. Entries of this session with this counter or a lower one are ignored: they
+   * are copies of applied entries, or they arrive after more than {@link maxBeyond} entries with
+   * higher counters.
    */
   readonly through: number;
   /**

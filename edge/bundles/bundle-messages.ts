@@ -128,10 +128,10 @@ const WantedSchema = Type.Object({
   ring: Type.String({ minLength: 1, maxLength: 64 }),
   version: Type.Integer({ minimum: 1, maximum: versionsPerGeneration - 1 }),
   /**
-   * Metadata and packs of the release, if they are small. The site then need not request them.
-   * Their compression uses the metadata and the bundle that the site has reported on this
-   * connection. If the site has changed its metadata or its bundle since the report, it ignores the
-   * update.
+   * Metadata and packs of the release, if they are small, so that the site need not request them.
+   * They are compressed with the metadata and the bundle that the site reported on this connection
+   * as the dictionary. If the site has changed its metadata or its bundle since the report, it
+   * ignores the update.
    */
   update: Type.Optional(UpdateSchema),
 });

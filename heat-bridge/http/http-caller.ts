@@ -61,8 +61,8 @@ export function requireCommandRule(caller: HttpCaller, command: string): void {
 }
 
 /**
- * Checks that rules could grant the holder of a token a right of the bridge. Must be called before
- * any other work for the request, so that callers without the right learn nothing.
+ * Checks that at least one rule can grant a right of the bridge to the holder of a token. Must be
+ * called before any other work for the request, so that callers without the right learn nothing.
  * @throws AuthorizationError ERR_DENIED
  */
 export function requireRight({ subject, policy }: Rights, right: string): void {

@@ -38,7 +38,7 @@ export interface PlanStarted {
   readonly id: string;
   readonly groups: Groups;
   /**
-   * Names of the groups that exclude some minions, because the caller has no rights on these
+   * Names of the groups from which minions were removed, because the caller has no rights on these
    * minions.
    */
   readonly narrowed: readonly string[];

@@ -19,7 +19,7 @@ export interface PlanRunOptions {
   readonly plan: string;
   readonly groups: Groups;
   /**
-   * Names of the groups that exclude some minions, because the caller has no rights on these
+   * Names of the groups from which minions were removed, because the caller has no rights on these
    * minions. Default: none.
    */
   readonly narrowed?: readonly string[] | undefined;

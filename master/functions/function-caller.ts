@@ -319,7 +319,10 @@ export class FunctionCaller {
   }
 }
 
-/** Returns the value to use in events and stored jobs. For a confidential call it is `null`. */
+/**
+ * Returns the value to use in events and stored jobs: `null` for a confidential call, otherwise
+ * `value`.
+ */
 function reportedValue({ isConfidential }: Ready, value: WireValue): WireValue {
   return isConfidential ? null : value;
 }

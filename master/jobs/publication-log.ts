@@ -79,7 +79,7 @@ const digits = 16;
  */
 export class PublicationLog {
   readonly #process = randomBytes(6).toString('hex');
-  /** Number of the last publication that each former process may have sent. */
+  /** For each former process, the number of the last publication that the process may have sent. */
   readonly #lastSent: ReadonlyMap<string, number>;
   #file: NumberFile | undefined;
   #last = 0;

@@ -35,8 +35,8 @@ export function requestHandlers(
 }
 
 /**
- * Splits a message at its empty frame. Returns `undefined` if there is no empty frame, or if the
- * number of frames after it is not one.
+ * Splits a message at its empty frame. Returns `undefined` if there is no empty frame, or unless
+ * exactly one frame follows it.
  */
 function splitRequest(
   frames: readonly Uint8Array[],

@@ -164,9 +164,9 @@ class Roots implements FileServerBackend {
   }
 
   /**
-   * Returns those roots of an environment that exist, and the roots that all environments share
-   * through `__env__`. Any two environment names for which no directory exists therefore have the
-   * same roots.
+   * Returns the existing roots of an environment, and the roots that all environments share through
+   * `__env__`. If two environments have no directories of their own, both therefore have the same
+   * roots.
    */
   async #existingPlacesOf(saltenv: string): Promise<readonly string[]> {
     const shared = new Set(this.#roots.get(anyEnv));

@@ -21,10 +21,10 @@ export class OneAtATime {
   }
 
   /**
-   * Returns the result of `find`, or of `work` if `find` finds nothing. While another request with
-   * the same key works, this request waits and then calls `find` again. It waits for every request
-   * of its own owner, but only once for each other owner. An owner with many requests therefore
-   * does not delay others.
+   * Returns the result of `find`. If `find` finds nothing, performs `work` and returns its result.
+   * While another request with the same key performs its work, this request waits, and then calls
+   * `find` again. It waits for any number of requests of its own owner, but for only one request of
+   * each other owner. An owner with many requests therefore does not delay others.
    * @param owner - minion of the request
    * @param isFutile - whether requests cannot use results of other requests; then no request waits
    */

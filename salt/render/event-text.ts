@@ -60,7 +60,7 @@ export class EventText {
   }
 }
 
-/** Matches texts that have no special meaning in YAML at any position. */
+/** Matches texts that have no special meaning in YAML, wherever they stand in a document. */
 const inert = /^(?![-.]{1,3}$)[A-Za-z0-9_/.+~-][A-Za-z0-9_/.+~:-]*$/;
 
 /**

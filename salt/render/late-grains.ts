@@ -261,8 +261,8 @@ function isInComment(text: string, mark: string): boolean {
 
 /**
  * Replaces the placeholders with the values of a minion. Returns `undefined` if a value could
- * change the meaning of the YAML text, for example a number in a plain scalar. The minion then
- * needs its own rendering.
+ * change the structure or a type in the YAML text, for example a number in a plain scalar. The file
+ * must then be rendered for this minion alone.
  */
 export function fillMarks(
   pillar: FactMap,
