@@ -112,8 +112,8 @@ export interface AttemptsOptions {
   /** Start of the call, as `performance.now()` returned it. Default: now. */
   readonly since?: number;
   /**
-   * Whether the call publishes a job. If a master may have published it, only masters that share
-   * the store with the jobs may continue it.
+   * Whether the call publishes a job. If a master may have published the job, only masters that
+   * share the store that contains the job may continue the call.
    */
   readonly isJob?: boolean;
   /**

@@ -113,8 +113,8 @@ interface Range {
 }
 
 /**
- * Applies entries of the log until the entry at position `end` is applied, or until an entry is not
- * wanted. If the log is unavailable, tries again.
+ * Applies entries of the log up to the position `end`. Stops earlier before the first entry for
+ * which `isWanted` returns false. If the log is unavailable, tries again.
  * @throws StoreError ERR_STORE_UNAVAILABLE, ERR_STORE_DIVERGED
  */
 async function applyWhile(

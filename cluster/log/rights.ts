@@ -25,9 +25,10 @@ export interface RightsOptions {
 /** Name that no consumer and no stream has. */
 const unusedName = 'saltbridge_rights_check';
 /**
- * Payload of a request that the server always rejects, because the names in it denote nothing that
- * exists. The payload must be a JSON object with properties. From version 2.11 on, nats-server
- * treats any other payload as a request without conditions, so a purge would delete everything.
+ * Payload that the server always rejects, because the names in it denote nothing that exists. It is
+ * used to test rights without any effect. The payload must be a JSON object with properties. From
+ * version 2.11 on, nats-server treats any other payload as a request without conditions, so a purge
+ * would delete everything.
  */
 const unreadable = JSON.stringify({
   name: unusedName,

@@ -153,10 +153,10 @@ export class CodeCatalog {
   }
 
   /**
-   * Returns the call of the entry that permits a config and its inputs. If no entry does, returns
-   * the reason.
-   * @param mayCall - whether the owner of the deployment may call an entry; the reason does not
-   * mention other entries
+   * Returns the call of the catalog entry that permits a config and its inputs. If no entry permits
+   * them, returns the reason.
+   * @param mayCall - whether the owner of the deployment may call an entry; the reason mentions
+   * only such entries
    */
   resolve(
     deployment: Deployment & { readonly group: CodeGroup },

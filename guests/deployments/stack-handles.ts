@@ -65,8 +65,8 @@ interface HandlesOfServer {
 /**
  * Registers the handles in a server's metadata for the minion of the server, and removes the minion
  * from the other handles of the stack. A handle of another stack may already have the same alias
- * and minion. If that stack was removed, or was registered before this stack, the minion is moved
- * to the handle of this stack.
+ * and minion. In this case, the minion is moved to the handle of this stack if the other stack was
+ * removed, or was registered before this stack.
  * @returns the reasons why handles could not be registered
  */
 export async function registerHandles(given: HandlesOfServer): Promise<readonly string[]> {

@@ -47,9 +47,9 @@ export function withoutReturns({ outcome, ...run }: StoredRun): StoredRun {
 }
 
 /**
- * Determines the state of a stored run from the store and the job cache. Never returns
- * `unpublished` if the run is so old that the job cache may no longer contain its job. Otherwise,
- * the caller could run the command a second time.
+ * Determines the state of a stored run from the store and the job cache. If the job cache may have
+ * lost the job, for example because the run is too old, never returns `unpublished`. Otherwise, the
+ * caller could run the command a second time.
  * @returns the outcome, if the run has ended or cannot be continued. `unpublished`, if the job of
  * the run was never published. `open`, if the run can be continued by following its job
  */

@@ -65,8 +65,9 @@ function plannedCall({ command, sources }: MappedCommand, parameters: Parameters
 }
 
 /**
- * Whether a command receives secret parameters. If the parameters depend on results of other steps,
- * they are not known yet. In this case, returns whether the command declares any secret parameters.
+ * Whether a command receives secret parameters. While parameters depend on results of other steps,
+ * their values are not known. Until then, returns whether the command declares any secret
+ * parameters.
  */
 function mayGiveSecrets({ command, sources }: MappedCommand, parameters: Parameters): boolean {
   if (stepReferences(sources).length > 0) return (command.definition.secret ?? []).length > 0;

@@ -45,8 +45,8 @@ export type ReturnRows = (jid: string, result: JobReturn) => readonly Operation[
 const maxUnderWay = 100;
 
 /**
- * Estimated work for reading and decoding a stored job or return, in steps of a `WorkBudget`. The
- * work for its bytes is added.
+ * Estimated constant part of the work for reading and decoding a stored job or return, in steps of
+ * a `WorkBudget`. The work for each byte is counted in addition.
  */
 const stepsOfRow = 2000;
 /** Number of bytes of a stored job or return that are decoded in about one step. */

@@ -113,8 +113,8 @@ export interface CompiledTarget {
   isEntitled(candidate: TargetCandidate): boolean;
   /**
    * Whether the target, or one of its alternatives, can match by conditions on grains or resources
-   * alone. {@link isEntitled} ignores such a match, because minions report these data about
-   * themselves.
+   * alone. {@link isEntitled} ignores such a match, because minions themselves report their grains
+   * and resources.
    */
   readonly restsOnGrains: boolean;
   /**

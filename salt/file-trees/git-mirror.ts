@@ -65,8 +65,8 @@ const maxRefs = 10_000;
 const maxDepth = 128;
 const maxLinkBytes = 4096;
 /**
- * Time for which file contents that no tree refers to any more stay on the disk, in milliseconds.
- * Minions with older file lists may still request these contents.
+ * Time for which file contents stay on the disk after no tree refers to them any more, in
+ * milliseconds. Minions with older file lists may still request these contents.
  */
 const retiredForMs = 600_000;
 /**

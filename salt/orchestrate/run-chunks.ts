@@ -59,7 +59,10 @@ const maxEvaluations = 1000;
 interface Path {
   /** Number of consecutive evaluations of the same chunk before this one. */
   readonly looks: number;
-  /** Number of evaluations that have started and cannot continue before this one ends. */
+  /**
+   * Number of evaluations that wait for the end of this one. They have started, but need its result
+   * to continue.
+   */
   readonly depth: number;
 }
 

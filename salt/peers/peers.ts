@@ -74,9 +74,9 @@ function bareCalls(funs: readonly string[]): readonly BoundFunction[] {
 }
 
 /**
- * Reads functions and their arguments from a request. If there are several functions, each element
- * of `arg` is one text with the arguments of one function. Returns `undefined` if the arguments
- * cannot be parsed.
+ * Reads functions and their arguments from a request. If the request names several functions, each
+ * element of its `arg` is a text with all arguments of one function. Returns `undefined` if the
+ * arguments cannot be parsed.
  */
 async function readCalls(
   funs: readonly string[],

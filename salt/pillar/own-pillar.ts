@@ -79,7 +79,7 @@ export interface PillarDeps {
   readonly asked?: AskedFunctions;
   /** Functions that compile a pillar with additional sources. Default: none. */
   readonly onDemand?: OnDemandPillar;
-  /** Returns whether pillars of this id are cached. Default: the pillars of all ids are. */
+  /** Returns whether pillars of this id are cached. Default: pillars of every id are cached. */
   readonly isKept?: (id: string) => boolean;
 }
 

@@ -87,8 +87,9 @@ function hasPath(lists: FileLists, path: string): boolean {
 }
 
 /**
- * Returns the path of the first of `names` that exists in a directory, or otherwise in the nearest
- * of its parents.
+ * Looks for files with the given names in a directory, then in its parent, and so on up to the
+ * root. Returns the path of the first match. If a directory contains several of the names, the
+ * first one in `names` matches.
  * @throws TypeError if none of them exists
  */
 function findUp(lists: FileLists, start: string, names: readonly string[]): string {

@@ -42,8 +42,8 @@ export interface PillarSource {
 }
 
 /**
- * Function that returns the template function `pillar.ext`. With it, a template compiles a pillar
- * and adds pillar sources that the template itself names.
+ * Creates the template function `pillar.ext`. A template calls `pillar.ext` to compile a pillar
+ * together with additional sources that the template itself names.
  */
 export type OnDemandPillar = (
   request: Pick<PillarRequest, 'grains' | 'id' | 'saltenv'>,

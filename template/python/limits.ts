@@ -154,9 +154,9 @@ export class UsageMeter implements WorkMeter {
 }
 
 /**
- * Limits the depth and the number of elements of a walk over nested data. A small template can nest
- * lists so that each one contains the next one twice. Without a limit, it could then print, compare
- * or copy an exponential amount of data.
+ * Limits the depth and the number of elements of a walk over nested data. A small template can
+ * build nested lists, each of which contains the next one twice. Without a limit, printing,
+ * comparing or copying them would take exponential time.
  */
 export class RecursionGuard {
   readonly #inside: object[] = [];
