@@ -70,8 +70,8 @@ function describe(patterns: readonly string[]): string {
 }
 
 /**
- * Returns the expressions in a grant, without duplicates, that match fewer texts on this master
- * than in Salt.
+ * Returns the expressions in a grant that match fewer texts on this master than in Salt. Each
+ * expression is returned once.
  */
 function narrowedPatterns({ minion, functions }: Grant): string[] {
   const all = functions.flatMap(({ fun, conditions }) => [

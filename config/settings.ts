@@ -63,9 +63,10 @@ export function mergeSettings(first: Settings, later: Settings): Settings {
 }
 
 /**
- * Merges the options of included files into the options of the including file. As in Salt
- * [salt.config.master_config], an included option replaces the whole option. Only the section
- * `saltbridge` is merged, because it contains many options.
+ * Merges the options of included files into the options of the including file. If both set an
+ * option, the value of the included file replaces the whole value of the including file, as in Salt
+ * [salt.config.master_config]. Only the section `saltbridge` is merged, because it contains many
+ * options.
  */
 export function overrideSettings(including: Settings, included: Settings): Settings {
   const whole = new Map([...including, ...included]);

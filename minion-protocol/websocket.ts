@@ -114,7 +114,10 @@ const maxPayloadBytes = 2 ** 31 - 1;
 const chunkOverheadBytes = 128;
 /** State of the receiver while it reads the payload of a frame. */
 const readsPayload = 4;
-/** Number of bytes that the decoder reads for an event. The shortest message has six bytes. */
+/**
+ * Factor that limits the bytes decoded at once: for each event that the caller accepts, the decoder
+ * reads this number of bytes. The shortest message has six bytes.
+ */
 const bytesPerEvent = 128;
 const headEnd = '\r\n\r\n';
 const closeNormal = 1000;

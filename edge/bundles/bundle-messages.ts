@@ -80,8 +80,8 @@ const UpdateSchema = Type.Object({
    */
   known: Type.Integer({ minimum: 0, maximum: 3 }),
   /**
-   * Whether files of the bundle that the site has (`from` in the request) are the dictionary for
-   * the compression of the packs. If not, the packs have no dictionary.
+   * Whether the packs were compressed with a dictionary. The dictionary consists of files of the
+   * bundle that the site has (`from` in the request).
    */
   isDelta: Type.Boolean(),
   manifest: Type.Union([InlinePackSchema, PackSchema]),

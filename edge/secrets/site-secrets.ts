@@ -30,8 +30,8 @@ import {
 export interface ReadSecrets {
   /**
    * Reads the present secrets from the centre. Resolves when the site has stored them.
-   * @param since - time of the centre, in milliseconds since 1970. If the site has read its secrets
-   * over this connection after this time, it does not read them again
+   * @param since - time by the clock of the centre, in milliseconds since 1970. If the site has
+   * read its secrets over this connection after this time, it does not read them again
    */
   refresh(since?: number): Promise<void>;
 }

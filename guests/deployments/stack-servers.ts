@@ -129,7 +129,7 @@ function nameOfResource(resourcePath: string | undefined): string | undefined {
  * Returns the minion of a server. Uses the first of these sources that names a minion:
  * - the registration of the stack
  * - the enrolment of the server's instance, if it belongs to the project of the registration
- * - the template, if the registration lists the minion that it names
+ * - the template, if the registration lists the minion that the template names
  */
 export function minionOfServer(
   { registration }: RegisteredStack,

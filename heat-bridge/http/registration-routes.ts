@@ -84,8 +84,8 @@ interface OwnRegistrations<Api> {
 
 /**
  * Adds the routes `GET` and `POST` on the collection, and `GET`, `PUT` and `DELETE` on a name.
- * `PUT` replaces an existing registration. Creating and replacing require the right of this kind
- * for all minions that the registration names.
+ * `PUT` replaces an existing registration. To create or replace a registration, the caller needs
+ * the right for this kind of registrations on all minions that the registration names.
  * @returns a function that authenticates a request, and returns the API and the owner name of the
  * service that sent it
  */

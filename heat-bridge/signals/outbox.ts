@@ -334,9 +334,10 @@ export class Outbox {
   }
 
   /**
-   * Counts the record as held again instead of as a signal of the handle. Without a cluster, called
-   * if the write of the row fails. In a cluster, called before the write, because each member
-   * counts the record for the handle when the replicated log delivers the row.
+   * Undoes the counting of a record as a signal of a handle, and counts it as held again. Without a
+   * cluster, called if the write of the row fails. In a cluster, called before the write: when the
+   * replicated log delivers the row, each member, including this one, counts the record for the
+   * handle.
    */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {
     this.#quotas.release(use);

@@ -87,8 +87,8 @@ export class AuditBursts {
   }
 
   /**
-   * Records an entry. The actor, identified by kind, log-in backend and name, counts as the source
-   * of the entry for the limit on new entries per source.
+   * Records an entry. The limit on new entries applies to each actor, identified by kind, log-in
+   * backend and name.
    */
   noteOfActor(entry: AuditEntry): void {
     const { kind, eauth = '', name } = entry.who;

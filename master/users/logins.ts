@@ -50,9 +50,9 @@ export interface LoginsOptions {
 const failureStepMs = 250;
 
 /**
- * Maximum duration of log-ins that are measured, in milliseconds. Failed log-ins take at least as
- * long as the longest measured log-in. A log-in above this maximum indicates a problem of the
- * backend, and is not measured.
+ * Time above which the duration of a log-in is ignored, in milliseconds. The master delays failed
+ * log-ins until they take as long as the longest log-in that it has measured. A log-in that takes
+ * longer than this limit indicates a problem of the backend, so it must not lengthen this delay.
  */
 const longestMeasureMs = 2000;
 

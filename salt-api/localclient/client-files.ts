@@ -37,7 +37,7 @@ export interface ClientPaths {
   readonly events: string;
   /** Socket to which clients write events. */
   readonly firing: string;
-  /** Files whose existence shows Salt's clients that the master is running. */
+  /** Files by whose existence Salt's clients recognise that the master is running. */
   readonly marks: readonly string[];
 }
 

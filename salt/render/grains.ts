@@ -271,7 +271,10 @@ function grainOf(grains: WireMap, key: string): WireValue | undefined {
   return Object.hasOwn(grains, key) ? grains[key] : undefined;
 }
 
-/** Returns a fingerprint of a value: its packed form, or its digest if that is shorter. */
+/**
+ * Returns a fingerprint of a value: its packed form or the digest of this form, whichever is
+ * shorter.
+ */
 function markOf(value: WireValue): Buffer {
   const packed = packLocal(value);
   return packed.length < digestBytes
