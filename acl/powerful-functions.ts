@@ -10,8 +10,8 @@ const functionsByNameOnly: Readonly<Partial<Record<RuleAction, ReadonlySet<strin
 };
 
 /**
- * Whether the function may be permitted only by its full name, without wildcards, and the patterns
- * of the rule do not contain this name.
+ * Whether a rule with these patterns must not permit the function. This is so if the function may
+ * be permitted only by its full name, without wildcards, and this name is not among the patterns.
  */
 export function mustBeNamed(action: RuleAction, fun: string, patterns: TextPatterns): boolean {
   return functionsByNameOnly[action]?.has(fun) === true && !asList(patterns).includes(fun);

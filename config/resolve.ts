@@ -155,9 +155,9 @@ function optionOf(key: string): string {
 const ports = ['publish_port', 'ret_port', 'transport_opts'];
 
 /**
- * Options that are checked against other options. The key is the checked option, and the value
- * lists the other options. A mistake in one of these other options can cause a misleading error
- * about the checked option.
+ * Options that are checked together with other options. Each key is a checked option, and its value
+ * lists the other options. If one of these other options has a mistake, the error about the checked
+ * option can be misleading.
  */
 const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ...ports.map((port): [string, readonly string[]] => [port, ports]),

@@ -66,9 +66,9 @@ const withheldNames: ReadonlySet<string> = new Set(
 );
 
 /**
- * Whether Salt lets templates read this option, but this master does not. `config.get` then fails.
- * It must not return a grain or pillar value of the same name, because Salt would return the
- * option.
+ * Whether templates may read this option in Salt, but not on this master. `config.get` fails for
+ * such an option. Otherwise, it could return a grain or pillar value of the same name, although
+ * Salt would return the option.
  */
 export function isWithheldOption(name: string): boolean {
   return withheldNames.has(name);

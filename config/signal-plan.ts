@@ -32,7 +32,10 @@ export interface SignalPlan {
   readonly needless: readonly Listening[];
   /** Patterns that match more tags than their proposed rule permits. */
   readonly narrowed: readonly UnplannedPattern[];
-  /** Patterns whose tags a rule cannot permit, or can permit only in part. */
+  /**
+   * Patterns for which no rule is sufficient, because a rule can permit none or only some of the
+   * tags that the pattern matches.
+   */
   readonly ungranted: readonly UnplannedPattern[];
 }
 

@@ -81,8 +81,8 @@ const pillarMarks: readonly Mark[] = [
 const anyMark = /__slot__:|-----BEGIN PGP MESSAGE-----|NACL\[|(?:sdb|salt):\/\//iu;
 
 /**
- * Matches every text that `anyMark` matches, and many more. It is a faster test for `:`, `[` and
- * `-----`, one of which occurs in every such text.
+ * Matches texts that contain `:`, `[` or `-----`. Every text that `anyMark` matches contains one of
+ * these, so texts without them need only this faster test.
  */
 const markCharacter = /[:[]|-----/;
 

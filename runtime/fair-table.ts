@@ -20,9 +20,9 @@ export interface FairTableOptions<Value> {
 }
 
 /**
- * A bounded table of rows with owners. At the limit, a new row evicts the oldest row of the owner
- * with the most rows. A row of another owner is never evicted if it is the only one of that owner.
- * Each operation takes constant time.
+ * A bounded table of rows with owners. If the table is full, a new row evicts the oldest row of the
+ * owner with the most rows. It never evicts the only row of another owner. Each operation takes
+ * constant time.
  */
 export class FairTable<Value> {
   readonly #limit: Limit;

@@ -4,7 +4,7 @@ import { type Channel, channel } from 'node:diagnostics_channel';
 
 /**
  * Amount of work in one synchronous step: the characters read or written, and the values created or
- * visited. Work that the JavaScript engine does natively, such as searching, adds no values.
+ * visited. Work that the JavaScript engine does natively, such as searching, is not counted.
  */
 export interface ReadingStep {
   readonly characters: number;

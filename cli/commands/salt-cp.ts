@@ -224,10 +224,10 @@ async function listFiles(source: string): Promise<SourceFile[]> {
 }
 
 /**
- * Returns the path of a file on the minions. A file below a source directory keeps its relative
- * path, below a directory with the name of the source directory.
- * @param isInto - whether the destination is a directory. If not, the destination is the path for
- * the only source file on the minions
+ * Returns the path of a file on the minions. For a file below a source directory, it is the
+ * relative path of the file, below a directory with the name of the source directory.
+ * @param isInto - whether the destination is a directory. If not, the destination is the path that
+ * the only source file gets on the minions
  */
 function remotePath(file: string, { sources, destination }: CopyRequest, isInto: boolean): string {
   if (sources.includes(file)) {

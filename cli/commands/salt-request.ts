@@ -59,9 +59,9 @@ function parseCall(
 }
 
 /**
- * Splits the arguments of several functions at the separator, which is usually an argument of its
- * own. If the number of such arguments does not match the number of functions, also splits
- * arguments that contain the separator in their text.
+ * Splits the arguments of several functions at the separator. If the separators that are arguments
+ * of their own yield one list for each function, only these separate the lists. Otherwise,
+ * arguments whose text contains the separator are split too.
  * @throws CommandError ERR_COMPOUND if the number of lists differs from the number of functions
  */
 function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {

@@ -24,7 +24,7 @@ const lengthBytes = 4;
  * Messages that members send to each other outside the log. They are encrypted. A message is
  * delivered at most once and may be lost. Each message states the position up to which its sender
  * has applied the log. A member rejects a message whose position is before the start of the
- * member's own session. It may have received such a message already in its previous session.
+ * member's own session, because it may have received this message already in its previous session.
  */
 export class Messages {
   readonly #options: MessagesOptions;

@@ -45,8 +45,8 @@ interface Probe {
 }
 
 /**
- * Maximum number of rejections that are recorded. It exceeds the number of requests that are sent
- * at the same time.
+ * Maximum number of rejections that are recorded. It is higher than the number of requests that are
+ * sent at the same time.
  */
 const maxRefusals = 100;
 

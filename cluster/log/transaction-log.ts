@@ -22,7 +22,7 @@ export interface LogHealth {
   readonly currentReplicas: number | undefined;
   /** Program and version of the server, for example `nats-server 2.12.1`. */
   readonly server: string | undefined;
-  /** Rights that this member's user has although no member needs them. Default: none. */
+  /** Rights of this member's user that no member needs. Default: none. */
   readonly excessRights?: readonly string[];
 }
 

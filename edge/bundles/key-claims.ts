@@ -61,8 +61,8 @@ export type ClaimsQuery = Static<typeof ClaimsQuery>;
 
 /**
  * Registers the log handler that stores the key claims of sites. The centre refuses a claim for a
- * minion id that the site does not own. A site therefore has at most one claim for each of its
- * minions.
+ * minion id that the site does not own. A later claim of the same site for the same id replaces the
+ * earlier one, so that a site has at most one claim for each of its minions.
  */
 export function storeKeyClaims(
   ingest: Pick<LogIngest, 'on'>,

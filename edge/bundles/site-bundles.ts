@@ -89,9 +89,9 @@ interface NamedRelease extends WantedRelease {
    */
   readonly have: Have | undefined;
   /**
-   * Whether the centre has named the release in its reply to a report of the site. If so, the site
-   * does not request its secrets before it installs the release, because it has just requested them
-   * for the report.
+   * Whether the centre has named the release in its reply to a report of the site. The site then
+   * does not request its secrets again before it installs the release, because it has just
+   * requested them together with the report.
    */
   readonly isReply: boolean;
 }

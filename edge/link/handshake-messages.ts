@@ -42,8 +42,8 @@ export class HandshakeMessages {
 
   /**
    * Waits for the last message of the handshake, removes the listeners from the socket, and calls
-   * `use` with the message. `use` can add its own listener to the socket without missing a later
-   * message, because it is called synchronously.
+   * `use` with the message. The call is synchronous. If `use` adds its own listener to the socket,
+   * this listener therefore misses no later message.
    * @throws the errors of {@link next}, and the errors of `use`
    */
   last<T>(use: (message: Buffer) => T): Promise<T> {

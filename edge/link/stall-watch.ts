@@ -15,7 +15,10 @@ const quietMs = 4000;
  */
 const heartbeatMs = 60_000;
 
-/** Minimum duration before a heartbeat counts as lost, in milliseconds. */
+/**
+ * Minimum time to wait for the answer to a heartbeat before the heartbeat counts as lost, in
+ * milliseconds.
+ */
 const patienceMs = 8000;
 
 /**

@@ -36,7 +36,10 @@ export interface StatementInfo {
   /** Id of the next centre. */
   readonly to: string;
   readonly addresses: readonly string[];
-  /** Replies of the sites for which this is the latest statement. */
+  /**
+   * Reply, or missing reply, of each site to this statement. Sites that a later statement names are
+   * not included.
+   */
   readonly replies: readonly StatementReplyInfo[];
 }
 

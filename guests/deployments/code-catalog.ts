@@ -223,8 +223,9 @@ function codeCall(
 }
 
 /**
- * Returns the inputs that the code uses. For a structured config, Heat has already inserted the
- * inputs into the config.
+ * Returns the inputs that the code uses. If the group runs states, these are only the inputs that
+ * the code names, and `configSets`. Heat has already inserted the other inputs into such a
+ * structured config.
  */
 function usedInputs(
   group: CodeGroup,

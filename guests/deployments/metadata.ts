@@ -253,7 +253,7 @@ export function heatFactsOf({
   };
 }
 
-/** Returns the inputs that Heat adds, if the command declares parameters for these inputs. */
+/** Returns those inputs added by Heat for which the command declares parameters. */
 export function declaredFacts(
   deployment: Parameters<typeof heatFactsOf>[0],
   declared: readonly string[],

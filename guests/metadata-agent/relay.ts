@@ -1,8 +1,8 @@
 /**
- * Relay of Salt's two ports between networks and the master. A proxy of the network sends the
- * network and the address of each connection, or the relay itself listens in the network. The relay
- * sends the identity of the instance to the master. The relay limits the connections of each
- * network and each instance.
+ * Relays connections of minions in other networks to Salt's two ports of the master. A proxy in the
+ * network states the network and the address of each connection. Alternatively, the relay itself
+ * listens in the network. The relay sends the identity of the instance to the master. It limits the
+ * connections of each network and each instance.
  */
 
 import { rm } from 'node:fs/promises';

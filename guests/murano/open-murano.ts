@@ -124,9 +124,9 @@ export function openMurano(
 }
 
 /**
- * Limits the execution plans that wait for a result. One limit applies to the number of plans of a
- * caller, and one to their bytes. A third limit applies to the number of plans that one caller has
- * sent to one guest.
+ * Limits the execution plans that wait for a result. There are three limits: the number of plans of
+ * one caller, the bytes of these plans, and the number of plans that one caller has sent to one
+ * guest.
  */
 class PlanPlaces {
   readonly #ofGuests = new Budget(guestLimits.waitingPlans);

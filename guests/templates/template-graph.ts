@@ -35,8 +35,9 @@ export function referencesOf(value: unknown, depth = 0): readonly string[] {
 }
 
 /**
- * Returns the names of the resources on which each resource depends. A resource depends on those
- * that its properties, its metadata or its `depends_on` refer to. Heat creates them first.
+ * Returns the names of the resources on which each resource depends. A resource depends on the
+ * resources to which its properties, its metadata or its `depends_on` refer. Heat creates these
+ * resources before it.
  */
 export function resourceDependencies(
   resources: TemplateResources,

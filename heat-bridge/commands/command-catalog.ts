@@ -56,7 +56,8 @@ export interface CompiledCommand {
   /** Whether any of these parameters is secret. */
   givesSecrets(parameters: Parameters): boolean;
   /**
-   * Returns why a return is a failure although its retcode is 0, or `undefined` if it is a success.
+   * Returns the reason if a return with the retcode 0 is nevertheless a failure. Returns
+   * `undefined` if it is a success.
    */
   problemOfReturn(value: unknown): string | undefined;
 }

@@ -45,8 +45,8 @@ export interface ScheduledStep {
 export type StepEnd = 'succeeded' | 'failed';
 
 /**
- * Schedules steps. A step can start when all its dependencies have succeeded. No more steps start
- * after `stop` was called, or after a step has failed whose failure stops the plan. Active steps
+ * Schedules steps. A step can start when all its dependencies have succeeded. After `stop` was
+ * called, no more steps start. The failure of a step with `stops` has the same effect. Active steps
  * continue to their end.
  */
 export class StepSchedule {

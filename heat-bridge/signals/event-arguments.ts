@@ -46,7 +46,10 @@ export function signalOfArguments(args: readonly WireValue[], maxBytes: number):
   }
 }
 
-/** Returns the value of an argument if it is `data`, which can be passed by position or by name. */
+/**
+ * Returns the value of an argument if the argument is the parameter `data`. Callers can pass `data`
+ * by position or by name.
+ */
 function dataArgument(arg: WireValue): WireValue | undefined {
   if (isWireMap(arg)) return arg.__kwarg__ === true ? arg.data : arg;
   if (typeof arg !== 'string') return arg;

@@ -53,9 +53,10 @@ export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleG
 }
 
 /**
- * Compiles a test of whether a minion belongs to one of the groups. Each call uses the current
- * memberships. The group of a project contains only minions that the bridge enrolled for it. If the
- * owner of the handle is a project, all groups contain only minions of this project.
+ * Returns a function that tests whether a minion belongs to one of the groups. Each call of the
+ * function uses the current memberships. The group of a project contains only minions that the
+ * bridge enrolled for it. If the owner of the handle is a project, all groups contain only minions
+ * of this project.
  */
 export function compileGroups(
   { globs = [], nodegroups = [], projects = [], owner = '' }: HandleGroups & { owner?: string },

@@ -179,7 +179,8 @@ export class HeldSignals {
   /**
    * Decides about one held signal. If a handle is registered, assigns the signal to it. If the
    * handle rejects the signal, a quota is exhausted or the key of the minion has changed, moves the
-   * signal to the dead-letter list. Without a handle, moves it there only when it has expired.
+   * signal to the dead-letter list. If no handle is registered, moves the signal to this list only
+   * when it has expired.
    */
   async #settle(pending: PendingSignal): Promise<void> {
     const { handles, outbox, now, ttlMs, admission } = this.#options;

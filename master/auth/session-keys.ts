@@ -48,8 +48,9 @@ interface Kept {
 /**
  * Session keys of recently active minions, in the prepared form that decryption needs. Preparing a
  * key takes longer than decrypting a request. If the cache is full, it evicts only keys that have
- * not been used for a minute. If there is no such key, a further key is not cached. Frequently
- * replaced entries would occupy memory that only a full garbage collection frees.
+ * not been used for a minute. If all keys were used within the last minute, a further key is not
+ * cached: frequently replaced entries would occupy memory that only a full garbage collection
+ * frees.
  */
 export class RecentKeys {
   /** Cached keys. The most recently used key is last. */

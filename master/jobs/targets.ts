@@ -84,8 +84,8 @@ export interface ResolveOptions {
 const exact = { pillar: 'exact' } as const;
 
 /**
- * Rights of a user that limit the targets of this user: the minions that a target can match, and
- * the minions whose pillar it may use.
+ * Rights of a user that limit the targets of this user: the minions that a target may match, and
+ * the minions whose pillar a target may use.
  */
 export type TargetReach = Pick<Reach, 'covers' | 'includes' | 'showsPillar'>;
 

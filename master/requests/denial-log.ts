@@ -9,7 +9,7 @@ const burstMs = 60_000;
 /**
  * Stores the latest events that the policy rejected, and logs them. Rejected events of one minion
  * with the same tag are logged once per 60 s. For each minion, at most one event per second is
- * logged, or 20 in a burst.
+ * logged on average, and at most 20 at once.
  */
 export class DenialLog {
   readonly #log: Logger;

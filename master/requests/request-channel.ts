@@ -212,8 +212,8 @@ export class RequestChannel {
 
   /**
    * Stores the protocol version that a minion has used. From then on, the master rejects lower
-   * versions from this minion. If the version cannot be stored, this lasts only until the master
-   * restarts, and the request continues.
+   * versions from this minion. If the version cannot be stored, the request continues, but the
+   * master rejects lower versions only until it restarts.
    */
   async #prove(minionId: string, version: ProtocolVersion): Promise<void> {
     try {

@@ -113,7 +113,8 @@ export function listenSecurely(
 }
 
 /**
- * Removes the listeners of a server that process new connections, so that they can wait.
+ * Removes from a server the listeners that process new connections, so that new connections can be
+ * made to wait.
  * @returns a function that processes a connection, unless it has ended. With TLS, it starts the
  * handshake
  */

@@ -46,7 +46,8 @@ export interface PackedMineValue {
 
 /**
  * Mines of the minions. The store has a row for each value. A minion can change only its own mine.
- * Writes of one minion run one after the other, so that together they respect the size limits.
+ * Writes of one minion run one after the other, because concurrent writes could together exceed the
+ * size limits.
  */
 export class MineStore {
   readonly #options: MineStoreOptions;

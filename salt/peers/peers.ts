@@ -182,9 +182,9 @@ const maxWaitSeconds = 3600;
 
 /**
  * Publishes jobs that minions request [WIRE 9.10; THREATS M-06]. Only jobs that `peer` allows are
- * permitted. The master resolves the target itself, with the grains and pillar that it stores, and
- * only among the minions that the rules name. The job is then published for the resulting list of
- * ids, so that only these minions receive it.
+ * permitted. The master resolves the target itself, from the grains and pillar that it stores. It
+ * considers only the minions that the rules name. The job is then published for the resulting list
+ * of ids, so that only these minions receive it.
  */
 export class PeerPublisher {
   readonly #options: PeerPublisherOptions;

@@ -227,8 +227,8 @@ function isTimeout({ kind }: TemplateError): boolean {
 }
 
 /**
- * Renders a template. If the rendering needs a file that has not been read, or the answer of a
- * call, obtains it and renders again from the start.
+ * Renders a template. If the rendering stops because it needs the content of a file or the result
+ * of a call, obtains this content or result, and renders again from the start.
  */
 async function withImports<T>(
   { path }: SourceFile,

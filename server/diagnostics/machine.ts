@@ -55,9 +55,7 @@ export async function checkVersions({
   return findings;
 }
 
-/**
- * Reports a clock that was set back, which it detects by a file or job with a time in the future.
- */
+/** Reports that the clock was set back, if a file or a job has a time in the future. */
 export async function checkClock({
   config,
   keys,

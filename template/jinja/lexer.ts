@@ -382,7 +382,7 @@ export class TokenStream {
 
   /**
    * Returns the current token if it is this word, and advances.
-   * @throws JinjaSyntaxError if it is another one
+   * @throws JinjaSyntaxError if the current token is anything else
    */
   expectName(name: string): Token {
     if (!this.atName(name)) this.#unexpected(name);
