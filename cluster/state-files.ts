@@ -78,7 +78,7 @@ const ownMs = performance.timeOrigin - 1000;
 
 /**
  * Changes the owner of new files in one directory. Uses handles of open directories, because the
- * owner could replace an entry by a link at any time.
+ * owner of the directory could replace an entry by a link at any time.
  */
 async function give(directory: string, uid: number, gid: number): Promise<void> {
   const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;

@@ -267,9 +267,10 @@ export class SharedSessions implements Sessions {
   }
 
   /**
-   * Returns the digests of the sessions to evict before a new one is opened.
+   * Returns the digests of the sessions to evict before a new one is opened. If another user has
+   * only one session, it is never evicted.
    * @throws LimitExceeded if the maximum number of sessions is reached and no session may be
-   * evicted. The only session of another user is never evicted
+   * evicted
    */
   #surplusFor(owner: string): readonly string[] {
     const { capacity = apiLimits.sessions.total ?? Infinity } = this.#options;

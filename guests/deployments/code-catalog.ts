@@ -268,8 +268,8 @@ export function codeDigest(config: Deployment['config']): string {
 }
 
 /**
- * Serializes JSON with sorted keys. It builds no objects, because JavaScript moves keys such as
- * `10` to the front.
+ * Serializes JSON with sorted keys. It writes the text directly: in a sorted object, JavaScript
+ * would move keys such as `10` to the front.
  */
 function sortedJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(sortedJson).join(',')}]`;

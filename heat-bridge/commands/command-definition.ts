@@ -123,7 +123,8 @@ const CommandBody = Type.Object(
      */
     reviewed: Type.Optional(Type.String({ minLength: 10, maxLength: 4096 })),
     /**
-     * Confirms that the operator exposes the function although it executes its arguments as code.
+     * Confirmation of the operator that the function is exposed although it executes its arguments
+     * as code.
      */
     unsafe: Type.Optional(Type.Literal('i-understand')),
   },

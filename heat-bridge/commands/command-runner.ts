@@ -262,7 +262,8 @@ export class CommandRunner {
   /**
    * Performs a run, from the request to its end.
    * @param resolve - determines caller, command and minions of the request
-   * @returns the handle, as soon as the run has started, or an existing run was found
+   * @returns the handle, as soon as the run has started. If the request belongs to an existing run,
+   * the handle of that run
    */
   #carryOut(resolve: (releases: Releases) => Promise<CommandCall>): Promise<CommandHandle> {
     return this.#runs.carryOut(async (releases, reply) => {

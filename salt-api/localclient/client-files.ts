@@ -37,7 +37,10 @@ export interface ClientPaths {
   readonly events: string;
   /** Socket to which clients write events. */
   readonly firing: string;
-  /** Files by whose existence Salt's clients recognise that the master is running. */
+  /**
+   * Files that exist while the master is running. Salt's clients look for them to recognise a
+   * running master.
+   */
   readonly marks: readonly string[];
 }
 

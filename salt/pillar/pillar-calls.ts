@@ -5,8 +5,8 @@ import type { AskedFunctions } from '../render/asked-functions.ts';
 import { masterFunctions, type TemplateMaster } from '../render/master-functions.ts';
 
 /**
- * Runners that templates of pillar may call, because they only read. They run for each pillar
- * request of a minion.
+ * Runners that templates of pillar may call. They only read data, so it is safe to run them for
+ * each pillar request of a minion.
  */
 const readingRunners: ReadonlySet<string> = new Set([
   'cache.fetch',

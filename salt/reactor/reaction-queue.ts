@@ -61,7 +61,7 @@ export const openRunRow = defineRow({
   schema: Type.Object({
     ...runFields,
     /**
-     * Whether the job was sent or the function was started. Afterwards, it is never sent or started
+     * Whether the run has sent its job or started its function. If so, the run never does this
      * again.
      */
     isSent: Type.Boolean(),
