@@ -7,8 +7,8 @@
 export type TextTest = (text: string) => boolean;
 
 /**
- * Tests whether a target matches a minion. Grains and pillar of a minion may be unknown, and grains
- * are only claims of the minion. Therefore, there are three tests.
+ * Tests whether a target matches a minion. There are three tests, because grains and pillar of a
+ * minion may be unknown, and grains are only claims of the minion.
  */
 export interface MinionTest {
   /**

@@ -1,9 +1,9 @@
 /**
  * Continues jobs on the next master if the master that publishes them stops. Each job gets its id
- * before it is sent, and a master stores a job before it publishes it. The next master is therefore
- * asked for the job by its id. If that master does not have the job, or the record of the job shows
- * that it was not sent to all minions, the job is published there. Otherwise, the job is only
- * followed.
+ * before it is sent, and a master stores a job before it publishes it. The caller can therefore ask
+ * the next master for the job by its id. If that master does not have the job, or its record shows
+ * that the job was not sent to all minions, the next master publishes the job. Otherwise, the
+ * caller only follows the job there.
  */
 
 import {

@@ -11,8 +11,8 @@ export interface AdviceGroup {
    */
   readonly isDetail?: boolean;
   /**
-   * Names of options. Each has the value for which no advice is given, usually Salt's default. With
-   * the value `anyValue`, advice about the option is always given.
+   * Options by name, each with the value for which no advice is given. This is usually Salt's
+   * default. With the value `anyValue`, advice about the option is always given.
    */
   readonly options: Readonly<Record<string, unknown>>;
 }

@@ -112,8 +112,8 @@ class ByteRelay implements Relay {
   }
 
   /**
-   * Listens for proxies and in networks. Clients of the socket can name any network, so only
-   * privileged processes may connect.
+   * Listens on the socket for proxies, and on ports in networks. Clients of the socket can name any
+   * network, so only privileged processes may connect to it.
    */
   async listen({ socket: path, guestPort, port }: RelayedPort): Promise<void> {
     if (path !== undefined) {

@@ -242,7 +242,7 @@ export class EnrolmentTransitions {
 
   /**
    * Accepts the key of an enrolment. If the minion has not presented the key yet, the master
-   * accepts it when the minion does.
+   * accepts the key when the minion presents it.
    */
   async #acceptKey({ id, fingerprint, protocol }: Enrolment): Promise<void> {
     const { admission } = this.#parts;

@@ -145,8 +145,8 @@ export class Outbox {
   }
 
   /**
-   * Whether other members write to the outbox. Rows are then known only after the replicated log
-   * has delivered them.
+   * Whether other members write to the outbox. If so, this member knows a row only after the
+   * replicated log has delivered it.
    */
   get #isFollowed(): boolean {
     return this.#options.state.cluster !== undefined;

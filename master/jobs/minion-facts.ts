@@ -42,8 +42,8 @@ export class SharedNames {
   readonly #lists: LRUCache<string, readonly string[]>;
 
   /**
-   * Creates the tables of shared names and of shared lists of names. Minions of the same kind
-   * usually have the same list of names.
+   * Creates the tables that store each name, and each list of names, once for all minions. Minions
+   * of the same kind usually have the same list of names.
    * @param names - maximum number of shared names. Default: the limit `sharedNames`
    * @param lists - maximum number of shared lists. Default: the limit `sharedNameLists`
    */

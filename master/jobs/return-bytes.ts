@@ -12,7 +12,7 @@ const smallValue = 256;
 
 /**
  * Limits the rate at which the returns of each user's jobs are stored, in bytes. The limit is
- * `returnBytes` of the job limits. The names of users are those of `limitOwnerOf`.
+ * `returnBytes` of the job limits. `limitOwnerOf` returns the names under which users are counted.
  */
 export class ReturnBytes {
   readonly #log: Pick<Logger, 'warn'> | undefined;

@@ -68,8 +68,9 @@ interface SlowPattern {
   readonly source: string;
   readonly flags: string;
   /**
-   * Map from each text to whether it matches. A condition that needs the result of a new text adds
-   * the text with `false`. {@link SlowPatterns.settle} sets the actual result.
+   * Whether each text matches, by the text. If a condition needs the result of a text that is not
+   * in the map, it adds the text with the provisional result `false`. {@link SlowPatterns.settle}
+   * later sets the actual result.
    */
   readonly answers: Map<string, boolean>;
 }

@@ -12,8 +12,8 @@ export interface TurnTaker {
 
 /**
  * Limits the number of messages that a listener handles for one owner in one turn of the event
- * loop, because one read from a socket may contain thousands of small messages. The rest waits for
- * the next turn. Other connections and timers are served in between.
+ * loop. One read from a socket may contain thousands of small messages. Messages beyond the limit
+ * wait for the next turn, so that other connections and timers are served in between.
  */
 export class MessageTurns {
   readonly #perOwner: number;

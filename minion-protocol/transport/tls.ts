@@ -82,8 +82,8 @@ export function listenSecurely(
   const { options } = loaded;
   const server = createSecureServer(loaded, address);
   /**
-   * Connections in the TLS handshake, by remote address and port. Only these values are known to
-   * both the TCP socket and the TLS socket of a connection.
+   * Connections in the TLS handshake, by remote address and port. These are the only values that
+   * the TCP socket and the TLS socket of a connection have in common.
    */
   const waiting = new Map<string, (stream: Socket) => void>();
   const begin = holdConnections(server);

@@ -117,8 +117,8 @@ export class ReactionWorker {
   }
 
   /**
-   * Waits until the minions of a run are connected. Minions need some seconds to reconnect to a
-   * restarted master. They would miss a job that is published earlier.
+   * Waits until the minions of a run are connected. After a restart of the master, minions need
+   * some seconds to reconnect. A job that is published before then would not reach them.
    */
   async #whenPresent(run: OpenRun): Promise<void> {
     const { closing, isReachable } = this.#options;

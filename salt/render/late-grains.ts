@@ -65,7 +65,7 @@ function marksIn(secret: string): RegExp {
  * filled in later.
  */
 export class PrintedMarks {
-  /** Path of the grain value that each placeholder stands for, by number of the placeholder. */
+  /** Paths of grain values, by the number of the placeholder that stands for the value. */
   readonly paths: LatePath[] = [];
   readonly #rules: LateRules;
   readonly #onMark: (grain: string) => void;

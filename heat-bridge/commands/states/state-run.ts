@@ -13,9 +13,9 @@ export const statesKey = 'states';
 export const statesFunction = 'state.template_str';
 
 /**
- * Returns the function call that applies states. All minions can read a publication. Therefore the
- * call contains only the location of the states in the pillar, and only the pillar of addressed
- * minions contains the states. The renderer `#!py` passes values unchanged.
+ * Returns the function call that applies states. All minions can read a publication, but only the
+ * addressed minions have the states in their pillar. The call therefore contains only the location
+ * of the states in the pillar. The renderer `#!py` passes values unchanged.
  * @param reference - reference to the run's secrets, in hexadecimal digits
  */
 export function applyStatesCall(reference: string): MinionCall {
