@@ -273,7 +273,8 @@ function refuseGrainsAlone(
 ): void {
   const hasOthers = [minion, pillar, nodegroup, target].some((it) => it !== undefined);
   if (effect === 'deny' || grain === undefined || hasOthers) return;
-  const problem = 'a minion can claim any grain; name minion, pillar or nodegroup as well';
+  const problem =
+    'grains alone are not sufficient, because a minion can claim any grain; also set `minion`, `pillar` or `nodegroup`';
   throw new PolicyError('ERR_POLICY_UNTRUSTED', { rule, field: 'subject.grain' }, problem);
 }
 
@@ -431,7 +432,7 @@ function refuseContradictions(rule: PolicyRule): void {
     throw new PolicyError(
       'ERR_POLICY_FORM',
       place,
-      'a rule that denies cannot have a rate; remove it',
+      'a rule that denies cannot have a rate; remove the rate',
     );
   }
   if (rule.effect === 'deny' && showsPillar(rule)) {
@@ -439,7 +440,7 @@ function refuseContradictions(rule: PolicyRule): void {
     throw new PolicyError(
       'ERR_POLICY_FORM',
       place,
-      'a rule that denies cannot have the field facts; remove it',
+      'a rule that denies cannot have the field `facts`; remove the field',
     );
   }
 }
@@ -550,7 +551,7 @@ export function compileResource(rule: PolicyRule, world: PolicyEnvironment): Com
       if (owner === '*') return compiled;
       const isOwner = compileTexts(owner, world, place('owner'));
       const obstacle =
-        'the mine belongs to a minion that the field owner of the rule does not match';
+        'the field `owner` of the rule does not match the minion that owns the mine data';
       return { ...compiled, among: { isEntitled: isOwner, mayMean: isOwner, obstacle } };
     }
     case 'file-send':
@@ -606,7 +607,7 @@ function compilePublish(
     obstacle: (request) => {
       const given = request.call?.kwargs.get('saltenv');
       if (given !== undefined && !inEnvironment(given))
-        return 'saltenv does not match the field environment of the rule';
+        return 'the saltenv of the request does not match the field `environment` of the rule';
       return compiled.obstacle(request);
     },
   };

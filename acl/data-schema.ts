@@ -157,7 +157,7 @@ function readSchema(
   if (!isMap(schema) || depth > maxDepth)
     throw schemaError(
       { rule, field },
-      `a JSON Schema must be a map, true or false, nested at most ${maxDepth} levels deep`,
+      `the JSON Schema must be a map or a boolean, and must not be nested deeper than ${maxDepth} levels`,
     );
   const read: Record<string, unknown> = {};
   for (const [keyword, value] of Object.entries(schema)) {
@@ -183,7 +183,7 @@ function readSchema(
 
 function describeKeyword(keyword: string): string {
   if (keyword === 'pattern' || Object.hasOwn(plainKeywords, keyword)) {
-    return 'the value of this keyword has the wrong type';
+    return 'the value of this JSON Schema keyword has the wrong type';
   }
   const { one, list, map } = schemaKeywords;
   const known = [...one, ...list, ...map, ...Object.keys(plainKeywords), 'pattern'];
@@ -275,7 +275,7 @@ function listOf(value: unknown, place: RuleField): readonly unknown[] {
   if (Array.isArray(value) && value.length > 0) return value;
   throw schemaError(
     place,
-    'this keyword of a JSON Schema must contain a list with at least one schema',
+    'the value of this JSON Schema keyword must be a list of at least one schema',
   );
 }
 
@@ -283,7 +283,7 @@ function mapOf(value: unknown, place: RuleField): Record<string, unknown> {
   if (isMap(value)) return value;
   throw schemaError(
     place,
-    'this keyword of a JSON Schema must contain a map whose values are schemas',
+    'the value of this JSON Schema keyword must be a map whose values are schemas',
   );
 }
 

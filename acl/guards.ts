@@ -6,7 +6,7 @@ export const publishGuards: readonly BuiltInRule<'publish'>[] = [
     effect: 'deny',
     judge: ({ subject, resource }) =>
       subject.kind === 'minion' && resource.calls.some(({ fun }) => fun.startsWith('publish.'))
-        ? 'a minion must not publish functions of the module publish, which publish further jobs'
+        ? 'a minion must not publish a function of the module `publish`, because this function would publish further jobs'
         : undefined,
   },
 ];

@@ -83,7 +83,7 @@ function lintPair(compiled: CompiledRule, other: CompiledRule): LintFinding[] {
   }
   if (rule.effect !== other.rule.effect) {
     return rule.effect === 'allow'
-      ? [toFinding(rule, 'unreachable', `the rule ${name} denies all that this rule allows`)]
+      ? [toFinding(rule, 'unreachable', `the rule ${name} denies everything that this rule allows`)]
       : [];
   }
   // Of two equivalent rules, the later one is reported.

@@ -92,7 +92,7 @@ function parseFunction(
   // An empty list would allow everything, although the operator wrote it as a restriction.
   if (parsed.length === 0)
     throw new SyntaxError(
-      'a function has an empty list of conditions; add a condition, or write the function as text',
+      'a function with an empty list of conditions would be unrestricted; add a condition, or replace the map with the name of the function',
     );
   return [{ fun: toPattern(fun, syntax), conditions: parsed, within }];
 }
@@ -104,7 +104,7 @@ function parseCondition(value: unknown, syntax: GrantSyntax): ArgumentCondition 
   for (const name of condition.keys()) {
     if (name !== 'args' && name !== 'kwargs') {
       throw new SyntaxError(
-        'a condition on the arguments of a function may only have the keys args and kwargs',
+        'a condition on the arguments of a function may have only the keys `args` and `kwargs`',
       );
     }
   }
@@ -125,7 +125,7 @@ function toArgumentPattern(value: unknown, syntax: GrantSyntax): GrantPattern | 
     return toPattern(String(value), syntax);
   }
   throw new SyntaxError(
-    'the condition on an argument must be a regular expression, or null for any value',
+    'a condition on an argument must be a regular expression, or `null` to permit any value',
   );
 }
 

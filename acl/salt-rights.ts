@@ -113,7 +113,7 @@ class RightsReader implements UserRights {
       if ((kind !== 'users' && kind !== 'modules') || texts.length < listOf(list).length) {
         this.#warn(
           path,
-          'only the keys users and modules are allowed, each with a list of names; other entries are ignored',
+          'only the keys `users` and `modules` are allowed, each with a list of names; other entries are ignored',
         );
       }
       for (const text of kind === 'users' || kind === 'modules' ? texts : []) {
@@ -146,7 +146,9 @@ class RightsReader implements UserRights {
     }
     const [only, ...more] = isMap(entry) ? Object.entries(entry) : [];
     if (only === undefined || more.length > 0) {
-      throw new SyntaxError('an entry must be the name of a function, or a map with one key');
+      throw new SyntaxError(
+        'an entry of a list of permissions must be the name of a function, or a map with one key',
+      );
     }
     const [key, functions] = only;
     if (key.startsWith('@')) {
@@ -180,7 +182,9 @@ class RightsReader implements UserRights {
     const form = /^@(runner|wheel)s?$/.exec(key)?.[1];
     const module = /^@(\w+)$/.exec(key)?.[1];
     if (module === undefined)
-      throw new SyntaxError(`invalid key ${key}: write @, followed by the name of a module`);
+      throw new SyntaxError(
+        `invalid key ${key}: use @ and the name of a module, for example @jobs`,
+      );
     if (form !== undefined && functions === undefined) {
       this.#warn(
         path,

@@ -89,7 +89,7 @@ function readPlaceholder(name: string, { pillarOf }: PolicyEnvironment, place: R
   if (path === '')
     throw tagPatternError(
       place,
-      'a placeholder of a tag pattern must have the name minion.id or pillar:PATH',
+      'a placeholder of a tag pattern must be named `minion.id` or `pillar:PATH`',
     );
   return (id) => pillarOf(id, path);
 }

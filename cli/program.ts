@@ -85,7 +85,8 @@ async function requireConfigDirectory(command: Command): Promise<void> {
   const directory = String(command.opts().configDir);
   const found = await stat(directory).catch(() => undefined);
   if (found?.isDirectory()) return;
-  const problem = '-c: the directory does not exist; name a directory with a file named master';
+  const problem =
+    '-c: the directory does not exist; give a directory that contains a file named master';
   const { ConfigError } = await import('#config');
   throw new ConfigError('ERR_CONFIG_READ', { file: directory, line: 0, key: '' }, problem);
 }

@@ -606,7 +606,8 @@ class JoinExchange {
       return await new Promise<Reply>((resolve, reject) => {
         limit = setTimeout(() => {
           const problem = 'no member of the cluster answered';
-          const why = `${problem}, and one may not have this ticket; it may have expired`;
+          const why =
+            'no member of the cluster accepted the ticket, and at least one member does not know the ticket; create a new one';
           reject(refusedTicket(isUnknown ? why : problem));
         }, answerLimitMs);
         this.#log.onAnnouncement((bytes) => {

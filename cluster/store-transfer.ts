@@ -369,7 +369,7 @@ async function planMoves(
     const known = await hashFile(target, 'sha256').catch(() => undefined);
     if (known?.toString('hex') === digest) return;
     if (await isThere(target)) {
-      const message = `${target} already exists and differs from that of ${from}: move it away`;
+      const message = `${target} already exists and differs from the file in ${from}: move ${target} away`;
       throw new StoreError('ERR_STORE_BACKUP', message);
     }
     moves.push({ file, target });

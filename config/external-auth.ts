@@ -147,7 +147,7 @@ const readers: Readonly<Record<string, (options: Options, config: ReadConfig) =>
   pam: () => ({ settings: { kind: 'pam' } }),
   sharedsecret: (_, { eauth: { sharedsecret } }) =>
     sharedsecret === null
-      ? { problem: 'sharedsecret is not set' }
+      ? { problem: '`sharedsecret` is not set' }
       : { settings: { kind: 'sharedsecret' } },
 };
 

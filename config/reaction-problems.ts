@@ -47,7 +47,7 @@ function problemsOf(reaction: Reaction, config: MasterConfig): readonly string[]
     target && `do.${targeted?.kind}.target: ${target}`,
     // A minion would convert this text to a keyword argument, but the rules were checked with a
     // positional one.
-    ...keywords.map(([field]) => `${field}: name=value must be passed by name, in kwargs`),
+    ...keywords.map(([field]) => `${field}: pass an argument of the form name=value in \`kwargs\``),
     subject && `from: ${subject}`,
     rateProblem(rate),
     ...dataProblems(reaction, config),
@@ -69,7 +69,7 @@ function targetProblem(tgt: string, tgtType: string, config: MasterConfig): stri
 function dataProblems(reaction: Reaction, config: MasterConfig): readonly string[] {
   const positional = valuesOf(reaction.do)
     .filter(([field, value]) => field.includes('.args.') && isSender(value))
-    .map(([field]) => `${field}: a value from the event must be passed by name, in kwargs`);
+    .map(([field]) => `${field}: pass a value from the event in \`kwargs\`, not in \`args\``);
   const needed = neededValues(reaction);
   const rules = rulesOf(config);
   const unmet = needed.filter((value) => schemaGuarantees(reaction, [value], rules).size === 0);
@@ -81,7 +81,7 @@ function dataProblems(reaction: Reaction, config: MasterConfig): readonly string
   if (isMet || schemaGuarantees(reaction, needed, rules).size > 0)
     return [...positional, ...missing];
   const all =
-    'no signal rule for this tag has a schema that requires every value that the reaction takes from the event';
+    'no single signal rule for this tag requires all values that the reaction takes from the event; require all of them in the schema of one rule';
   return [...positional, all];
 }
 

@@ -178,7 +178,7 @@ function actionProblems(options: ReactionOptions, setting: Setting): readonly Co
   }
   return hiddenValues(options).map((field) => {
     const expected =
-      'a map with from (sender or data.NAME) and optionally dash: true, which is not nested in another value';
+      'a map with `from` (sender or data.NAME) and optionally `dash: true`; this map must not be nested in another value';
     return refuseField(setting, field, `expected a value, or ${expected}`);
   });
 }

@@ -58,7 +58,7 @@ const profileSection = section(
       const isEnv = values.driver === 'env';
       if (isEnv !== meant.has('files')) return [];
       const problem = isEnv
-        ? 'files: the driver env does not read files; remove it'
+        ? 'files: the driver `env` does not read files; remove the option `files`'
         : 'files must be set';
       return [new ConfigError('ERR_OPTION_TYPE', origin, problem)];
     },

@@ -74,7 +74,7 @@ async function conflictsBetween(
         : []),
       ...(isOther
         ? [
-            `the option user of ${whose} must equal that in ${config.confFile}, because both run in one process`,
+            `the option \`user\` of ${whose} must have the same value as in ${config.confFile}, because all tenants run in one process`,
           ]
         : []),
     ];

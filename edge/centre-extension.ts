@@ -82,7 +82,7 @@ export async function openCentre(
     releaseIfRevoked(name).catch((error: unknown) =>
       host.logger.error(
         { err: error },
-        'cannot release the minion ids of a site that was revoked or has moved to another centre',
+        'cannot free the minion ids of a site that was revoked or has moved to another centre',
       ),
     );
   sites.onRevoked((name) => void release(name));

@@ -207,7 +207,9 @@ export function findRegistration<R extends Registered>(
   const [only, another] = others;
   if (only !== undefined && another === undefined) return only;
   const several =
-    another === undefined ? '' : '; several owners have one with this name: name the owner';
+    another === undefined
+      ? ''
+      : `; several owners have a ${kind} with this name: specify the owner`;
   throw new BridgeError(
     code,
     `no ${kind} is registered as ${JSON.stringify(name.slice(0, 64))} for this owner${several}`,

@@ -51,7 +51,7 @@ export function createHostGuard({
     if (!isNamed(headers.host))
       throw new SaltApiError(
         'ERR_HTTP_HOST',
-        'the option hosts does not list the requested host name',
+        'the option `hosts` does not list the requested host name',
       );
   };
 }

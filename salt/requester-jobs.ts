@@ -38,7 +38,7 @@ export function requesterJobs(
       if (typeof fun !== 'string' || isHidden) {
         throw new MasterError(
           'ERR_ARGS',
-          'pass one function, and name=value as a keyword argument',
+          'pass exactly one function, and pass an argument of the form name=value as a keyword argument',
         );
       }
       const call = { fun, arg, kwarg };

@@ -113,7 +113,7 @@ function noDirectory(
   directory: string,
   origin: OptionOrigin = { file: directory, line: 0, key: '' },
 ): ConfigError {
-  const problem = `${directory === origin.file ? '' : `${directory}: `}the directory does not exist; name a directory with a file named master`;
+  const problem = `${directory === origin.file ? '' : `${directory}: `}the directory does not exist; give a directory that contains a file named master`;
   return new ConfigError('ERR_CONFIG_READ', origin, problem);
 }
 

@@ -56,7 +56,7 @@ export function requireEdge(config: MasterConfig, extensions: readonly MasterExt
     if (config[option] === null || isThere) continue;
     const origin = { file: 'options', line: 0, key: `saltbridge:${option}` };
     const problem =
-      'createMaster and joinMaster run neither a site nor a centre; remove the option, or start the master with serve or saltbridge master';
+      'createMaster and joinMaster run neither a site nor a centre; remove the option, or start the master with `serve()` or `saltbridge master`';
     throw new ConfigError('ERR_OPTION_CONFLICT', origin, problem);
   }
 }

@@ -29,7 +29,10 @@ export function addLearnCommand(acl: Command, context: CommandContext): void {
   acl
     .command('learn')
     .description('print the smallest policy that permits all requests recorded as denied')
-    .option('--since <time>', 'use only requests since this time: 30m, 1h or 7d ago, or a date')
+    .option(
+      '--since <time>',
+      'use only requests since this time, given as an age (30m, 1h, 7d) or a date',
+    )
     .option(
       '--generalise',
       'write one rule for tags that differ only in the id of the sending minion',
@@ -58,7 +61,10 @@ export function addReplayCommand(acl: Command, context: CommandContext): void {
     .command('replay')
     .description('list the recorded decisions that the policy in a file would change')
     .argument('<file>', 'policy file, in the format of master.d')
-    .option('--since <time>', 'use only decisions since this time: 30m, 1h or 7d ago, or a date')
+    .option(
+      '--since <time>',
+      'use only decisions since this time, given as an age (30m, 1h, 7d) or a date',
+    )
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

@@ -34,7 +34,10 @@ export function defineAudit(command: Command, context: CommandContext): void {
   command
     .command('show')
     .description('print the records of the audit log, oldest first')
-    .option('--since <time>', 'print only records since this time: 30m, 1h or 7d ago, or a date')
+    .option(
+      '--since <time>',
+      'print only records since this time, given as an age (30m, 1h, 7d) or a date',
+    )
     .option('--who <name>', 'print only records of actions of this minion, user, service or token')
     .option(
       '--action <name>',

@@ -81,8 +81,8 @@ export function addRegistry<Info extends object, Details extends Info>(
       },
     );
 
-  const listOption = ownerOption(`only each ${noun} of this owner`);
-  subcommand('list', `list each registered ${noun}`, listOption).action(
+  const listOption = ownerOption(`list only the ${noun}s of this owner`);
+  subcommand('list', `list the registered ${noun}s`, listOption).action(
     async (options: RegistryOptions) => {
       const list = await call<readonly Info[]>('list', options);
       if (options.json) return printJson(context.stdout, list);
@@ -95,7 +95,9 @@ export function addRegistry<Info extends object, Details extends Info>(
     name: 'remove' | 'show',
     print: (info: Result) => Promise<void>,
   ): void => {
-    const ofWhom = ownerOption(`owner of the ${noun}, if several owners have this name`);
+    const ofWhom = ownerOption(
+      `owner of the ${noun}; necessary if several owners have a ${noun} of this name`,
+    );
     subcommand(name, help[name], ofWhom)
       .argument('<name>')
       .action(async (of: string, options: RegistryOptions) => {

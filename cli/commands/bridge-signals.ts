@@ -100,7 +100,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
       const advice = 'list it under saltbridge: bridge: handles: endpoints';
       await printLine(
         context.stderr,
-        `Signals are not delivered to ${info.origin}, because it is not permitted: ${advice}.`,
+        `Signals are not delivered to ${info.origin}, because this address is not permitted: ${advice}.`,
       );
     });
 }
@@ -277,7 +277,7 @@ function addOutboxChange(
     .action(async (id: string | undefined, options: ChangeOptions) => {
       const { configDir, json, handle, all } = options;
       if ([id, handle].some((it) => it !== undefined) === (all === true)) {
-        throw new CommandError('ERR_ARGS', 'name a signal, or add --handle or --all');
+        throw new CommandError('ERR_ARGS', 'give the id of a signal, or add --handle or --all');
       }
       const bridge = await context.openExtension(configDir, 'bridge');
       const entries = await bridge.call<readonly OutboxEntry[]>(`outbox.${name}`, {

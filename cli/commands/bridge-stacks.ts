@@ -30,10 +30,10 @@ export function addStackCommands(bridge: Command, context: CommandContext): void
     },
     printAdvice: async ({ unlisted }) => {
       if (unlisted.length === 0) return;
-      const advice = 'list it under saltbridge: bridge: handles: endpoints';
+      const advice = 'list them under saltbridge: bridge: handles: endpoints';
       await printLine(
         stderr,
-        `No requests are sent to ${unlisted.join(', ')}, because it is not permitted: ${advice}.`,
+        `No requests are sent to ${unlisted.join(', ')}, because these addresses are not permitted: ${advice}.`,
       );
     },
   });

@@ -84,7 +84,7 @@ export function defineCluster(command: Command, context: CommandContext): void {
       const receipt = await (await context.openCluster(options.configDir)).leave();
       await report(context, options, receipt, [
         `member ${escapeName(receipt.member)} has left cluster ${escapeName(receipt.cluster)}`,
-        'before you start it again, remove saltbridge: cluster from its configuration',
+        'before you start this master again, remove `saltbridge: cluster` from its configuration',
       ]);
     });
   subcommand(
@@ -120,7 +120,10 @@ export function defineCluster(command: Command, context: CommandContext): void {
       '--from <backup>',
       'start from this backup of a member, and apply the log entries that follow the backup',
     )
-    .option('--until <time>', 'apply log entries up to this time: 30m, 1h or 7d ago, or a date')
+    .option(
+      '--until <time>',
+      'apply log entries up to this time, given as an age (30m, 1h, 7d) or a date',
+    )
     .option(
       '--position <number>',
       'apply log entries up to this position (number of the last entry)',
@@ -190,12 +193,12 @@ export function clusterLines(status: ClusterStatus): string[] {
       return `member       ${escapeName(it.name)}: ${state}, position ${it.position}${skew}${version}`;
     }),
     ...(status.isStale
-      ? ['stale        it may lack entries of the log: minions and tokens are rejected']
+      ? ['stale        this member may lack entries of the log, so it rejects minions and tokens']
       : []),
     ...(status.refusesWrites
       ? ['alone        too few members are alive: jobs, key changes and signals are rejected']
       : []),
-    ...(status.isDraining ? ['draining     it accepts no new jobs and calls'] : []),
+    ...(status.isDraining ? ['draining     this member accepts no new jobs or calls'] : []),
     ...(failingMs > 0
       ? [`log          has accepted no write for ${Math.round(failingMs / 1000)} s`]
       : []),

@@ -194,11 +194,11 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
     .option('--address <ip>', 'IP address of the machine; only this address can use the ticket')
     .option(
       '--agent',
-      'make the machine claim its key through the metadata agent instead of the URL in the option enroll: url',
+      'make the machine claim its key through the metadata agent instead of the URL in the option `enroll: url`',
     )
     .option(
       '--master <address...>',
-      'addresses of masters for the minion configuration (default: the option enroll: masters)',
+      'addresses of masters for the minion configuration (default: the option `enroll: masters`)',
     )
     .addOption(
       new Option('--by <way>', 'method of accepting the key of the minion')
@@ -218,7 +218,7 @@ function addCreate(enroll: Command, context: CommandContext, open: OpenBridge): 
     .option('--lifetime <seconds>', 'validity of the ticket, in seconds', parseCount)
     .option(
       '--expires <time>',
-      'time at which the accepted key expires: in 90m, 12h or 30d, or a date',
+      'time at which the accepted key expires, given as a duration from now (90m, 12h, 30d) or a date',
     )
     .option(
       '--protocol <n>',
@@ -287,12 +287,15 @@ function addRetire(enroll: Command, context: CommandContext, open: OpenBridge): 
     .command('retire')
     .description('delete the key, mine and jobs of a machine, and close its connections')
     .argument('[id]', 'id of the minion')
-    .option('--instance <name>', 'instance id in the cloud');
+    .option(
+      '--instance <name>',
+      'id of the instance in the cloud, instead of the id of the minion',
+    );
   withCommonOptions(command).action(
     async (id: string | undefined, options: CommonOptions & { readonly instance?: string }) => {
       const { instance } = options;
       if ((id === undefined) === (instance === undefined)) {
-        command.error('name a minion id, or add --instance', { exitCode: 64 });
+        command.error('give either a minion id or --instance', { exitCode: 64 });
       }
       const machine = id === undefined ? { instance } : { id };
       await (await open(options.configDir)).call<null>('enroll.retire', machine);

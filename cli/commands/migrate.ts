@@ -84,12 +84,12 @@ export function defineMigrate(command: Command, context: CommandContext): void {
     .argument('[dir]', 'configuration directory of salt-master', '/etc/salt')
     .option(
       '--write <file>',
-      'write the necessary rules to this new file, for example in master.d; owner and file mode are those of the main configuration file',
+      'write the necessary policy rules to this new file, for example in master.d; the file gets the owner and the mode of the main configuration file',
     )
     .addOption(
       new Option(
         '--policy <file>',
-        'write the necessary rules to this new file with mode 0644, outside of the checked directory',
+        'write the necessary policy rules to this new file, which must be outside of the checked directory and gets the mode 0644',
       ).conflicts('write'),
     )
     .addOption(jsonOption())

@@ -73,7 +73,10 @@ export function addSaltOptions(command: Command): void {
     .addOption(
       new Option('--batch-safe-size <n>', 'batch size for --batch-safe-limit').default('8'),
     )
-    .option('--failhard', 'start no further minions of a batch after the first failure')
+    .option(
+      '--failhard',
+      'after the first failure, do not run the function on further minions of the batch',
+    )
     .option(
       '--subset <n>',
       'choose n minions of the target at random, and run only on them',

@@ -52,7 +52,7 @@ function addOffer(rehome: Command, context: CommandContext): void {
   const offer = rehome
     .command('offer')
     .description(
-      'print a description of this centre, which another centre needs to move its sites here',
+      'print a description of this centre; another centre needs the description to move sites to this centre',
     )
     .requiredOption('--url <address...>', 'addresses of the HTTP API, in the order of the attempts')
     .option('--ca <file>', 'PEM file with the CA that issued the certificate of the HTTP API')
@@ -84,7 +84,7 @@ function addSign(rehome: Command, context: CommandContext): void {
     .requiredOption('--keys <directory>', 'directory with root keys of this centre')
     .option(
       '--after <seconds>',
-      'seconds without contact with this centre after which a site tries the next centre',
+      'time without contact with this centre after which a site tries the next centre, in seconds',
       parseCount,
     )
     .option('--now', 'make the sites try the next centre as soon as they receive the statement')

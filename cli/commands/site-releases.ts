@@ -60,9 +60,7 @@ function openCentre(context: CommandContext, configDir: string): Promise<Extensi
 function addInit(keys: Command, context: CommandContext): void {
   const init = keys
     .command('init')
-    .description(
-      'create the offline keys of this centre, which are three root keys and one targets key',
-    )
+    .description('create the offline keys of this centre: three root keys and one targets key')
     .argument('<directory>', 'new directory for the key files; move them to separate places');
   withCommonOptions(init).action(async (directory: string, { configDir, json }: CommonOptions) => {
     const { createRoot, createSigningKey } = await import('#edge');
@@ -88,7 +86,7 @@ function addRotate(keys: Command, context: CommandContext): void {
   const rotate = keys
     .command('rotate')
     .description(
-      'replace the root, targets or online keys; two of the current root keys must sign the change',
+      'replace the root keys, the targets key or the online keys; two of the current root keys must sign the change',
     )
     .argument('[directory]', 'new directory for the key files; not for the online keys')
     .requiredOption('--keys <directory>', 'directory with at least two of the root keys')
@@ -144,7 +142,7 @@ function addPush(site: Command, context: CommandContext): void {
     .description(
       'pack the files for the sites as a release, and publish it to one ring of sites after the other',
     )
-    .requiredOption('--key <file>', 'key file of the role targets')
+    .requiredOption('--key <file>', 'key file of the role `targets`')
     .option(
       '--above <version>',
       'give the release a version above VERSION; necessary after the centre was restored from a backup',
@@ -157,7 +155,7 @@ function addRollback(site: Command, context: CommandContext): void {
   const rollback = site
     .command('rollback')
     .description('publish the content of an earlier release as a new release, to all rings at once')
-    .requiredOption('--key <file>', 'key file of the role targets')
+    .requiredOption('--key <file>', 'key file of the role `targets`')
     .option(
       '--to <version>',
       'number of the earlier release; default: the one before the latest published release',
@@ -234,7 +232,7 @@ function addList(site: Command, context: CommandContext): void {
 function addClaims(site: Command, context: CommandContext): void {
   const claims = site
     .command('claims')
-    .description('list the minion keys that a site has accepted but no release contains')
+    .description('list the minion keys that a site has accepted and that are not in any release')
     .argument('[name]', 'name of the site; default: all sites of this centre');
   withCommonOptions(claims).action(
     async (name: string | undefined, { configDir, json }: CommonOptions) => {

@@ -61,7 +61,7 @@ function toTokenSelection(
 ): Parameters<MasterApi['logins']['revoke']>[0] {
   const isNamed = [id, user, eauth].some((it) => it !== undefined);
   if (isNamed === (all === true)) {
-    throw new CommandError('ERR_ARGS', 'name a token, or add --user, --eauth or --all');
+    throw new CommandError('ERR_ARGS', 'give the id of a token, or add --user, --eauth or --all');
   }
   return {
     ...(id === undefined ? {} : { id }),

@@ -73,7 +73,7 @@ export function addOutputOptions(command: Command): void {
     .addOption(new Option('--output <outputter>').hideHelp())
     .option(
       '--out-indent <n>',
-      'number of spaces per level; a negative number prints one line',
+      'number of spaces per level; a negative number prints everything on one line',
       parseInteger,
     )
     .addOption(new Option('--output-indent <n>').argParser(parseInteger).hideHelp())

@@ -313,7 +313,7 @@ export class BundleDirectory {
         await writeContent(path.join(incomplete, file.path), file, chunks, small);
       }
       if ((await chunks.next(1)) !== undefined)
-        throw refuse('the pack has more content than files');
+        throw refuse('the pack contains data after its last file');
     } finally {
       stream.destroy();
     }

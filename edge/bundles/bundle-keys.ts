@@ -93,7 +93,7 @@ export class BundleKeys {
     } catch (err) {
       logger.error(
         { minion: id, err },
-        'cannot accept a minion key that the release of the centre contains',
+        'cannot accept a minion key from the release of the centre',
       );
     }
   }

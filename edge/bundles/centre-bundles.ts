@@ -258,7 +258,7 @@ class CentreBundles {
     } catch (err) {
       this.#host.logger.debug(
         { err },
-        'cannot add an update to the message that names a release; the site requests it',
+        'cannot include the update in the message about a release; the site will request the update',
       );
       return wanted;
     }

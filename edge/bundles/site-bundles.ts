@@ -249,7 +249,7 @@ class SiteBundles implements BundleInUse {
    */
   #report(): void {
     this.#sendReport().catch((err: unknown) =>
-      this.#host.logger.info({ err }, 'cannot report to the centre which release this site uses'),
+      this.#host.logger.info({ err }, 'cannot report the release in use to the centre'),
     );
   }
 
@@ -345,7 +345,7 @@ class SiteBundles implements BundleInUse {
   #refuseOlder(older: number, used: number): void {
     const installed = this.#base + older;
     if (this.#lastFailure?.version === installed) return;
-    const problem = `the centre names version ${older}, but version ${used} is in use`;
+    const problem = `the centre offers version ${older}, but this site already uses the later version ${used}`;
     this.#failed(installed, new EdgeError('ERR_BUNDLE_OLD', problem));
     this.#report();
   }
@@ -427,7 +427,7 @@ class SiteBundles implements BundleInUse {
     );
     const target = await this.#tuf.target(wanted.ring, wanted.version, given);
     if (base !== this.#base) {
-      throw new EdgeError('ERR_SITE_LINK', 'the site has changed its centre meanwhile');
+      throw new EdgeError('ERR_SITE_LINK', 'the site has moved to another centre in the meantime');
     }
     const number = base + wanted.version;
     const installed = await this.#bundles.find(number);

@@ -276,7 +276,7 @@ export class TufClient {
   ): Promise<void> {
     const joined = await this.#options.joinedRoot();
     if (joined === undefined || epoch === undefined || !this.#epochOf(joined).equals(epoch)) {
-      throw new EdgeError('ERR_SITE_LINK', 'the site has changed its centre meanwhile');
+      throw new EdgeError('ERR_SITE_LINK', 'the site has moved to another centre in the meantime');
     }
     const operations: StateOperation[] = [];
     for (const name of stored) {

@@ -35,7 +35,7 @@ export function openInputsReport({ host, link, log }: SiteContext): EdgePart {
       .catch((err: unknown) => {
         host.logger.warn(
           { err },
-          'cannot report to the centre which grains the pillars of this site depend on',
+          "cannot send the centre a list of the grains that this site's pillars use",
         );
       })
       .finally(() => {

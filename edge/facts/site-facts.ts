@@ -103,7 +103,7 @@ class SiteFacts {
     } catch (error) {
       this.#host.logger.error(
         { err: error },
-        'cannot store the presence and grains of a minion in the log for the centre',
+        'cannot store the presence and grains of a minion in the log that this site sends to the centre',
       );
     }
   }

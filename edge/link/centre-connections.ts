@@ -328,7 +328,10 @@ export class CentreConnections implements CentreLinks {
     try {
       await messages.last((choice) => {
         if (choice.length > 0) {
-          throw new EdgeError('ERR_SITE_MESSAGE', 'the site has not chosen the connection');
+          throw new EdgeError(
+            'ERR_SITE_MESSAGE',
+            'the last message of the handshake must be empty, but the site sent data in it',
+          );
         }
         this.#open(site, candidate, contact);
       });
@@ -418,7 +421,10 @@ export class CentreConnections implements CentreLinks {
 
   #noteMember(noted: Promise<void>): void {
     noted.catch((error: unknown) => {
-      this.#options.logger.warn({ err: error }, 'cannot store to which member a site is connected');
+      this.#options.logger.warn(
+        { err: error },
+        'cannot record which member a site is connected to',
+      );
     });
   }
 

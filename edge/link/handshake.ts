@@ -170,7 +170,8 @@ export function readHello(bytes: Uint8Array): SignedHello {
   const { body, signature } = read(checkEnvelope, bytes);
   const hello = read(checkHello, body);
   if (hello.isBound === (signature !== undefined)) return { hello, body, signature };
-  const text = 'a hello must have a signature if and only if it is bound to its TLS connection';
+  const text =
+    'the handshake message `hello` must be signed if it is bound to its TLS connection, and unsigned otherwise';
   throw new EdgeError('ERR_SITE_MESSAGE', text);
 }
 

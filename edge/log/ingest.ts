@@ -137,7 +137,10 @@ export class Ingest implements LogIngest {
       let enter = (): void => {};
       const refuse = (): void =>
         reject(
-          new EdgeError('ERR_SITE_LINK', 'the turn to send was requested again, or has ended'),
+          new EdgeError(
+            'ERR_SITE_LINK',
+            'the site requested its turn to send again, or its turn has ended',
+          ),
         );
       const slot = this.#slots.enter(site, () => enter());
       const turn: Turn = { slot, refuse, timer: undefined };

@@ -150,7 +150,7 @@ export class ApprovedPlans {
     if (!this.#clock.isValid) {
       logger.warn(
         { plan: name, cause },
-        'did not start an approved plan: the centre was unreachable for longer than valid_offline',
+        'did not start an approved plan: the centre was unreachable for longer than `valid_offline`',
       );
       return;
     }

@@ -200,7 +200,7 @@ class SiteOrders {
   #reasonToExpire({ validUntil }: Order): string | undefined {
     if (this.#clock.now >= validUntil) return 'its validity ended before it started';
     if (this.#clock.isValid) return undefined;
-    return 'the site was without its centre for longer than valid_offline';
+    return 'the site had no contact with its centre for longer than `valid_offline`';
   }
 
   #enter(order: Order): Promise<{ leave(): void }> {

@@ -237,7 +237,7 @@ export class CentreRehoming {
       if (codeOf(error) === 'ERR_SITE_LINK') return;
       this.#context.host.logger.error(
         { err: error, site },
-        'cannot send a site the statement about its next centre',
+        'cannot send a site the statement that names its next centre',
       );
     });
   }

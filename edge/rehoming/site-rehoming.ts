@@ -227,7 +227,7 @@ class SiteRehoming {
     } catch (err) {
       this.#host.logger.info(
         { err },
-        'the former centre did not confirm that this site has another centre',
+        'the former centre did not confirm that this site has moved to another centre',
       );
       return false;
     }
@@ -276,7 +276,7 @@ class SiteRehoming {
         if (refusal.code === 'ERR_SITE_LINK') throw refusal;
         this.#host.logger.warn(
           { err: refusal },
-          'the former centre refused the notification that this site has another centre',
+          'the former centre refused the notification that this site has moved to another centre',
         );
         return;
       } catch (error) {

@@ -208,12 +208,12 @@ export async function verifyStatement(
   const { issuedAt, expiresAt } = statement;
   if (now > expiresAt || issuedAt > now + aheadMs) {
     const times = [issuedAt, expiresAt].map((ms) => new Date(ms).toISOString());
-    const problem = `the statement is valid from ${times.join(' to ')}`;
+    const problem = `the statement is not valid now: it is valid from ${times.join(' to ')}`;
     throw new EdgeError('ERR_REHOME_EXPIRED', problem);
   }
   if (issuedAt < floor || (issuedAt === floor && text !== known)) {
     const accepted = new Date(floor).toISOString();
-    const problem = `the statement is not later than the statement of ${accepted}`;
+    const problem = `the statement is not newer than the accepted statement of ${accepted}`;
     throw new EdgeError('ERR_REHOME_OLD', problem);
   }
   await requireRootOf(statement.to);

@@ -32,7 +32,7 @@ export function selectConfigs(
     if (asked !== undefined)
       throw configError(
         initKey,
-        'the call selects config sets, but the metadata of the instance has no configSets',
+        'the call selects config sets, but the metadata of the instance has no `configSets`',
       );
     return ['config'];
   }

@@ -145,7 +145,7 @@ function parsePackage(
   if (wanted.length > 1 && manager !== 'rubygems') {
     throw configError(
       place,
-      'several versions of a package are given; name the one version to install',
+      'several versions of a package are given; give only the version to install',
     );
   }
   return wanted.map((it) => ({ name, version: requireVersion(requireText(it, place), place) }));
@@ -194,14 +194,14 @@ function parseFile(
   if (file.authentication !== undefined) {
     throw configError(
       place,
-      'the field authentication is not supported, because the minion has no credentials for downloads; remove the field',
+      'the field `authentication` is not supported, because the minion has no credentials for downloads; remove the field',
     );
   }
   requireKnownKeys(file, fileKeys, place);
   const { content, source, encoding = 'plain', context, owner, group } = file;
   const mode = file.mode === undefined ? undefined : modeOf(file.mode, `${place}: mode`);
   if ((content === undefined) === (source === undefined)) {
-    throw configError(place, 'a file must have exactly one of the fields content and source');
+    throw configError(place, 'a file must have exactly one of the fields `content` and `source`');
   }
   const common = {
     path: requirePath(given, place),
@@ -217,7 +217,7 @@ function parseFile(
     if (context !== undefined) {
       throw configError(
         place,
-        'the field context applies to content only, but this file has a source; remove context',
+        'the field `context` applies only to `content`, but this file has a `source`; remove `context`',
       );
     }
     return { ...common, content: { kind: 'url', url: requireUrl(source, `${place}: source`) } };

@@ -276,7 +276,7 @@ function requireInertNames(roles: DataSpaceRegistration['roles']): void {
   const interpreted = findInterpretedText(roles);
   if (interpreted === undefined) return;
   throw formError(
-    `the name of a value at roles.${interpreted.path.join('.')} ${interpreted.expected}`,
+    `roles.${interpreted.path.join('.')}: the name of the value ${interpreted.expected}`,
   );
 }
 
@@ -511,7 +511,7 @@ export class DataSpaces {
     // A space that becomes smaller is always accepted.
     if (more > 0 && isFull) {
       const text =
-        'the registrations of all data spaces, or of those of this owner, reach their size limit; remove data spaces';
+        'the registered data spaces of this owner, or of all owners, have reached their size limit; remove data spaces';
       throw new BridgeError('ERR_DATA_LIMIT', text);
     }
   }

@@ -278,7 +278,7 @@ export class DataValues {
     if (known !== undefined && declared?.versioned !== true) {
       throw new BridgeError(
         'ERR_DATA_WRITTEN',
-        `the value ${key} has already been written, and is not declared with versioned: true`,
+        `the value ${key} has already been written; to permit further writes, declare it with \`versioned: true\``,
       );
     }
     const isSecret = declared?.secret === true;

@@ -79,7 +79,8 @@ export class GuestRequests {
     const addressOf = await this.#addresses();
     const project = this.#peers.projectOf(minion) ?? '';
     if (!this.#listedPeers.has(project)) {
-      const text = 'too many peers in the lists of this project within a short time; retry later';
+      const text =
+        'the guests of this project listed too many peers within a short time; retry later';
       throw new BridgeError('ERR_DATA_BUSY', text);
     }
     const list = this.#peers.of(minion, addressOf, together);

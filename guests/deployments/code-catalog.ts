@@ -99,14 +99,18 @@ export function parseCodeEntry(name: string, value: unknown): CodeDefinition {
     throw catalogError(name, 'paths', `only permitted for the groups ${groups.join(' and ')}`);
   }
   if (row.permits !== 'no-config' && permissions !== 1) {
-    const more = row.permits === 'config-or-paths' ? ', paths' : '';
-    throw catalogError(name, 'sha256', `set exactly one of sha256, unsafe: i-understand${more}`);
+    const more = row.permits === 'config-or-paths' ? ', `paths`' : '';
+    throw catalogError(
+      name,
+      'sha256',
+      `set exactly one of \`sha256\`, \`unsafe: i-understand\`${more}`,
+    );
   }
   if (row.permits === 'no-config' && permissions > 0) {
     throw catalogError(
       name,
       'group',
-      `deployments of the group ${group} have no code; omit sha256, unsafe and paths`,
+      `deployments of the group ${group} have no code; omit \`sha256\`, \`unsafe\` and \`paths\``,
     );
   }
   try {

@@ -113,7 +113,7 @@ interface RecordSize {
 
 /**
  * Deployment records of all stacks, encrypted in the store. In a cluster, only the member with the
- * lease writes them. The other members apply its writes.
+ * lease writes them. All members apply its writes to their memory.
  */
 export class DeploymentRecords {
   readonly #state: SharedArea;
@@ -247,8 +247,8 @@ export class DeploymentRecords {
   }
 
   /**
-   * Applies a change of a stored record to memory. In a cluster, the member with the lease makes
-   * the changes.
+   * Applies a change of a stored record to the records in memory. In a cluster, only the member with
+   * the lease writes changes. All members, including the writer, apply the changes with this method.
    */
   #note(change: StateChange): void {
     if (change.type === 'put') {

@@ -102,7 +102,7 @@ export function metadataUpdates(
     const last = lastOf(key, records);
     const path = JSON.stringify(hook.path);
     if (!watched.has(path)) {
-      const text = `the hook never runs: the values of all hooks have together more than ${maxWatchedValues} values`;
+      const text = `the hook never runs: all hooks together watch more than ${maxWatchedValues} values`;
       warnings.push(`${hooksKey}: ${shownName(hook.name)}: ${text}`);
       if (last !== undefined) previous.push(last.id);
       continue;
@@ -253,11 +253,11 @@ function parseHook(name: string, given: unknown): ParsedHook {
   const listed = textOrListOf(triggers);
   if (listed === undefined || typeof path !== 'string') {
     const field = listed === undefined ? 'triggers' : 'path';
-    return { name, warning: `the hook never runs: ${field} must be text` };
+    return { name, warning: `the hook never runs: \`${field}\` must be text` };
   }
   for (const [key, value] of Object.entries({ triggers: listed, path, action })) {
     if (typeof value !== 'string' || value.length <= maxValueLength) continue;
-    const text = `the hook never runs: ${key} has more than ${maxValueLength} characters`;
+    const text = `the hook never runs: \`${key}\` has more than ${maxValueLength} characters`;
     return { name, warning: text };
   }
   const words = listed
@@ -274,11 +274,11 @@ function parseHook(name: string, given: unknown): ParsedHook {
   }
   const keys = pathOf(path.trim());
   if (keys === undefined) {
-    const text = `the hook never runs: path ${shownName(path)} is not Resources.NAME.Metadata.KEY`;
+    const text = `the hook never runs: the \`path\` ${shownName(path)} does not have the form Resources.NAME.Metadata.KEY`;
     return { name, warning: text };
   }
   if (typeof action !== 'string' || action.trim() === '') {
-    return { name, warning: 'the hook never runs: action must name a command of the catalog' };
+    return { name, warning: 'the hook never runs: `action` must name a command of the catalog' };
   }
   const hook = { name, triggers: new Set(found), path: keys, action: action.trim() };
   if (unknown.length === 0) return { name, hook };
@@ -350,7 +350,7 @@ function deploymentOf(
   const isSelected = isOfInit && configSets !== undefined && configSets !== null;
   const sets = textOrListOf(configSets);
   if (isSelected && sets === undefined) {
-    const problem = `configSets in ${optionsKey} must be a string or a list of strings`;
+    const problem = `\`configSets\` in ${optionsKey} must be a string or a list of strings`;
     return { ...entry, signal, problem };
   }
   const config = boundedConfig(

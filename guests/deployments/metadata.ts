@@ -132,7 +132,7 @@ export function* serverMetadataInSteps(
   if (!Array.isArray(deployments))
     return {
       ok: false,
-      problem: 'the field deployments in the metadata of the server is not a list',
+      problem: 'the field `deployments` in the metadata of the server is not a list',
     };
   if (deployments.length > maxDeployments) {
     return { ok: false, problem: `the server has more than ${maxDeployments} deployments` };
@@ -204,7 +204,7 @@ function* deploymentInSteps(
   const serverId = heat('server_id');
   const action = deploymentActions.find((it) => it === (heat('action') ?? 'CREATE'));
   if (action === undefined)
-    return { ...common, problem: 'its input deploy_action is not a known action' };
+    return { ...common, problem: 'its input `deploy_action` is not a known action' };
   const tool = resolveComponent(entry.group ?? '', entry.config, action);
   if ('problem' in tool) return { ...common, ...tool };
   const inputs: Record<string, ParameterValue> = Object.create(null);

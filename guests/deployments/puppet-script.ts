@@ -20,7 +20,7 @@ export function puppetScript(config: GroupConfig): string {
   if (hasHiera === true && !toolNameForm.test(name)) {
     throw configError(
       'group puppet',
-      'enable_hiera requires a deployment name with letters, digits, _ and - only',
+      '`enable_hiera` requires a deployment name with letters, digits, _ and - only',
     );
   }
   const data = `/etc/puppet/hieradata/heat_config_${name}.json`;

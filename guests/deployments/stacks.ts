@@ -431,7 +431,7 @@ export class StackRegistry {
     ].filter(({ amount }) => amount > 0);
     const full = tryTakeAll(parts);
     if (full === undefined) return () => releaseAll(parts);
-    const text = `the registrations of all stacks, or of those of this owner, reach the limit on their ${full.what}; remove stacks`;
+    const text = `the registered stacks of this owner, or of all owners, have reached the limit on their ${full.what}; remove stacks`;
     throw new BridgeError('ERR_STACK_LIMIT', text);
   }
 

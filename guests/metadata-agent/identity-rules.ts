@@ -105,13 +105,17 @@ function missingParts({
   const missing = [
     ...(agents.length > 0
       ? []
-      : ['agents is required: only a metadata agent can request user-data for an instance']),
-    ...(hasEnroll ? [] : ['the section saltbridge: bridge: enroll with masters is required']),
+      : [
+          '`agents` is required, because only a metadata agent can request user-data for an instance',
+        ]),
+    ...(hasEnroll
+      ? []
+      : ['the section `saltbridge: bridge: enroll` with the option `masters` is required']),
     // Tenants can set the id of another tenant's instance on their own port, and agents identify
     // instances by ports.
     ...(hasCloud
       ? []
-      : ['the section peers is required, because it configures the access to Nova and Neutron']),
+      : ['the section `peers` is required, because it configures the access to Nova and Neutron']),
   ];
   return missing.map((it) => ({ key: `saltbridge:${section}`, problem: it }));
 }

@@ -193,7 +193,7 @@ class ByteRelay implements Relay {
       this.#warnings.warn(
         'find',
         { networks, address, reason },
-        'could not determine which instance a relayed connection belongs to',
+        'could not identify the instance of a relayed connection',
       );
       return undefined;
     }

@@ -144,7 +144,7 @@ class PlanPlaces {
     const parts = [
       { budget: this.#ofGuests, owner: place, amount: 1, which: 'for this guest' },
       { budget: this.#ofCallers, owner, amount: 1, which: '' },
-      { budget: this.#bytes, owner, amount: Buffer.byteLength(text), which: 'with too many bytes' },
+      { budget: this.#bytes, owner, amount: Buffer.byteLength(text), which: '(by total size)' },
     ];
     const full = tryTakeAll(parts);
     if (full !== undefined) throw busy(full.which);
@@ -179,7 +179,7 @@ function requireSignature(
     if (acceptsUnsigned) return;
     throw new ExecutionPlanError(
       errorCodes.malformed,
-      'unsigned execution plan rejected; add the public key of the project to the option murano: keys',
+      'unsigned execution plan rejected; add the public key of the project to the option `murano: keys`',
     );
   }
   // The signed text contains the id of the guest, so the signature is valid for this guest only.
@@ -290,7 +290,7 @@ function parametersOf(
     if (value !== undefined) return value;
     throw new ExecutionPlanError(
       errorCodes.malformed,
-      `the Body of the execution plan uses args.${parameter}, but Parameters has no value for it`,
+      `the \`Body\` of the execution plan uses args.${parameter}, but \`Parameters\` has no value with this name`,
     );
   };
   if ('parameter' in argument) {
@@ -307,7 +307,7 @@ function parametersOf(
   if (hasParameter && !hasOwnText) return given;
   throw new ExecutionPlanError(
     errorCodes.malformed,
-    'the Body of the execution plan passes an argument; add the field argument to the catalog entry of this command',
+    'the `Body` of the execution plan passes an argument; add the field `argument` to the catalog entry of this command',
   );
 }
 

@@ -50,7 +50,7 @@ export function userDataOf({
   if (format === 'shell') {
     if (existing !== undefined) {
       const text =
-        'user_data: not permitted with the format shell, because the enrolment script is the whole user-data';
+        'user_data: not permitted with the format `shell`, because the enrolment script is the whole user-data';
       throw new BridgeError('ERR_DATA_FORM', text);
     }
     return { text: { list_join: ['\n', [script, enrolment]] } };

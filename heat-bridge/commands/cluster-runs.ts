@@ -102,7 +102,7 @@ export class ClusterRuns<C extends object> {
     const { log } = this.#options;
     const cancel = (): void => {
       this.rows.cancel(id, run.undoesOnCancel).catch((error: unknown) => {
-        log.error({ run: id, err: error }, 'could not make another cluster member cancel a run');
+        log.error({ run: id, err: error }, 'could not ask another cluster member to cancel a run');
       });
     };
     run.cancelled.addEventListener('abort', cancel, { once: true });

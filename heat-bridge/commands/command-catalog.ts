@@ -126,7 +126,7 @@ function functionName({ name, function: fun, state, install }: CommandDefinition
     install === undefined ? undefined : statesFunction,
   ].filter((it) => it !== undefined);
   if (one !== undefined && more.length === 0) return one;
-  throw catalogError(name, '', 'set exactly one of the fields function, state and install');
+  throw catalogError(name, '', 'set exactly one of the fields `function`, `state` and `install`');
 }
 
 function defaultArguments(names: readonly string[], secret: readonly string[]): ArgumentSources {
@@ -174,10 +174,10 @@ function compileReturns({
     if (unapplied !== undefined) return unapplied;
     const problem = shape?.(value);
     if (problem !== undefined)
-      return `the return does not match the schema in the field returns: ${problem.expected}`;
+      return `the return does not match the schema in the field \`returns\`: ${problem.expected}`;
     return sign?.(value) === undefined
       ? undefined
-      : 'the return does not match the schema in the field success';
+      : 'the return does not match the schema in the field `success`';
   };
 }
 

@@ -48,7 +48,7 @@ function checkFunctionReview(definition: CommandDefinition, standing: FunctionRe
     throw catalogError(
       name,
       'reviewed',
-      `${fun} is not in saltbridge's list of safe functions; set the field reviewed to the reason why callers may run it`,
+      `${fun} is not in saltbridge's list of safe functions; set the field \`reviewed\` to the reason why callers may run it`,
     );
   }
 }
@@ -64,7 +64,7 @@ function checkSources(
     throw catalogError(
       name,
       'arguments',
-      'not permitted together with install; refer to parameters inside install instead',
+      'not permitted together with `install`; refer to parameters inside `install` instead',
     );
   }
   const known =
@@ -95,7 +95,7 @@ function checkSources(
       throw catalogError(
         name,
         field,
-        "saltbridge's list of safe functions does not permit this keyword; set the field reviewed to the reason why callers may use it",
+        "saltbridge's list of safe functions does not permit this keyword; set the field `reviewed` to the reason why callers may use it",
       );
     }
   }
@@ -106,7 +106,7 @@ function checkSources(
     throw catalogError(
       name,
       `parameters.${unused}`,
-      'no argument uses this parameter; remove it, or refer to it in arguments',
+      'no argument uses this parameter; remove the parameter, or refer to it in `arguments`',
     );
   }
 }

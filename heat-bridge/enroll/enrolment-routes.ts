@@ -144,7 +144,7 @@ export function addServiceRoutes(
  */
 function checkMinimumProtocol(asked: number | undefined, lowest: number): void {
   if (asked === undefined || asked >= lowest) return;
-  const text = `protocol: ${asked} is too low; the option enroll: protocol requires ${lowest} or more`;
+  const text = `protocol: ${asked} is too low; the option \`enroll: protocol\` requires ${lowest} or more`;
   throw new BridgeError('ERR_ENROLL_ARGS', text);
 }
 

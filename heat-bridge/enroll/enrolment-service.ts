@@ -80,7 +80,7 @@ export class EnrolmentService {
     const writer = await this.#writerFor(request);
     const { admission, keyPairs } = this.#parts;
     if (!admission.takesId(request.id))
-      throw argumentError('id', 'a minion id that the option minion_ids permits');
+      throw argumentError('id', 'a minion id that the option `minion_ids` permits');
     checkEnrolRequest(request, this.#parts.now());
     if (!this.#rates.tryTake(request.project)) {
       throw new BridgeError(
@@ -264,13 +264,13 @@ export class EnrolmentService {
     if (!options.isOn) {
       throw new BridgeError(
         'ERR_ENROLL_OFF',
-        'enrolment is not enabled; add the section saltbridge: bridge: enroll to the configuration',
+        'enrolment is not enabled; add the section `saltbridge: bridge: enroll` to the configuration',
       );
     }
     if (by === 'grain' && !options.takesGrains) {
       throw new BridgeError(
         'ERR_ENROLL_OFF',
-        'tickets in grains are not enabled; set enroll: grain: true, or use another method',
+        'tickets in grains are not enabled; set `enroll: grain: true`, or use another method',
       );
     }
     if (by === 'claim' && !isServed()) {
@@ -345,7 +345,7 @@ export class EnrolmentService {
     const own = repository.openOf(project);
     const reserved = own === 0 ? 0 : Math.floor(options.maxOpen / reservedPart);
     if (own < options.maxOpenPerProject && repository.open < options.maxOpen - reserved) return;
-    const text = `too many open enrolments: ${own} of this project (limit max_open_per_project), ${repository.open} in total (limit max_open); wait, or raise the limit under enroll`;
+    const text = `too many open enrolments: ${own} of this project (limit \`max_open_per_project\`), ${repository.open} in total (limit \`max_open\`); wait, or raise the limit under \`enroll\``;
     const cause = new LimitExceeded(bridgeLimits.openEnrolments, options.maxOpen);
     throw new BridgeError('ERR_ENROLL_FULL', text, { cause });
   }

@@ -20,15 +20,15 @@ const ownKey = /(?:^|[\s{,])["']?salt_minion["']?\s*:/m;
  */
 export function requireMergeable(text: string, format: string): void {
   if (format === 'none')
-    throw userDataError('the format none creates no user-data; choose another format');
+    throw userDataError('the format `none` creates no user-data; choose another format');
   if (text.includes('\0') || text.includes('\ufffd')) {
     throw userDataError(
-      'the given user-data is not text; decompress it, or pass gzip data as a file to saltbridge enroll create',
+      'the given user-data is not text; decompress it, or pass gzip data as a file to `saltbridge enroll create`',
     );
   }
   if (hasSaltMinion(text, 0)) {
     throw userDataError(
-      'remove the section salt_minion, which would override the settings of the bridge; pass conf and grains to POST /bridge/v1/enrolments as config and grains',
+      'remove the section `salt_minion`, which would override the settings of the bridge; in POST /bridge/v1/enrolments, pass its `conf` and `grains` as `config` and `grains`',
     );
   }
 }

@@ -61,10 +61,10 @@ function toEnrolment(minion: KnownMinion, index: number, parts: ImportParts): En
   if (!parts.admission.takesId(id))
     throw importError(
       place,
-      'id must be a valid minion id, and the option minion_ids must permit it',
+      '`id` must be a valid minion id, and the option `minion_ids` must permit it',
     );
   if (project.length === 0 || project.length > 255)
-    throw importError(place, 'project must have 1 to 255 characters');
+    throw importError(place, '`project` must have 1 to 255 characters');
   const fingerprint = fingerprintOfKnownMinion(minion, place);
   const held = parts.admission.keyOf(id);
   const hasOther = held?.state === 'accepted' && held.fingerprint !== fingerprint;
@@ -94,7 +94,7 @@ function fingerprintOfKnownMinion({ publicKey, fingerprint }: KnownMinion, place
     if (stated === undefined)
       throw importError(
         place,
-        'the entry must have a publicKey, or a fingerprint in the SHA-256 form',
+        'the entry must have a `publicKey`, or a `fingerprint` in the SHA-256 form',
       );
     return stated;
   }
@@ -103,13 +103,13 @@ function fingerprintOfKnownMinion({ publicKey, fingerprint }: KnownMinion, place
   } catch (cause) {
     throw importError(
       place,
-      'publicKey must be an RSA public key of 2048 to 8192 bits, in PEM',
+      '`publicKey` must be an RSA public key of 2048 to 8192 bits, in PEM',
       cause,
     );
   }
   const actual = fingerprintOf(publicKey);
   if (fingerprint !== undefined && stated !== actual) {
-    throw importError(place, 'fingerprint does not match publicKey');
+    throw importError(place, '`fingerprint` does not match `publicKey`');
   }
   return actual;
 }

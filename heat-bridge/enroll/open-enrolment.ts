@@ -197,7 +197,7 @@ export async function openEnrolment(
           transitions.takeOver().catch((error: unknown) => {
             log.error(
               { err: error },
-              'cannot complete the changes of enrolments that a failed cluster member began',
+              'cannot complete enrolment changes that another cluster member began before it failed',
             );
           });
         });
@@ -230,7 +230,7 @@ async function createUserDataWriter(
   if (masters.length === 0) {
     throw new BridgeError(
       'ERR_ENROLL_OFF',
-      'enroll: masters is missing, so no user-data can be created; set masters, url and certificate',
+      '`enroll: masters` is missing, so no user-data can be created; set `masters`, `url` and `certificate`',
     );
   }
   const [own] = await master().keys.local();

@@ -11,7 +11,7 @@ export function powerShellPart(plan: UserDataInput): UserDataPart {
   const { bridge } = report;
   if (bridge === undefined)
     throw new TypeError(
-      'user-data for cloudbase-init requires the option enroll: url, because cloudbase-init cannot use a metadata agent',
+      'user-data for cloudbase-init requires the option `enroll: url`, because cloudbase-init cannot use a metadata agent',
     );
   const files = [
     ['$conf\\minion.d\\saltbridge.conf', toQuotedYaml(config)],

@@ -75,7 +75,7 @@ export class UserDataWriter {
     if (isLargerThan([request.config, request.grains], maxConfig)) {
       throw new BridgeError(
         'ERR_ENROLL_ARGS',
-        `config and grains contain more than ${maxConfig.values} values or ${maxConfig.characters} characters; configure the minion by states instead`,
+        `\`config\` and \`grains\` contain more than ${maxConfig.values} values or ${maxConfig.characters} characters; configure the minion by states instead`,
       );
     }
     if (beside !== undefined) requireMergeable(beside, format);
@@ -83,7 +83,7 @@ export class UserDataWriter {
     const { configDir = defaultConfigDir, agent = false, masters } = request;
     if (!agent && this.#server === undefined) {
       const text =
-        'set enroll: url and certificate; only machines with a metadata agent work without them';
+        'set `enroll: url` and `enroll: certificate`; only machines with a metadata agent work without these options';
       throw new BridgeError('ERR_ENROLL_OFF', text);
     }
     const isGrain = by === 'grain';

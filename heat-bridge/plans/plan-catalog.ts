@@ -50,7 +50,11 @@ export function compilePlan(definition: PlanDefinition, catalog: Catalog): Compi
   const needs = dependenciesOf(definition);
   const order = topologicalOrder(needs);
   if (order === undefined)
-    throw catalogError(name, 'steps', 'the field needs of the steps forms a cycle');
+    throw catalogError(
+      name,
+      'steps',
+      'the steps depend on each other in a cycle; correct the field `needs`',
+    );
   const compiler = new StepCompiler(definition, catalog, needs, names);
   const steps = order.map((step) => compiler.compile(step));
   const secret = compiler.secretOf(steps);
@@ -170,24 +174,24 @@ class StepCompiler {
     if (!before.has(step))
       throw this.#refuse(
         place,
-        `refers to the step ${step}, which does not run before this step; add it to needs`,
+        `refers to the step ${step}, which does not run before this step; add it to \`needs\``,
       );
     const { group: on, command } = this.#step(step);
     const group = this.#plan.groups[on];
     if (group === undefined || !isSingleMinionGroup(group)) {
       throw this.#refuse(
         place,
-        `refers to the step ${step}, which can run on several minions; set max: 1 on its group`,
+        `refers to the step ${step}, which can run on several minions; set \`max: 1\` on its group`,
       );
     }
     const { returns } = this.#command(`steps.${step}.command`, command).definition;
     const keys = parseJsonPointer(path);
     if (keys === undefined)
-      throw this.#refuse(place, 'path must be a JSON pointer, for example /address');
+      throw this.#refuse(place, '`path` must be a JSON pointer, for example /address');
     if (returns === undefined || !isDescribedBySchema(returns, keys)) {
       throw this.#refuse(
         place,
-        `path must exist in the schema of the field "returns" of the command ${command}`,
+        `\`path\` must exist in the schema of the field \`returns\` of the command ${command}`,
       );
     }
   }

@@ -123,13 +123,9 @@ async function resolveGroupTarget(
 export function checkGroups(plan: string, groups: Readonly<Record<string, GroupDefinition>>): void {
   for (const [name, { from, select, min = 0, max = Infinity }] of Object.entries(groups)) {
     const field = `groups.${name}`;
-    if (min > max) throw catalogError(plan, `${field}.min`, 'must not be larger than max');
+    if (min > max) throw catalogError(plan, `${field}.min`, 'must not be larger than `max`');
     if ((from === undefined) !== (select === undefined)) {
-      throw catalogError(
-        plan,
-        field,
-        'the fields from and select must be set together, or neither of them',
-      );
+      throw catalogError(plan, field, 'set both of the fields `from` and `select`, or neither');
     }
     if (from === undefined) continue;
     const whole = Object.hasOwn(groups, from) ? groups[from] : undefined;
@@ -138,7 +134,7 @@ export function checkGroups(plan: string, groups: Readonly<Record<string, GroupD
       throw catalogError(
         plan,
         `${field}.from`,
-        `the group ${from} also has the field from; name a group without it`,
+        `the group ${from} itself has the field \`from\`; use a group without this field`,
       );
     }
   }

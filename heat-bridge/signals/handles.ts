@@ -142,7 +142,8 @@ const isRegistration = compileSchema(RegistrationSchema);
 export function parseHandleRegistration(given: unknown): HandleRegistration {
   const registration = parseForm(isRegistration, given, 'ERR_HANDLE_FORM', 'registration');
   if (registration.minions !== undefined || isForGroups(registration)) return registration;
-  const text = 'minions is missing; list ids of minions, or set globs, nodegroups or projects';
+  const text =
+    '`minions` is missing; list ids of minions, or set `globs`, `nodegroups` or `projects`';
   throw new BridgeError('ERR_HANDLE_FORM', text);
 }
 
@@ -590,7 +591,7 @@ export class HandleRegistry {
     if (!this.#bytes.tryTake(budgetOwner(plain), row.bytes)) {
       if (before !== undefined) this.#restore(before);
       const text =
-        'the registered handles reach the limit handle_bytes or handle_bytes_per_owner; remove handles, or raise the limit';
+        'the registered handles have reached the limit `handle_bytes` or `handle_bytes_per_owner`; remove handles, or raise the limit';
       throw new BridgeError('ERR_HANDLE_LIMIT', text);
     }
     const { state } = this.#options;

@@ -31,19 +31,20 @@ const signalTags = {
 
 /** Texts for the reasons why signals are rejected. */
 export const refusalTexts: Readonly<Record<SignalRefusal, string>> = {
-  bytes: 'the signal exceeds signal_bytes',
+  bytes: 'the signal is larger than the limit `signal_bytes`',
   room: 'the outbox is full',
-  'data-no-json': 'the field data contains a value that JSON cannot represent',
+  'data-no-json': 'the field `data` contains a value that JSON cannot represent',
   empty:
     'the event has no data, or data that Salt cannot read; send {"status": "SUCCESS"}, or register the handle with --empty-is-success',
-  'field-unknown': 'the signal has an unknown field; known fields are status, reason and data',
+  'field-unknown':
+    'the signal has an unknown field; known fields are `status`, `reason` and `data`',
   'not-a-map': 'the data of the event is not a map',
-  'reason-no-text': 'the field reason is not text',
-  'status-unknown': 'the field status is neither SUCCESS nor FAILURE',
+  'reason-no-text': 'the field `reason` is not text',
+  'status-unknown': 'the field `status` is neither SUCCESS nor FAILURE',
   unreadable: 'the data of the event is neither YAML nor JSON',
   entries: 'the outbox is full',
   expired: 'the handle has expired',
-  member: 'the handle is not for this member',
+  member: 'the handle does not list this group member',
   held: 'too many signals of this minion are held for unregistered handles',
   perMinion: 'too many signals of this minion are pending',
   perOwner: 'too many signals are pending for the handles of this owner',
@@ -126,7 +127,7 @@ export class SignalReporter {
     this.#fire(signalTags.failed, { id: minion, handle, signal, reason });
     this.#log.warn(
       { minion, handle, signal, reason, ...place },
-      'a signal was rejected permanently or has expired; see saltbridge bridge outbox list --dead',
+      'a signal was rejected permanently or has expired; see `saltbridge bridge outbox list --dead`',
     );
     this.#traces?.signalOver(record, reason);
   }

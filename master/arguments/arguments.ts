@@ -301,7 +301,8 @@ function unmark(map: WireMap): WireValue {
     case '$bytes':
       return new Uint8Array(Buffer.from(content, 'base64'));
     case '$int':
-      if (content.length > maxDigits) throw new TypeError('the number in the key $int is too long');
+      if (content.length > maxDigits)
+        throw new TypeError('the number in the key `$int` is too long');
       return BigInt(content);
     case '$float':
       return wholeFloat.test(content) ? new Float(Number(content)) : Number(content);
@@ -316,7 +317,7 @@ function toMap(pairs: readonly WireValue[]): WireValue {
   const entries = pairs.map((pair): [WireValue, WireValue] => {
     const [key, item, more] = Array.isArray(pair) ? pair : [];
     if (key === undefined || item === undefined || more !== undefined) {
-      throw new TypeError('the value of the key $map must be a list of pairs of key and value');
+      throw new TypeError('the value of the key `$map` must be a list of pairs of key and value');
     }
     return [key, item];
   });

@@ -37,7 +37,7 @@ export class KeyGenerator {
   async generateFor(owner: string, bits: number): Promise<KeyPairText> {
     if (!(bits >= minBits && bits <= this.#maxBits)) {
       const option = 'saltbridge: limits: key_bits';
-      const message = `bits must be from ${minBits} to ${this.#maxBits} (${option})`;
+      const message = `\`bits\` must be from ${minBits} to ${this.#maxBits} (${option})`;
       throw new MasterError('ERR_ARGS', message);
     }
     return this.generate(owner, bits);

@@ -233,7 +233,7 @@ export class EventExporter {
     const waiting = this.#cursors.filter(({ done }) => done < this.#last).map(({ name }) => name);
     log.error(
       { events, reason, exports: waiting },
-      'dropped some events before they were exported; the field reason says why',
+      'dropped some events before they were exported; the field `reason` says why',
     );
     bus.fire(exportDroppedTag, { reason, exports: waiting });
   }

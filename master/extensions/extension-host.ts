@@ -99,6 +99,6 @@ function askedOf(question: Question, decision: Decision): Parameters<AuditBursts
 export function refuseWhileStarting(): never {
   throw new MasterError(
     'ERR_MASTER_STOPPED',
-    'the master is still starting; call its interface from start() on',
+    'the master is still starting; call its interface only in start() or later',
   );
 }

@@ -164,7 +164,7 @@ export class FunctionCaller {
     const found = table.get(fun);
     if (found === undefined) throw this.#unknown(fun);
     if (call.jid !== undefined && !isJid(call.jid)) {
-      throw new MasterError('ERR_ARGS', 'jid is not a job id: it must have 20 digits');
+      throw new MasterError('ERR_ARGS', '`jid` is not a job id: it must have 20 digits');
     }
     if (!isResumed) cache?.stored.requirePlace(call.by);
     const { arg, kwarg: given } = separateKeywords(values, kwarg);

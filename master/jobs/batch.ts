@@ -123,7 +123,10 @@ export async function* runBatch(
 function checkedSize(size: number | string): number | string {
   const read = typeof size === 'string' ? readBatchSize(size) : size;
   if (read !== undefined && (typeof read === 'string' || read >= 1)) return read;
-  throw new MasterError('ERR_ARGS', 'size must be a number of minions or a percentage such as 25%');
+  throw new MasterError(
+    'ERR_ARGS',
+    'the batch size must be a number of minions or a percentage such as 25%',
+  );
 }
 
 /**
@@ -167,7 +170,7 @@ export async function* runSubset(
   random: (below: number) => number,
 ): AsyncGenerator<JobUpdate, void, void> {
   if (!Number.isSafeInteger(subset) || subset < 1) {
-    throw new MasterError('ERR_ARGS', 'subset must be an integer of at least 1');
+    throw new MasterError('ERR_ARGS', '`subset` must be an integer of at least 1');
   }
   const { fun, arg: _arg, kwarg: _kwarg, jid: _jid, ...question } = request;
   const having: string[] = [];

@@ -145,7 +145,7 @@ export class JobDispatcher {
     const described = await this.#describe(request);
     const { record, problem } = described;
     if (request.jid !== undefined && !isJid(request.jid)) {
-      throw new MasterError('ERR_ARGS', 'jid is not a job id: it must have 20 digits');
+      throw new MasterError('ERR_ARGS', '`jid` is not a job id: it must have 20 digits');
     }
     if (record.minions.length === 0) {
       const job = new Job(record, { isKept: false });

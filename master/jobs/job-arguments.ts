@@ -45,7 +45,10 @@ export function requireFewArguments(count: number): void {
  */
 export function requireFewFunctions({ length }: readonly string[]): void {
   if (length > 0 && length <= maxFunctions) return;
-  throw new MasterError('ERR_ARGS', `fun has ${length} names; it must have 1 to ${maxFunctions}`);
+  throw new MasterError(
+    'ERR_ARGS',
+    `\`fun\` has ${length} names of functions; it must have 1 to ${maxFunctions}`,
+  );
 }
 
 /**
@@ -124,12 +127,12 @@ export function toArguments({ fun, arg = [], kwarg = {} }: Call): WireValue[] {
   if (Object.keys(kwarg).length > 0) {
     throw new MasterError(
       'ERR_ARGS',
-      'kwarg is allowed for a single function only; for several, use arg',
+      '`kwarg` is allowed for a single function only; for several functions, use `arg`',
     );
   }
   requireFewFunctions(fun);
   if (arg.length !== fun.length || !arg.every(Array.isArray)) {
-    throw new MasterError('ERR_ARGS', 'arg must contain one list of arguments for each function');
+    throw new MasterError('ERR_ARGS', '`arg` must contain one list of arguments for each function');
   }
   return arg.map((list) => joinKeywords(separateKeywords(list)));
 }

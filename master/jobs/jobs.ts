@@ -188,7 +188,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
       if (minions.length === 0) return;
       context.log.warn(
         { minions },
-        'if the master restarts, these minions do not reconnect by themselves; restart them after each restart of the master',
+        'if the master restarts, these minions do not reconnect by themselves; restart the minions after each restart of the master',
       );
     },
     startPresenceEvents: () => {

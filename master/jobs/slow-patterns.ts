@@ -54,7 +54,7 @@ export class SlowPatternRunner {
       if (!(error instanceof WorkerPoolError)) throw error;
       if (error.reason === 'busy') {
         const reason =
-          'too many targets with lookaround or back-references wait; retry later, or do without these';
+          'too many targets with lookaround or back-references are waiting; retry later, or remove lookaround and back-references from the target';
         throw badTarget(reason, { cause: error });
       }
       if (error.reason !== 'deadline') throw error;

@@ -148,7 +148,7 @@ export class CallServer {
       const why =
         cause instanceof JsonError
           ? cause.message
-          : 'a key that marks a type, such as $int, has an invalid value';
+          : 'a key that marks a type, such as `$int`, has an invalid value';
       throw new MasterError('ERR_ARGS', `the parameters are not valid JSON: ${why}`, { cause });
     }
     // The validator would report each unknown parameter.

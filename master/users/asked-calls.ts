@@ -24,7 +24,7 @@ export function toBoundFunctions({ fun, arg = [], kwarg = {} }: AskedCalls): Bou
   requireFewFunctions(fun);
   const lists = arg.map((list) => (Array.isArray(list) ? list : [list]));
   if (lists.length !== fun.length) {
-    throw new MasterError('ERR_ARGS', 'arg must contain one list of arguments for each function');
+    throw new MasterError('ERR_ARGS', '`arg` must contain one list of arguments for each function');
   }
   requireFewArguments(lists.reduce((count, { length }) => count + length, 0));
   return fun.map((name, index) => bind(name, lists[index] ?? [], kwarg));

@@ -116,7 +116,7 @@ export class DecisionRecorder {
       recorder.flush().catch((error: unknown) => {
         options.log.warn(
           { err: error },
-          'cannot store the recorded decisions, which acl learn and acl replay read',
+          'cannot store the recorded decisions, which `saltbridge acl learn` and `saltbridge acl replay` read',
         );
       });
     }, flushEveryMs).unref();
@@ -177,7 +177,7 @@ export class DecisionRecorder {
     await this.flush().catch((error: unknown) => {
       this.#options.log.warn(
         { err: error },
-        'cannot store the recorded decisions, which acl learn and acl replay read',
+        'cannot store the recorded decisions, which `saltbridge acl learn` and `saltbridge acl replay` read',
       );
     });
   }

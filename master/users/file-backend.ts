@@ -96,7 +96,7 @@ async function readUsers(filename: string): Promise<string> {
     try {
       const { size } = await file.stat();
       if (size > maxFileBytes)
-        throw new Error(`the file of users is larger than ${maxFileBytes} bytes`);
+        throw new Error(`the user file is larger than ${maxFileBytes} bytes`);
       return await file.readFile('utf8');
     } finally {
       await file.close();

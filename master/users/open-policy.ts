@@ -67,7 +67,7 @@ function logPolicyMode({ acl }: ReloadableConfig, log: Logger): void {
   if (mode !== 'learn') return;
   log.warn(
     { actions: learnActions },
-    'the policy is in the mode learn: the master permits requests without a rule, and records them',
+    'the policy is in the mode `learn`: the master permits requests without a rule, and records them',
   );
 }
 

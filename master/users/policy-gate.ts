@@ -118,7 +118,7 @@ function learned({ reason }: Decision): Decision {
   return {
     effect: 'allow',
     rule: 'learning',
-    reason: `permitted because acl mode is learn: ${reason}`,
+    reason: `permitted only because the policy is in the mode \`learn\`: ${reason}`,
   };
 }
 

@@ -6,12 +6,12 @@
  *     greeting = signature:10 version:2 mechanism:20 as-server:1 filler:31
  *     signature = ff padding:8 7f      version = 03 minor      mechanism = "NULL", zeros
  *
- * | state     | accepted input                                       | leads to  |
- * |-----------|------------------------------------------------------|-----------|
- * | greeting  | 64 bytes, each checked as it arrives                 | handshake |
- * | handshake | READY with a Socket-Type that fits the role          | open      |
- * | open      | messages, PING, PONG; for PUB SUBSCRIBE and CANCEL   | open      |
- * | broken    | nothing; any violation leads to this final state     |           |
+ * | state     | accepted input                                                  | leads to  |
+ * |-----------|-----------------------------------------------------------------|-----------|
+ * | greeting  | 64 bytes, each checked as it arrives                            | handshake |
+ * | handshake | READY with a Socket-Type that fits the role                     | open      |
+ * | open      | messages, PING, PONG; in the role PUB also SUBSCRIBE and CANCEL | open      |
+ * | broken    | nothing; any violation leads to this final state                |           |
  */
 
 import { latin1, parseCommand, parseProperties, type ZmtpCommand } from './zmtp-commands.ts';

@@ -95,7 +95,7 @@ function bindArguments(
   const given = new Map(arg.map((value, index) => [names[index] ?? '', value]));
   const more: WireMap = Object.create(null);
   for (const [name, value] of Object.entries(kwarg)) {
-    if (given.has(name)) throw refused(`${name} is given twice`);
+    if (given.has(name)) throw refused(`the argument ${name} is given twice`);
     if (Object.hasOwn(parameters, name)) given.set(name, value);
     else if (takesMore) more[name] = value;
     else throw refused(`unknown argument ${name}`);
@@ -110,7 +110,8 @@ function bindArguments(
 function readArgument(name: string, parameter: Parameter<unknown>, given?: WireValue): unknown {
   const isGiven = given !== undefined && (given !== null || parameter.isRequired);
   if (!isGiven) {
-    if (parameter.isRequired) throw refused(`${name} is missing; it must be ${parameter.expected}`);
+    if (parameter.isRequired)
+      throw refused(`the argument ${name} is missing; it must be ${parameter.expected}`);
     return parameter.fallback;
   }
   const value = parameter.parse(given);

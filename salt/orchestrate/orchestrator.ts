@@ -209,7 +209,7 @@ export class Orchestrator {
     }
     if (underWay.owner !== ownerOf(caller) && !isOfOperator(caller.by)) {
       throw orchestrationError(
-        `the orchestration ${jid} belongs to another user; only this user or the operator can stop it`,
+        `the orchestration ${jid} belongs to another user; only its owner or the operator can stop it`,
       );
     }
     underWay.kills.add(stateId);
@@ -349,7 +349,7 @@ export class Orchestrator {
     const isFree = isOfOperator(caller.by) && caller.by?.who.kind !== 'service';
     if (isFree || this.#places.hasPlace(ownerOf(caller))) return;
     throw orchestrationError(
-      `${total} orchestrations are already running, and the other places are reserved for users without one; try again later`,
+      `${total} orchestrations are already running, and the remaining places are reserved for users and reactions that run no orchestration; try again later`,
     );
   }
 

@@ -57,7 +57,7 @@ function judgeOf({ given }: StateCall, functions: MasterFunctions): Judge | unde
   const judge = functions.get(fun);
   if (judge === undefined) {
     throw new SlsError(
-      `fail_function ${fun} is not served on the master: ${insteadOfFunction(fun)}; see docs/orchestration.md`,
+      `the function ${fun} in \`fail_function\` is not served on the master: ${insteadOfFunction(fun)}; see docs/orchestration.md`,
     );
   }
   return async (value) => isTrue(plainResult(await judge([fromWire(value)], {})));
@@ -90,7 +90,7 @@ function readArguments({ given }: StateCall): {
 function functionKeywords({ given }: StateCall): WireMap {
   const kwarg = toWire(given.get('kwarg') ?? new Map());
   if (isWireMap(kwarg)) return kwarg;
-  throw new SlsError('kwarg of salt.function must be a dictionary');
+  throw new SlsError('`kwarg` of salt.function must be a dictionary');
 }
 
 /**

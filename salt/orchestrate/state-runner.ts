@@ -131,7 +131,7 @@ function namesOf(value: WireValue): readonly string[] {
   const given = Array.isArray(value) ? value : [value];
   // Maps from the wire cannot be converted to text.
   if (given.some((it) => typeof it === 'object')) {
-    throw new MasterError('ERR_ARGS', 'mods must be a name or a list of names');
+    throw new MasterError('ERR_ARGS', '`mods` must be a name or a list of names');
   }
   const list = Array.isArray(value) ? value.map(String) : names.parse(String(value));
   return list ?? [];

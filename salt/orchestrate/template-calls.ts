@@ -39,7 +39,7 @@ export function templateCalls(context: OrchestrationContext, log: Logger): Asked
     'test.sleep': takes(['length'], async ({ length = null }) => {
       const seconds = Math.trunc(Number(plainNumber(length)));
       if (Number.isNaN(seconds))
-        throw new TypeError('the argument length must be a number of seconds');
+        throw new TypeError('the argument `length` must be a number of seconds');
       const bounded = Math.min(Math.max(seconds, 0), maxSleepSeconds);
       await sleep(bounded * 1000, undefined, { signal: context.signal });
       return true;

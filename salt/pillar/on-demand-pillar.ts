@@ -68,7 +68,7 @@ async function openSources(
   for (const name of map(given, 'external').keys()) {
     if (!allowed.includes(textOf(name))) {
       throw new TypeError(
-        `pillar.ext may not use ${textOf(name)}: the option on_demand_ext_pillar permits only ${allowed.join(', ')}`,
+        `pillar.ext may not use ${textOf(name)}: the option \`on_demand_ext_pillar\` permits only ${allowed.join(', ')}`,
       );
     }
   }
@@ -79,7 +79,7 @@ async function openSources(
         throw new TypeError('pillar.ext: the options of an external pillar are invalid');
       if (entry.module === 'git') {
         throw new TypeError(
-          'pillar.ext does not support git; list the git remote in the option ext_pillar',
+          'pillar.ext does not support git; list the git remote in the option `ext_pillar`',
         );
       }
       if (entry.module === 'unserved') {

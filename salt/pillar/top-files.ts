@@ -162,7 +162,7 @@ function orderOf(options: readonly PillarMap[]): number {
   if (typeof order === 'number') return order;
   if (typeof order === 'boolean') return order ? 1 : 0;
   if (typeof order !== 'string')
-    throw new TypeError('the value of order in a top file must be a number');
+    throw new TypeError('the value of `order` in a top file must be a number');
   return /^\s*[+-]?\d+\s*$/.test(order) ? Number(order) : 0;
 }
 
@@ -176,7 +176,7 @@ function isTrue(data: PlainData | undefined): boolean {
  */
 function entriesOf(data: PlainData): Iterable<readonly [PlainData, PlainData]> {
   if (isPillarMap(data)) return data;
-  throw new TypeError('a value of the top file must be a map');
+  throw new TypeError('a top file, and each environment in it, must be a map');
 }
 
 /**
@@ -187,5 +187,5 @@ function listOf(data: PlainData | undefined): readonly PlainData[] {
   if (data === undefined) return [];
   if (Array.isArray(data)) return data;
   if (isPillarMap(data)) return [...data.keys()];
-  throw new TypeError('a value of the top file must be a list');
+  throw new TypeError('in a top file, the value of a target and of `include` must be a list');
 }

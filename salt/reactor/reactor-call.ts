@@ -71,7 +71,7 @@ export function callOf(chunk: Chunk, text: EventText, takes: Takes): PlannedCall
     const named = (): PillarMap => {
       // Salt would pass `arg` to the function if it is the only argument.
       if (chunk.has('arg'))
-        throw new CallRefused('form', 'arg is only allowed together with kwarg');
+        throw new CallRefused('form', '`arg` is only allowed together with `kwarg`');
       return keywordsAmong(chunk, (name) => takes(state, fun, name));
     };
     refusePatterns(state, fun, chunk, text);
@@ -105,7 +105,7 @@ function targetOf(chunk: Chunk, text: EventText): TargetedCall['target'] {
   const [tgt, type] = [chunk.get('tgt'), chunk.get('tgt_type') ?? 'glob'];
   const tgtType = typeof type === 'string' && !text.isIn(type) ? type : undefined;
   if (tgt === undefined || tgtType === undefined) {
-    throw new CallRefused('form', 'tgt is missing, or tgt_type is not valid text');
+    throw new CallRefused('form', '`tgt` is missing, or `tgt_type` is not valid text');
   }
   if (isList(tgt)) return { tgt: tgt.map((id) => text.restore(plainText(id))), tgtType: 'list' };
   const whole = plainText(tgt);
@@ -288,7 +288,7 @@ function argumentsOf(chunk: Chunk, text: EventText, named: () => PillarMap): Arg
   if (args !== undefined) return { arg: [], kwarg: keywords(newForm(args), text) };
   const { arg, kwarg: own } = positional(chunk.get('arg') ?? [], text);
   const given = chunk.get('kwarg') ?? named();
-  if (!isPillarMap(given)) throw new CallRefused('form', 'kwarg must be a map');
+  if (!isPillarMap(given)) throw new CallRefused('form', '`kwarg` must be a map');
   return { arg, kwarg: { ...own, ...keywords(given, text) } };
 }
 
@@ -302,7 +302,7 @@ function newForm(args: PlainData): PillarMap {
   });
   const complete = pairs.filter((pair) => pair !== undefined);
   if (complete.length === 0 || complete.length < pairs.length) {
-    throw new CallRefused('form', 'args must be a map, or a list of maps with one key each');
+    throw new CallRefused('form', '`args` must be a map, or a list of maps with one key each');
   }
   return new Map(complete);
 }

@@ -40,7 +40,7 @@ export function takesMore<T>(
 
 export function text(value: PlainData | undefined, name: string): string {
   if (typeof value === 'string') return value;
-  throw new TypeError(`the argument ${name} must be text`);
+  throw new TypeError(`the argument \`${name}\` must be text`);
 }
 
 export function textOr(value: PlainData | undefined, fallback: string): string {
@@ -49,7 +49,7 @@ export function textOr(value: PlainData | undefined, fallback: string): string {
 
 export function map(value: PlainData | undefined, name: string): PillarMap {
   if (isPillarMap(value)) return value;
-  throw new TypeError(`the argument ${name} must be a dictionary`);
+  throw new TypeError(`the argument \`${name}\` must be a dictionary`);
 }
 
 /** Whether an argument was given with a value other than `None`. */

@@ -41,7 +41,7 @@ function lookups(
   const isMeant = (kind: PlainData | undefined, tgt: PlainData, id: PlainData | undefined) => {
     const match = matches[`match.${typeof kind === 'string' ? kind : 'compound'}`];
     if (match === undefined)
-      throw new TypeError(`unknown target type ${kind} in the argument tgt_type`);
+      throw new TypeError(`unknown target type ${kind} in the argument \`tgt_type\``);
     return match([tgt], isGiven(id) ? { minion_id: id } : {}) === true;
   };
   const filterBy = takes(

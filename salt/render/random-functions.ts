@@ -30,13 +30,13 @@ export function randomFunctions(onUse: () => void): Readonly<Record<string, Salt
       const length = Number(given.length ?? 20);
       if (!Number.isInteger(length) || length > maxLength) {
         throw new TypeError(
-          `the argument length of random.get_str must be an integer up to ${maxLength}`,
+          `the argument \`length\` of random.get_str must be an integer up to ${maxLength}`,
         );
       }
       const characters = charactersOf(given);
       if (characters === '')
         throw new TypeError(
-          'the arguments exclude all characters; enable lowercase, uppercase, digits, punctuation or whitespace',
+          'the arguments exclude all characters; enable `lowercase`, `uppercase`, `digits`, `punctuation` or `whitespace`',
         );
       const chosen = Array.from({ length: Math.max(0, length) }, () => {
         return characters.charAt(randomInt(characters.length));

@@ -86,7 +86,7 @@ export function saltFunctions({
       ({ key, default: other = '', delimiter, merge, ...omitted }) => {
         if (isGiven(merge))
           throw new TypeError(
-            'the argument merge is not supported; use the function defaults.merge',
+            'the argument `merge` is not supported; use the function defaults.merge',
           );
         const [name, separator] = [text(key, 'key'), textOr(delimiter, ':')];
         const sources: readonly [string, () => unknown][] = [

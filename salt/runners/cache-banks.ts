@@ -133,7 +133,7 @@ export class CacheBanks {
     return this.#entries.run(owner, async (names) => {
       const path = [root, nameOf('bank', bank), nameOf('key', key)];
       const value = packLocalWithin(data, maxValueBytes);
-      if (value === undefined) throw refused(`data exceeds ${maxValueBytes} bytes`);
+      if (value === undefined) throw refused(`\`data\` exceeds ${maxValueBytes} bytes`);
       const stored = { bytes: value.length, owner };
       names.requireRoom(bank, key, stored);
       const ownerKey = [ownersRoot, bank, key];

@@ -127,7 +127,7 @@ function bankFunctions(parts: CacheRunnerDeps): FunctionTable {
         else
           throw new MasterError(
             'ERR_ARGS',
-            'bank must name one minion: minions/<id>; to delete the data of several, use cache.clear_all',
+            '`bank` must name one minion, in the form minions/<id>; to delete the data of several minions, use cache.clear_all',
           );
         return null;
       },

@@ -48,7 +48,7 @@ export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
           );
         }
         if (typeof count !== 'number' || count < 1 || count > maxEvents) {
-          const problem = `count must be a number from 1 to ${maxEvents}`;
+          const problem = `\`count\` must be a number from 1 to ${maxEvents}`;
           throw new MasterError(
             'ERR_ARGS',
             `${problem}; use saltbridge events to follow without a limit`,
@@ -57,7 +57,7 @@ export function eventRunner({ bus, events }: EventRunnerDeps): FunctionTable {
         if (node !== 'master') {
           throw new MasterError(
             'ERR_NOT_SERVED',
-            'node must be master: events of minions cannot be followed',
+            '`node` must be `master`: events of minions cannot be followed',
           );
         }
         const signal = AbortSignal.any([closing, AbortSignal.timeout(maxWaitSeconds * 1000)]);

@@ -80,7 +80,7 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
         if (hosts.length === 0) {
           throw new MasterError(
             'ERR_NOT_SERVED',
-            `http.query may not send requests to any host; list the hosts in ${hostsOption}`,
+            `http.query cannot send requests, because no host is permitted; list the permitted hosts in ${hostsOption}`,
           );
         }
         const request: OutgoingRequest = {
@@ -124,11 +124,13 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
  */
 function addressOf(url: string, params: WireMap): string {
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw refused('url must be an http:// or https:// address');
+    throw refused('`url` must be an http:// or https:// address');
   }
   const address = new URL(url);
   if (address.username !== '' || address.password !== '') {
-    throw refused('url must not contain a user name; use the arguments username and password');
+    throw refused(
+      '`url` must not contain a user name; use the arguments `username` and `password`',
+    );
   }
   for (const [name, value] of pairsOf(params)) address.searchParams.append(name, value);
   address.hash = '';
@@ -154,13 +156,13 @@ function methodAndBody(
   maxBytes: number,
 ): Pick<OutgoingRequest, 'body' | 'method'> {
   const method = methods.find((known) => known === given.toUpperCase());
-  if (method === undefined) throw refused(`method must be one of ${methods.join(', ')}`);
+  if (method === undefined) throw refused(`\`method\` must be one of ${methods.join(', ')}`);
   if (data === undefined) return { method };
   if (!method.startsWith('P'))
-    throw refused(`data is not allowed with the method ${method}; use PATCH, POST or PUT`);
+    throw refused(`\`data\` is not allowed with the method ${method}; use PATCH, POST or PUT`);
   const body = isWireMap(data) ? new URLSearchParams(pairsOf(data)).toString() : textOf(data);
-  if (body === undefined) throw refused('data must be text or a map');
-  if (Buffer.byteLength(body) > maxBytes) throw refused(`data exceeds ${maxBytes} bytes`);
+  if (body === undefined) throw refused('`data` must be text or a map');
+  if (Buffer.byteLength(body) > maxBytes) throw refused(`\`data\` exceeds ${maxBytes} bytes`);
   return { method, body };
 }
 
@@ -201,7 +203,7 @@ function headersOf(
   const lines = Array.isArray(given.header_list) ? given.header_list : [given.header_list];
   // Maps from the wire cannot be converted to text.
   if (lines.some((line) => typeof plainNumber(line) === 'object')) {
-    throw refused('header_list must be a text or a list of texts');
+    throw refused('`header_list` must be a text or a list of texts');
   }
   const fromLines = lines.map(String).flatMap((line): [string, string][] => {
     const at = line.indexOf(':');

@@ -30,7 +30,7 @@ export interface QueueRunnerDeps {
  */
 function nameOf(queue: string): string {
   if (/^[\w.-]{1,64}$/.test(queue)) return queue;
-  throw refused('queue must be a name of 1 to 64 letters, digits, _ . and -');
+  throw refused('`queue` must be a name of 1 to 64 letters, digits, _ . and -');
 }
 
 function listOf(items: WireValue): readonly WireValue[] {
@@ -45,7 +45,7 @@ function quantityOf(quantity: WireValue): number | undefined {
   if (quantity === 'all') return undefined;
   const count = numberOf(quantity) ?? 0;
   if (Number.isSafeInteger(count) && count > 0) return count;
-  throw refused('quantity must be a positive whole number, or all');
+  throw refused('`quantity` must be a positive whole number, or `all`');
 }
 
 /** Name of the queue that `queue.insert_runner` uses by default. */

@@ -102,7 +102,7 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
  */
 function randomText(length: number, chars: string): string {
   if (length > maxLength || chars === '' || chars.length > maxCharacters) {
-    const problem = `length must be at most ${maxLength}, and chars must have 1 to ${maxCharacters} characters`;
+    const problem = `\`length\` must be at most ${maxLength}, and \`chars\` must have 1 to ${maxCharacters} characters`;
     throw new MasterError('ERR_ARGS', problem);
   }
   const characters = [...chars];

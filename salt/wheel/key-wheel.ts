@@ -231,7 +231,8 @@ function folderOf(match: string): string | undefined {
  */
 function globsOf(match: string): string[] {
   const globs = match.split(',', maxGlobs + 1);
-  if (globs.length > maxGlobs) throw refused(`match must have at most ${maxGlobs} names or globs`);
+  if (globs.length > maxGlobs)
+    throw refused(`\`match\` must have at most ${maxGlobs} names or globs`);
   return globs.filter((glob) => glob !== '');
 }
 

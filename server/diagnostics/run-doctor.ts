@@ -187,7 +187,7 @@ function describe(host: string, port: number, failure: string): DoctorFinding {
         subject,
         problem: `The master cannot listen on this port (${failure}).`,
         remedy:
-          'Check that the machine has the address in the option interface, and that the account may listen on this port.',
+          'Check that the machine has the address in the option `interface`, and that the account may listen on this port.',
       };
 }
 

@@ -61,7 +61,8 @@ function sdbAdvice(name: string, setting: Setting): Advice | undefined {
     const meaning = "It is a profile of sdb, which the master's runner sdb serves.";
     return { outcome: 'honoured', meaning, remedy: '' };
   }
-  const remedy = 'Use the drivers env, yaml or json, or pillar. Minions keep using their own sdb.';
+  const remedy =
+    'Use the drivers `env`, `yaml` or `json`, or use pillar. Minions keep using their own sdb.';
   return { outcome: 'refused', meaning: `${withoutPlace(warning)}.`, remedy };
 }
 
@@ -129,7 +130,7 @@ function missingFile({ file, line, kind }: ConfigWarning): MigrationFinding {
     line,
     meaning: isMain
       ? 'The file does not exist; defaults apply.'
-      : 'The pattern of the option include matches no file.',
+      : 'The pattern of the option `include` matches no file.',
     remedy: isMain ? 'Check that this is the intended directory.' : 'Correct the pattern.',
   };
 }

@@ -126,7 +126,7 @@ export function openMasterLog(config: LogOptions, options: MasterLogOptions): Ma
   if (problem !== undefined) {
     logger.warn(
       { file: config.logFile, err: problem },
-      'cannot open the file in the option log_file; logging continues on the console',
+      'cannot open the file in the option `log_file`; logging continues on the console',
     );
   }
   return {
@@ -138,7 +138,7 @@ export function openMasterLog(config: LogOptions, options: MasterLogOptions): Ma
       } catch (error) {
         logger.error(
           { file: config.logFile, err: error },
-          'cannot reopen the file in the option log_file; logging continues in the old file',
+          'cannot reopen the file in the option `log_file`; logging continues in the old file',
         );
       }
     },

@@ -168,7 +168,7 @@ function openPidFile(
     } else
       logger.warn(
         { file: pidfile, err: error },
-        'cannot write the process id to the file in the option pidfile',
+        'cannot write the process id to the file in the option `pidfile`',
       );
     return undefined;
   }
@@ -195,6 +195,8 @@ function switchToAccount(
     );
   }
   if (process.getuid?.() === 0) {
-    logger.warn('the master is running as root; set the option user to an account for the master');
+    logger.warn(
+      'the master is running as root; set the option `user` to an account for the master',
+    );
   }
 }

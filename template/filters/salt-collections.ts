@@ -174,7 +174,7 @@ function fromEntries(entries: Value, context: FilterContext): Value {
   const result = new Dict();
   for (const entry of iterateItems(entries, context)) {
     if (!(entry instanceof Dict))
-      throw typeError('each entry of the list must be a dict with the field key or name');
+      throw typeError('each entry of the list must be a dict with the field `key` or `name`');
     const folds = new Dict(Array.from(entry.entries(), ([k, v]) => [lowerCased(k), v] as const));
     const key = folds.get('key') ?? null;
     const name = isTruthy(key) ? key : (folds.get('name') ?? null);

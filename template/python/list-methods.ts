@@ -24,7 +24,7 @@ function find(items: readonly Value[], wanted: Value, start: Value, stop: Value)
 function sortInPlace(list: Value[], key: Value, reverse: Value, meter: UsageMeter): null {
   const call = isPyObject(key) ? key.call?.bind(key) : undefined;
   if (key !== null && call === undefined)
-    throw typeError('the argument key of list.sort() must be a function');
+    throw typeError('the argument `key` of list.sort() must be a function');
   const items = sortValues(
     list,
     {

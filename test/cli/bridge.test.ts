@@ -180,7 +180,7 @@ test('lint prints each error with its place, and exits with 1', async (t) => {
   t.is(code, 1);
   t.is(
     stdout,
-    `${file}:10: demo.echo: parameters.level: no argument uses this parameter; remove it, or refer to it in arguments\n`,
+    `${file}:10: demo.echo: parameters.level: no argument uses this parameter; remove the parameter, or refer to it in \`arguments\`\n`,
   );
   t.is(stderr, '1 commands are valid.\n');
 });
@@ -275,7 +275,10 @@ test('lint, docs and types support plans', async (t) => {
   const file = catalog(t, planned);
   t.is((await runCli(['bridge', 'lint', file])).stderr, '2 commands and 1 plans are valid.\n');
   const bad = catalog(t, planned.replace('needs: [one]', 'needs: [two]'));
-  t.regex((await runCli(['bridge', 'lint', bad])).stdout, /demo\.twice: steps: .*forms a cycle/);
+  t.regex(
+    (await runCli(['bridge', 'lint', bad])).stdout,
+    /demo\.twice: steps: .*depend on each other in a cycle/,
+  );
   const docs = await runCli(['bridge', 'docs', file]);
   t.true(docs.stdout.includes('## `demo.twice`'));
   t.true(docs.stdout.includes('| `all` | 1 | 3 | Those who say it. |'));
@@ -530,7 +533,7 @@ test('stack add reads a file, and reports services that are not listed endpoints
   t.is(stdout, 'demo: stack web/7f, 1 servers, 1 minions\n');
   t.regex(
     stderr,
-    /No requests are sent to https:\/\/keystone\.example\.org:5000, because it is not permitted: list it under/,
+    /No requests are sent to https:\/\/keystone\.example\.org:5000, because these addresses are not permitted: list them under/,
   );
   const registration = { stack: 'web/7f', minions: ['web1'], name: 'demo' };
   t.deepEqual(calls, [['stacks.add', { registration, replaces: true, owner: 'p1' }]]);

@@ -72,7 +72,7 @@ test('every command refuses a -c that does not name a directory', async (t) => {
     t.is(code, 78, command.join(' '));
     t.is(
       stderr,
-      `saltbridge: ${directory}: -c: the directory does not exist; name a directory with a file named master\n`,
+      `saltbridge: ${directory}: -c: the directory does not exist; give a directory that contains a file named master\n`,
     );
   }
 });

@@ -259,7 +259,7 @@ test('a log file that cannot be opened is reported on the console, or refused wi
   const { logger } = openMasterLog(config, { stderr, level: undefined, owner: undefined });
   logger.warn('goes on');
   t.deepEqual(messagesIn(stderr.text), [
-    'cannot open the file in the option log_file; logging continues on the console',
+    'cannot open the file in the option `log_file`; logging continues on the console',
     'goes on',
   ]);
   const alone = { stderr: undefined, level: undefined, owner: undefined };

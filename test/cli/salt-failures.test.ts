@@ -103,7 +103,7 @@ test('salt-key refuses arguments that belong to no option', async (t) => {
 test('a runner with invalid arguments prints its usage, and exits with 0', async (t) => {
   const runners: NonNullable<FakeMaster['runners']> = {
     run: async () => {
-      throw new MasterError('ERR_ARGS', 'jid is missing; it must be text');
+      throw new MasterError('ERR_ARGS', 'the argument jid is missing; it must be text');
     },
     docs: async () => ({ 'jobs.lookup_jid': 'Returns of a job.\n\njobs.lookup_jid(jid)' }),
   };
@@ -112,7 +112,7 @@ test('a runner with invalid arguments prints its usage, and exits with 0', async
   });
   t.is(
     stdout,
-    '\nPassed invalid arguments: jid is missing; it must be text\n\nUsage:\n\n' +
+    '\nPassed invalid arguments: the argument jid is missing; it must be text\n\nUsage:\n\n' +
       '    Returns of a job.\n\n    jobs.lookup_jid(jid)\n',
   );
   t.deepEqual([code, stderr], [0, '']);

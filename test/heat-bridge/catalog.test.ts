@@ -24,11 +24,15 @@ function compile(body: object, name = 'a.b'): Catalog {
 }
 
 const refused: readonly (readonly [why: string, body: object, named: RegExp])[] = [
-  ['neither a function nor a state', base, /exactly one of the fields function, state and install/],
+  [
+    'neither a function nor a state',
+    base,
+    /exactly one of the fields `function`, `state` and `install`/,
+  ],
   [
     'a function and a state',
     { ...base, function: 'test.echo', state: 'x' },
-    /exactly one of the fields function, state and install/,
+    /exactly one of the fields `function`, `state` and `install`/,
   ],
   ['an unknown field', { ...base, function: 'test.echo', fun: 'x' }, /fun: there is no such key/],
   [

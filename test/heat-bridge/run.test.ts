@@ -364,8 +364,8 @@ test('a minion that fails, or whose return does not mean success, fails the comm
   });
   const cases = [
     ['good', 'succeeded', undefined],
-    ['bad', 'failed', /does not match the schema in the field success/],
-    ['number', 'failed', /does not match the schema in the field returns/],
+    ['bad', 'failed', /does not match the schema in the field `success`/],
+    ['number', 'failed', /does not match the schema in the field `returns`/],
     ['throw', 'failed', /retcode/],
   ] as const;
   for (const [text, status, reason] of cases) {

@@ -25,7 +25,7 @@ test('a Mustache template is read once, also if it is nothing but braces', (t) =
 });
 
 test('user-data that is large or deep is searched for the name, and not parsed', (t) => {
-  const refused = { code: 'ERR_ENROLL_ARGS', message: /section salt_minion/ };
+  const refused = { code: 'ERR_ENROLL_ARGS', message: /section `salt_minion`/ };
   const own = 'salt_minion:\n  conf: {}\n';
   t.throws(() => requireMergeable(`#cloud-config\n${own}`, 'cloud-init'), refused);
   t.throws(() => requireMergeable(`#cloud-config\n"salt\\x5fminion": 1`, 'cloud-init'), refused);

@@ -183,7 +183,7 @@ test('a runner reports a missing argument, and an unknown runner is an error', a
   const token = await login();
   const lacking = await run(token, { client: 'runner', fun: 'jobs.lookup_jid' });
   t.is(lacking.status, 200);
-  t.regex(String(returned(lacking)[0]), /^Passed invalid arguments: jid is missing/);
+  t.regex(String(returned(lacking)[0]), /^Passed invalid arguments: the argument jid is missing/);
   for (const fun of ['nope.nope', 'constructor', '__proto__']) {
     const unknown = await run(token, { client: 'runner', fun });
     t.is(unknown.status, 500);

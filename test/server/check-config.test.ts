@@ -176,7 +176,7 @@ const wrong: readonly (readonly [what: string, master: string, ...messages: stri
   [
     'a tenant without a directory',
     'saltbridge:\n  tenants:\n    blue: tenants/blue\n',
-    'DIR/master:3: saltbridge:tenants:blue: DIR/tenants/blue: the directory does not exist; name a directory with a file named master',
+    'DIR/master:3: saltbridge:tenants:blue: DIR/tenants/blue: the directory does not exist; give a directory that contains a file named master',
   ],
   [
     'an audit option that does not exist',
@@ -294,7 +294,7 @@ two: {driver: env, files: [a]}
       'DIR/master:1: one:fils: unknown option; did you mean files?',
       'DIR/master:1: one:merge:strategy: found a text, expected one of smart, recurse, aggregate, overwrite, list, none; did you mean smart?',
       'DIR/master:2: two:files[0]: found a text, expected an absolute path',
-      'DIR/master:2: two: files: the driver env does not read files; remove it',
+      'DIR/master:2: two: files: the driver `env` does not read files; remove the option `files`',
     ],
   },
   {
@@ -390,7 +390,7 @@ gitfs_remotes:
       'DIR/master:5: saltbridge:acl:signals[1]:rate: found a whole number, expected text',
       'DIR/master:6: saltbridge:acl:signals[2]:tga: unknown option; did you mean tag?',
       'DIR/master:6: saltbridge:acl:signals[2]:expires: must be a date or a time with a zone: 2027-01-31, 2027-01-31T12:00:00Z',
-      'DIR/master:7: saltbridge:acl:signals[3]:schema:type: the value of this keyword has the wrong type',
+      'DIR/master:7: saltbridge:acl:signals[3]:schema:type: the value of this JSON Schema keyword has the wrong type',
       'DIR/master:5: saltbridge:acl:signals[1]:tag: must contain a letter or a digit',
       'DIR/master:7: saltbridge:acl:signals[3]:schema:propertis: unknown keyword; did you mean properties?',
     ],
@@ -443,7 +443,7 @@ saltbridge:
       'DIR/master:5: saltbridge:reactions:three: on must be set',
       'DIR/master:5: saltbridge:reactions:three: do: expected one of run, runner and command',
       'DIR/master:4: saltbridge:reactions:two: do.run.fun: expected module.function',
-      'DIR/master:4: saltbridge:reactions:two: do.run.args.0: name=value must be passed by name, in kwargs',
+      'DIR/master:4: saltbridge:reactions:two: do.run.args.0: pass an argument of the form name=value in `kwargs`',
       'DIR/master:4: saltbridge:reactions:two: rate: must be a number, a slash, and second, minute, hour or day',
     ],
   },
@@ -566,7 +566,7 @@ murano:
       'DIR/commands.yaml:1: demo.echo: description must be set',
       'DIR/commands.yaml:2: demo.echo: functon: there is no such key; did you mean function?',
       'DIR/commands.yaml:3: demo.echo: parameters.properties.text.typ: unknown keyword; did you mean type?',
-      'DIR/commands.yaml:3: demo.echo: parameters.properties.text.maxLength: the value of this keyword has the wrong type',
+      'DIR/commands.yaml:3: demo.echo: parameters.properties.text.maxLength: the value of this JSON Schema keyword has the wrong type',
       'DIR/commands.yaml:4: demo.echo: timeout: 0 is not over 0, expected a number over 0, up to 86400',
       'DIR/commands.yaml:8: demo.two: arguments.more: must be the name of a parameter, or a map {value: …} or {map: …}',
       'DIR/commands.yaml:8: demo.two: arguments.text: unknown parameter other: the command does not define this parameter',
@@ -716,7 +716,7 @@ test('a directory that is not there is refused', async (t) => {
     [
       [
         'ERR_CONFIG_READ',
-        `${directory}: the directory does not exist; name a directory with a file named master`,
+        `${directory}: the directory does not exist; give a directory that contains a file named master`,
       ],
     ],
   );

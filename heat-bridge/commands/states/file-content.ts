@@ -37,7 +37,7 @@ export function fileBytes(
   if (text === undefined)
     throw configError(
       place,
-      'a file with the field context is a Mustache template, so its content must be UTF-8 text',
+      'a file with the field `context` is a Mustache template, so its content must be UTF-8 text',
     );
   const options = { escapesHtml, place: `${place}: content`, budget };
   return Buffer.from(renderMustache(text, context, options));

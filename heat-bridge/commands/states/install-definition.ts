@@ -38,14 +38,14 @@ export function compileInstall(
     throw catalogError(
       command,
       'install',
-      `refers to the parameter ${missing}, which the field parameters does not declare`,
+      `refers to the parameter ${missing}, which the field \`parameters\` does not declare`,
     );
   const unused = names.find((it) => !used.has(it));
   if (unused !== undefined) {
     throw catalogError(
       command,
       `parameters.${unused}`,
-      'install does not use this parameter; remove it, or refer to it in install',
+      '`install` does not use this parameter; remove the parameter, or refer to it in `install`',
     );
   }
   const compile: CompiledInstall = (parameters) => {
@@ -82,7 +82,7 @@ function orElse<T>(
     if (!(cause instanceof BridgeError) || cause.code !== 'ERR_CFN_INIT') throw cause;
     throw new BridgeError(
       code,
-      `the field install of the command ${command} is invalid: ${cause.message}`,
+      `the field \`install\` of the command ${command} is invalid: ${cause.message}`,
       { cause },
     );
   }

@@ -160,7 +160,10 @@ function contentOf(file: JsonMap, place: string, budget: ContentBudget): ConfigF
     return { kind: 'link', target: requireLinkTarget(requireText(link, place), place) };
   }
   if (content === undefined || url !== undefined || link !== undefined) {
-    throw configError(place, 'a file must have exactly one of the fields content, url and link');
+    throw configError(
+      place,
+      'a file must have exactly one of the fields `content`, `url` and `link`',
+    );
   }
   const bytes = fileBytes({ content, encoding, context, escapesHtml: false }, place, budget);
   return { kind: 'bytes', bytes };

@@ -101,8 +101,8 @@ for (const [what, hook, warning] of [
     { triggers: 'post.add,service.restarted' },
     /^\S+: "h": unknown triggers are ignored/,
   ],
-  ['path', { path: 'Other.a' }, /never runs: path "Other\.a"/],
-  ['action', { action: undefined }, /never runs: action/],
+  ['path', { path: 'Other.a' }, /never runs: the `path` "Other\.a"/],
+  ['action', { action: undefined }, /never runs: `action`/],
 ] as const) {
   test(`a hook with an unknown ${what} is reported with the reason`, (t) => {
     const whole = { triggers: 'post.add', path: 'Metadata.a', action: 'x', ...hook };
@@ -118,7 +118,7 @@ test('a field of a hook that is no text is reported with its name', (t) => {
       const hook = { triggers: 'post.add', path: 'Metadata.a', action: 'x', [field]: value };
       const { warnings, deployments } = metadataUpdates({ 'saltbridge:cfn-hup': { hook } }, []);
       t.deepEqual(deployments, []);
-      const reason = `the hook never runs: ${field} must be text`;
+      const reason = `the hook never runs: \`${field}\` must be text`;
       t.deepEqual(warnings, [`saltbridge:cfn-hup: "hook": ${reason}`]);
     }
   }
@@ -133,7 +133,10 @@ test('config sets that are no text fail the deployment of the init metadata', (t
     return deployment && ('problem' in deployment ? deployment.problem : deployment.inputs);
   };
   for (const value of [{ toString: 1 }, [{ toString: 1 }], 5]) {
-    t.is(setsOf(value), 'configSets in saltbridge:cfn-init must be a string or a list of strings');
+    t.is(
+      setsOf(value),
+      '`configSets` in saltbridge:cfn-init must be a string or a list of strings',
+    );
   }
   t.deepEqual(setsOf(['a', 'b']), { configSets: 'a,b' });
   t.deepEqual(setsOf('a'), { configSets: 'a' });
@@ -144,8 +147,16 @@ test('a hook with an endless name or value never runs, and is not recorded', (t)
   const whole = { triggers: 'post.remove', path: 'Metadata.a', action: 'x' };
   for (const [name, hook, warning] of [
     ['n'.repeat(129), whole, /never runs: its name has more than 128 characters/],
-    ['h', { ...whole, triggers: 'a,'.repeat(600) }, /never runs: triggers has more than 1024 char/],
-    ['h', { ...whole, path: 'Metadata.a'.repeat(200) }, /never runs: path has more than 1024 char/],
+    [
+      'h',
+      { ...whole, triggers: 'a,'.repeat(600) },
+      /never runs: `triggers` has more than 1024 char/,
+    ],
+    [
+      'h',
+      { ...whole, path: 'Metadata.a'.repeat(200) },
+      /never runs: `path` has more than 1024 char/,
+    ],
   ] as const) {
     const { noted, warnings } = metadataUpdates(
       { 'saltbridge:cfn-hup': { [name]: hook }, a: 1 },

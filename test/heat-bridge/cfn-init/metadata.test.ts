@@ -332,7 +332,11 @@ const odd: readonly (readonly [string, object, RegExp])[] = [
     { packages: { apt: { a: ['>=1'] } } },
     /a version must begin with/,
   ],
-  ['two versions of one package', { packages: { apt: { a: ['1', '2'] } } }, /name the one version/],
+  [
+    'two versions of one package',
+    { packages: { apt: { a: ['1', '2'] } } },
+    /give only the version/,
+  ],
   ['a user with a colon', { users: { 'a:b': {} } }, /name of a user/],
   ['a service that is a path', { services: { systemd: { '../a': {} } } }, /name of a service/],
   ['an unknown field', { files: { '/a': { content: '', selinux: 'x' } } }, /unknown field/],

@@ -125,7 +125,10 @@ test('several masters are all named, and a single master is not a list', (t) => 
 
 test('options and grains with too many values or characters are refused', (t) => {
   const map = (size: number) => Object.fromEntries(Array.from({ length: size }, (_, i) => [i, 1]));
-  const tooLarge = { code: 'ERR_ENROLL_ARGS', message: /config and grains contain more than 1000/ };
+  const tooLarge = {
+    code: 'ERR_ENROLL_ARGS',
+    message: /`config` and `grains` contain more than 1000/,
+  };
   for (const more of [
     { config: { schedule: map(1000) } },
     { config: { schedule: map(500) }, grains: { roles: map(500) } },
@@ -204,7 +207,7 @@ for (const [what, beside] of [
   test(`user-data that configures the minion itself is refused: ${what}`, (t) => {
     t.throws(() => write({ beside }), {
       code: 'ERR_ENROLL_ARGS',
-      message: /section salt_minion.*config and grains/,
+      message: /section `salt_minion`.*`config` and `grains`/,
     });
   });
 }
@@ -216,7 +219,7 @@ test('user-data that only mentions salt_minion is merged, and data that is not t
     t.is(readParts(write({ beside }))[0]?.[1], beside);
   }
   t.throws(() => write({ beside: '\x1f\ufffd\b\0' }), { message: /not text/ });
-  t.throws(() => write({ beside: config, format: 'none' }), { message: /format none/ });
+  t.throws(() => write({ beside: config, format: 'none' }), { message: /format `none`/ });
 });
 
 test('any content of a part arrives unchanged', (t) => {

@@ -560,7 +560,7 @@ test('stacks with the same name and different owners are separate, and a minion 
   await db9.put('db/address', 'of b');
   t.is((await app.get('db/address')).text, 'of a');
   t.is((await app9.get('db/address')).text, 'of b');
-  await t.throwsAsync(stage.bridge.data.show('shop'), { message: /name the owner/ });
+  await t.throwsAsync(stage.bridge.data.show('shop'), { message: /specify the owner/ });
   await t.throwsAsync(stage.bridge.data.add({ ...shop, name: 'third' }), {
     code: 'ERR_DATA_EXISTS',
     message: /db-1 already belongs to another/,

@@ -369,9 +369,9 @@ test('every mistake in the rules is reported with its line', async (t) => {
     return `${line} ${place}: ${problem}`;
   });
   t.deepEqual(told, [
-    '4 : agents is required: only a metadata agent can request user-data for an instance',
-    '4 : the section saltbridge: bridge: enroll with masters is required',
-    '4 : the section peers is required, because it configures the access to Nova and Neutron',
+    '4 : `agents` is required, because only a metadata agent can request user-data for an instance',
+    '4 : the section `saltbridge: bridge: enroll` with the option `masters` is required',
+    '4 : the section `peers` is required, because it configures the access to Nova and Neutron',
     '5 :empty:instance: must set at least one of the conditions project, agent, image, network, zone',
     '7 :unknown:instance:imag: there is no such key; did you mean image?',
     '10 :form:id: must be {uuid} or {name}.{project}',

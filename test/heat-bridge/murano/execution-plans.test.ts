@@ -369,7 +369,7 @@ const refusals: readonly (readonly [string, () => Fields, RegExp, string?])[] = 
   [
     'an argument that is not there',
     () => fresh({ Parameters: {} }),
-    /args\.port, but Parameters has no value for it/,
+    /args\.port, but `Parameters` has no value with this name/,
   ],
   ['a guest that no rule permits', () => fresh(), /no rule permits/, 'db1'],
 ];

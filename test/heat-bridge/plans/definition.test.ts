@@ -47,8 +47,16 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   ],
   ['an unknown group', steps({ grant: { ...grant, group: 'slaves' } }), /unknown group slaves/],
   ['an unknown step', steps({ note: { ...note, needs: ['ready'] } }), /unknown step ready/],
-  ['steps that need each other', steps({ grant: { ...grant, needs: ['note'] } }), /forms a cycle/],
-  ['a step that needs itself', steps({ note: { ...note, needs: ['note'] } }), /forms a cycle/],
+  [
+    'steps that need each other',
+    steps({ grant: { ...grant, needs: ['note'] } }),
+    /depend on each other in a cycle/,
+  ],
+  [
+    'a step that needs itself',
+    steps({ note: { ...note, needs: ['note'] } }),
+    /depend on each other in a cycle/,
+  ],
   [
     'a parameter that the command does not declare',
     steps({ note: { ...note, params: { user: 'user', cmd: 'user' } } }),
@@ -77,12 +85,12 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   [
     'a result that the schema does not describe',
     steps({ follow: withFile({ step: 'status', path: '/fil' }) }),
-    /schema of the field "returns" of the command db\.status/,
+    /schema of the field `returns` of the command db\.status/,
   ],
   [
     'a result of a command without returns',
     steps({ follow: withFile({ step: 'grant', path: '' }) }),
-    /schema of the field "returns" of the command db\.grant/,
+    /schema of the field `returns` of the command db\.grant/,
   ],
   [
     'an invalid JSON pointer',
@@ -102,7 +110,7 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
   [
     'a part without a group',
     groups({ first: { select: 'first' } }),
-    /from and select must be set together/,
+    /set both of the fields `from` and `select`/,
   ],
   [
     'a part of an unknown group',
@@ -115,9 +123,9 @@ const refused: readonly (readonly [why: string, body: object, named: RegExp])[] 
       a: { from: 'replicas', select: 'rest' },
       b: { from: 'a', select: 'rest' },
     }),
-    /also has the field from/,
+    /itself has the field `from`/,
   ],
-  ['a minimum above the maximum', groups({ master: { min: 2, max: 1 } }), /larger than max/],
+  ['a minimum above the maximum', groups({ master: { min: 2, max: 1 } }), /larger than `max`/],
   ['a batch of no minions', steps({ note: { ...note, batchSize: '0%' } }), /batchSize/],
   [
     'a secret that another step exposes',

@@ -640,7 +640,7 @@ test('a held signal for a member that the handle does not declare is given up wi
   await signal('m1', 'heat/ready/db');
   await handles.add(disabledHandle('http://127.0.0.1:1'));
   const [failed] = await told('signal/failed');
-  t.is(failed?.data.reason, 'the handle is not for this member');
+  t.is(failed?.data.reason, 'the handle does not list this group member');
 });
 
 test('without holding, a signal without a handle is refused', async (t) => {

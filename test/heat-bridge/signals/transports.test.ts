@@ -76,7 +76,7 @@ test('alarm_url of a scaling policy is accepted as text, and signal_url is refus
   t.true(secretsOf(parseDestination(policy)).includes('0123456789abcdef'));
   const signalUrl = 'http://heat/v1/p/stacks/s/1/resources/policy/signal';
   t.throws(() => parseDestination(signalUrl), {
-    message: /use the alarm_url of the scaling policy/,
+    message: /use the `alarm_url` of the scaling policy/,
   });
   const withLogin = parseDestination({ ...login, alarm_url: signalUrl });
   t.is(withLogin.transport, 'HEAT_SIGNAL');
@@ -94,7 +94,7 @@ test('a URL with the parts of a signal_url in another order is not one', (t) => 
     ['http://heat/stacks/s/resources/a/b/signal', false],
     ['http://heat/stacks/s/resources/a/signal?x', false],
   ] as const) {
-    const message = isOne ? /a signal_url requires a login/ : /the form of the handle is unknown/;
+    const message = isOne ? /a `signal_url` requires a login/ : /the form of the handle is unknown/;
     t.throws(() => parseDestination(url), { code: 'ERR_HANDLE_FORM', message }, url);
   }
 });

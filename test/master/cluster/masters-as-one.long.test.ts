@@ -218,7 +218,7 @@ const refusals = [
       return `${head}.${Buffer.from(JSON.stringify(fields)).toString('base64url')}`;
     },
     cluster: 'test',
-    expected: /no member of the cluster answered, and one may not have this ticket/,
+    expected: /no member of the cluster accepted the ticket, and at least one member does not know/,
   },
   {
     title: 'that is none',

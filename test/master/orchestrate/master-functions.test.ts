@@ -29,7 +29,7 @@ test('a map instead of the names of SLS is refused with a reason', async (t) => 
   for (const mods of [map, [map]]) {
     const { return: value, success } = await master.runners.run({ fun: 'state.sls', arg: [mods] });
     t.false(success);
-    t.regex(String(value), /mods must be a name or a list of names/);
+    t.regex(String(value), /`mods` must be a name or a list of names/);
   }
 });
 
@@ -132,7 +132,10 @@ none: {salt.function: [{name: site.empty}, {tgt: 'm*'}, {fail_function: mine.own
   );
   t.like(states.may, { result: true });
   t.is(states.none?.result, false);
-  t.regex(String(states.none?.comment), /fail_function mine\.own is not served on the master/);
+  t.regex(
+    String(states.none?.comment),
+    /the function mine\.own in `fail_function` is not served on the master/,
+  );
 });
 
 test('module.run of test.sleep runs in parallel with others, and refuses a length that is no number', async (t) => {
@@ -147,5 +150,5 @@ three: {module.run: [{name: test.sleep}, {length: x}]}
   t.like(states.one, { result: true, changes: { ret: true } });
   t.like(states.two, { result: true, changes: { ret: true } });
   t.like(states.three, { result: false });
-  t.regex(String(states.three?.comment), /the argument length must be a number of seconds/);
+  t.regex(String(states.three?.comment), /the argument `length` must be a number of seconds/);
 });

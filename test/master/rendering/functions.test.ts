@@ -337,11 +337,11 @@ test('pillar.ext compiles the pillar of the master with a source that the templa
   const problems: readonly (readonly [call: string, reason: RegExp])[] = [
     [
       "{'git': []}",
-      /may not use git: the option on_demand_ext_pillar permits only minion_files, cmd_yaml/,
+      /may not use git: the option `on_demand_ext_pillar` permits only minion_files, cmd_yaml/,
     ],
     ["{'cmd_yaml': 'id'}", /ext_pillar cmd_yaml is not supported/],
     ["{'minion_files': {'directory': 5}}", /options of an external pillar are invalid/],
-    ["['a']", /external must be a dictionary/],
+    ["['a']", /`external` must be a dictionary/],
   ];
   for (const [external, reason] of problems) {
     t.regex(String(await evaluate(`salt['pillar.ext'](${external})`)), reason, external);

@@ -111,11 +111,11 @@ test('only listed hosts get requests, like in Salt, within limits', async (t) =>
       {},
       /localhost resolves to .*, which is outside the networks permitted for this endpoint/,
     ],
-    [`http://u:secret-1@127.0.0.1:${port}/`, {}, /use the arguments username and password/],
+    [`http://u:secret-1@127.0.0.1:${port}/`, {}, /use the arguments `username` and `password`/],
     ['file:///etc/passwd', {}, /must be an http/],
-    [`${origin}/`, { method: 'TRACE' }, /method must be one of/],
-    [`${origin}/`, { data: 'x' }, /data is not allowed with the method GET/],
-    [`${origin}/`, { method: 'POST', data: 'x'.repeat(1001) }, /data exceeds 1000 bytes/],
+    [`${origin}/`, { method: 'TRACE' }, /`method` must be one of/],
+    [`${origin}/`, { data: 'x' }, /`data` is not allowed with the method GET/],
+    [`${origin}/`, { method: 'POST', data: 'x'.repeat(1001) }, /`data` exceeds 1000 bytes/],
     [`${origin}/`, { header_dict: { Host: 'other' } }, /header Host is not allowed/],
     [`${origin}/`, { header_dict: { 'X-A': 'a\r\nX-B: b' } }, /header X-A is not allowed/],
     [
@@ -123,7 +123,7 @@ test('only listed hosts get requests, like in Salt, within limits', async (t) =>
       { header_list: ['Transfer-Encoding: chunked'] },
       /Transfer-Encoding is not allowed/,
     ],
-    [`${origin}/`, { header_list: [emptyWireMap()] }, /header_list must be a text or a list/],
+    [`${origin}/`, { header_list: [emptyWireMap()] }, /`header_list` must be a text or a list/],
   ];
   for (const [url, kwarg, problem] of refused) {
     const answer = String(await query(url, kwarg));
@@ -178,7 +178,7 @@ test('http.query is off until hosts are listed, and the error says so', async (t
     fun: 'http.query',
     arg: ['http://127.0.0.1/'],
   });
-  t.regex(String(answer), /list the hosts in saltbridge: http_query: hosts/);
+  t.regex(String(answer), /list the permitted hosts in saltbridge: http_query: hosts/);
 });
 
 for (const [what, hosts] of [

@@ -141,7 +141,10 @@ test('the variables of one user leave room for others', (t) => {
 for (const [profile, problem] of [
   ['{driver: yaml}', /site: files must be set/],
   ['{driver: yaml, files: [relative.yaml]}', /site:files\[0\]: .*an absolute path/],
-  ['{driver: env, files: [/a]}', /site: files: the driver env does not read files; remove it/],
+  [
+    '{driver: env, files: [/a]}',
+    /site: files: the driver `env` does not read files; remove the option `files`/,
+  ],
   ['{driver: json, file: [/a]}', /file is not|files/],
 ] as const) {
   test(`the sdb profile ${profile} is refused`, async (t) => {
