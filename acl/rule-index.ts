@@ -95,8 +95,9 @@ function leastUsedGram(
 }
 
 /**
- * Returns a hash of some characters. A map finds small integers faster than texts. Collisions only
- * add candidates.
+ * Returns a hash of some characters. The hash is a small integer, because a map finds small
+ * integers faster than texts. If different characters have the same hash, the index only returns
+ * more rules to test.
  */
 function gramAt(text: string, at: number, length: number): number {
   let gram = 0;

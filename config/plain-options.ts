@@ -87,7 +87,10 @@ export function resolvePlainOptions(options: PlainOptions): MasterConfig {
   return config;
 }
 
-/** Returns the error for a name that files use but programs do not. */
+/**
+ * Returns an error if a program uses a name that is valid only in configuration files. Otherwise
+ * returns an empty list.
+ */
 function formerName(name: string): readonly ConfigError[] {
   const origin = { file: 'options', line: 0, key: name };
   const refuse = (problem: string): readonly ConfigError[] => [

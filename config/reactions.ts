@@ -163,7 +163,10 @@ function writtenName(step: string | number): string | number {
   return fieldNames.get(String(step)) ?? (step === 'tgtType' ? 'tgt_type' : step);
 }
 
-/** Returns an error for each option that a file sets under its name for programs. */
+/**
+ * Returns an error for each option that a configuration file sets under a name that is valid only
+ * in programs.
+ */
 function foreignNames(setting: Setting): readonly ConfigError[] {
   return settingsOf(setting)
     .filter(([name]) => fieldNames.has(name))

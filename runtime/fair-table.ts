@@ -73,8 +73,8 @@ export class FairTable<Value> {
 
   /**
    * Adds or replaces a row, which becomes the newest of its owner. May evict another row.
-   * @throws LimitExceeded if the table is full and no row may be evicted, because each row is the
-   * only one of another owner
+   * @throws LimitExceeded if the table is full and each row in it is the only row of an owner other
+   * than `owner`. Such rows are not evicted
    */
   set(owner: string, key: string, value: Value): void {
     if (!this.trySet(owner, key, value)) throw new LimitExceeded(this.#limit, this.#total);

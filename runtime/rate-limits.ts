@@ -152,9 +152,10 @@ export class SharedPlaces {
 }
 
 /**
- * A rate that several owners share. The rate has one token bucket. Each owner has a share of an
- * eighth of the rate. An owner beyond its share cannot take the last quarter of the tokens. So one
- * owner alone can use almost the whole rate, and others still get tokens.
+ * A rate that several owners share, with one token bucket. Each owner has a share of an eighth of
+ * the rate. An owner that exceeds its share cannot take the last quarter of the tokens in the full
+ * bucket. Therefore one owner alone can use almost the whole rate, and other owners still get
+ * tokens.
  */
 export class SharedRate {
   readonly #tokens: TokenBuckets;

@@ -34,7 +34,10 @@ export class AnswerBytes {
     this.#held.push(part);
   }
 
-  /** Releases all bytes. Later results are not counted, because no response contains them. */
+  /**
+   * Releases all bytes. Results of later calls of {@link take} are not counted, because no response
+   * contains them.
+   */
   release(): void {
     this.#isReleased = true;
     releaseAll(this.#held.splice(0));

@@ -201,10 +201,10 @@ function rowsOf(
 }
 
 /**
- * Returns the Markdown table of one kind of elements. For filters, the rows are the refused
- * filters. For options, target types and exit codes, the rows are the elements that differ from
- * Salt. A sentence with the number of elements precedes these tables. For the other kinds, the rows
- * are modules.
+ * Returns the Markdown table of one kind of elements, for example of filters. The table of filters
+ * lists the refused filters. The tables of options, target types and exit codes list the elements
+ * that differ from Salt, after a sentence with the number of unchanged elements. The tables of all
+ * other kinds list modules.
  */
 function compatibilityTable(rows: readonly CompatibilityRow[], kind: CompatibilityKind): string {
   const own = rows.filter((row) => row.kind === kind);

@@ -277,8 +277,8 @@ async function askHolder(
 }
 
 /**
- * Reads the identity of the process that holds the lock. The result is empty if the process does
- * not answer or sends something else. The lock is taken in this case too.
+ * Reads the identity of the process that holds the lock. If the process does not answer, or sends
+ * something else, the result is empty. The process still holds the lock in this case.
  */
 async function readReply(connection: Socket, waitMs: number): Promise<Partial<LockHolder>> {
   connection.setTimeout(waitMs, () => connection.destroy());

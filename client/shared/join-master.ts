@@ -105,7 +105,10 @@ export function shareMaster(options: SharedMasterOptions, factory: MasterFactory
 
 /** Delay between two checks while no holder is known, in milliseconds. */
 const pauseMs = 50;
-/** Delay between two checks of a holder that answers, in milliseconds. */
+/**
+ * Delay between two checks of the holder (the process that runs the master) as long as it answers,
+ * in milliseconds.
+ */
 const watchMs = 1000;
 /** Delay after a failed attempt to run or to join the master, in milliseconds. */
 const failurePauseMs = 500;

@@ -142,7 +142,7 @@ export class LogView {
   }
 
   /**
-   * Applies entries in one transaction. The promise resolves when it is durable.
+   * Applies entries in one transaction. The promise resolves when the transaction is durable.
    * @throws StoreError ERR_STORE_DIVERGED, ERR_STORE_VERSION, and the errors of a transaction
    */
   async apply(entries: readonly LogEntry[]): Promise<AppliedEntry[]> {

@@ -103,7 +103,8 @@ export function withNextCentre(
 
 /**
  * Returns the signed notification for the former centre. Call this function only if the two centres
- * have different ids. If they have the same id, the former address may lead to the next centre.
+ * have different ids. If they have the same id, the former address may lead to the next centre, and
+ * the notification would reach the wrong centre.
  */
 function leaveOf(
   { key, name }: SiteIdentity,

@@ -42,15 +42,14 @@ export interface MetadataUpdates {
   /** Deployments to run now, in the form in which Heat lists deployments. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /**
-   * Changes to record without running a hook, because the hook has other triggers. The list also
-   * contains the last run of each hook whose value is unchanged, so that the record of this run is
-   * retained.
+   * Changes that are recorded without running the hook, because this kind of change does not
+   * trigger the hook. The list also contains the last run of each hook whose value is unchanged, so
+   * that the record of this run is retained.
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /**
    * Ids of the last runs of hooks whose watched value has changed since. The records of these runs
-   * contain the digests of the previous values. So they are retained until the new runs are
-   * recorded.
+   * contain the digests of the previous values, and are retained until the new runs are recorded.
    */
   readonly before: readonly string[];
   /** Reasons why hooks never run, or do not run for some triggers. */

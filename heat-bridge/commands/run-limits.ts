@@ -199,7 +199,7 @@ export class RunConcurrency {
     this.#serve(run.seats.map(({ line }) => line));
   }
 
-  /** Starts the waiting runs that the limits now permit, after a change in these queues. */
+  /** Starts the waiting runs that the limits permit after the given queues have changed. */
   #serve(lines: readonly Line[]): void {
     const changed = [...lines];
     for (let line = changed.pop(); line !== undefined; line = changed.pop()) {

@@ -206,9 +206,9 @@ export class RunUpdates {
   }
 
   /**
-   * Adds the updates to the run, each only once. Skips the outcome, because it is read from the
-   * store. Also skips `unfinished` results. A closing member sends these results although the next
-   * member still waits for their minions.
+   * Adds the updates to the run, and each update only once. Skips the update with the outcome,
+   * because this member reads the outcome from the store. Also skips `unfinished` results: a member
+   * that closes sends them, but the member that continues the run still waits for their minions.
    */
   #add({ run, digests, isTakenOver }: Follower, updates: readonly Update[]): void {
     for (const update of updates) {

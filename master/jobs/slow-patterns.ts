@@ -84,8 +84,8 @@ export class SlowPatterns {
   readonly #patterns: SlowPattern[] = [];
 
   /**
-   * Whether the target has regular expressions without a limit of running time.
-   * {@link SlowPatterns.settle} must be called only then.
+   * Whether the target has regular expressions without a limit of running time. Call
+   * {@link SlowPatterns.settle} only if it has.
    */
   get isNeeded(): boolean {
     return this.#patterns.length > 0;

@@ -50,7 +50,10 @@ export class LoadMeter {
       : this.#ofMinions.pass(minionId, weightOf(cost));
   }
 
-  /** Gives an address back what it paid for a load whose sender has since been proven and pays. */
+  /**
+   * Removes the cost of a load from the rate of an address. Call this method when the sender of the
+   * load has been proven, and the cost is counted for the sender instead.
+   */
   giveBack(address: string, cost: LoadCost): void {
     this.#addresses.give(addressOwner(address), weightOf(cost));
   }

@@ -1,7 +1,8 @@
 /**
- * Limits the TLS handshakes of a listener, and of the HTTP API. A handshake costs a signature on the main thread, and a
- * peer can request it with a few bytes. A handshake that a minion uses costs its place only until
- * the first request of the minion is verified, so that a fleet connects quickly.
+ * Limits the TLS handshakes of a listener, and of the HTTP API. A handshake costs a signature on
+ * the main thread, and a peer can request it with a few bytes. If the peer is a minion, the
+ * handshake occupies a place in the limit only until the first request of the minion is verified. A
+ * fleet of minions can therefore connect quickly.
  */
 import { type FairSlot, FairSlots } from '#runtime';
 import { transportLimits } from './limits.ts';
@@ -10,9 +11,15 @@ const defaultHoldMs = 1000;
 
 /** TLS handshake of one connection. */
 export interface Handshake {
-  /** Gives the place of the handshake back, because the peer is a minion. */
+  /**
+   * Frees the place that this handshake occupies in the limit, because the peer has proven to be a
+   * minion.
+   */
   identified(): void;
-  /** Gives the place back if the handshake has not started. A started one counts to its end. */
+  /**
+   * Frees the place of this handshake if the handshake has not started. A started handshake keeps
+   * its place until {@link identified} is called or its time is over.
+   */
   closed(): void;
 }
 

@@ -20,7 +20,7 @@ export class MessageTurns {
   readonly #total: number;
   /** Connections that wait, by owner. The owner that has waited longest is the first one. */
   readonly #waiting = new Map<string, TurnTaker[]>();
-  /** Number of messages of each owner in this turn. */
+  /** Number of messages that were handled in this turn, by owner. */
   readonly #handled = new Map<string, number>();
   #left: number;
   #isScheduled = false;
@@ -36,7 +36,11 @@ export class MessageTurns {
     return Math.min(this.#left, this.#perOwner - (this.#handled.get(owner) ?? 0));
   }
 
-  /** Whether a connection with new bytes must wait, because others wait for what is left. */
+  /**
+   * Whether a connection that has received bytes must wait for a later turn. It must wait if other
+   * connections already wait for the same messages, or if no messages are left for its owner in
+   * this turn.
+   */
   mustWait(owner: string): boolean {
     const othersWait = this.#total === Infinity ? this.#waiting.has(owner) : this.#waiting.size > 0;
     return othersWait || this.allowance(owner) <= 0;
@@ -75,7 +79,10 @@ export class MessageTurns {
     if (this.#waiting.size > 0) this.#schedule();
   }
 
-  /** Serves connections of an owner. Those that are not served keep their places. */
+  /**
+   * Serves the waiting connections of an owner, as far as the limits of this turn permit. The
+   * remaining connections keep their places in the queue.
+   */
   #serve(owner: string, takers: readonly TurnTaker[]): void {
     let served = 0;
     while (this.allowance(owner) > 0) {

@@ -126,7 +126,7 @@ function split(node: Node, length: number): void {
   setChild(node, rest);
 }
 
-/** Replaces a node without a topic by its child if it has only one. */
+/** Replaces a node without a topic by its child, if the node has only one child. */
 function mergeOnlyChild(node: Node): void {
   if (node.children?.size !== 1) return;
   for (const child of node.children.values()) {

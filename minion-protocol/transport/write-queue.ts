@@ -37,8 +37,8 @@ export interface ListenerDeps {
 export interface WriteQueueOwner {
   /**
    * Called when the empty queue receives output, and after each write.
-   * @param stalledSince - `undefined` if no output is queued. Otherwise the time of this call:
-   * until the next call, the peer has read nothing since then
+   * @param stalledSince - `undefined` if no output is queued; otherwise the time of this call.
+   * Until this method is called again, the peer has read nothing since that time
    */
   onProgress(stalledSince: number | undefined): void;
 }

@@ -13,8 +13,9 @@ interface Counted {
 }
 
 /**
- * Returns the counts of compiled pillars, with one row for each grain.
- * @param shared - for each shared pillar, the fingerprints of the grains that it has read, by name
+ * Returns the numbers of compiled pillars, and one row for each grain on which they depend.
+ * @param shared - one map for each shared pillar. It contains the fingerprint of each grain that
+ * the pillar has read, by name of the grain
  * @param own - pillars that belong to one minion
  */
 export function pillarInputs(

@@ -1,4 +1,4 @@
-/** Run of a reaction, as far as it is counted. */
+/** Fields of a reaction's run by which the run is counted. */
 interface Countable {
   readonly reaction: string;
   readonly sender?: string | undefined;

@@ -38,7 +38,10 @@ export abstract class LateValue implements PyObject {
   }
 }
 
-/** A dictionary with late values, which a template can output before the program reads them. */
+/**
+ * A dictionary with late values. A template can output a late value as a placeholder, before the
+ * program reads the value.
+ */
 export abstract class LateDict extends Dict {
   /**
    * Returns the late value of a key, which a template can output as a placeholder. Returns

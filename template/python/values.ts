@@ -41,7 +41,9 @@ export interface PyObject {
   str?(): string;
   attribute?(name: string): Value | undefined;
   item?(key: Value): Value | undefined;
-  /** Implements the operator `in`. Default: compares with each item of `iterate`. */
+  /**
+   * Implements the operator `in`. If absent, `in` compares the member with each item of `iterate`.
+   */
   contains?(member: Value): boolean;
   call?(args: Arguments): Value;
   iterate?(): Iterator<Value>;
