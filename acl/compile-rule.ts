@@ -293,7 +293,7 @@ export interface Request {
   readonly minions?: readonly string[] | undefined;
   /**
    * Id of the project for which the request creates or ends an enrolment. Absent in all other
-   * requests. For those, the project of a minion is the one for which the minion was enrolled.
+   * requests. If absent, each minion counts as belonging to the project for which it was enrolled.
    */
   readonly project?: string | undefined;
   readonly event?: EventResource;

@@ -41,8 +41,8 @@ export class RuleIndex {
 
   /**
    * Returns the first rule that applies, or `undefined`.
-   * @param best - an applicable rule from another index. The result is this rule, unless an earlier
-   * rule of the policy in this index applies
+   * @param best - rule that applies, from another index. It is the result, unless a rule of this
+   * index applies and precedes it in the policy
    */
   first(
     text: string,

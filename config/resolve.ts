@@ -52,8 +52,8 @@ function isAddress(value: string): boolean {
 }
 
 /**
- * Returns a path below a root directory. Joins the path to the root, even if it is absolute, unless
- * it is already below the root [salt.config.prepend_root_dir].
+ * Returns a path below a root directory. A path that is already below the root stays unchanged. Any
+ * other path is joined to the root, even if it is absolute [salt.config.prepend_root_dir].
  */
 function below(root: string, value: string): string {
   const isBelow = value === root || value.startsWith(`${root}/`);

@@ -50,8 +50,8 @@ export function readLeniently<T>(
 }
 
 /**
- * Whether an error may exist only because an earlier step removed an invalid part of the value.
- * Such an error must not be reported.
+ * Whether an error may be a mere consequence of an earlier step, which removed an invalid part of
+ * the value. Such an error must not be reported.
  * @param leftOut - path of the part that was removed
  */
 function mayFollow({ path, problem }: DefinitionMistake, leftOut: ValuePath): boolean {

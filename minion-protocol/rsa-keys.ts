@@ -54,8 +54,8 @@ export function keyFingerprint(pem: string, hashType = 'sha256'): string {
 
 /**
  * Parses an RSA public key, SubjectPublicKeyInfo or PKCS#1, and checks it: 2048 to 8192 bits, odd
- * modulus, odd exponent of at least 65537, and no extra bytes. The cheap checks come first, because
- * unauthenticated peers send keys.
+ * modulus, odd exponent of at least 65537, and no extra bytes. The cheap checks come first, so that
+ * unauthenticated peers, which also send keys, cause little work.
  * @throws ProtocolError ERR_BAD_KEY
  */
 export function parsePublicKey(pem: string): KeyObject {

@@ -281,8 +281,8 @@ export class StreamLimiter {
   }
 
   /**
-   * Registers a stream like {@link tryEnter}. A connection may have one stream, because responses
-   * to pipelined requests wait until the first stream ends.
+   * Registers a stream like {@link tryEnter}. A connection may have only one stream, because
+   * responses to later requests on the connection would wait until this stream ends.
    * @param connection - connection over which the stream is sent
    * @throws SaltApiError ERR_HTTP_STREAMS
    */

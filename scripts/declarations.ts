@@ -142,8 +142,8 @@ export function extractorConfig(
 }
 
 /**
- * Compiler options for API Extractor. It contains an older TypeScript, which does not support all
- * compiler options of this project.
+ * Compiler options for API Extractor. API Extractor contains an older TypeScript, which does not
+ * support all compiler options of this project.
  */
 const extractorProject = {
   compilerOptions: {

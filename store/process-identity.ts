@@ -18,8 +18,8 @@ export interface ProcessIdentity {
   /** PID namespace as shown by the link `/proc/<pid>/ns/pid`, for example `pid:[4026531836]`. */
   readonly pidNamespace: string;
   /**
-   * Boot id of the kernel. It is needed because the first PID namespace has the same name on every
-   * kernel.
+   * Boot id of the kernel. The name of a PID namespace does not identify the kernel, because the
+   * first PID namespace has the same name on every kernel.
    */
   readonly bootId: string;
   readonly uid: number;

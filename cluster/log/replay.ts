@@ -88,7 +88,8 @@ export async function replayLog(options: ReplayOptions): Promise<ReplayReceipt> 
 }
 
 /**
- * Checks that the point is between the backup and the end of the log.
+ * Checks that the point up to which the log is replayed is between the end of the backup and the
+ * end of the log.
  * @throws StoreError ERR_STORE_BACKUP if it is not
  */
 function checkPoint(

@@ -4,8 +4,8 @@ import type { FastifyInstance } from 'fastify';
 import type { PackCache } from './pack-cache.ts';
 
 /**
- * Entity tag of every part. All parts have the same tag, because the content of an address never
- * changes.
+ * Entity tag of every part. All parts have the same tag, because the content at the URL of a part
+ * never changes.
  */
 const tag = '"1"';
 

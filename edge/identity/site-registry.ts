@@ -32,7 +32,7 @@ export interface SiteInfo {
   readonly joinedAt: number | undefined;
   /** Former centre of a site that has changed to this centre. */
   readonly from: SiteRow['from'];
-  /** Next centre of a site that has left this centre. */
+  /** Centre to which the site has changed, if the site has left this centre. */
   readonly to: SiteRow['to'];
   /** Latest statement that names another centre for this site, and the reply of the site. */
   readonly statement: SiteStatement | undefined;

@@ -25,7 +25,9 @@ const longMs = 120_000;
  */
 const reachMs = 7000;
 
-/** Maximum number of attempts at a time while none of them has reached the centre. */
+/**
+ * Maximum number of concurrent attempts to connect, as long as none of them has reached the centre.
+ */
 const maxReaching = 14;
 
 /**

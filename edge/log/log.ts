@@ -24,8 +24,8 @@ export interface NewLogEntry {
   readonly kind: string;
   readonly value: WireMap;
   /**
-   * Minion that the entry is from. All entries of one minion together may use as many bytes of the
-   * log as are free. If an entry exceeds this limit, its large fields are replaced by
+   * Minion that the entry is from. All entries of one minion together may not use more bytes of the
+   * log than are still free. If an entry exceeds this limit, its large fields are replaced by
    * `VALUE_TRIMMED`.
    */
   readonly minion?: string | undefined;

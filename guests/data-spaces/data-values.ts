@@ -421,8 +421,8 @@ function attributesIn(
 }
 
 /**
- * Rejects a value that Salt would interpret, for example `__slot__:` or `sdb://`, because readers
- * use values in their states.
+ * Rejects a value that Salt would interpret, for example `__slot__:` or `sdb://`. Minions that read
+ * the value use it in their states.
  * @throws BridgeError ERR_DATA_VALUE
  */
 function requireInert(key: string, value: string): void {

@@ -5,9 +5,8 @@
 
 export class EndingIndex {
   /**
-   * Endings, sorted by their characters from the last one to the first one. An ending is omitted if
-   * it ends with another ending. A binary search therefore finds the only ending that can match a
-   * text.
+   * Endings, sorted by their reversed texts. An ending is omitted if it ends with another ending. A
+   * binary search therefore finds the only ending that can match a text.
    */
   readonly #sorted: readonly string[];
 

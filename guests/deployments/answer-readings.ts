@@ -22,8 +22,8 @@ export type Reading<T> =
   | { readonly ok: false; readonly reason: string };
 
 /**
- * A response occupies its slot for some time after it was read: one millisecond for each group of
- * this many values. For example, a response with 100,000 values occupies its slot for 4 more
+ * Number of values in a response for which the response occupies its slot one millisecond longer
+ * after it was read. For example, a response with 100,000 values occupies its slot for 4 more
  * seconds.
  */
 const workPerMs = 25;

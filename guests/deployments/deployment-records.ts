@@ -126,8 +126,8 @@ export class DeploymentRecords {
   readonly #servers = new Map<string, Map<string, DeploymentRecord>>();
   readonly #bytes: Budget;
   /**
-   * If the records of an owner have at least this size in bytes, finished records are deleted at
-   * once instead of after the retention time. Half of the owner's limit.
+   * Half of the limit on the records of an owner, in bytes. If an owner's records have at least
+   * this size, finished records are deleted at once instead of after the retention time.
    */
   readonly #crowdedBytes: number;
   readonly #sizes = new WeakMap<DeploymentRecord, RecordSize>();

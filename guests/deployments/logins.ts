@@ -30,8 +30,8 @@ export class StackLogins {
   readonly #logins = new Map<string, Promise<LoginOutcome>>();
 
   /**
-   * Returns a session. Concurrent calls share one login, because the servers of a stack are read in
-   * parallel.
+   * Returns a session. The servers of a stack are read in parallel, so concurrent calls for a stack
+   * share one login.
    * @param stack - id of the registration with these credentials
    */
   async session(ask: Ask, stack: string, login: OwnerLogin | ServerLogin): Promise<LoginOutcome> {

@@ -14,8 +14,9 @@ import type { Parameters } from './parameters.ts';
 export type CommandCaller = Subject | { readonly token: string } | 'local';
 
 /**
- * Target of a command: a glob on ids, a list of ids, or any target that the master supports. A
- * minion whose match is uncertain, because its facts are unknown, is not addressed.
+ * Target of a command: a glob on ids, a list of ids, or any target that the master supports. If the
+ * facts of a minion are unknown, so that it is uncertain whether the minion matches, the minion
+ * does not receive the command.
  */
 export type CommandTarget = string | readonly string[] | TargetRequest;
 

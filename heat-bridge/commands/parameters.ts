@@ -26,7 +26,10 @@ export type ParameterValue =
 /** Parameters of a command, by name. */
 export type Parameters = Readonly<Record<string, ParameterValue>>;
 
-/** Maximum number of values in the parameters of a run, because each check visits all of them. */
+/**
+ * Maximum number of values in the parameters of a run. It limits the work, because each check of
+ * the parameters visits all values.
+ */
 const maxValues = 10_000;
 
 /** Compiled schema of parameters. */

@@ -352,8 +352,8 @@ export class DeliveryWorker implements PendingSignals {
 }
 
 /**
- * Replaces secrets in the reason of a failure, because a service may repeat parts of the request in
- * its response.
+ * Replaces secrets in the reason of a failed delivery. The reason may quote the response of the
+ * service, and the response may repeat parts of the request.
  */
 function redactSecrets(outcome: DeliveryOutcome, destination: Destination): DeliveryOutcome {
   if (outcome.kind === 'delivered') return outcome;

@@ -1,7 +1,7 @@
 /**
- * Held signals: signals for which no handle is registered yet, because a machine can signal before
- * its stack is registered. They stay in the outbox until the handle is registered, or until they
- * expire.
+ * Held signals: signals that have arrived before a handle for them is registered. A machine can
+ * send signals before its stack is registered. The signals stay in the outbox until the handle is
+ * registered, or until they expire.
  */
 
 import type { Logger } from 'pino';
@@ -76,7 +76,7 @@ export class HeldSignals {
     this.#schedule();
   }
 
-  /** Whether signals that a minion sent for an alias are held. */
+  /** Whether there are held signals from this minion for this alias. */
   has(alias: string, minion: string): boolean {
     return this.#of(alias, minion).length > 0;
   }
@@ -101,8 +101,8 @@ export class HeldSignals {
   }
 
   /**
-   * Assigns the held signals that a minion sent for an alias to their handle, if this handle is
-   * registered. Resolves when the changes are durable.
+   * Ends the holding of the signals that a minion sent for an alias: assigns them to their handle,
+   * if this handle is registered. Resolves when the changes are durable.
    * @param isForced - whether to include signals whose data may still arrive
    */
   async release(alias: string, minion: string, isForced = false): Promise<void> {

@@ -34,8 +34,8 @@ const recordFields = {
   heldKey: Type.Optional(Text),
   /**
    * `true` if the event had no data, otherwise absent. If it is `true`, `signal` is a FAILURE whose
-   * reason states that the data is missing. SUCCESS replaces this FAILURE if a handle whose
-   * `emptyIsSuccess` is true is assigned later.
+   * reason states that the data is missing. If a handle with `emptyIsSuccess: true` is assigned
+   * later, SUCCESS replaces this FAILURE.
    */
   isEmpty: Type.Optional(Type.Literal(true)),
   /**

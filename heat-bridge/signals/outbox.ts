@@ -522,7 +522,9 @@ function recordKey(alias: string, sequence: number): readonly string[] {
   return ['signals', 'outbox', alias, String(sequence).padStart(16, '0')];
 }
 
-/** Returns a name that is unique to a row, because an alias contains no slash. */
+/**
+ * Returns the name `<alias>/<sequence>` of a row. It is unique, because an alias contains no slash.
+ */
 function rowName({ alias, sequence }: Pick<PendingSignal, 'alias' | 'sequence'>): string {
   return recordKey(alias, sequence).slice(2).join('/');
 }

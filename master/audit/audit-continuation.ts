@@ -82,7 +82,7 @@ function continueFrom({
   };
 }
 
-/** Number of bytes at the end of a file in which the last record is searched first. */
+/** Number of bytes at the end of a file that are searched first for the last record. */
 const tailBytes = 1_048_576;
 
 async function readTail(file: string): Promise<Tail> {

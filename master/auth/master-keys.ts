@@ -159,8 +159,8 @@ export async function readMasterSignature(
 }
 
 /**
- * Verifies the signature of the public key's text without its last line feed. Minions receive this
- * text, and Salt's `salt-key` signs it.
+ * Whether a signature is valid for the text of the public key without its last line feed. Minions
+ * receive this text, and Salt's `salt-key` signs it.
  */
 function isSignedBy(key: KeyObject, masterPublicPem: string, signature: Buffer): boolean {
   const text = Buffer.from(cleanKeyText(masterPublicPem));

@@ -278,8 +278,8 @@ export class JobDispatcher {
   /**
    * Publishes an internal function call, such as `saltutil.find_job`, which asks about a job. The
    * call exists only in memory. It is not stored as a job, and no event announces it.
-   * @returns a function that removes `onReturn`. Until it is called, the call is not evicted from
-   * memory
+   * @returns a function that removes `onReturn`. The published call is not evicted from memory
+   * until this function is called
    */
   async publishUnstored(
     minions: readonly string[],

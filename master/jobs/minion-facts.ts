@@ -64,7 +64,10 @@ export class SharedNames {
     return name;
   }
 
-  /** Returns one shared list for all minions with exactly these names in this order. */
+  /**
+   * Returns a list with exactly these names in this order. All minions with the same names in the
+   * same order share one list.
+   */
   shareAll(names: readonly string[]): readonly string[] {
     const text = JSON.stringify(names);
     const known = this.#lists.get(text);

@@ -473,10 +473,10 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a target includes a minion for which it is uncertain whether the target matches. As in
+   * Whether a target includes a minion although it is uncertain whether the minion matches. As in
    * Salt, a condition on unknown grains or pillar counts as true, so that a `not` before this
    * condition excludes the minion. If the master stores no grains and pillar (`minion_data_cache`
-   * is off), the target includes all these minions.
+   * is off), the target includes all such minions.
    */
   #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
     return !this.#options.isDataCached || compiled.isPossible(candidate);

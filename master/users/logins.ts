@@ -116,10 +116,10 @@ export class Logins {
 
   /**
    * Verifies credentials and creates a token.
-   * @throws AuthenticationError ERR_EAUTH for any invalid credentials. This error is delayed, so
-   * that the duration reveals little about the cause. It arrives after a multiple of 250 ms, and
-   * not faster than the slowest earlier log-in; log-ins that took more than 2 s are not considered.
-   * ERR_EAUTH_LIMIT, ERR_EAUTH_UNAVAILABLE
+   * @throws AuthenticationError ERR_EAUTH for any invalid credentials; ERR_EAUTH_LIMIT,
+   * ERR_EAUTH_UNAVAILABLE. ERR_EAUTH is delayed, so that the duration reveals little about the
+   * cause. It is thrown after a multiple of 250 ms, and not sooner than the slowest earlier log-in
+   * took. Log-ins that took more than 2 s do not count as slowest
    */
   async login(request: LoginRequest): Promise<Login> {
     const { source = 'local', eauth } = request;

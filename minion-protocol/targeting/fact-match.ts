@@ -1,8 +1,8 @@
 /**
  * Matches conditions such as `key:sub:value` against grains or pillar [salt/utils/data.py
  * subdict_match]. Texts are compared in lower case. A condition can be divided into path and value
- * in several ways: `key:sub` and `value`, or `key` and `sub:value`. Each is tried, the longest path
- * first.
+ * in several ways: `key:sub` and `value`, or `key` and `sub:value`. All ways are tried, the one
+ * with the longest path first.
  */
 
 import type { WorkMeter } from '#runtime';

@@ -199,8 +199,8 @@ export function* compileTargetInSteps(
 }
 
 /**
- * Removes the ids from a condition that stands after `not`. The target excludes these ids, and can
- * match any other id.
+ * Removes the list of ids from a condition that follows `not`. The condition excludes these ids
+ * from the target, and the target can match any other id.
  */
 function withoutNames({ names: _names, ...term }: TargetTerm): TargetTerm {
   return { ...term, ids: [] };

@@ -277,8 +277,9 @@ export class GuardedConnection {
   }
 
   /**
-   * Counts a refused request. Ends the connection after too many of them. Each verified request
-   * offsets one, because a proxy may carry the requests of many minions over one connection.
+   * Counts a refused request. Ends the connection after too many refused requests. Each verified
+   * request cancels one refused request, because a proxy may carry the requests of many minions
+   * over one connection.
    */
   noteRefusal(): void {
     this.#refused += 1;

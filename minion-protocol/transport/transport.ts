@@ -120,7 +120,10 @@ export interface MasterTransport {
   listen(handler: RequestHandler, announce?: AnnouncementHandler): Promise<BoundPorts>;
   /** Queues a publication without waiting. A slow subscriber never delays the others. */
   publish(publication: OutgoingPublication): PublishOutcome;
-  /** Ends the connections known to belong to this minion, because its key has become invalid. */
+  /**
+   * Ends the connections that are known to belong to this minion. Called when the key of the minion
+   * has become invalid.
+   */
   disconnect(minionId: string): void;
   subscribers(): readonly SubscriberInfo[];
   /**

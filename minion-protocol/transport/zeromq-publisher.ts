@@ -264,7 +264,9 @@ export class ZeromqPublisher {
   }
 }
 
-/** Counts the subscribers for which one publication was queued, and the skipped ones. */
+/**
+ * Counts the subscribers for which a publication was queued, and the subscribers that were skipped.
+ */
 class Delivery {
   readonly reached = new Set<ZeromqSubscriberSession>();
   readonly skipped = new Set<ZeromqSubscriberSession>();

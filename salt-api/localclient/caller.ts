@@ -76,8 +76,8 @@ export function logIn(master: MasterApi, login: WireMap): ReturnType<MasterApi['
 }
 
 /**
- * Checks the key. Digests are compared, because they have equal length and can be compared in
- * constant time.
+ * Checks the key. Compares the digests of the keys instead of the keys, because digests have equal
+ * length and can be compared in constant time.
  */
 function checkKey({ key }: AccountKey, given: unknown): void {
   const [wanted, sent] = [key, textOf(given)].map(digest);

@@ -155,8 +155,9 @@ export class GitMirror {
   }
 
   /**
-   * Fetches and applies changes. Only one update runs at a time. A call during an update waits for
-   * another update, because the running one may have missed a change.
+   * Fetches and applies changes. Only one update runs at a time. If this method is called during an
+   * update, the call waits for another update after it, because the running update may have missed
+   * a change.
    * @returns whether the snapshot has changed
    * @throws MasterError ERR_GIT; the previous snapshot stays in use
    */

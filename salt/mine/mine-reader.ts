@@ -138,8 +138,8 @@ class Reading {
   readonly #readerId: string | undefined;
   readonly #budget: WorkBudget;
   /**
-   * Decisions by `allow_tgt`. Most owners use the same target, so each target is evaluated once per
-   * query.
+   * Whether the reader matches each `allow_tgt`, by the text of the target. Most owners of mine
+   * values use the same target, so each target is evaluated only once per query.
    */
   readonly #verdicts = new Map<string, boolean>();
   #bytes = 0;

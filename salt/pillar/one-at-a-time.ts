@@ -13,8 +13,8 @@ export class OneAtATime {
 
   /**
    * @param maxWaitMs - maximum time that a request waits for one other request, in milliseconds.
-   * When it is over, one of the waiting requests also starts the work. A request waits for all
-   * other requests together at most ten times as long
+   * When this time is over, one of the waiting requests also starts the work. The total time that a
+   * request waits for other requests is at most ten times as long
    */
   constructor(maxWaitMs: number) {
     this.#maxWaitMs = maxWaitMs;

@@ -9,7 +9,10 @@ export class RunCounts {
   readonly #byReaction = new Map<string, number>();
   readonly #bySender = new Map<string, number>();
 
-  /** Adds to the numbers of the reaction and the sender of a run. */
+  /**
+   * Adds `change` to the number of runs of the reaction, and to the number of these runs that this
+   * sender caused.
+   */
   add({ reaction, sender }: Countable, change: 1 | -1): void {
     increase(this.#byReaction, reaction, change);
     increase(this.#bySender, keyOf(reaction, sender), change);

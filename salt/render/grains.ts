@@ -20,7 +20,7 @@ export class GrainReads {
   whole: Buffer | undefined;
   /** Grains that the rendering has printed as placeholders, without reading their values. */
   readonly late: Set<string> = new Set();
-  /** Number of placeholders for values of grains that the rendering has printed. */
+  /** Number of placeholders that the rendering has printed instead of values of grains. */
   marks = 0;
 
   /** Records a placeholder for a value of a grain. */

@@ -99,7 +99,7 @@ export function receiveTask(task: SentTask): RenderTask {
   };
 }
 
-/** Limits for data that this process has packed. */
+/** Limits for unpacking data that this process itself has packed. Only the depth is limited. */
 const unlimited: PayloadLimits = {
   maxBytes: Number.POSITIVE_INFINITY,
   maxDepth: 256,

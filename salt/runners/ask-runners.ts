@@ -31,7 +31,7 @@ import { lineDiffFrom } from './line-diff.ts';
  * `WorkBudget`.
  */
 const stepsOfPooling = 20;
-/** Number of characters of a result whose comparison takes one step of a `WorkBudget`. */
+/** Number of characters of a result that are compared in one step of a `WorkBudget`. */
 const charactersPerStep = 16;
 
 /** Functions of the job interface that these runners use. */

@@ -65,7 +65,7 @@ export class StoredAmounts {
     this.#budget.release(owner, amount);
   }
 
-  /** Returns the maximum count that an owner may reach. */
+  /** Returns the limit on the count of an owner. The operator has only the limit on the total. */
   maximumOf(owner: string): number {
     const { perOwner, total = Infinity } = this.#values;
     return owner === operatorOwner ? total : (perOwner ?? total);

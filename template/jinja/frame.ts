@@ -65,7 +65,7 @@ export interface TemplateRun {
 
 /** Properties of a frame. */
 export interface FrameKind {
-  /** Whether names that are set here are exported by the template. */
+  /** Whether the template exports the names that are set in this frame. */
   readonly isTop: boolean;
   /** Whether output is suppressed because the template has executed `extends`. */
   readonly isSilenced: boolean;

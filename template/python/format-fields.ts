@@ -18,7 +18,7 @@ export interface FormatOptions {
   readonly args: Arguments;
   readonly lookup: FieldLookup;
   readonly meter: UsageMeter;
-  /** Whether values are escaped because the text is markup. */
+  /** Whether the text is markup. If so, the inserted values are escaped. */
   readonly isMarked: boolean;
 }
 

@@ -7,7 +7,9 @@
 import { PythonException } from './exceptions.ts';
 import { Dict, type PyObject, type Value } from './values.ts';
 
-/** Number of characters that each placeholder counts toward the limit of the text length. */
+/**
+ * Length with which each placeholder counts towards the limit of the text length, in characters.
+ */
 export const countedMarkLength = 256;
 
 /**
