@@ -113,8 +113,9 @@ export interface MinePattern {
   /** Ids of the minions that own the mine. Default: any. */
   readonly owner?: TextPatterns;
   /**
-   * With `pillar`, the target of a mine request may select the owners of the mine by the exact
-   * value of a pillar key, but not by a pattern. Default: targets can use only ids and grains.
+   * If `pillar`, the target of a mine request may select minions by the exact value of a pillar
+   * key, but not by a pattern. These minions are the owners of the mine data. Default: targets can
+   * use only ids and grains.
    */
   readonly facts?: 'pillar';
 }

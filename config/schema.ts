@@ -122,7 +122,7 @@ export function numericText(keywords: Keywords = {}): TUnsafe<string> {
   return text({ accept, ...keywords });
 }
 
-/** Returns a schema that accepts the texts that `isRight` accepts. */
+/** Returns a schema that accepts a text if `isRight` returns true for it. */
 export function textWhere(
   isRight: (value: string) => boolean,
   expected: string,

@@ -10,9 +10,9 @@ import { BridgeError, type BridgeErrorCode } from './errors.ts';
 import { bridgeLimits } from './limits.ts';
 
 /**
- * Owner of a registration, for example a project. If a look-up names no owner, it finds the
- * registration without an owner. If there is none, it finds the registration with the name, if only
- * one owner has such a registration.
+ * Owner of a registration, for example a project. A look-up that names no owner finds the
+ * registration without an owner. If there is none, it finds the registration of any owner, provided
+ * that only one owner has a registration with the name.
  */
 export interface RegistrationOwner {
   readonly owner?: string;

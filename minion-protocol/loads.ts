@@ -150,8 +150,9 @@ interface RequestedEvent {
 /** Parsed load of `_minion_event`: one event, a batch of events, or none. */
 export type MinionEventLoad = {
   /**
-   * Whether the minion requested a reply with the id of the stored signal (field `signal_id`). The
-   * reply is `null` if the event is not stored as a signal. This is an extension of saltbridge.
+   * Whether the minion requested a reply with the id of the stored signal. The minion requests it
+   * with the field `signal_id`, which only saltbridge has. The reply is `null` if the event is not
+   * stored as a signal.
    */
   readonly wantsSignalId: boolean;
 } & (

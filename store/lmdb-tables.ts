@@ -17,7 +17,8 @@ const fullCodes: ReadonlySet<unknown> = new Set([28, 27, 122]);
  */
 const inputOutputError = 5;
 /**
- * Free space in bytes below which EIO is treated as a full disk. It exceeds the largest write
+ * Minimum free space at which the error EIO is treated as an error of the disk, in bytes. With less
+ * free space, EIO is treated as a full disk. The value exceeds the size of the largest write
  * request.
  */
 const lowSpaceBytes = 128 * 1024 * 1024;

@@ -129,7 +129,7 @@ class Member implements MasterSource {
   #config: MasterConfig;
   #holder: ReachedMaster | undefined;
   #withoutHolderSince = performance.now();
-  /** Master of this process while it starts or runs. */
+  /** Master that this process starts or runs. */
   #own: Master | undefined;
   #role: SharedRole = 'sibling';
   /** Error of the last attempt to run or to join the master. */

@@ -27,8 +27,8 @@ interface MemberState {
    */
   readonly through: number;
   /**
-   * Counters of entries that were applied too early: before all entries with lower counters had
-   * arrived. All of them are higher than `through`.
+   * Counters of entries that were applied before all entries with lower counters had arrived. All
+   * of these counters are higher than `through`.
    */
   readonly beyond: readonly number[];
 }

@@ -44,7 +44,7 @@ export const FactsBasisSchema = Type.Object({
   oldestMatchedAt: Time,
   /** Number of matching minions that were not connected to their site. */
   absent: Count,
-  /** Minions with unknown grains. They match no condition on grains. */
+  /** Minions whose grains are unknown. No condition on grains matches these minions. */
   unknown: Names,
   /** Minion ids in the target that none of the named sites has reported. */
   missing: Names,

@@ -4,9 +4,9 @@ import { EdgeError } from '../errors.ts';
 import { exporterLabel } from './handshake.ts';
 
 /**
- * Returns keying material of a TLS connection [RFC 5705]. Both sides derive the same bytes. Every
- * connection has different bytes, but only with TLS 1.3: earlier versions can give two connections
- * the same bytes.
+ * Returns keying material of a TLS connection [RFC 5705]. Both sides derive the same bytes. With
+ * TLS 1.3, every connection has different bytes. Earlier versions can give two connections the same
+ * bytes, and are therefore rejected.
  * @throws EdgeError ERR_SITE_MESSAGE if the connection does not use TLS 1.3
  */
 export function bindingOf(socket: Duplex): Buffer {

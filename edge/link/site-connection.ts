@@ -88,9 +88,9 @@ export class SiteConnection implements SiteLink {
   readonly #stopped = new AbortController();
   readonly #sessions = new LastSession();
   /**
-   * Key with which the site encrypts requests that it sends before the handshake has ended
-   * (`sealKey`), and the online key of the centre from which it received this key (`centreKey`).
-   * `undefined` until the site has connected once.
+   * Keys for encrypting early requests. `undefined` until the site has connected once. `sealKey`:
+   * key with which the site encrypts requests that it sends before the handshake has ended.
+   * `centreKey`: online key of the centre from which the site received `sealKey`.
    */
   #sealKey: { readonly centreKey: Uint8Array; readonly sealKey: Uint8Array } | undefined;
   readonly #earlySources: EarlySource[] = [];

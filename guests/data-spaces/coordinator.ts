@@ -23,8 +23,8 @@ export interface CoordinatedValue {
 export interface Coordinator {
   get(space: string, key: string): Promise<CoordinatedValue | undefined>;
   /**
-   * Writes a new version of a value, if the stored version is the one before it. Resolves when the
-   * write is durable.
+   * Writes a new version of a value, if the stored version immediately precedes it. Resolves when
+   * the write is durable.
    * @returns false if another version is stored; nothing is written in this case
    */
   put(space: string, key: string, written: CoordinatedValue): Promise<boolean>;

@@ -51,8 +51,8 @@ const valueNameSchema = Type.String({
 /** Fields of a role: the values that its guests read and write. */
 export const roleFields = {
   /**
-   * Keys `role/name` of the values that the role reads, by the attribute that the role's own
-   * software uses.
+   * Values that the role reads: the key `role/name` of each value, by its attribute. The attribute
+   * is the name that the role's own software uses for the value.
    */
   reads: Type.Optional(Type.Record(Attribute, ValueKey, strict)),
   /** Written values by name. Their keys are `<role>/<name>`. */

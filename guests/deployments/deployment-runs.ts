@@ -38,8 +38,8 @@ const retryable: ReadonlySet<BridgeErrorCode> = new Set([
 ]);
 
 /**
- * Denominator of the reserved fraction: one eighth of `max_running` is available only to owners
- * that have no running deployment.
+ * Divisor of `max_running`. The quotient, one eighth, is the number of deployments that is reserved
+ * for owners without a running deployment.
  */
 const reservedPart = 8;
 

@@ -19,7 +19,7 @@ export const IdempotencyKeyOwner = Type.Object({
   /**
    * Name of the command. For plans and their steps, a text that begins with `plan:`. For runs that
    * the caller started without a key, a text that begins with `run:`. No command name contains a
-   * colon.
+   * colon, so no command name equals one of these texts.
    */
   command: Type.String(),
   key: Type.String(),

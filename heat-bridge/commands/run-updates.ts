@@ -51,7 +51,7 @@ interface Sender {
   isOver: boolean;
 }
 
-/** Run of another process that clients of this process follow. */
+/** Run that another process executes and that clients of this process follow. */
 interface Follower {
   readonly run: Run;
   process: string | undefined;

@@ -32,7 +32,7 @@ const MinionId = Type.String({ minLength: 1, maxLength: 253 });
 const strict = { additionalProperties: false };
 
 /**
- * Registration of a handle. It names the minions that may signal the handle, groups of minions, or
+ * Registration of a handle. It lists what may signal the handle: minions, groups of minions, or
  * both.
  */
 export const RegistrationSchema = Type.Object(

@@ -36,8 +36,8 @@ export interface HandleUse<D> {
    */
   readonly parse: (form: unknown) => D | undefined;
   /**
-   * Returns the URL of the service. Signals are sent to it only if the configuration lists its
-   * endpoint.
+   * Returns the URL of the service that receives the signals. Signals are sent only if the
+   * configuration lists the endpoint of this URL.
    */
   readonly address: (destination: D) => string;
   /**

@@ -301,8 +301,8 @@ export class EventRing {
   }
 
   /**
-   * Returns a function that recognises events that a reader must not get again. The reader has
-   * already read them at another cluster member, but this member has not received them yet.
+   * Returns a function that recognises events that this member will still receive, but that the
+   * reader has already read at another cluster member. The reader must not get these events again.
    * @param id - id of the last event that the reader has read
    * @returns `undefined` if there are no such events
    */

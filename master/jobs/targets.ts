@@ -404,8 +404,8 @@ export class TargetResolver {
   }
 
   /**
-   * Compiles the target of a policy rule. Each call of a function in the result uses the grains and
-   * pillar that the minion has at that time.
+   * Compiles the target of a policy rule. The functions in the result use the grains and pillar
+   * that the minion has when they are called.
    * @throws SyntaxError
    */
   compileRight(request: TargetRequest, nodegroups: Nodegroups): MinionTest {

@@ -193,9 +193,9 @@ export class DigestQueue {
  * Returns the mark that identifies a request among the requests of its minion. If the request has a
  * nonce, the mark is a digest of the packed load, which contains the nonce. The digest does not
  * cover `ts`, because a client may repeat a request with a new time stamp [WIRE 4.4]. If the
- * request has no nonce, the mark is its message authentication code, so only requests with
- * identical bytes have the same mark. Without a nonce, two different requests may have the same
- * content.
+ * request has no nonce, two different requests may have the same content, and a digest could not
+ * distinguish them. The mark is then the message authentication code, so only requests with
+ * identical bytes have the same mark.
  */
 function markOf({ nonce, ts, packed, mac }: VerifiedRequest): Buffer {
   if (nonce === undefined) return mac;

@@ -71,8 +71,8 @@ export interface ResultStore {
   readonly store: Store;
   readonly seal: Auth['seal'];
   /**
-   * Whether an id has a key in any state. When results are loaded, those of owners without a key
-   * are deleted.
+   * Whether an id has a key in any state. When results are loaded, the results of owners without a
+   * key are deleted.
    */
   readonly hasKey: (id: string) => boolean;
 }

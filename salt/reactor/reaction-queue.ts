@@ -393,8 +393,8 @@ export class ReactionQueue {
   }
 
   /**
-   * Whether the run that this mark identifies was already processed. This includes runs that were
-   * not queued.
+   * Whether the request that this mark identifies was already processed. This includes requests
+   * whose run was not queued.
    */
   async isKnown(mark: QueueConditions['mark']): Promise<boolean> {
     return mark !== undefined && (await this.#options.store.get(markKey(mark))) !== undefined;
