@@ -31,8 +31,8 @@ interface ConfigErrorOptions extends ErrorOptions {
 
 /**
  * Error for an unusable configuration. The message gives the location and the expected value. It
- * quotes numbers, but no other values. If there are several mistakes, each has a line of the
- * message.
+ * quotes numbers, but no other values. If there are several mistakes, the message has one line for
+ * each mistake.
  */
 export class ConfigError extends SaltbridgeError<ConfigErrorCode> {
   /** File of the first mistake. `line`, `key`, `entry` and `problem` describe this mistake too. */

@@ -97,7 +97,7 @@ export class SiteConnection implements SiteLink {
   #peer: LinkPeer<void> | undefined;
   /** Aborts the requests for parts of packs when the connection is lost. */
   #parts = new AbortController();
-  /** Number of requests for parts of packs that are in progress. */
+  /** Number of requests in progress that read parts of packs. */
   #openParts = 0;
   /** Address of the centre in the last attempt to connect, with its TLS options. */
   #endpoint: CentreEndpoint | undefined;

@@ -1,6 +1,6 @@
 /**
  * Changes the centre of a site. The site stores the latest statement of its centre. If the centre
- * is unreachable for the time in the statement, the site tries the next centre. It changes its
+ * is unreachable for as long as the statement says, the site tries the next centre. It changes its
  * identity only after the next centre has accepted it.
  */
 

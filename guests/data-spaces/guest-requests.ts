@@ -1,7 +1,7 @@
 /**
  * Handles requests of guests. A guest calls a runner through its minion, or sends an HTTPS request.
- * In both cases, policy rules for the action `runner` must permit the guest's minion the call. The
- * parameters of the request are the keyword arguments of the call.
+ * In both cases, the policy must have a rule for the action `runner` that permits the call for the
+ * minion of the guest. The parameters of the request are the keyword arguments of the call.
  */
 
 import Type from 'typebox';

@@ -92,8 +92,8 @@ interface Run {
 
 /**
  * Tolerance for the deadline of a plan, in milliseconds. If a plan fails within this time before
- * its deadline, its status is `timeout`. The timer of a command with the same deadline may fire
- * slightly too early.
+ * its deadline, its status is `timeout`. The tolerance is needed, because the timer of a command
+ * with the same deadline may fire slightly too early.
  */
 const timerToleranceMs = 20;
 

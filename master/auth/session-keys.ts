@@ -377,7 +377,7 @@ function sealKeyFile(stateDir: string): string {
 
 const record: Key = [...secretsPrefix, 'publish-key'];
 
-/** Codec of the row with the publish key, which is encrypted. */
+/** Codec of the row with the publish key. The row is encrypted. */
 const publishKeyRow = defineRow({
   name: 'publish key',
   schema: Type.Object({

@@ -57,7 +57,7 @@ export const masterServices = {
   tokenHolders: defineService<TokenHolders>('token-holders'),
   /** Environments of the file server that contain states. An extension provides this service. */
   fileEnvironments: defineService<{ list(): readonly string[] }>('file-environments'),
-  /** Pillar part of the master's interface. An extension provides this service. */
+  /** Methods of the master's interface that concern pillar. An extension provides this service. */
   pillar: defineService<PillarApi>('pillar'),
   /** Reactions part of the master's interface. An extension provides this service. */
   reactions: defineService<ReactionsApi>('reactions'),

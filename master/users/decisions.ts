@@ -210,9 +210,9 @@ export class DecisionRecorder {
   }
 
   /**
-   * Evicts the oldest record that was not used since it was placed in the map. Older records, which
-   * were used, are moved to the end of the map. In this way, the recorder need not move a record at
-   * each decision.
+   * Evicts the oldest record that was not used since it was placed in the map. Moves older records
+   * that were used to the end of the map. The recorder therefore need not move a record each time
+   * the record is used.
    */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {

@@ -123,9 +123,9 @@ function learned({ reason }: Decision): Decision {
 }
 
 /**
- * Whether a decision permits a read that is too frequent to be recorded. Pillar is read constantly.
- * A mine function is read once per owner, so recording the decision about the function is
- * sufficient.
+ * Whether a decision permits a read that is too frequent to be recorded: a read of pillar, or of
+ * the mine data of one owner. A mine function is read once for each owner, so it is sufficient to
+ * record the single decision about the function.
  */
 function isEverydayReading(question: MinionQuestion, { effect }: Decision): boolean {
   if (effect === 'deny') return false;

@@ -108,8 +108,9 @@ export interface ConnectionLimits extends GuardLimits {
   readonly maxRequestsInFlight: number;
   /**
    * Maximum number of requests in progress, for all connections together. Waiting requests do not
-   * count. Reading stops at the limit. Default: 256. Each request in progress takes memory that
-   * every garbage collection must scan, and a higher limit was not faster.
+   * count. Reading stops at the limit. Default: 256. The limit is not higher, because each request
+   * in progress takes memory that every garbage collection must scan. A higher limit was also not
+   * faster.
    */
   readonly maxActiveRequests: number;
 }

@@ -128,9 +128,9 @@ class ZeromqDialer implements MinionTransport {
 }
 
 /**
- * Loads the package when the first minion is created. Programs that only use the protocol therefore
- * do not load it. If a worker thread is terminated while it loads a native module, the process
- * crashes.
+ * Loads the package when the first minion is created, so that programs that only use the protocol
+ * do not load it. This matters for their worker threads: if a worker thread is terminated while it
+ * loads a native module, the process crashes.
  */
 function loadZeromq(): typeof import('zeromq') {
   return requireOptionalPackage('zeromq', 'a ZeroMQ connection of a minion', () =>

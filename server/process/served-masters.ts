@@ -157,8 +157,8 @@ export class ServedMasters {
   }
 
   /**
-   * Resolves when one of the masters has closed itself. This happens if another process has taken
-   * over its store, or if a site could not restart. The value is the reason.
+   * Resolves with the reason when one of the masters has closed itself. A master does this if
+   * another process has taken over the store of this master, or if a site could not restart.
    */
   replaced(): Promise<Error> {
     return new Promise((resolve) => {

@@ -40,8 +40,9 @@ const maxSize = 4_000_000;
 const workPerStep = 10;
 
 /**
- * Returns the CPU time of this thread, in milliseconds. A limit on elapsed time would reject valid
- * files on a busy machine. Node.js before 22.19 measures only the CPU time of the whole process.
+ * Returns the CPU time of this thread, in milliseconds. Node.js before 22.19 can measure only the
+ * CPU time of the whole process, which is then returned. Elapsed time is not used, because a limit
+ * on it would reject valid files on a busy machine.
  */
 function threadCpuTime(): number {
   const { user, system } = process.threadCpuUsage?.() ?? process.cpuUsage();
