@@ -589,7 +589,7 @@ function compileSignal(
   };
 }
 
-/** Whether a tag glob contains a letter or digit, so that it does not match every tag. */
+/** Whether a tag glob contains a letter or digit. Such a glob does not match every tag. */
 export function isSpecificTagGlob(glob: string): boolean {
   return /[\p{L}\p{N}]/u.test(glob.replace(/\[[^\]]*\]/g, ''));
 }

@@ -196,10 +196,7 @@ function omit<T extends object, Name extends keyof T>(
  */
 const grouped = ['limits', 'acl', 'eauth', 'saltgui', 'sdb'] as const;
 
-/**
- * Returns the names of the options that have different values in two configurations, as written in
- * files.
- */
+/** Returns the options whose values differ between two configurations, by their names in files. */
 function differences(a: MasterConfig, b: MasterConfig): string[] {
   const rows = { ...saltOptions, ...rightsOptions, ...ownOptions };
   const single = differingNames(omit(a, grouped), omit(b, grouped));

@@ -15,7 +15,8 @@ export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined
 }
 
 /**
- * Returns a token of the master itself, from the header `Authorization`, which only programs use.
+ * Returns a token of the master itself from the header `Authorization`. Only programs use this
+ * header.
  */
 export function bearerOf({ authorization }: IncomingHttpHeaders): string | undefined {
   return /^Bearer ([0-9a-f]{64})$/i.exec(authorization ?? '')?.[1];

@@ -387,7 +387,10 @@ class StrictForms {
     this.#text = text;
   }
 
-  /** Checks the document. A block scalar as the whole document must be indented, as in libyaml. */
+  /**
+   * Checks the document. As in libyaml, a block scalar must be indented if it is the whole
+   * document.
+   */
   checkRoot(root: Node): void {
     if (isBlockScalar(root) && isUnindented(sourceOf(root, this.#text))) {
       this.#problems.fail('ParserError', 'did not find expected <document start>', offsetOf(root));

@@ -1,6 +1,6 @@
 /**
- * Converts wire values to text: in Python's notation, which Salt's outputters use, as JSON and as
- * YAML.
+ * Converts wire values to text: as JSON, as YAML, or in Python's notation, which Salt's outputters
+ * use.
  */
 
 import {

@@ -18,7 +18,10 @@ function sharedBy({
   return { jobs: jobCache ? 'shared' : undefined, hasOthers: false, onBreak: () => {} };
 }
 
-/** Returns the master of another process, which is called over its local socket. */
+/**
+ * Returns an interface to the master of another process. Calls are sent to the local socket of that
+ * master.
+ */
 export function remoteHolder(
   connection: Connection,
   end: AbortSignal,

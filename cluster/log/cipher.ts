@@ -66,7 +66,7 @@ export class LogCipher {
     this.#ownKey = this.#deriveKey(this.session);
   }
 
-  /** Number of sessions whose keys are in memory, without the session of this cipher. */
+  /** Number of sessions whose keys are in memory. The session of this cipher is not counted. */
   get knownSessions(): number {
     return this.#keys.size;
   }

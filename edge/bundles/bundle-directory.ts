@@ -216,7 +216,7 @@ export class BundleDirectory {
     await this.#remove('switch.json');
   }
 
-  /** Records that the site has refused a bundle, with the reason. */
+  /** Records that the site has refused a bundle, and why. */
   async fail(failure: BundleFailure): Promise<void> {
     this.#beforeStep('write failed.json');
     await this.#write('failed.json', { ...failure, message: failure.message.slice(0, 2000) });

@@ -377,7 +377,10 @@ interface Welcomed {
   readonly early: readonly SentEarly[];
 }
 
-/** Request that a hello contained (early request), with its encoded frame. */
+/**
+ * Early request, which was sent together with the first message of the handshake (hello), and its
+ * encoded frame.
+ */
 interface SentEarly {
   readonly id: number;
   readonly request: EarlyRequest;

@@ -55,7 +55,7 @@ const NextCentreSchema = Type.Object(
     }),
     /** CA of the certificate, PEM. Absent: the site uses its option `ca`. */
     ca: Type.Optional(Type.String({ maxLength: 8192 })),
-    /** Whether a proxy ends the TLS connection before the centre. */
+    /** Whether the TLS connections of sites end at a proxy in front of the centre. */
     behindProxy: Type.Boolean(),
   },
   strict,

@@ -85,8 +85,8 @@ export interface DataValuesOptions {
 /** Delay before a waiting read repeats a request to an unavailable server, in milliseconds. */
 const awayRetryMs = 2_000;
 /**
- * Age at which the sizes of values are read again, in milliseconds. Applies only if other cluster
- * members write values too.
+ * Maximum age of the known sizes of values, in milliseconds. Older sizes are read again. Applies
+ * only if other cluster members write values too.
  */
 const sharedSizesMs = 10_000;
 

@@ -107,7 +107,10 @@ export async function findServers(
   return { ok: true, servers: [...found, ...others].slice(0, maxFound) };
 }
 
-/** Returns `<stack>/<id>/resources/<name>` from the resource's link to itself. */
+/**
+ * Returns the path of a resource, `<stack>/<id>/resources/<name>`, from the link with the relation
+ * `self`. Returns `undefined` if there is no such link.
+ */
 function resourcePathOf(
   links: readonly { readonly rel: string; readonly href: string }[],
 ): string | undefined {

@@ -691,7 +691,8 @@ export class HandleRegistry {
   }
 
   /**
-   * Applies a change of a stored handle to memory. In a cluster, other members make changes too.
+   * Updates the handles in memory after a stored handle has changed. In a cluster, the change may
+   * come from another member.
    */
   #note(change: StateChange): void {
     const id = (change.type === 'put' ? change.entry : change).key.at(-1) ?? '';

@@ -319,7 +319,8 @@ interface LearnRequest {
    */
   readonly since?: number;
   /**
-   * Whether rules contain `${minion.id}` where a tag contains the id of its sender. Default: false.
+   * Whether the derived rules contain `${minion.id}` instead of the id of the sender in tags.
+   * Default: false.
    */
   readonly generalise?: boolean;
 }

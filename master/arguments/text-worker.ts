@@ -1,4 +1,7 @@
-/** Worker thread that parses texts that are too long for the main thread, one at a time. */
+/**
+ * Worker thread that parses texts, one after the other. It receives the texts that are too long for
+ * the main thread.
+ */
 
 import { parentPort } from 'node:worker_threads';
 import { readText, type TextAnswer, type TextTask } from './argument-reader.ts';

@@ -205,7 +205,10 @@ interface FollowedJob {
   readonly notSent?: ReadonlySet<string>;
 }
 
-/** Creates the queue for the returns of a job, which may arrive before the job is followed. */
+/**
+ * Creates the queue for the returns of a job. Returns may arrive before the caller begins to follow
+ * the job.
+ */
 export function createJobEventQueue(): BoundedQueue<JobNews> {
   return new BoundedQueue(jobLimits.jobNews, tooManyNews);
 }

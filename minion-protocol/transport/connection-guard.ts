@@ -67,8 +67,8 @@ export interface GuardLimits {
    */
   readonly maxConnectionsPerAddress: number;
   /**
-   * Maximum number of connections of one unknown address that have not finished the handshake and
-   * the first request. A new one evicts the oldest. Default: 1,000.
+   * Maximum number of connections of one unknown address whose handshake or first request has not
+   * ended. A further connection evicts the oldest of them. Default: 1,000.
    */
   readonly maxNewConnectionsPerAddress: number;
   /**

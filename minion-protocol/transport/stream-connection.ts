@@ -102,7 +102,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
   readonly #protocol: StreamProtocol<Event, Session>;
   readonly #session: Session;
   #extraBytes = 0;
-  /** Received bytes that the decoder does not have yet. */
+  /** Received bytes that have not been passed to the decoder yet. */
   #unread: Uint8Array = noBytes;
   #isHeldBack = false;
   #isEnding = false;

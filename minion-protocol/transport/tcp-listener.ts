@@ -25,7 +25,9 @@ export interface TcpListenerOptions extends ListenerOptions, Partial<StreamPubli
   readonly tls?: TlsOptions;
 }
 
-/** Event of a peer, except a protocol violation, which the connection itself handles. */
+/**
+ * Event of a peer. Protocol violations are excluded, because the connection itself handles them.
+ */
 type PeerEvent = Exclude<TcpEvent, { readonly type: 'breach' }>;
 
 /**

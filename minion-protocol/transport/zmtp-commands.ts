@@ -49,8 +49,8 @@ export function parseProperties(data: Uint8Array): Map<string, Uint8Array> | und
 }
 
 /**
- * Returns a READY command with a Socket-Type only, which is sufficient for libzmq peers of ROUTER
- * and PUB.
+ * Returns a READY command that contains only a Socket-Type. This is sufficient for libzmq peers of
+ * ROUTER and PUB.
  */
 export function encodeReady(socketType: string): Uint8Array {
   const name = text.encode('Socket-Type');

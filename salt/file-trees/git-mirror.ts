@@ -620,7 +620,9 @@ function watchSize(directory: string, maxBytes: number, onOver: () => void): Nod
   }, watchMs);
 }
 
-/** Returns the total size of the files in a directory that may change meanwhile, in bytes. */
+/**
+ * Returns the total size of the files in a directory, in bytes. The directory may change meanwhile.
+ */
 async function sizeOf(directory: string): Promise<number> {
   let bytes = 0;
   const entries = await readdir(directory, { recursive: true }).catch(() => []);

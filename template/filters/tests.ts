@@ -83,7 +83,8 @@ function isNumber(value: Value): boolean {
 }
 
 /**
- * Tests by name, except `filter` and `test`, which need the complete tables of filters and tests.
+ * Jinja's tests by name. The tests `filter` and `test` are missing, because they need the complete
+ * tables of filters and tests.
  */
 export const testDefinitions: FilterDefinitions = {
   odd: remainderIs(2, 1),

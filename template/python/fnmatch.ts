@@ -61,7 +61,7 @@ export function compileGlob(pattern: string, meter?: WorkMeter): (text: string) 
   };
 }
 
-/** Whether a glob has no wildcards, so that it matches only the same text. */
+/** Whether a glob has no wildcards. Such a glob matches only a text that equals it. */
 export function isLiteralGlob(pattern: string): boolean {
   return !/[*?[]/.test(pattern);
 }

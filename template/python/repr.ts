@@ -95,8 +95,9 @@ function reprOrStr(value: Value, walk: RecursionGuard): string {
 }
 
 /**
- * Rejects results of `groupby` that are to be printed, also inside other containers. Salt fails in
- * this case, because it cannot copy the tuples of `groupby` [SerializerExtension.finalizer].
+ * Rejects results of `groupby` that are to be printed, even if they are inside other containers.
+ * Salt fails in this case, because it cannot copy the tuples of `groupby`
+ * [SerializerExtension.finalizer].
  * @throws PythonException TypeError
  */
 function refuseGroups(value: Value, walk: RecursionGuard): void {
