@@ -87,8 +87,8 @@ interface CommandResource {
    */
   readonly project?: string;
   /**
-   * Ids of the targeted minions. If absent, they are not known, and rules with `within` grant
-   * nothing.
+   * Ids of the targeted minions. If absent, they are not known, and rules that are limited to
+   * certain minions (`within`) grant nothing.
    */
   readonly minions?: readonly string[];
 }
@@ -97,8 +97,8 @@ interface CommandResource {
 interface PublishResource {
   readonly calls: readonly Call[];
   /**
-   * Ids of the targeted minions. If absent, they are not known, and rules with `within` grant
-   * nothing.
+   * Ids of the targeted minions. If absent, they are not known, and rules that are limited to
+   * certain minions (`within`) grant nothing.
    */
   readonly minions?: readonly string[];
 }

@@ -114,7 +114,10 @@ function readingHandler<R extends VerifiedRequest, L>({
   };
 }
 
-/** Narrows the type of the request. The channel has already rejected requests without a token. */
+/**
+ * Narrows the type of the request to one with a proven id. The channel has already rejected
+ * requests without a token, which proves the id.
+ */
 function hasId(request: VerifiedRequest): request is ProvenRequest {
   return request.minionId !== undefined;
 }

@@ -38,8 +38,8 @@ export class MessageTurns {
 
   /**
    * Whether a connection that has received bytes must wait for a later turn. It must wait if other
-   * connections already wait for the same messages, or if no messages are left for its owner in
-   * this turn.
+   * connections that share the limit already wait, or if no messages are left for its owner in this
+   * turn.
    */
   mustWait(owner: string): boolean {
     const othersWait = this.#total === Infinity ? this.#waiting.has(owner) : this.#waiting.size > 0;
