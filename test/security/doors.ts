@@ -12,7 +12,7 @@ import { connectRaw, type RawPeer } from '../helpers/zeromq-master.ts';
 export const WIRES = ['zeromq', 'tcp', 'ws'] as const;
 export type Wire = (typeof WIRES)[number];
 
-/** A connection to the request port, which sends one request at a time. */
+/** A client of the request port, which sends one request at a time. */
 export interface Door {
   ask(request: Uint8Array): Promise<Buffer>;
 }
@@ -20,8 +20,23 @@ export interface Door {
 /** The bytes of `{head: {mid: 1}, body: …}` before the body. */
 const tcpHead = Buffer.from('82a46865616481a36d696401a4626f6479', 'hex');
 
-/** Opens a new connection to the request port. */
+/** Number of requests of one connection. The master ends connections with more refused ones. */
+const requestsPerConnection = 100;
+
+/** Opens a client of the request port. After some requests, it opens a new connection. */
 export async function openDoor(t: ExecutionContext, wire: Wire, port: number): Promise<Door> {
+  let connection = await connect(t, wire, port);
+  let asked = 0;
+  return {
+    ask: async (request) => {
+      asked += 1;
+      if (asked % requestsPerConnection === 0) connection = await connect(t, wire, port);
+      return connection.ask(request);
+    },
+  };
+}
+
+async function connect(t: ExecutionContext, wire: Wire, port: number): Promise<Door> {
   if (wire === 'zeromq') return openDealer(t, port);
   const peer = await connectRaw(t, port);
   const opened = wire === 'ws' ? await upgraded(peer, OPENING.ws) : 0;
