@@ -79,7 +79,7 @@ export type ValuesOf<Table> = {
   readonly [Name in keyof Table]: Table[Name] extends NamedRow<infer T> ? T : never;
 };
 
-/** Names of the options in a table that a reload of the configuration replaces. */
+/** Names of those options in a table whose values a reload of the configuration can change. */
 export type ReloadableOf<Table> = {
   [Name in keyof Table]: Table[Name] extends { readonly reload: string } ? Name : never;
 }[keyof Table];

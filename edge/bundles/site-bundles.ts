@@ -128,8 +128,8 @@ class SiteBundles implements BundleInUse {
   #lastFailure: BundleFailure | undefined;
   #isLeaving = false;
   /**
-   * Whether the next request must ask for metadata and packs without dictionaries, because the
-   * stored metadata or the files of the bundle in use may be damaged.
+   * Whether the next request must ask for complete metadata and packs. Usually both are compressed
+   * with a dictionary: the data that the site already has. This data may be damaged.
    */
   #needsWhole = false;
 

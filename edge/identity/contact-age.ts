@@ -8,8 +8,9 @@ const hour = 60 * minute;
 const day = 24 * hour;
 
 /**
- * Maximum time since the last contact for each class, in milliseconds. The first class also
- * contains the sites that are connected to another member of a cluster.
+ * Classes of sites, each with the maximum time since the last contact of its sites, in
+ * milliseconds. A site that is connected to another member of the cluster belongs to the first
+ * class.
  */
 const bounds = {
   recent: 10 * minute,

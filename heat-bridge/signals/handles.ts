@@ -257,14 +257,14 @@ interface NewHandle {
 }
 
 /**
- * Registry of handles. Each stack of an owner can have one handle per alias. Each owner can have
- * one handle with groups per alias. A minion must not be listed in a new handle if it already
- * belongs to a valid handle with the same alias. This applies even if that handle has another
- * owner.
+ * Registry of handles. A handle lists minions, or it names groups of minions. For each alias, a
+ * stack can have one handle that lists minions, and an owner can have one handle that names groups.
+ * A minion must not be listed in a new handle if it already belongs to a valid handle with the same
+ * alias. This applies even if that handle has another owner.
  *
- * The members of a group can change, so a minion can later belong to several handles with one
- * alias. A handle that lists the minion then receives its signals. If no handle lists the minion,
- * the handle whose groups were registered first receives its signals.
+ * Minions can join a group after its handle was registered. Therefore a minion can belong to
+ * several handles with one alias. If one of them lists the minion, it receives the signals of the
+ * minion. Otherwise, the handle whose groups were registered first receives them.
  *
  * The members of a cluster share the handles, and each member applies the writes of the others.
  */
