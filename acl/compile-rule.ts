@@ -324,7 +324,9 @@ type GuestRequest = Pick<Request, 'project' | 'subject'>;
 
 /** Restriction of a rule to some minions. */
 interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
-  /** Explanation that a request gets if it names a minion outside this restriction. */
+  /**
+   * Explanation for the sender of a request that names a minion to which the rule does not apply.
+   */
   readonly obstacle: string;
   /** Compound target that selects the minions. */
   readonly within?: string;

@@ -18,7 +18,10 @@ interface ArgumentCondition {
    * value.
    */
   readonly args: readonly (GrantPattern | null)[];
-  /** Patterns of keyword arguments. `null` requires an argument with any value. */
+  /**
+   * Patterns of keyword arguments, by name of the argument. With `null`, the argument must be
+   * present, and may have any value.
+   */
   readonly kwargs: ReadonlyMap<string, GrantPattern | null>;
 }
 

@@ -115,7 +115,7 @@ interface MineResource {
   readonly isAllowedByOwner?: () => boolean;
 }
 
-/** Form of the resource in a question, for each action. */
+/** Form of the resource in a question to the policy. Each action has its own form. */
 interface Resources {
   readonly signal: EventResource;
   readonly return: ReturnResource;

@@ -13,7 +13,8 @@ const keysOf = {
 export type GuestsSection = Readonly<Record<(typeof keysOf)[keyof typeof keysOf][number], unknown>>;
 
 /**
- * Parses the section, and rejects keys that no enabled extension reads.
+ * Parses the section `saltbridge: bridge: guests:`, and rejects keys that no enabled extension
+ * reads.
  * @param names - names of the enabled extensions
  * @throws BridgeOptionsError
  */

@@ -39,7 +39,10 @@ const blockSize = 16;
 const hmacSize = 32;
 const nonceSize = 32;
 const sliceSize = 32 * 1024;
-/** Number of work steps for verifying, decrypting or encrypting a slice. */
+/**
+ * Number of work steps that are counted for each slice of a message when the message is verified,
+ * decrypted or encrypted.
+ */
 const stepsPerSlice = 5_000;
 const prefixText = 'pickle::';
 const packedNothing = packWire(emptyWireMap());

@@ -141,7 +141,7 @@ export class SharedPlaces {
   }
 
   /**
-   * Whether an owner may use a further place.
+   * Whether an owner may occupy one more of the shared places.
    * @param used - number of places that all owners use
    * @param own - number of places that this owner uses
    */

@@ -164,8 +164,8 @@ export class SendQueue {
   }
 
   /**
-   * Discards the waiting messages except a partially written one, sends the farewell, and ends the
-   * stream.
+   * Discards the waiting messages, except a partially written one. Then sends the farewell (the
+   * last bytes for the reader), and ends the stream.
    */
   cut(): void {
     if (this.#state === 'closed') return;

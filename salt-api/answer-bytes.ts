@@ -15,7 +15,10 @@ export class AnswerBytes {
     this.#budget = budget;
   }
 
-  /** Returns the counter of a response. It releases the bytes when the response ends. */
+  /**
+   * Returns the byte counter of a response. When the response ends, the counter releases the bytes
+   * that it has counted.
+   */
   static of(budget: Budget, reply: FastifyReply): AnswerBytes {
     const bytes = new AnswerBytes(budget);
     if (reply.raw.closed) bytes.release();

@@ -59,7 +59,7 @@ export class ChangeFeed {
     }
   }
 
-  /** Ends all watchers after they have read their queued changes. */
+  /** Ends each watcher as soon as it has read the changes that are already queued for it. */
   end(): void {
     for (const queue of this.#queues) queue.close();
   }

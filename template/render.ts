@@ -31,8 +31,8 @@ type PlainDict = ReadonlyMap<PlainData, PlainData>;
 interface DictChange {
   /**
    * Dict to change, as plain data. It is a dict that the template passed to the function, or a new
-   * dict that contains such dicts. If it is new, the template sees the changes inside its own
-   * dicts, but not the other changes.
+   * dict that contains such dicts. The template sees changes only in dicts that it passed. In a new
+   * dict, it therefore sees only the changes inside the dicts that it passed.
    */
   readonly dict: PlainDict;
   /**

@@ -90,7 +90,10 @@ async function privateHalves(
   return found;
 }
 
-/** Wheel functions that Salt's `salt-key --eauth` calls to list keys, by the requested text. */
+/**
+ * Wheel functions that Salt's `salt-key --eauth` calls to list keys. Which one it calls depends on
+ * what is listed for each key: id, public key or fingerprint.
+ */
 const listFunctions = { ids: 'key.name_match', publicKey: 'key.print', fingerprint: 'key.finger' };
 
 /** Accesses keys through wheel functions, with the rights of a user [salt key.py _run_cmd]. */

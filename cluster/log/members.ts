@@ -38,7 +38,9 @@ interface Heard {
   readonly at: number;
   readonly position: number;
   readonly skewMs: number;
-  /** Last position at which the hashes of this member and the other member were equal. */
+  /**
+   * Last position in the log for which this member and the other member had computed the same hash.
+   */
   readonly agreedAt: number;
 }
 

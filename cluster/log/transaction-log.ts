@@ -22,7 +22,10 @@ export interface LogHealth {
   readonly currentReplicas: number | undefined;
   /** Program and version of the server, for example `nats-server 2.12.1`. */
   readonly server: string | undefined;
-  /** Rights of this member's user that no member needs. Default: none. */
+  /**
+   * Rights that this member's user has at the log server, although no member needs them. Default:
+   * none.
+   */
   readonly excessRights?: readonly string[];
 }
 

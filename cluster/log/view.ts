@@ -74,8 +74,9 @@ export interface AppliedEntry {
 
 const sweepIntervalMs = 1000;
 /**
- * Maximum number of entries of a session that are applied while an earlier entry of the session is
- * missing. Above this number, the missing entry is ignored if it still arrives.
+ * Maximum number of log entries that are applied while an earlier entry from the same session of a
+ * member is missing. A session begins when a member opens its store. If more entries were applied,
+ * the missing entry is ignored when it arrives.
  */
 const maxBeyond = 256;
 /** Maximum number of cached hashes. One hash is cached per position. */

@@ -118,8 +118,9 @@ class SiteBundles implements BundleInUse {
   #current: InstalledBundle | undefined;
   #wanted: NamedRelease | undefined;
   /**
-   * Reply to the report that the site sent with the first message of the handshake. Resolves with
-   * the version whose update the reply contains, or with `undefined`. Never rejects.
+   * Resolves when the centre has replied to the report that the site sent with the first message of
+   * the handshake. The result is the version whose update is in the reply. It is `undefined` if the
+   * reply contains no update, or if there was no reply. Never rejects.
    */
   #early: Promise<number | undefined> | undefined;
   /** Metadata and bundle that the site stated in its last report over the present connection. */

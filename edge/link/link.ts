@@ -75,9 +75,9 @@ export interface EarlyRequest {
   readonly name: string;
   readonly params: WireValue;
   /**
-   * Called when the site has chosen one of its connections. Not called if the site sent the request
-   * over a connection that it did not choose.
-   * @param reply - function that waits for the reply
+   * Called when the site has chosen the connection over which it sent this request. Not called if
+   * the site chooses another connection.
+   * @param reply - function that waits for the reply to this request
    */
   onUsed(reply: ReadReply): void;
 }

@@ -478,7 +478,7 @@ export class CentreOrders {
     return permitted;
   }
 
-  /** Returns the given sites that a name, a glob or a ring matches. */
+  /** Returns those of the given sites that match a pattern: a name, a glob or a ring. */
   async #matchesOf(
     pattern: string,
     sites: ReadonlySet<string>,

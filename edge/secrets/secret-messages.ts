@@ -63,7 +63,10 @@ export const secretsChangedMessage = defineMessage({
   reply: Type.Object({}),
 });
 
-/** Returns the digest of the secrets of a site. No other site gets this digest. */
+/**
+ * Returns a digest of the name of a site and its secrets. Sites with equal secrets therefore have
+ * different digests.
+ */
 export function digestOfSecrets(site: string, content: Uint8Array): string {
   return createHash('sha256').update(`${site}\n`).update(content).digest('hex');
 }

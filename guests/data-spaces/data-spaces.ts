@@ -160,7 +160,7 @@ type SpaceRole = DataSpaceRegistration['roles'][string];
 
 /** Part of a registration that is small enough to be parsed at once. */
 interface RegistrationPart {
-  /** Content of the part. It has the form of a whole registration. */
+  /** Content of this part of a registration. It has the form of a complete registration. */
   readonly form: unknown;
   readonly declarations: number;
 }

@@ -14,7 +14,7 @@ const Attribute = Type.String({ pattern: '^[^\\p{C}]{1,255}$' });
 /** Key of a value: `role/name`. */
 const ValueKey = Type.String({ maxLength: 193 });
 
-/** Fields of a value that guests of a role write. */
+/** Fields with which a role declares a value that its guests write. */
 const writeFields = {
   /** Name under which the software of the role knows the value. Default: the name of the value. */
   attribute: Type.Optional(Attribute),

@@ -92,7 +92,10 @@ export class ZookeeperConnection {
   #xid = 0;
   #onSession: (() => void) | undefined;
   #pings: NodeJS.Timeout | undefined;
-  /** Timer that runs while responses are pending. It is restarted at each response. */
+  /**
+   * Timer that ends the connection if ZooKeeper does not respond in time. It runs while responses
+   * are pending, and is restarted at each response.
+   */
   #deadline: NodeJS.Timeout | undefined;
 
   private constructor(options: ZookeeperConnectionOptions) {

@@ -28,7 +28,7 @@ export interface ZookeeperCoordinatorOptions {
 }
 
 const reconnectDelays = { initialDelayMs: 200, maxDelayMs: 10_000 };
-/** Maximum number of nodes that are read or deleted at a time. */
+/** Maximum number of ZooKeeper nodes that are read or deleted at a time. */
 const batchSize = 200;
 const ofRequest: ReadonlySet<number> = new Set(Object.values(zookeeperCodes));
 

@@ -171,7 +171,10 @@ export function isCodeGroup(name: string): name is CodeGroup {
   return isDeploymentGroup(name) && rows[name].code !== undefined;
 }
 
-/** Returns the meaning of a config in this group, or `undefined` for an unknown group. */
+/**
+ * Returns what a config in this group contains: the name of a command, the name of a state file or
+ * SLS, or code. Returns `undefined` for an unknown group.
+ */
 export function configKindOf(group: string): GroupRow<DeploymentGroup>['config'] | undefined {
   return isDeploymentGroup(group) ? rows[group].config : undefined;
 }

@@ -57,7 +57,9 @@ interface HandlesOfServer {
   readonly signals: Pick<SignalsModule, 'ofStacks'>;
   /** All registered stacks. */
   readonly stacks: readonly RegisteredStack[];
-  /** Whether the stack is still registered and may address the minion. */
+  /**
+   * Returns whether the stack is still registered and still has the right to refer to the minion.
+   */
   readonly mayRefer: () => boolean;
   readonly log: Logger;
 }

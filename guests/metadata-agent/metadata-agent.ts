@@ -221,7 +221,7 @@ interface RequestTarget {
 }
 
 /**
- * Returns the target of a request.
+ * Returns the path of a forwarded request, and whether the master or Nova serves it.
  * @throws AgentRefusal for an unknown path
  */
 function targetOf(url: string): RequestTarget {

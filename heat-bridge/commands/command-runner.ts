@@ -550,8 +550,8 @@ function found(run: Run, live: CommandRun): CommandRun {
 }
 
 /**
- * Returns the outcome of a run for which none is stored, because the cluster member that executed
- * the run failed.
+ * Returns the outcome to report for a run whose real outcome was never stored, because the cluster
+ * member that executed the run failed.
  */
 function lostCommandOutcome(run: CommandRun): CommandOutcome {
   const results = run.minions.map((minion) => ({ minion, state: 'unfinished' }) as const);

@@ -55,8 +55,8 @@ export interface StoredRunsOptions<S, C, R> {
   /** Creates an object in this process for a run that another member executes. */
   readonly follow: (owner: IdempotencyKeyOwner, name: string, stored: S) => R;
   /**
-   * Returns the outcome of a run for which none is stored, because the cluster member that executed
-   * the run failed.
+   * Returns the outcome to report for a run whose real outcome was never stored, because the
+   * cluster member that executed the run failed.
    */
   readonly lostOutcome: (run: R) => Outcome;
 }

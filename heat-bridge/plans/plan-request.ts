@@ -113,7 +113,10 @@ export const planUpdates = [
 /** Update of a plan's run. The last update is the `outcome`. */
 export type PlanUpdate = Readonly<Static<(typeof planUpdates)[number]>>;
 
-/** Handle of a run that was started, or that already existed under the idempotency key. */
+/**
+ * Handle of a plan's run. Either this request started the run, or an earlier request with the same
+ * idempotency key had started it.
+ */
 export interface PlanHandle {
   readonly id: string;
   readonly plan: string;

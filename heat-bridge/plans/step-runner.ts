@@ -154,7 +154,8 @@ export class StepRunner {
 }
 
 /**
- * Yields results as they arrive. If the run had already ended, yields the results of its outcome.
+ * Yields the results of a command's run as they arrive. If the run had already ended, yields the
+ * results in its outcome.
  */
 async function* resultsOf(handle: CommandHandle): AsyncGenerator<CommandResult, void, void> {
   const yielded = new Set<CommandResult>();

@@ -446,7 +446,10 @@ export interface PillarExplanation {
   readonly followsFromGrains: boolean;
   /** Files that contribute to the value, lowest precedence first. At most 200. */
   readonly files: readonly PillarOrigin[];
-  /** Number of further contributing files, which have lower precedence than the listed files. */
+  /**
+   * Number of further files that contribute to the value. They have lower precedence than the
+   * listed files.
+   */
   readonly omitted: number;
 }
 

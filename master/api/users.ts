@@ -55,7 +55,7 @@ export interface LoginRequest {
 
 /** Description of a token, without the token itself. */
 export interface TokenInfo {
-  /** Identifier for operators. It cannot be used to log in. */
+  /** Identifier of the token, for operators. It cannot be used to log in. */
   readonly id: string;
   readonly user: string;
   readonly eauth: string;
@@ -152,7 +152,7 @@ export interface ReplayChange {
     | 'denied'
     /** The request was denied, and the tested policy would permit it. */
     | 'allowed'
-    /** The effect would stay the same, but a different rule would decide. */
+    /** The tested policy would permit or deny the request as before, but by a different rule. */
     | 'other-rule';
   readonly recorded: Omit<RecordedDecision, 'samples'>;
   /**

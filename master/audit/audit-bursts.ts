@@ -101,8 +101,8 @@ export class AuditBursts {
   }
 
   /**
-   * Appends a record with the number of repetitions for each repeated entry, and starts a new
-   * minute.
+   * Appends a record for each repeated entry, with the number of its repetitions. Then begins to
+   * count for a new minute.
    */
   flush(): void {
     const { audit, now } = this.#options;

@@ -63,7 +63,8 @@ export class RetiredIds {
   }
 
   /**
-   * Hides all jobs that were published to an id so far. Durable when the promise resolves.
+   * Hides the jobs that were published to an id so far, because another minion may use the id
+   * later. Durable when the promise resolves.
    * @param jid - first unused job id
    * @param span - period for which the record is needed: until the hidden jobs have expired
    */

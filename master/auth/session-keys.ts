@@ -298,8 +298,8 @@ export interface Seal {
    */
   open(sealed: Uint8Array): Uint8Array;
   /**
-   * Derives a key of 32 bytes from the key with which this seal encrypts. The result is always the
-   * same for the same purpose, and does not reveal the encryption key.
+   * Derives a key of 32 bytes from the encryption key of this object. For the same purpose, the
+   * result is always the same. It does not reveal the encryption key.
    */
   derive(purpose: string): Uint8Array;
 }

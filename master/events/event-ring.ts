@@ -95,8 +95,8 @@ interface Search {
 const recordSteps = 20;
 
 /**
- * Updates a search with the next stored event of its member. Must be called for all events in
- * order, the oldest first.
+ * Updates the search for the position of a reader with the next stored event of the searched
+ * cluster member. Must be called for all stored events of this member in order, the oldest first.
  */
 function note(it: Held, search: Search): void {
   search.oldest ??= it;

@@ -29,8 +29,8 @@ export interface FunctionCallerOptions extends Pick<MasterContext, 'closing' | '
   readonly bus: EventBus;
   readonly audit: AuditTrail;
   /**
-   * Storage for calls, which are recorded as jobs of the master. With `undefined`, calls only emit
-   * events.
+   * Storage in which calls are recorded as jobs of the master. If it is `undefined`, calls are not
+   * recorded and only emit events.
    */
   readonly cache: JobCache | undefined;
   /** `id` of the master. It is recorded as the minion of stored calls. */

@@ -116,7 +116,8 @@ export function describeDeliveries(
 }
 
 /**
- * Returns only the fields of a return that determine the state of the minion. The value is omitted.
+ * Returns a copy of a minion's return without the returned value. The copy contains only the fields
+ * that determine the state of the minion.
  */
 function forLedger({ minion, resource, retcode, receivedAt }: JobReturn): LedgerReturn {
   return { minion, retcode, receivedAt, ...(resource === undefined ? {} : { resource }) };

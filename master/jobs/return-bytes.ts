@@ -58,7 +58,10 @@ export class ReturnBytes {
   }
 }
 
-/** Returns the same return if all its values are small. Otherwise returns a copy. */
+/**
+ * Returns the given return if all its values are small. Otherwise returns a copy in which the large
+ * values are replaced.
+ */
 function trimReturn(result: JobReturn): JobReturn {
   const { fun, return: value, retcode, success, out } = result;
   const isFunSmall = isSmall(typeof fun === 'string' ? fun : [...fun]);

@@ -157,8 +157,8 @@ export class LoadOpener {
   }
 
   /**
-   * Unpacks a large load whose sender has paid for it. The load is checked again, because its time
-   * stamp may have expired while it waited.
+   * Unpacks a large load that was counted towards the rate of its sender. The load is checked
+   * again, because its time stamp may have expired while it waited.
    */
   #readPaid(
     request: SealedRequest,

@@ -139,7 +139,10 @@ function noteTrimmed(
  */
 interface KeptEvents {
   readonly events: readonly Permitted[];
-  /** Id of the first stored signal. Absent if no event is a signal. */
+  /**
+   * Id of the first signal that was stored for these events. Absent if none of the events is a
+   * signal.
+   */
   readonly signalId?: string | undefined;
 }
 

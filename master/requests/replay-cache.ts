@@ -159,7 +159,10 @@ export class DigestQueue {
     while (this.#count > 0 && this.#firstExpiry() < now) this.#removeFirst();
   }
 
-  /** Releases the memory of the queue. Digests that are added later are ignored. */
+  /**
+   * Removes all digests from this queue, which frees their memory. Digests that are added later are
+   * ignored.
+   */
   release(): void {
     while (this.#count > 0) this.#removeFirst();
     this.#isReleased = true;

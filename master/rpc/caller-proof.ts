@@ -25,7 +25,9 @@ function digestOf(secret: string): string {
 export interface CallerProof {
   /** Value of {@link callerHeader}. */
   readonly secret: string;
-  /** Removes the file, unless the master has already removed it. */
+  /**
+   * Removes the file that proves the caller's account, unless the master has already removed it.
+   */
   remove(): Promise<void>;
 }
 

@@ -11,8 +11,8 @@ export function fillFilter(template: string, username: string): string {
 }
 
 /**
- * Adds the outer parentheses if they are missing. OpenLDAP's library, and therefore Salt, accepts
- * filters without them.
+ * Adds the outer parentheses to an LDAP filter if they are missing. OpenLDAP's library, and
+ * therefore Salt, accepts filters without them.
  */
 function wholeFilter(template: string): string {
   const text = template.trim();

@@ -199,8 +199,8 @@ export function* compileTargetInSteps(
 }
 
 /**
- * Removes the list of ids from a condition that follows `not`. The condition excludes these ids
- * from the target, and the target can match any other id.
+ * Removes the list of ids from a condition that follows `not`. These are the ids that the target
+ * excludes, so they do not limit which ids it can match.
  */
 function withoutNames({ names: _names, ...term }: TargetTerm): TargetTerm {
   return { ...term, ids: [] };

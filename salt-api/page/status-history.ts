@@ -76,7 +76,7 @@ export class StatusHistory {
     this.#now = now;
   }
 
-  /** Takes a sample every ten seconds until the signal is aborted. */
+  /** Samples the rates of the master every ten seconds, until the signal is aborted. */
   start(signal: AbortSignal): void {
     const timer = setInterval(() => {
       // A master that is not running provides no data.

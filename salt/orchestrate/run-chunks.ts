@@ -177,7 +177,11 @@ export class ChunkRun {
     } else await this.#reach(chunk, { looks: looks + 1, depth: depth + 1 });
   }
 
-  /** Resolves the requisites of a chunk, and marks the chunks that need a trial run. */
+  /**
+   * Returns the chunks to which the requisites of a chunk refer, and the requisites that refer to
+   * none. Marks chunks to which a `prereq` refers. Their changes are predicted in a trial run
+   * before they really run.
+   */
   #lookFor(chunk: Chunk): {
     readonly found: readonly Chunk[];
     readonly lost: ReadonlyMap<RequisiteKind, readonly Requisite[]>;

@@ -5,7 +5,7 @@ import type { WireValue } from '#minion-protocol';
 import { Budget, messageSizeOf } from '#runtime';
 import { saltLimits } from '../limits.ts';
 
-/** Estimated size of an entry without its return, in bytes. */
+/** Estimated size of an entry of a reply, in bytes, without the return in this entry. */
 const entryBytes = 64;
 
 /**

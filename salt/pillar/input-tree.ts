@@ -8,7 +8,7 @@
 /** An input that a rendering has read: the name, and a fingerprint of its value. */
 export type Input = readonly [name: string, mark: string];
 
-/** A result with its inputs, in the order in which they were read. */
+/** Inputs of a rendered result, in the order in which the rendering read them. */
 export interface Inputs {
   /** Fingerprint of the inputs that are known before the rendering. */
   readonly root: string;

@@ -6,7 +6,10 @@
 /** Maximum number of other requests that a request waits for, one after the other. */
 const maxOthers = 32;
 
-/** Work in progress by key and owner. Requests with the same key wait for each other. */
+/**
+ * Lets requests with the same key wait for each other's work, and records the work in progress by
+ * key and owner.
+ */
 export class OneAtATime {
   readonly #inProgress = new Map<string, Map<string, Promise<unknown>>>();
   readonly #maxWaitMs: number;

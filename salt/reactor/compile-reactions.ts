@@ -30,9 +30,8 @@ export interface CompiledReaction {
    */
   readonly isFrom: (sender: string | undefined) => boolean;
   /**
-   * Returns whether the access rule guarantees all values that the reaction uses, so that every
-   * event that it permits contains them. This is so if the schema of the rule requires these
-   * values, or if the reaction uses none.
+   * Returns whether every event that an access rule permits contains all values that the reaction
+   * uses. This is so if the schema of the rule requires these values, or if the reaction uses none.
    * @param rule - name of the access rule that permitted the event; `undefined`: no rule
    */
   readonly isGuaranteedBy: (rule: string | undefined) => boolean;

@@ -118,9 +118,9 @@ export class EventPrinter {
   }
 
   /**
-   * Whether a text is printed unchanged even if it comes from the event, because it is harmless in
-   * YAML. If `marksWords` is set, this excludes texts that YAML would read as strings: placeholders
-   * replace them.
+   * Whether a text is printed unchanged even if it comes from the event. This is so for text
+   * without a special meaning in YAML. If `marksWords` is set, a placeholder replaces even such
+   * text if YAML would read it as a string.
    */
   #isLeft(text: string): boolean {
     return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));

@@ -48,7 +48,7 @@ export class Reads implements Notes {
   readonly #lists: Map<string, FileLists>;
 
   /**
-   * Creates the record.
+   * Creates the record of the dependencies of one pillar.
    * @param beside - record of another pillar. The new record reuses the file versions that were
    * read for that pillar
    */

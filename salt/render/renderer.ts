@@ -285,7 +285,10 @@ export class ParsedFileCache {
   readonly #renderer: Pick<Renderer, 'read'>;
   readonly #kept: OwnedCache<Promise<PlainData>>;
 
-  /** @param amounts - maximum length of the cached texts, in characters */
+  /**
+   * @param amounts - maximum total length of the cached texts, per owner and of all owners, in
+   * characters
+   */
   constructor(
     renderer: Pick<Renderer, 'read'>,
     amounts: Pick<LimitValues, 'perOwner' | 'total'> = saltLimits.parsedCharacters,

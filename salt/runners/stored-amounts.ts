@@ -21,7 +21,8 @@ export function ownerOfValues({ by }: Pick<CallContext, 'by'>): string {
 }
 
 /**
- * Returns a work budget for values of a caller. All budgets of a user share one turn.
+ * Returns a work budget for handling the values that a caller has stored. When owners take turns,
+ * all budgets of one owner together get one turn.
  * @param owner - result of {@link ownerOfValues}
  */
 export function valueWorkOf(owner: string): WorkBudget {

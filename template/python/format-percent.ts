@@ -98,7 +98,7 @@ class Source {
   }
 
   /**
-   * Selects the value with this name for the next conversion.
+   * Selects the value with this name, so that the next conversion of the `%` format uses it.
    * @throws PythonException TypeError, KeyError
    */
   named(key: string): void {
