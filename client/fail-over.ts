@@ -266,8 +266,8 @@ export class Attempts {
   }
 
   /**
-   * Whether a master rejected a job id because the previous attempt had already reached it. The
-   * caller must then look up the job again.
+   * Whether a master rejected a job id because it had already received the job in the previous
+   * attempt of this call. The caller must then look up the job again.
    */
   #isConflict(error: unknown): boolean {
     if (!this.#isJob || !this.wasSent || codeOf(error) !== 'ERR_ARGS') return false;

@@ -13,8 +13,8 @@ const outerPad = 0x5c;
 const shortSize = 4096;
 
 /**
- * Input of the inner hash: the key block and the message. It is reused, so that messages need no
- * new memory.
+ * Buffer for the input of the inner hash of an HMAC: the key block and the message. The buffer is
+ * reused, so that messages need no new memory.
  */
 const innerBuffer = Buffer.allocUnsafeSlow(hashBlockSize + shortSize);
 /**

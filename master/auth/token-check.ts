@@ -24,7 +24,10 @@ export class TokenCheck {
     this.#verify = verify;
   }
 
-  /** Whether the token is the cached one, which needs no RSA operation. */
+  /**
+   * Whether the token equals the token that was verified last with this key. This comparison needs
+   * no RSA operation.
+   */
   isRemembered(pem: string, token: Uint8Array): boolean {
     const known = this.#verified.get(pem);
     if (known?.length !== token.length) return false;

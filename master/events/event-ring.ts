@@ -292,9 +292,10 @@ export class EventRing {
 
   /**
    * Yields the stored events that follow the event with this id and were added before this call. In
-   * place of events that may be missing, yields {@link MissedEvents}. If the id belongs to an
-   * unknown run, yields {@link MissedEvents} and all stored events. If the id is invalid, yields
-   * only {@link MissedEvents}.
+   * place of events that may be missing, yields {@link MissedEvents}. An id contains the run
+   * (lifetime of a member's process) in which it was created. If this run is unknown, yields
+   * {@link MissedEvents} and all stored events. If the id is invalid, yields only
+   * {@link MissedEvents}.
    */
   after(id: string): AsyncGenerator<readonly MasterEvent[], void, void> {
     return this.#after(id, this.#taken);

@@ -76,7 +76,8 @@ interface AreaCluster
     Pick<Duties, 'isHeld' | 'onHeld'> {
   /**
    * Writes on the condition that this member still performs the cluster-wide tasks.
-   * @throws StoreError ERR_REVISION if it does not, or if an `ifRevision` does not match
+   * @throws StoreError ERR_REVISION if this member no longer performs them, or if an `ifRevision`
+   * does not match
    */
   writeHeld(operations: readonly StateOperation[]): Promise<void>;
   /**

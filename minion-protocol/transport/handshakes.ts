@@ -17,8 +17,8 @@ export interface Handshake {
    */
   identified(): void;
   /**
-   * Frees the place of this handshake if the handshake has not started. A started handshake keeps
-   * its place until {@link identified} is called or its time is over.
+   * Frees the place of this handshake in the limit, if the handshake has not started. A started
+   * handshake keeps its place until {@link identified} is called or its time is over.
    */
   closed(): void;
 }

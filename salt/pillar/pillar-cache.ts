@@ -103,8 +103,8 @@ export interface CachedPillar {
   /** Packed pillar. Unpacked objects would take about ten times the memory. */
   readonly pillar: Uint8Array;
   /**
-   * Packed pillar in the version that does not depend on grains. If this version equals `pillar`,
-   * it is the same object.
+   * Packed version of the pillar that does not depend on grains. If it equals `pillar`, both
+   * properties contain the same object.
    */
   readonly proven: Uint8Array;
 }

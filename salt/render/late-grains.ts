@@ -91,8 +91,8 @@ export class PrintedMarks {
 export interface LateOrigin {
   readonly marks: PrintedMarks;
   /**
-   * Whether the template has read the value. It may then have changed the value, so items of the
-   * value are no longer printed as placeholders.
+   * Whether the template has read the value of the grain, and may therefore have changed it. If so,
+   * items of the value are no longer printed as placeholders.
    */
   readonly isRead: () => boolean;
   readonly read: () => Value;

@@ -87,7 +87,7 @@ function sharesEntry(metadata: WireMap, budget: WorkBudget): JobTest {
   };
 }
 
-/** Returns a predicate that compares values with a given value. */
+/** Returns a predicate that is true for values whose Python text equals that of a given value. */
 function sameAs(right: WireValue, budget: WorkBudget): (left: WireValue) => Promise<boolean> {
   let wanted: string | undefined;
   return async (left) => {

@@ -66,7 +66,10 @@ export class StoredAmounts {
     this.#budget.release(owner, amount);
   }
 
-  /** Returns the limit on the count of an owner. The operator has only the limit on the total. */
+  /**
+   * Returns the maximum amount (number of values or bytes) that an owner may store. For the
+   * operator, this is the maximum for all owners together.
+   */
   maximumOf(owner: string): number {
     const { perOwner, total = Infinity } = this.#values;
     return owner === operatorOwner ? total : (perOwner ?? total);

@@ -123,5 +123,5 @@ async function masterTemplates(settings: Settings): Promise<TemplateFile[]> {
   return found;
 }
 
-/** Names of files that Jinja renders, or that templates import. */
+/** Matches the names of files that Jinja renders, and of files that templates import. */
 const templateName = /\.(?:sls|jinja2?|j2|ya?ml|json)$/;

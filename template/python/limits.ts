@@ -116,7 +116,7 @@ export class UsageMeter implements WorkMeter {
   }
 
   /**
-   * Throws the error for a limit of another component that was exceeded.
+   * Throws the error for an exceeded limit that another component has checked.
    * @throws LimitExceeded
    */
   refuse(part: string, limit: number, unit: string): never {
