@@ -10,7 +10,10 @@ import type { PolicyEnvironment } from './policy-syntax.ts';
 import { compileGlob, orPatternError, type RuleField } from './rule-patterns.ts';
 import type { Subject } from './types.ts';
 
-/** Test of a signal's tag and its sender, with the key for the rule index. */
+/**
+ * Compiled tag pattern of a rule: its key in the rule index, and a test of a signal's tag and
+ * sender.
+ */
 interface TagPattern {
   readonly key: RuleIndexKey;
   readonly matches: (tag: string, subject: Subject) => boolean;

@@ -82,8 +82,8 @@ export interface Call {
 interface CommandResource {
   readonly call: Call;
   /**
-   * Id of the project for which the command creates or ends an enrolment. Absent in all other
-   * commands. If absent, each minion counts as belonging to the project for which it was enrolled.
+   * Id of a project. Only present in commands that create or end an enrolment for this project. If
+   * absent, each minion counts as belonging to the project for which it was enrolled.
    */
   readonly project?: string;
   /**

@@ -67,7 +67,10 @@ const reactionSchema = Type.Object(
 );
 const mappedCheck = compileSchema(Mapped);
 
-/** Names of options in programs, by their names in files. YAML 1.1 reads the word `on` as true. */
+/**
+ * Names of options in programs, by their names in files. The option `on` has the key `true` here,
+ * because YAML 1.1 reads the word `on` as true.
+ */
 const optionNames: ReadonlyMap<string, string> = new Map([
   ['true', 'on'],
   ['throttle', 'throttleSeconds'],

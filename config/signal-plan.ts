@@ -20,8 +20,8 @@ interface UnplannedPattern extends Listening {
 }
 
 /**
- * Proposed signal rules, and the patterns of listeners that these rules do not cover completely.
- * For some of these patterns, no rule is needed.
+ * Proposed signal rules. Also contains the patterns of listeners that these rules do not cover
+ * completely, and the patterns that need no rule.
  */
 export interface SignalPlan {
   readonly rules: readonly PlannedRule[];

@@ -86,7 +86,8 @@ function hintOf(code: string, url: string): string {
 
 /**
  * Sends the response for an error.
- * @param url - URL of the request, for a hint; empty for none
+ * @param url - URL of the request, from which a hint for the error message is derived. If it is
+ * empty, the message has no hint
  */
 export function sendBridgeError(error: unknown, reply: FastifyReply, url = ''): FastifyReply {
   const { status, code, message: problem } = httpProblemOf(error);

@@ -256,7 +256,7 @@ const bodyKey: Uint8Array = Buffer.from('a4626f6479', 'hex');
 
 /** Decodes the incoming frames of one connection. It accepts chunks of any size. */
 export class TcpFrameDecoder {
-  /** Number of bytes of the last chunk that `push` has read. */
+  /** Number of bytes that the last call of `push` has read from its chunk. */
   consumedBytes = 0;
   readonly #limits: PayloadLimits;
   #scanner: PayloadScanner;

@@ -33,7 +33,7 @@ export class FileReloader {
   /** Reason of the last failed check. It prevents the same failure from being reported again. */
   #failure: string | undefined;
 
-  /** @param contents - contents of the files that are currently applied */
+  /** @param contents - present contents of the files, which the caller has already applied */
   constructor(options: FileReloaderOptions, contents: readonly Buffer[]) {
     this.#options = options;
     this.#applied = digestOf(contents);

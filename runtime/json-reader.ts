@@ -38,7 +38,10 @@ export interface JsonOptions<T = never> {
 /** Maximum length of a text that `JSON.parse` reads in one step, in characters. */
 const maxWhole = 16_384;
 
-/** A step ends when it has read this number of characters, or {@link stepValues} values. */
+/**
+ * Number of characters after which a step of the reading ends. A step also ends after
+ * {@link stepValues} values.
+ */
 const stepCharacters = 32_768;
 
 /**

@@ -145,8 +145,8 @@ class SchemaRowCodec<S extends TSchema> implements RowCodec<Readonly<Static<S>>>
   }
 
   /**
-   * Returns the version of a row. `undefined` if the row is damaged, that is, 0xC1 is followed by
-   * 0.
+   * Returns the version of a row. If the row begins with the byte 0xC1, the next byte is the
+   * version. Returns `undefined` if this byte is 0, because the row is then damaged.
    */
   #versionOf(value: Uint8Array): number | undefined {
     if (this.#definition.isUnversioned?.(value) === true) return 0;

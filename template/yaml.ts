@@ -292,7 +292,9 @@ class Levels {
   }
 }
 
-/** Converts problems to exceptions with the line in the text. */
+/**
+ * Throws exceptions for problems in a YAML text. Each exception contains the line of the problem.
+ */
 class Problems {
   readonly #name: string;
   readonly #lines: LineCounter;

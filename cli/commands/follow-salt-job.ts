@@ -255,8 +255,8 @@ interface BatchFollowerOptions {
 }
 
 /**
- * Follows a batch and prints the output of `salt --batch` [salt cli/batch.py]. An object can be
- * used only once.
+ * Follows a batch and prints the output of `salt --batch` [salt cli/batch.py]. A follower can
+ * follow only one batch.
  */
 export class BatchFollower {
   readonly #stdout: CommandContext['stdout'];

@@ -87,8 +87,8 @@ interface LogStoreStatus {
    */
   readonly failingMs: number;
   /**
-   * Number of ignored entries: copies of applied entries, and entries of earlier sessions of a
-   * member.
+   * Number of entries that were ignored. An entry is ignored if it is a copy of an applied entry,
+   * or belongs to an earlier session of a member.
    */
   readonly repeatedEntries: number;
   /** Number of entries that are not encrypted with a key of the cluster. They have no effect. */

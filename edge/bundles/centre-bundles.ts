@@ -239,8 +239,9 @@ class CentreBundles {
   }
 
   /**
-   * Adds the metadata and the packs of the release to `wanted`, if they are small and the site
-   * already has a bundle. Otherwise returns `wanted` unchanged.
+   * Returns `wanted`, the release that the site must install, together with the metadata and the
+   * packs of this release. Returns `wanted` unchanged if these are too large, or if the site has no
+   * bundle yet.
    * @param maxBytes - maximum size of the metadata and the packs together
    */
   async #offer(

@@ -25,7 +25,7 @@ export class PackFetcher {
   readonly #directory: string;
   readonly #link: Pick<SiteLink, 'get'>;
 
-  /** @param directory - directory for the parts. Nothing else may use it */
+  /** @param directory - directory for the parts of packs. Nothing else may use it */
   constructor(directory: string, link: Pick<SiteLink, 'get'>) {
     this.#directory = directory;
     this.#link = link;

@@ -114,7 +114,12 @@ class FileCollector {
     return [...this.#files.values()].sort((a, b) => comparePaths(a.path, b.path));
   }
 
-  /** Adds a file, or all files below a directory. Adds nothing if `place` does not exist. */
+  /**
+   * Adds a file, or all files below a directory, to the release. Adds nothing if `place` does not
+   * exist.
+   * @param inner - path in the bundle
+   * @param place - path of the file or directory on this machine
+   */
   async addTree(inner: string, place: string): Promise<void> {
     const stats = await statOf(place);
     if (stats === undefined) return;

@@ -316,8 +316,8 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Difference between the two versions of a bundle. The version at the site is the version that
-   * the centre has given to the bundle, plus this number. See {@link versionsPerGeneration}.
+   * Number to add to the version that the centre has given to a bundle. The sum is the version of
+   * the bundle at the site. See {@link versionsPerGeneration}.
    */
   get #base(): number {
     return (this.#context.identity()?.generation ?? 0) * versionsPerGeneration;

@@ -112,8 +112,8 @@ const rowOverhead = 64;
 const maxValueBytes = 524_288;
 
 /**
- * Maximum size of a field in an oversized entry, in bytes. If an entry is too large for a batch,
- * each larger field is replaced by the text `VALUE_TRIMMED`.
+ * Maximum size of a field in an entry that is too large for a batch, in bytes. Each field of the
+ * entry that exceeds this size is replaced by the text `VALUE_TRIMMED`.
  */
 const maxTrimmedField = 1024;
 

@@ -7,7 +7,10 @@
 import { readFile } from 'node:fs/promises';
 import { createMemoryFiles, type MemoryFiles } from '#master';
 
-/** Paths of the files, below `clients/guests` and in the file server. */
+/**
+ * Paths of the files for guests. The paths are the same below `clients/guests` of this package and
+ * in the file server.
+ */
 const paths = [
   '_modules/saltbridge_data.py',
   '_modules/saltbridge_peers.py',

@@ -50,7 +50,10 @@ export interface ScriptCall {
    * text such as `cookbook::recipe`.
    */
   readonly entryPoint: string;
-  /** Content of the entry point's file, or `undefined` if it is not a file. */
+  /**
+   * Content of the file that `entryPoint` names. `undefined` if `entryPoint` is not the name of a
+   * file.
+   */
   readonly source: Buffer | undefined;
   readonly argument: CallArgument | undefined;
   readonly member: ResultMember | undefined;

@@ -24,7 +24,7 @@ export interface MuranoDefinition {
   readonly entry_point: string;
   /** Name of a command of the catalog. */
   readonly command: string;
-  /** Parameter of the command that receives the argument of the call. */
+  /** Name of the command's parameter to which the argument of the script call is passed. */
   readonly argument?: string;
   /**
    * SHA-256 hashes of the permitted files, in hex. A call of a file with another hash is rejected.

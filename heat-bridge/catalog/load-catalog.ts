@@ -158,7 +158,8 @@ function entriesOf(file: CatalogFile, above: ValuePath, map: unknown): CatalogEn
 
 /**
  * Parses and validates entries, and collects errors.
- * @param isReported - returns whether an error in this part of the entry has already been reported
+ * @param isReported - returns whether an earlier error already explains this mistake in an entry.
+ * The mistake is then not reported. Default: all mistakes are reported
  */
 function parseEntries<D extends { readonly name: string }>(
   written: readonly CatalogEntry[],

@@ -52,7 +52,10 @@ export interface StoredRunsOptions<S, C, R> {
    * stored too many bytes.
    */
   readonly shorten: (stored: S) => S;
-  /** Creates an object in this process for a run that another member executes. */
+  /**
+   * Creates the object that represents a run in this process while another member of the cluster
+   * executes the run.
+   */
   readonly follow: (owner: IdempotencyKeyOwner, name: string, stored: S) => R;
   /**
    * Returns the outcome to report for a run whose real outcome was never stored, because the

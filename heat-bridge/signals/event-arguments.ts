@@ -20,8 +20,8 @@ export type ArgumentsSource =
   | { readonly kind: 'return' };
 
 /**
- * Returns the source of the arguments. Returns `undefined` if neither a job nor `salt-call` with
- * `event.send` fired the event.
+ * Returns the source of the arguments of `event.send` for an event. Returns `undefined` if the
+ * event was fired neither by a job that called `event.send`, nor by `salt-call event.send`.
  * @param body - the whole event
  */
 export function argumentsSourceOf(body: WireValue | undefined): ArgumentsSource | undefined {

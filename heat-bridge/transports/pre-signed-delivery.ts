@@ -101,7 +101,10 @@ export function putVersionedObject(delivery: Delivery<PreSigned>): Promise<Deliv
   return putObject(destination.url, heatBody(delivery), ask, () => undefined);
 }
 
-/** Writes the result of a deployment. Replaces an existing object, whatever it contains. */
+/**
+ * Writes the result of a deployment to the object at the URL of the destination. If the object
+ * exists, it is replaced, whatever it contains.
+ */
 export function putResultObject({
   destination,
   body,

@@ -134,7 +134,7 @@ export type JobUpdate =
       readonly answered: readonly string[];
       /**
        * Minions that neither returned nor confirmed that the job runs. If the job was published to
-       * at least one minion, the names in `missing` are included.
+       * at least one minion, these include the names in `missing` of the update `published`.
        */
       readonly silent: readonly string[];
       /** Minions that had not reconnected within the time allowed after a restart of the master. */

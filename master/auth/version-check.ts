@@ -16,7 +16,10 @@ const pinRow = defineRow({
   name: 'pin',
   schema: Type.Object({
     version: Type.Number(),
-    /** Time of the first use of the version, in milliseconds since 1970. `null` if unknown. */
+    /**
+     * Time at which the minion first used the protocol version in `version`, in milliseconds since
+     * 1970. `null` if unknown.
+     */
     provenAt: Type.Union([Type.Number(), Type.Null()]),
   }),
   unversioned: ([version]) => ({ version }),

@@ -42,7 +42,7 @@ export interface ModuleDeps {
   readonly context: MasterContext;
 }
 
-/** Options of `createContext`. A program can supply some of these parts. */
+/** Options of `createContext`. A program can supply some of them, for example its own store. */
 export interface ContextOptions {
   readonly config: FixedConfig;
   /** Store that the program supplies. Default: the embedded store in `state_dir`. */

@@ -49,8 +49,8 @@ export interface MasterExtension {
   /** Further extensions that are added whenever this one is added. */
   readonly parts?: readonly MasterExtension[];
   /**
-   * Opens the extension before the master serves minions. If it rejects, the start of the master
-   * fails.
+   * Opens the extension before the master serves minions. If the returned promise rejects, the
+   * start of the master fails.
    */
   open(host: ExtensionHost): Promise<OpenExtension>;
 }
@@ -242,7 +242,8 @@ export interface OpenExtension {
   readonly routes?: readonly HttpRoutes[];
   /**
    * Starts the work of the extension. The ports are bound and the master's interface is available,
-   * but the local socket is not open yet. If it rejects, the start of the master fails.
+   * but the local socket is not open yet. If this method throws or its promise rejects, the start
+   * of the master fails.
    */
   start?(): void | Promise<void>;
   /**

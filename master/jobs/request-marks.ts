@@ -12,7 +12,7 @@ const maxMarks = jobLimits.requestMarks.perOwner ?? 0;
 
 export interface RequestMarksOptions {
   readonly store: Store;
-  /** First segment of the store keys of the rows that contain the marks. */
+  /** First segment of the keys under which the store contains the marks of processed requests. */
   readonly root: string;
   /** Retention time of the marks since the last request of a minion, in milliseconds. */
   readonly keepMs: number;

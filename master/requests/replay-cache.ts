@@ -249,7 +249,7 @@ interface OddReply {
 interface Marks {
   readonly done: DigestQueue;
   /**
-   * Replies that differ from the usual reply, by the mark of the request. The map is created when
+   * Replies other than `null`, the usual reply, by the mark of the request. The map is created when
    * it is needed.
    */
   odd: Map<string, OddReply> | undefined;

@@ -123,9 +123,9 @@ function learned({ reason }: Decision): Decision {
 }
 
 /**
- * Whether a decision permits a read that is too frequent to be recorded: a read of pillar, or of
- * the mine data of one owner. A mine function is read once for each owner, so it is sufficient to
- * record the single decision about the function.
+ * Whether a decision permits a read that is so frequent that it is not recorded: a read of pillar,
+ * or of the mine data of one owner. A read of a mine function causes one such decision for each
+ * owner. It is sufficient to record the single decision about the function itself.
  */
 function isEverydayReading(question: MinionQuestion, { effect }: Decision): boolean {
   if (effect === 'deny') return false;

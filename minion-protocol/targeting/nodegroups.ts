@@ -116,8 +116,8 @@ class Expansion {
 }
 
 /**
- * Whether a definition is a list of ids or of patterns for ids. It then has no operators, no `*`
- * and no words such as `G@…`.
+ * Whether a definition consists only of ids, or of ids and regular expressions for ids. It then has
+ * no operators, no `*`, and no words such as `G@…`.
  */
 function isPlainList(words: readonly string[]): boolean {
   return (

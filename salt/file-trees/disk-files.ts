@@ -197,8 +197,9 @@ export class HiddenDirectories {
   }
 
   /**
-   * @param directories - absolute paths; the path of a directory that does not exist yet is hidden
-   * too
+   * Creates the set of hidden directories.
+   * @param directories - absolute paths of the directories; the path of a directory that does not
+   * exist yet is hidden too
    */
   static async open(directories: readonly string[]): Promise<HiddenDirectories> {
     return new HiddenDirectories(directories, await Promise.all(directories.map(realPlace)));

@@ -131,7 +131,8 @@ export interface RawEntry {
 
 /**
  * Parses a tree object.
- * @param idBytes - 20, or 32 in repositories of SHA-256
+ * @param idBytes - length of an object id in bytes: 32 in repositories that use SHA-256, otherwise
+ * 20
  * @throws RangeError if the bytes are not a tree
  */
 export function parseTree(bytes: Buffer, idBytes: number): RawEntry[] {

@@ -424,11 +424,11 @@ export class PeerRunner {
 
   /**
    * Runs a runner.
-   * @param mark - id of the request. If this request was already processed, nothing is run; runners
-   * of extensions ignore the id and run again
+   * @param mark - id of the request. If the request was already processed, the runner is not run
+   * again. Only runners of extensions run again, because they ignore the id
    * @param protocol - protocol version of the request
-   * @returns the result of the runner; an empty map if the request is rejected or was already
-   * processed
+   * @returns the result of the runner; an empty map if the request is rejected, or if the runner is
+   * not run again
    */
   async run(
     minionId: string,

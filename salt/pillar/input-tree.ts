@@ -35,9 +35,9 @@ export class InputTree<Result extends Inputs> {
   readonly #roots = new Map<string, TreeNode<Result>>();
 
   /**
-   * Returns the result that was made from the present inputs, or `undefined`.
+   * Returns the stored result whose inputs are all unchanged, or `undefined` if there is none.
    * @param root - fingerprint of the inputs that are known before the rendering
-   * @param markOf - returns the present fingerprint of an input by its name
+   * @param markOf - returns the present fingerprint of the input with this name
    */
   find(root: string, markOf: (name: string) => string): Result | undefined {
     let node = this.#roots.get(root);

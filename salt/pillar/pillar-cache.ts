@@ -136,7 +136,8 @@ export function unpackCached({ from, pillar, proven = pillar }: StoredCached): C
 }
 
 /**
- * Packs a pillar and its version without grains. If both are the same object, they are packed once.
+ * Packs both versions of a pillar: `pillar`, and `proven`, which does not depend on grains. If both
+ * are the same object, it is packed once.
  */
 export function packAnswer({
   pillar,

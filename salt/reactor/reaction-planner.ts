@@ -62,7 +62,10 @@ export interface Refusal {
   readonly why?: string;
 }
 
-/** Calls that an event triggers, and calls that are not made. */
+/**
+ * Calls that a reaction makes for an event (`calls`), and calls that are not made, each with the
+ * reason (`refused`).
+ */
 export interface Plan {
   readonly calls: readonly PlannedCall[];
   readonly refused: readonly Refusal[];

@@ -157,7 +157,7 @@ export class CacheBanks {
 
   /**
    * Returns the keys of a bank, sorted.
-   * @param owner - {@link ownerOfValues} of the caller
+   * @param owner - result of {@link ownerOfValues} for the caller
    * @throws MasterError ERR_ARGS
    */
   keys(bank: string, owner: string = operatorOwner): Promise<string[]> {

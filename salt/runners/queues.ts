@@ -36,7 +36,10 @@ interface ItemPlace {
   readonly owner: string;
 }
 
-/** Index of the queues, without the items. A change reads only the items that it removes. */
+/**
+ * Index of all queues. It contains the positions of the items, but not the items themselves. A
+ * change of a queue reads only the items that it removes.
+ */
 class QueueIndex {
   /** Positions of the items, by queue and by the digest of the item. */
   readonly #queues = new Map<string, Map<string, ItemPlace>>();
@@ -130,7 +133,7 @@ export class Queues {
 
   /**
    * Adds items to a queue, except those that it already contains.
-   * @param owner - result of {@link ownerOfValues}
+   * @param owner - result of {@link ownerOfValues} for the caller
    * @throws MasterError ERR_ARGS if a limit is reached
    */
   insert(queue: string, items: readonly WireValue[], owner: string = operatorOwner): Promise<void> {
@@ -169,7 +172,7 @@ export class Queues {
 
   /**
    * Removes these items from a queue, regardless of their position.
-   * @param owner - {@link ownerOfValues} of the caller
+   * @param owner - result of {@link ownerOfValues} for the caller
    */
   delete(queue: string, items: readonly WireValue[], owner: string = operatorOwner): Promise<void> {
     return this.#entries.run(owner, async (index) => {
@@ -191,7 +194,7 @@ export class Queues {
   /**
    * Removes and returns the oldest items.
    * @param quantity - number of items; `undefined`: all
-   * @param owner - {@link ownerOfValues} of the caller
+   * @param owner - result of {@link ownerOfValues} for the caller
    */
   pop(
     queue: string,

@@ -8,7 +8,8 @@ import { PythonException } from './exceptions.ts';
 import { Dict, type PyObject, type Value } from './values.ts';
 
 /**
- * Length with which each placeholder counts towards the limit of the text length, in characters.
+ * Number of characters that each placeholder of a late value counts towards the limit of the text
+ * length.
  */
 export const countedMarkLength = 256;
 

@@ -164,7 +164,10 @@ export class RecursionGuard {
   readonly #maxSize: number;
   #left: number;
 
-  /** @param size - maximum number of elements and characters together. Default: 4,000,000 */
+  /**
+   * @param size - maximum number of elements and characters in one walk, counted together. Default:
+   * 4,000,000
+   */
   constructor(size: number = maxSize) {
     this.#maxSize = size;
     this.#left = size;

@@ -95,7 +95,7 @@ function reprOrStr(value: Value, walk: RecursionGuard): string {
 }
 
 /**
- * Rejects results of `groupby` that are to be printed, even if they are inside other containers.
+ * Throws if a value that a template prints is a result of `groupby`, or contains one at any depth.
  * Salt fails in this case, because it cannot copy the tuples of `groupby`
  * [SerializerExtension.finalizer].
  * @throws PythonException TypeError

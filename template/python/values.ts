@@ -63,15 +63,18 @@ export class Float {
     return this.value;
   }
 
-  /** Returns the number as text. An integer gets the ending `.0`, for example `1.0`. */
+  /**
+   * Returns the float as text. A float with an integer value gets the ending `.0`, for example
+   * `1.0`.
+   */
   toString(): string {
     if (!Number.isSafeInteger(this.value)) return String(this.value);
     return Object.is(this.value, -0) ? '-0.0' : `${this.value}.0`;
   }
 
   /**
-   * Returns the number for JSON. An integer gets the ending `.0`, so that JSON parsers read it as a
-   * float.
+   * Returns the float for JSON. A float with an integer value gets the ending `.0`, so that JSON
+   * parsers read it as a float.
    */
   toJSON(): unknown {
     return Number.isSafeInteger(this.value) ? rawNumber(this.toString()) : this.value;

@@ -51,8 +51,9 @@ function refuse(): never {
 }
 
 /**
- * Removes the line break that the `yaml` package adds to a block scalar on the last line of a text
- * without a final line break. libyaml adds none.
+ * Corrects a block scalar at the end of a text that has no final line break. The `yaml` package
+ * adds a line break to the value of this scalar. This function removes it, because libyaml adds
+ * none.
  */
 export function correctLastBlock(document: Document, text: string): void {
   if (text.endsWith('\n')) return;
