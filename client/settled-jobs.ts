@@ -413,8 +413,9 @@ class SeenUpdates {
   }
 
   /**
-   * Makes {@link fresh} yield the next `published` update, although an update of this type was
-   * already yielded. Call this method before the job is published to more minions.
+   * Makes {@link fresh} yield the next `published` update. Without this call, `fresh` omits it,
+   * because it has already yielded an update of this type. Call this method before the job is
+   * published to more minions.
    */
   expectAnother(): void {
     this.#names.delete('published');

@@ -596,8 +596,8 @@ function limitError(what: string): ProtocolError {
 }
 
 /**
- * Rules for writing text and bytes in MessagePack [WIRE 2.1]. `wire` uses only the raw family of
- * the old format. `local` also uses the types str8 and bin.
+ * Rules for writing text and bytes in MessagePack [WIRE 2.1]. `wire` writes both as the raw types
+ * of the old MessagePack format. `local` also uses the newer types str8 and bin.
  */
 type WritingDialect = 'wire' | 'local';
 

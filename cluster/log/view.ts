@@ -27,8 +27,8 @@ interface MemberState {
    */
   readonly through: number;
   /**
-   * Counters of entries that were applied before all entries with lower counters had arrived. All
-   * of these counters are higher than `through`.
+   * Counters of entries that were applied although some entries with lower counters had not arrived
+   * yet. All of these counters are higher than `through`.
    */
   readonly beyond: readonly number[];
 }

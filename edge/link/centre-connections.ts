@@ -81,7 +81,7 @@ export interface CentreLinksOptions {
   readonly logger: Logger;
 }
 
-/** Returns whether the site's signature in the handshake is valid for this public key. */
+/** Returns whether this public key verifies the signature of the site in the handshake. */
 type Prove = (key: Uint8Array) => boolean;
 
 interface Connection extends SiteConnection {

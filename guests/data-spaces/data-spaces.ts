@@ -213,7 +213,7 @@ function weightOf(member: unknown): number {
 
 /**
  * Splits the list or map in a field into parts that are small enough to be parsed at once. Yields
- * each part, and the number of declarations to count for it.
+ * each part, and the approximate number of declarations that it contains.
  */
 function* chunksOf(field: unknown): Generator<readonly [part: unknown, declarations: number]> {
   if (Array.isArray(field)) {

@@ -126,8 +126,8 @@ export class DeploymentRecords {
   readonly #servers = new Map<string, Map<string, DeploymentRecord>>();
   readonly #bytes: Budget;
   /**
-   * Half of the limit on the records of an owner, in bytes. If an owner's records have at least
-   * this size, finished records are deleted at once instead of after the retention time.
+   * Size of the records of one owner, in bytes, from which on finished records are deleted at once
+   * instead of after the retention time. It is half of the limit for one owner.
    */
   readonly #crowdedBytes: number;
   readonly #sizes = new WeakMap<DeploymentRecord, RecordSize>();

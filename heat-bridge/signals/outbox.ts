@@ -300,8 +300,8 @@ export class Outbox {
   }
 
   /**
-   * Assigns a record that had no handle to a handle. Resolves when the change is durable.
-   * @returns the exhausted quota if the record could not be assigned, otherwise `undefined`
+   * Assigns a handle to a record that had none. Resolves when the change is durable.
+   * @returns the exhausted quota if the handle could not be assigned, otherwise `undefined`
    */
   async assign(
     pending: PendingSignal,

@@ -155,8 +155,8 @@ function connect(socket: Request | Subscriber, host: string, port: number): void
 }
 
 /**
- * Emits publications until the socket is closed. The envelope is the last frame, because a topic
- * may precede it.
+ * Passes each publication to `onPublication` until the socket is closed. A message consists of the
+ * envelope, and sometimes a topic before it. So the envelope is always the last frame.
  */
 async function receive(
   subscriber: Subscriber,

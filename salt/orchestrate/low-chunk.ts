@@ -44,7 +44,10 @@ export function compileChunks({ bodies }: High): Chunk[] {
   return inOrder.map(({ nameOrder: _, ...chunk }) => chunk);
 }
 
-/** A chunk and its position among the chunks that one option `names` has produced, from 1. */
+/**
+ * Chunk (one state to run), with its position among the chunks that its option `names` has
+ * produced. The first position is 1.
+ */
 interface Numbered extends Chunk {
   readonly nameOrder: number;
 }

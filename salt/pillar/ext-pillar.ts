@@ -175,8 +175,8 @@ function joinAnswers(
 }
 
 /**
- * Merges pillar maps.
- * @param errors - messages that are appended to `_errors`
+ * Merges pillar maps, and appends the errors to the list under their key `_errors`.
+ * @param errors - messages to append
  */
 function joined(
   maps: readonly PillarMap[],

@@ -7,7 +7,8 @@ import type { PillarMap } from './pillar-data.ts';
 import type { SourceFile } from './source-file.ts';
 
 /**
- * Pillar of a minion in two versions: `pillar` for the minion, and `proven` for access decisions.
+ * Pillar of a minion in two versions. The minion receives `pillar`. Access decisions use `proven`,
+ * which does not depend on grains.
  */
 export interface PillarAnswer {
   readonly pillar: FactMap;

@@ -51,7 +51,9 @@ const reasons: Readonly<Record<string, string>> = {
   x509: 'the master does not create certificates; use x509 in a state with a signing minion',
 };
 
-/** Reason why a function is not available, for functions of modules that are not listed above. */
+/**
+ * Reason why a function is not available, if neither the function nor its module is in `reasons`.
+ */
 const elsewhere = 'templates do not have this function';
 
 /** Returns why a template function is not available, with an alternative if there is one. */

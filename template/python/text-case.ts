@@ -61,7 +61,9 @@ export function isTitle(text: string): boolean {
   return hasCased;
 }
 
-/** Tests that must hold for every character of a non-empty text. */
+/**
+ * Python's methods `str.is…` that test every character of a text, by name. The texts are not empty.
+ */
 export const characterTests: Readonly<Record<string, (text: string) => boolean>> = {
   isalnum: (text) => /^[\p{L}\p{Nd}\p{Nl}\p{No}]+$/u.test(text),
   isalpha: (text) => /^\p{L}+$/u.test(text),
