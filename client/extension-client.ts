@@ -35,9 +35,9 @@ function callExtension<T>(source: MasterSource, name: string, parameters: object
  * Streams the items of a method. With `received`, a lost connection does not end the stream. The
  * function opens the stream again on the next master, and skips the items that the caller already
  * has.
- * @param received - items that the caller already has, as texts. The function adds each item that
- * it yields. Pass it only if the call has an idempotency key, because other calls must not be
- * repeated
+ * @param received - texts of the items that the caller already has. The function adds the text of
+ * each item that it yields. Pass it only if the call has an idempotency key, because other calls
+ * must not be repeated
  * @throws the error that ended the stream
  */
 function streamExtension<T>(

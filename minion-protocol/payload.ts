@@ -961,8 +961,8 @@ export async function unpackWireInSlices(
 }
 
 /**
- * Unpacks a value, with every text and map key as bytes. A minion reads the reply to `_serve_file`
- * in this way.
+ * Unpacks a value, and returns every text and every map key as bytes. Minions unpack the reply to
+ * `_serve_file` in this way.
  * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
 export function unpackRaw(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {

@@ -138,10 +138,10 @@ export async function requireSessionOf(
 }
 
 /**
- * Creates a function that returns the token in a request as a token of the master. If the request
- * contains a session token, the function returns the token with which the session's user is logged
- * in at the master. It returns any other token unchanged, and `undefined` if the request contains
- * no token.
+ * Creates a function that returns the master's token for a request. If the request contains a
+ * session token, this is the token with which the session's user is logged in at the master.
+ * Otherwise, it is the token in the request, unchanged. The function returns `undefined` if the
+ * request contains no token.
  */
 export function tokenFinder(
   context: ApiContext,

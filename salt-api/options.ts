@@ -41,9 +41,9 @@ export interface SaltApiPlugin {
 /** Services of the server that additional routes can use. */
 export interface SaltApiPluginContext {
   /**
-   * Returns the token in a request as a token of the master. If the request contains a session
-   * token, returns the token with which the session's user is logged in at the master. Returns any
-   * other token unchanged, and `undefined` if the request contains no token.
+   * Returns the master's token for a request. If the request contains a session token, this is the
+   * token with which the session's user is logged in at the master. Otherwise, it is the token in
+   * the request, unchanged. Returns `undefined` if the request contains no token.
    */
   readonly tokenOf: (request: FastifyRequest) => string | undefined;
   /** Signal that is aborted when the server closes. It ends streams. */

@@ -53,8 +53,8 @@ export class ChangedArguments {
   readonly data: PlainData;
   readonly changes: readonly DictChange[];
   /**
-   * Result for templates. If it is a dict that the template passed to the function, the template
-   * gets that object itself back, not a copy.
+   * Result of the function, if the caller is a template. If it is a dict that the template passed
+   * to the function, the template gets that object itself back, not a copy.
    */
   readonly returned: PlainData;
 

@@ -23,7 +23,10 @@ const compress = promisify(zstdCompress);
 /** Maximum size of a body that is compressed at the highest level, in bytes. */
 const smallBodyBytes = 16_384;
 
-/** Roles of the metadata files that form the dictionary for the compression, in order. */
+/**
+ * Roles of the metadata files that the site already has. These files, in this order, form the
+ * dictionary for the compression.
+ */
 export const knownRoles = ['root', 'targets', 'snapshot'] as const;
 
 /** Metadata files of an update. */

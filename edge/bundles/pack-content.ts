@@ -7,8 +7,8 @@ import { constants, type ZstdOptions } from 'node:zlib';
 import type { BundleFile, Manifest } from './manifest.ts';
 
 /**
- * Maximum size of a dictionary, in bytes. If the former files are larger, the pack has no
- * dictionary.
+ * Maximum size of a compression dictionary, in bytes. The dictionary consists of the former
+ * versions of the changed files. If these are larger in total, the pack has no dictionary.
  */
 const maxDictionaryBytes = 32 * 2 ** 20;
 

@@ -25,9 +25,7 @@ const longMs = 120_000;
  */
 const reachMs = 7000;
 
-/**
- * Maximum number of concurrent attempts to connect, as long as none of them has reached the centre.
- */
+/** Maximum number of concurrent attempts to connect while no attempt has reached the centre yet. */
 const maxReaching = 14;
 
 /**

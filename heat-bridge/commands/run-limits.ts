@@ -220,8 +220,9 @@ export class RunConcurrency {
   }
 
   /**
-   * Determines which run starts next on a minion.
-   * @returns this run, or `undefined` if it is the same run as before or no run can start
+   * Chooses the run that starts next on a minion.
+   * @returns the chosen run if it differs from the previous choice, otherwise `undefined`. Also
+   * `undefined` if no run can start
    */
   #updateNext(line: Line): Run | undefined {
     const next = line.active < line.limit ? firstSeat(line) : undefined;

@@ -130,7 +130,7 @@ export interface RecordedDecision {
   readonly owner?: string;
   /** Target minions of a job. */
   readonly minions?: readonly string[];
-  /** One sample for each observed structure of an event's data or of a job's calls. */
+  /** Samples of an event's data or of a job's calls: one for each structure that was observed. */
   readonly samples: readonly WireValue[];
   /** Whether `samples` contains every observed structure. */
   readonly isWhole: boolean;

@@ -19,7 +19,7 @@ import type { ConditionFunctions } from './conditions.ts';
 import { emptyHigh, type High } from './high-data.ts';
 import { HighRenderer } from './high-renderer.ts';
 
-/** Source of the SLS files and dependencies of their rendering. */
+/** Source of the SLS files, and the objects and functions that are needed to render them. */
 export interface SlsFiles {
   /** `id` of the master. Salt returns the results of an orchestration under this name. */
   readonly masterId: string;

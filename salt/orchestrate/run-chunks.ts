@@ -53,8 +53,8 @@ const maxDepth = 1000;
 const maxEvaluations = 1000;
 
 /**
- * Evaluations that led to the present evaluation of a chunk: the evaluations that wait for its end,
- * and earlier evaluations of the same chunk.
+ * Counts the evaluations that led to the present evaluation of a chunk. Some of them wait for its
+ * end. The others are earlier evaluations of the same chunk.
  */
 interface Path {
   /** Number of consecutive evaluations of the same chunk before this one. */

@@ -10,7 +10,7 @@ export type Input = readonly [name: string, mark: string];
 
 /** Inputs of a rendered result, in the order in which the rendering read them. */
 export interface Inputs {
-  /** Fingerprint of the inputs that are known before the rendering. */
+  /** Fingerprint of the inputs that are known before rendering, such as the environment. */
   readonly root: string;
   readonly inputs: readonly Input[];
 }

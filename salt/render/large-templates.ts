@@ -12,7 +12,7 @@ export class LargeTemplates {
   readonly #rows = new FairTable<string>(saltLimits.largeTemplates, {
     onEvict: (_key, template) => this.#count(template, -1),
   });
-  /** Number of owners with which a template exceeded the limits, by template. */
+  /** For each template, the number of owners for whom its rendering exceeded the limits. */
   readonly #owners = new Map<string, number>();
 
   /** Whether a template must be rendered on a worker thread for this owner. */

@@ -60,8 +60,8 @@ export class Reads implements Notes {
   }
 
   /**
-   * Creates a record for a second pillar of the same minion. The second pillar is compiled from the
-   * same files with other grains.
+   * Creates a record of what a second pillar of the same minion reads. The second pillar is
+   * compiled from the same files with other grains.
    */
   beside(): Reads {
     return new Reads(this.#sources, this);

@@ -217,8 +217,9 @@ export class SlsRenderer {
 }
 
 /**
- * Whether placeholders may have caused an error, so that a rendering with the real values may
- * succeed. A placeholder can break the YAML, exceed a limit, or be used before it is replaced.
+ * Whether an error may come from the placeholders that were rendered in place of values. If so, a
+ * rendering with the real values may succeed. A placeholder can break the YAML, exceed a limit, or
+ * be used before it is replaced.
  */
 function mayFollowFromMarks(error: unknown): boolean {
   if (!(error instanceof TemplateError)) return false;

@@ -60,7 +60,7 @@ class Compiler {
    * user's primary group.
    */
   readonly #groups: ReadonlySet<string>;
-  /** Total number of watched states, added up over all services. */
+  /** Number of states that services watch, added up over all services. */
   #watched = 0;
 
   constructor(configs: readonly Config[]) {
