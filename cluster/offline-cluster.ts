@@ -93,8 +93,9 @@ const ownTables: readonly Key[] = [
 ];
 
 /**
- * Tables that all members share, although each of them is a part of a table in {@link ownTables}.
- * Extensions write them through `ExtensionHost.shared`.
+ * Tables that all members share. They are parts of the table `state` in {@link ownTables}. The
+ * other parts of `state` are not shared. Extensions write these tables through
+ * `ExtensionHost.shared`.
  */
 const sharedTables: readonly Key[] = [
   ['state', 'bridge'],

@@ -50,7 +50,7 @@ function warnOfOption(
 }
 
 /**
- * Returns a warning for a value that is not a map. Salt starts with this value, but the value
+ * Returns a warning for a setting whose value is not a map. With such a value, Salt starts, but
  * permits nothing.
  */
 function warnOfFlag(name: string, { origin, value }: Setting): ConfigWarning {

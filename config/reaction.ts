@@ -104,7 +104,8 @@ export type CallValue = MappedValue | WireValue;
 export interface MappedValue {
   readonly from: string;
   /**
-   * Whether the text may begin with `-`. Programs would interpret it as an option. Default: false.
+   * Whether the text may begin with `-`, although programs would interpret such a text as an
+   * option. Default: false.
    */
   readonly dash?: boolean;
 }

@@ -162,8 +162,9 @@ export class WebsocketDecoder {
    * Returns the events that `chunk` completes, in order. After a protocol violation or the end it
    * returns none. {@link consumedBytes} is the number of bytes that were read.
    * @param maxEvents - approximate number of events after which the decoder stops reading. The
-   * parser of `ws` cannot stop between two messages. Therefore the decoder reads the rest of the
-   * current frame, or {@link bytesPerEvent} for each event. Default: no limit
+   * parser of `ws` cannot stop between two messages, so the decoder limits the bytes. It reads
+   * {@link bytesPerEvent} bytes for each event, or the rest of the current frame if that is more.
+   * Default: no limit
    */
   push(chunk: Uint8Array, maxEvents = Infinity): WebsocketEvent[] {
     const part = chunk.subarray(0, Math.max(maxEvents * bytesPerEvent, this.#missingBytes()));

@@ -82,9 +82,9 @@ export interface LogEntryHandler {
    */
   operations?(entry: LogEntry): readonly StateOperation[] | Promise<readonly StateOperation[]>;
   /**
-   * Returns store operations for the entries of this handler's kind in a batch. Refused entries are
-   * not included. The operations are executed in the same transaction as the result of
-   * {@link operations}. The entries have the same site and class.
+   * Returns store operations for several entries of this handler's kind together, in addition to
+   * {@link operations} for each entry. All operations are executed in one transaction. The entries
+   * come from one site and have one class. Refused entries are not included.
    */
   batchOperations?(entries: readonly LogEntry[]): Promise<readonly StateOperation[]>;
   /**

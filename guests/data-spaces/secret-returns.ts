@@ -83,8 +83,8 @@ const redactions: Readonly<Record<string, Redaction>> = {
 };
 
 /**
- * Redacts secret attributes in a returned part of the pillar. The part contains a map of
- * attributes, or is itself the value of an attribute.
+ * Redacts secret attributes in a part of the pillar that a minion has returned. The part contains a
+ * map of attributes, or is itself the value of an attribute.
  */
 function redactPillar(load: ReturnLoad, { isSecret, reads }: SecretKeys): ReturnLoad {
   const names = Object.keys(reads).filter((name) => isSecret(reads[name] ?? ''));

@@ -87,7 +87,7 @@ export interface Delivery<D> {
   readonly expiresAt: number;
   readonly now: () => number;
   readonly ask: Ask;
-  /** Keystone tokens of handles, by a digest of the credentials. */
+  /** Cached Keystone tokens of handles. Each key is a digest of a handle's credentials. */
   readonly tokens: Map<string, string>;
 }
 

@@ -282,8 +282,9 @@ export function fromJson(json: unknown, depth = 0): WireValue {
 }
 
 /**
- * Returns the value that a map of marked JSON represents. Returns a map without a mark unchanged.
- * @throws TypeError
+ * Returns the value that a map from JSON represents if its only key is a mark such as `$bytes`.
+ * Returns any other map unchanged.
+ * @throws TypeError if the content of the mark is invalid
  */
 function unmark(map: WireMap): WireValue {
   // Maps may have many keys, so no list of pairs is created.

@@ -15,8 +15,8 @@ export interface FunctionDeps extends ModuleDeps {
     readonly runners: FunctionTable;
     readonly wheel: FunctionTable;
     /**
-     * Functions that return advice for callers of unsupported Salt functions. The first advice that
-     * is found becomes part of the error message.
+     * Functions that return advice for callers of Salt functions that this master does not support.
+     * The error message contains the first advice that one of them returns.
      */
     readonly insteadOf: Iterable<InsteadOf>;
   };

@@ -50,8 +50,8 @@ export interface TargetResolverOptions {
   readonly isAccepted: (id: string) => boolean;
   readonly factsOf: (id: string) => MinionFacts;
   /**
-   * Returns the facts of a minion for decisions about rights. Its pillar does not depend on the
-   * minion's own grains. Default: `factsOf`.
+   * Returns the facts of a minion for decisions about rights. The pillar in these facts does not
+   * depend on the grains that the minion itself reports. Default: `factsOf`.
    */
   readonly rightsOf?: (id: string) => MinionFacts;
   /** Returns the resources that a minion manages. Default: none. */

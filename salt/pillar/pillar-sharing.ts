@@ -373,8 +373,8 @@ function fillAnswer(
 }
 
 /**
- * Returns the grains that a rendering has printed as placeholders, with the fingerprints of their
- * values. The caller adds them to the dependencies of a pillar that is cached for one minion.
+ * Returns the grains whose values a rendering has printed as placeholders, with the fingerprints of
+ * these values. The caller adds them to the dependencies of a pillar that is cached for one minion.
  */
 function lateReads({ late }: GrainReads, grains: WireMap): GrainReads {
   const read = new GrainReads();
