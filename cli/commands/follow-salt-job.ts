@@ -276,8 +276,8 @@ export class BatchFollower {
 
   /**
    * Runs the batch, and prints its progress and returns.
-   * @returns the exit code: the highest retcode; with `--static`, 0 if a minion returned, otherwise
-   * 2
+   * @returns the exit code. Without `--static`, it is the highest retcode. With `--static`, it is 0
+   * if a minion returned, otherwise 2
    */
   async follow(
     jobs: MasterApi['jobs'],

@@ -59,9 +59,9 @@ function parseCall(
 }
 
 /**
- * Splits the arguments of several functions at the separator. If the separators that are arguments
- * of their own yield one list for each function, only these separate the lists. Otherwise,
- * arguments whose text contains the separator are split too.
+ * Splits the arguments of several functions into one list for each function. If the arguments that
+ * equal the separator already yield the right number of lists, only they separate the lists.
+ * Otherwise, the text of every argument is split at the separator.
  * @throws CommandError ERR_COMPOUND if the number of lists differs from the number of functions
  */
 function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {

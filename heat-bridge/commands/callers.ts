@@ -31,7 +31,7 @@ export interface ResolvedCaller {
   readonly ended?: AbortSignal;
 }
 
-/** Returns the caller as a requester. `undefined` for the operator. */
+/** Returns the actor that audit records name for a caller. Returns `undefined` for the operator. */
 export function actorOfCaller({
   subject,
 }: Pick<ResolvedCaller, 'subject'>): AuditRequester['who'] | undefined {

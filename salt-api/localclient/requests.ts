@@ -302,7 +302,9 @@ function failure(cmd: WireValue | undefined, message: string): WireMap {
 
 const notARequest: WireMap = { error: 'not an unencrypted request' };
 
-/** Commands whose requests may be large if their caller is identified. */
+/**
+ * Commands for which large requests are accepted, but only from callers that are identified first.
+ */
 const largeCommands: ReadonlySet<string> = new Set(['publish', 'runner', 'wheel']);
 
 /**

@@ -97,7 +97,7 @@ function reachOfReaction(policy: Policy, reaction: string, call: TargetedCall): 
   return reachOf({ subject, action: 'publish', calls: [callOf(call)] }, policy);
 }
 
-/** Reason in the record of a job if the rights of the reaction have restricted its target. */
+/** Reason that is recorded for a job if the rights of the reaction have restricted its target. */
 const narrowedByRights =
   'the job was sent only to the minions that the rules permit for this reaction';
 

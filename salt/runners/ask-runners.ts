@@ -115,7 +115,10 @@ async function returnsOf(
 interface Pool {
   readonly pool: readonly string[];
   readonly result: string;
-  /** Difference between this result and the most common one. Absent in the most common one. */
+  /**
+   * Difference between this result and the most common one. Absent if this is the most common
+   * result.
+   */
   readonly diff?: string;
 }
 

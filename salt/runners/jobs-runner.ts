@@ -36,7 +36,7 @@ const stepsOfRecord = 2000;
 /** Estimated work for formatting a job for the result, in steps of a `WorkBudget`. */
 const stepsOfDescription = 200;
 
-/** Parameters that Salt has and this master accepts without any effect. */
+/** Parameters of Salt's functions that this master accepts but ignores. */
 const sources = { ext_source: ignored } as const;
 const progress = { display_progress: ignored } as const;
 
