@@ -162,8 +162,8 @@ function explainSaltenv(env: Setting): readonly ConfigError[] {
 }
 
 /**
- * Returns pairs of environment and parameters from a list that a program passes. Returns
- * `undefined` for other values.
+ * Converts a list that a program passes to pairs: the name of an environment, and its parameters.
+ * Returns `undefined` for other values.
  */
 function ofProgram(value: unknown): [string, unknown][] | undefined {
   if (!Array.isArray(value)) return undefined;

@@ -22,7 +22,7 @@ export interface SchemaMistake {
    * value, because other values may be secret.
    */
   readonly problem: string;
-  /** Whether the problem is that the last name of the path is unknown. */
+  /** Whether the problem is that the schema does not know the last name in `path`. */
   readonly isUnknown: boolean;
   /** Known name that is similar to the unknown name. */
   readonly meant?: string | undefined;

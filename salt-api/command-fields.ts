@@ -64,7 +64,7 @@ export interface BatchForm extends LocalForm {
   readonly failhard?: WireValue;
 }
 
-/** Fields of a command that runs on a few of the minions. */
+/** Fields of a command that runs on only some of the targeted minions. */
 export interface SubsetForm extends LocalForm {
   readonly subset?: number | string | null;
   readonly sub?: number | string | null;

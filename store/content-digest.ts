@@ -80,7 +80,10 @@ async function addRows(hash: Hash, rows: Iterable<Row>): Promise<number> {
   return count;
 }
 
-/** Returns entries without their revisions, sorted by the keys that the digest uses. */
+/**
+ * Returns the entries that the digest covers, without their revisions, sorted by key. If a key
+ * begins with the prefix `own`, this prefix is removed.
+ */
 function* entriesOf(tables: Tables, { own, without, at }: DigestOptions): Generator<Row> {
   const ownPrefix = own === undefined ? undefined : encodeKey(own);
   const leftOut = without.map(encodeKey);

@@ -90,8 +90,9 @@ async function extract(file: string, data: string): Promise<void> {
 }
 
 /**
- * Checks the tables of the restored store, and adapts the store. LMDB can safely open the file,
- * because the checksum of the backup was verified (see `checkSignature` in lmdb-tables.ts).
+ * Checks the tables of the restored store, and then calls the option `adapt` with the store. LMDB
+ * can safely open the file, because the checksum of the backup was verified (see `checkSignature`
+ * in lmdb-tables.ts).
  */
 async function checkRestored(
   directory: string,

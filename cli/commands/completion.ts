@@ -305,7 +305,10 @@ const shells: Readonly<Record<'bash' | 'zsh' | 'fish', (program: CompletionComma
 /** Maximum number of latest jobs that the scripts offer. */
 const jobCount = 20;
 
-/** Functions that read the ids for the completion scripts from the master, by kind of id. */
+/**
+ * For each kind of id, the function that reads these ids from the master for the completion
+ * scripts.
+ */
 const completionLists: Readonly<
   Record<'minions' | 'keys' | 'jids', (api: MasterApi) => Promise<readonly string[]>>
 > = {

@@ -129,8 +129,8 @@ const WantedSchema = Type.Object({
   version: Type.Integer({ minimum: 1, maximum: versionsPerGeneration - 1 }),
   /**
    * Metadata and packs of the release, if they are small, so that the site need not request them.
-   * They are compressed with the metadata and the bundle that the site reported on this connection
-   * as the dictionary. If the site has changed its metadata or its bundle since the report, it
+   * The dictionary for their compression is the metadata and the bundle that the site reported on
+   * this connection. If the site has changed its metadata or its bundle since the report, it
    * ignores the update.
    */
   update: Type.Optional(UpdateSchema),

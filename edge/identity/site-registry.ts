@@ -529,7 +529,10 @@ export class SiteRegistry {
     }
   }
 
-  /** Returns the fields that change when an imported site connects for the first time. */
+  /**
+   * Returns the changed fields of a site that was imported from another centre and now connects for
+   * the first time.
+   */
   #arrived({ from }: SiteRow): Partial<SiteRow> {
     const at = this.#host.now();
     return { state: 'joined', joinedAt: at, ...(from && { from: { ...from, at } }) };

@@ -178,7 +178,8 @@ function countValues(value: unknown, most: number): number {
 }
 
 /**
- * Returns the last run of a hook, with the digest of the value at the time of this run.
+ * Returns what the id of a hook's last run contains: the event, the digest of the value at that
+ * time, and the number of the run.
  * @param key - digest of the hook's name
  */
 function lastOf(

@@ -283,7 +283,7 @@ interface FieldNames {
 
 /**
  * Renames the fields of a map from a catalog file to their names in programs.
- * @throws the error of `refuse`, if a field in the file already has its name in programs
+ * @throws the error of `refuse`, if the file already uses the name that a field has in programs
  */
 export function withOptionNames(value: unknown, { names, refuse }: FieldNames): unknown {
   if (!isPlainMap(value)) return value;

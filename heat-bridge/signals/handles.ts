@@ -64,8 +64,8 @@ export const RegistrationSchema = Type.Object(
      */
     emptyIsSuccess: Type.Optional(Type.Boolean()),
     /**
-     * Stack whose quota the signals of the handle use, for example the id of the stack. Default:
-     * the alias.
+     * Text that identifies the stack whose quota the signals of the handle use, for example the
+     * stack's id. Default: the alias.
      */
     stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
     /** Owner of the handle, for example a project. Other owners cannot see the handle. */

@@ -154,8 +154,8 @@ class MinionKeyCache {
 }
 
 /**
- * Number of results per message. It is small, so that the first result is not delayed much by the
- * last.
+ * Number of results per message. It is small, so that the first result in a message does not wait
+ * long for the last.
  */
 const together = 4;
 

@@ -85,7 +85,7 @@ interface Search {
   oldest?: Held;
   /** Oldest stored event of the run (lifetime of the member's process) to which `place` belongs. */
   first?: Held;
-  /** Latest stored event of the same run that the reader has read. */
+  /** Latest stored event that the reader has read, of the run to which `place` belongs. */
   last?: Held;
   /** Oldest of the member's stored events that come after `last`. */
   afterLast?: Held | undefined;

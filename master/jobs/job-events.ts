@@ -27,8 +27,8 @@ interface StateErrorEvent {
   readonly tag: string;
   /**
    * Event tag of older Salt versions: module and function of the state, for example
-   * `pkg.installed`. Because the minion chooses both names, a minion needs the same permission as
-   * for a signal with this tag. `undefined` if the names do not form a valid tag.
+   * `pkg.installed`. The minion chooses both names. It therefore needs the same permission as for a
+   * signal with this tag. `undefined` if the names do not form a valid tag.
    */
   readonly oldTag: string | undefined;
   readonly data: WireMap;

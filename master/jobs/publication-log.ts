@@ -79,7 +79,10 @@ const digits = 16;
  */
 export class PublicationLog {
   readonly #process = randomBytes(6).toString('hex');
-  /** For each former process, the number of the last publication that the process may have sent. */
+  /**
+   * For each former process of the master, the number of the last publication that it may have
+   * sent.
+   */
   readonly #lastSent: ReadonlyMap<string, number>;
   #file: NumberFile | undefined;
   #last = 0;

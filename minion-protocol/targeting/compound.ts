@@ -66,8 +66,8 @@ export function parseCompound(words: readonly string[], meter?: WorkMeter): Comp
 }
 
 /**
- * Evaluates an expression from the results of its terms. The result is `unknown` if a term with an
- * unknown result could change it.
+ * Evaluates an expression from the results of its terms. If terms have the result `unknown`, and
+ * the expression depends on them, the result is `unknown` too.
  */
 export function evaluateCompound(
   expression: CompoundExpression,

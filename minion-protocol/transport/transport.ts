@@ -38,8 +38,8 @@ export interface Peer {
  */
 export interface RequestSlot {
   /**
-   * Releases the slot before the request has ended. Used if the request itself waits or may take
-   * long. May be called twice.
+   * Releases the slot before the request has ended. Used if the request must wait for something, or
+   * may take long. May be called twice.
    */
   release(): void;
 }

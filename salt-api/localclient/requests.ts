@@ -242,8 +242,8 @@ export class LocalRequests {
   }
 
   /**
-   * @param known - caller, if already identified. This method does not end it. If `undefined`, this
-   * method identifies the caller and ends it after `work`
+   * @param known - caller, if it is already identified. This method does not call its `end`. If
+   * `undefined`, this method identifies the caller, and calls `end` after `work`
    */
   async #as<T>(
     known: Caller | undefined,

@@ -16,7 +16,7 @@ import {
  * checkout, causes only one walk.
  */
 const quietMs = 100;
-/** Maximum share of time that the periodic checks of directories may take. */
+/** Maximum fraction of the total time that the periodic checks of directories may take. */
 const checkShare = 0.02;
 
 /** Options of the lists of one environment. */

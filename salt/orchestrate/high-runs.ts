@@ -56,7 +56,10 @@ function toWireResults(results: readonly (readonly [string, StateResult])[]): Wi
   return map;
 }
 
-/** Map from the master's id to the declarations of the SLS files by id, or to a list of errors. */
+/**
+ * Map with one key, the master's id. The value is a list of errors, or a map of the declarations in
+ * the SLS files by their ids.
+ */
 export type ShownHigh = WireMap;
 
 export function showHigh({ high, errors }: Compilation): WireValue {

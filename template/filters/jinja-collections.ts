@@ -119,7 +119,8 @@ function last(value: Value, context: FilterContext): Value {
 
 /**
  * Implements `reversed(value)`.
- * @throws PythonException TypeError if the items of the value have no order
+ * @throws PythonException TypeError if the type of the value has no order of items, for example a
+ * set
  */
 function reversed(value: Value): Iterator<Value> {
   if (value instanceof Undefined && value.isStrict) throw value.error();

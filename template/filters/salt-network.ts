@@ -81,7 +81,7 @@ const ranges: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Address ranges for the options of Salt's filters, by name. */
+/** Names of address ranges, by the options of Salt's filters that select them. */
 const options: Readonly<Record<string, string>> = {
   'link-local': 'linkLocal',
   linklocal: 'linkLocal',
