@@ -132,7 +132,7 @@ class Member implements MasterSource {
   /** Master that this process starts or runs. */
   #own: Master | undefined;
   #role: SharedRole = 'sibling';
-  /** Error of the last attempt to run or to join the master. */
+  /** Error with which the last attempt to run or to join the master failed. */
   #obstacle: Error | undefined;
   #running: Promise<void> | undefined;
   #request: JoinRequest | undefined;

@@ -11,7 +11,10 @@ import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import type { Parameters } from './parameters.ts';
 
-/** Reservation of bytes for the secrets of one run in the pillars of its minions. */
+/**
+ * Reserved number of bytes for the secrets of one run. The secrets are added to the pillars of the
+ * minions of this run.
+ */
 export interface SecretLease {
   /**
    * Adds the secrets to the pillars.

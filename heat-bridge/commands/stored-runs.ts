@@ -200,8 +200,8 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   }
 
   /**
-   * Returns the active run that a stored row describes. Returns `undefined` if the run is not
-   * active on this or another member.
+   * Returns the active run that a stored row describes. Returns `undefined` if the run is active
+   * neither on this member nor on another.
    */
   liveOf(owner: IdempotencyKeyOwner, name: string, stored: S): R | undefined {
     const live = this.#registry.get(stored.id);

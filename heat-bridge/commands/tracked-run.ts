@@ -32,7 +32,7 @@ class UpdateLog<U, O> {
   }
 
   /**
-   * Ends the log.
+   * Ends the list of the run's updates.
    * @param last - last update, which contains the outcome
    */
   end(last: U, outcome: O): void {

@@ -46,8 +46,9 @@ export function targetBoundsOfGroup(
 }
 
 /**
- * Returns the commands that run on the whole group, not only on one of its parts. Includes commands
- * that undo steps.
+ * Returns the commands of all steps that name this group itself. Steps that name a part of the
+ * group, such as its first minions, are not included. The commands that undo the steps are
+ * included.
  */
 function commandsOn({ steps }: CompiledPlan, group: string): readonly MappedCommand[] {
   return steps

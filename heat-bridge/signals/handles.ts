@@ -241,8 +241,8 @@ export interface HandleClaim
     RegistrationChecks {
   readonly minion: string;
   /**
-   * Returns whether the minion is moved to the new handle, if it now belongs to another handle with
-   * the same alias.
+   * Called if the minion belongs to another handle with the same alias now. Returns whether to move
+   * the minion to the new handle.
    * @param handle - the handle to which the minion belongs now
    */
   readonly takesFrom: (handle: HandleInfo) => boolean;

@@ -115,7 +115,7 @@ export class HeldSignals {
   }
 
   /**
-   * Delays the assignment of a signal until its data arrives.
+   * Delays the assignment of a held signal to a handle until the signal's data arrives.
    * @param minion - sender of the signal
    * @param data - resolves to the signal with its data, or to `undefined` if no data arrived; never
    * rejects

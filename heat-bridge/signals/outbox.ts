@@ -1,5 +1,5 @@
 /**
- * Outbox: accepted signals that are neither delivered nor failed permanently. They are stored
+ * Outbox: accepted signals that have neither been delivered nor failed permanently. They are stored
  * durably and encrypted.
  */
 

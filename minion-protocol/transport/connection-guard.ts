@@ -171,7 +171,8 @@ export class GuardedConnection {
   }
 
   /**
-   * Adds a verified minion id. The set is created on first use, because most connections have none.
+   * Adds a minion id that a request on this connection has proven. The set of ids is created on
+   * first use, because most connections have no proven id.
    */
   addMinion(minionId: string): void {
     this.#minionIds ??= new Set();

@@ -328,7 +328,9 @@ export class GitMirror {
     );
   }
 
-  /** Reads the trees of commits, and stores the file contents that these trees need on the disk. */
+  /**
+   * Reads the trees of commits, and stores on the disk the contents of the files in these trees.
+   */
   async #readAll(
     commits: ReadonlyMap<string, string>,
     signal: AbortSignal,

@@ -27,7 +27,7 @@ interface RenderedTop {
   readonly data: PlainData;
 }
 
-/** Reads the top files of all environments that apply to this minion. */
+/** Reads the top files that apply to this minion, from one or several environments. */
 export async function readTop(
   setting: PillarSetting,
   reads: Reads,

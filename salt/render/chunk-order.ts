@@ -7,8 +7,8 @@ export interface ChunkPlace {
   /** Value of the `order` argument. */
   readonly order: PlainData | undefined;
   /**
-   * Position among the chunks that one option `names` has produced, from 1. 0 if the chunk does not
-   * come from `names`.
+   * Position among the chunks that one option `names` has produced, counted from 1. 0 if the chunk
+   * does not come from `names`.
    */
   readonly nameOrder: number;
   /** Concatenated state, name and function. */
