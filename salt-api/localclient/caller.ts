@@ -16,8 +16,8 @@ export interface Caller {
   /** Name of the caller. */
   readonly name: string;
   /**
-   * Value of `user` in the jobs and events of this request. Absent if the request contains a
-   * log-in, because the master then records the logged-in user.
+   * Field `user` for the jobs and events of this request. The object is empty if the request
+   * contains a log-in, because the master then records the logged-in user.
    */
   readonly shown: { readonly user?: string };
   /** Ends the temporary log-in, if there is one. */
