@@ -140,7 +140,10 @@ function grant(pattern: string, begin: string): Verdict {
     : { kind: 'grant', tag: pattern };
 }
 
-/** Whether a pattern also matches tags that need no rule. */
+/**
+ * Whether a pattern also matches tags that need no rule, because the master emits them itself or
+ * every minion may emit them.
+ */
 function reachesOwn(pattern: string): boolean {
   return ownTags.some(compileGlob(pattern));
 }

@@ -28,7 +28,10 @@ export function parseGuestsSection(
   return parseSection('bridge:guests', schema, given ?? {});
 }
 
-/** Returns the entries of a section that has not been validated. */
+/**
+ * Returns the entries of the section `bridge: guests:`, without validating them. Returns an empty
+ * map if the section is not a map.
+ */
 export function partsOfGuests(given: unknown): Partial<GuestsSection> {
   return isPlainMap(given) ? given : {};
 }

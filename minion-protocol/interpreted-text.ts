@@ -105,7 +105,10 @@ export function inertText(text: string, otherwise = ''): string {
   return findInterpretedText(text) === undefined ? text : otherwise;
 }
 
-/** Text that Salt would interpret. Its path is collected from the end to the beginning. */
+/**
+ * Place of a text that Salt would interpret. The keys and indexes in `path` are in reverse order,
+ * the innermost first.
+ */
 interface Found {
   readonly path: (string | number)[];
   readonly expected: string;

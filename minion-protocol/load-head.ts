@@ -139,8 +139,9 @@ class LoadScan {
   }
 
   /**
-   * Skips an extension. Returns the number of values to skip next: 1 for a named constant, which
-   * contains a value, otherwise 0.
+   * Skips the start of a MessagePack extension. Returns the number of values that still belong to
+   * it and must be skipped next. This is 1 for Salt's named constants, which contain a value, and 0
+   * for all others.
    */
   #skipExtension(count: number): number {
     const code = this.#bytes[this.#take(1)];

@@ -70,7 +70,10 @@ export interface LimitRow extends LimitValues {
   readonly owner: LimitOwner;
   /** Option that changes the amounts, or `undefined` if they are constant. */
   readonly option?: string;
-  /** Amounts in words, if they depend on the machine or on another limit. */
+  /**
+   * Description of the amounts in words. Present only if they depend on the machine or on another
+   * limit.
+   */
   readonly amounts?: string;
   /** Effect of exceeding the limit, as a sentence. */
   readonly effect: string;

@@ -17,7 +17,10 @@ interface Entry<Value> {
   readonly size: number;
 }
 
-/** Keys of an owner, starting with the least recently used one, and the total size. */
+/**
+ * Keys of the entries of one owner, starting with the least recently used one, and the total size
+ * of these entries.
+ */
 interface Owner {
   readonly keys: Set<string>;
   size: number;

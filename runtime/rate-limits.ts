@@ -119,8 +119,8 @@ export class TokenBuckets {
  */
 const reservedPart = 1 / 4;
 /**
- * Limit for the use of the reserved part, as a part of the whole amount: an eighth. Only owners
- * that use less than this may use the reserved part.
+ * Share of one owner: an eighth of the whole amount. Only owners that use less than their share may
+ * use the reserved part.
  */
 const ownerPart = 1 / 8;
 
@@ -153,9 +153,9 @@ export class SharedPlaces {
 
 /**
  * A rate that several owners share, with one token bucket. Each owner has a share of an eighth of
- * the rate. An owner that exceeds its share cannot take the last quarter of the tokens in the full
- * bucket. Therefore one owner alone can use almost the whole rate, and other owners still get
- * tokens.
+ * the rate. The last quarter of the tokens in the full bucket is reserved for owners that have not
+ * exceeded their share. Therefore one owner alone can use almost the whole rate, and other owners
+ * still get tokens.
  */
 export class SharedRate {
   readonly #tokens: TokenBuckets;

@@ -28,7 +28,10 @@ export async function inTime<T>(coming: Promise<T>, end: AbortSignal): Promise<T
 export interface LinkedSignal {
   /** Aborted when the first source is aborted, with the reason of that source. */
   readonly signal: AbortSignal;
-  /** Removes the listeners from the sources. Called automatically when a source is aborted. */
+  /**
+   * Removes the listeners from the source signals. Called automatically when a source signal is
+   * aborted.
+   */
   unlink(): void;
 }
 

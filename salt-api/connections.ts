@@ -62,8 +62,8 @@ const costOfChunk = 256;
 
 /**
  * Number of listeners for one event of a response above which Node.js logs a warning. The default
- * of Node.js is 10. The limits, the framework and the streams of a response need more listeners
- * together, but always the same number.
+ * of Node.js is 10. Each response has more than 10, because the limits, the framework and the
+ * streams all add listeners. The number does not grow, so the warning would be wrong.
  */
 const usualListeners = 20;
 

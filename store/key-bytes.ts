@@ -65,8 +65,8 @@ export function decodeKey(bytes: Buffer): Key {
 }
 
 /**
- * Returns an encoded segment as a string, with the 00 at its end. The UTF-8 bytes of the string are
- * part of the encoded key.
+ * Encodes a segment, including the byte 00 that ends it. Returns a string, whose UTF-8 bytes become
+ * a part of the encoded key.
  */
 function encodeSegment(segment: string): string {
   if (plainSegment.test(segment)) return `${segment}\0`;

@@ -15,7 +15,10 @@ import { applyWrite, prepareStep, type WriteStep } from './write-steps.ts';
 const firstStep = 8;
 const largestStep = 256;
 
-/** Size of the values in bytes after which a step of a list reads no further row. */
+/**
+ * Total size of the values, in bytes, after which one step of reading a list ends. The next step
+ * continues with the next row.
+ */
 const maxStepBytes = 1_048_576;
 const sweepIntervalMs = 1000;
 

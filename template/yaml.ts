@@ -684,8 +684,9 @@ function nameOf(key: Node): unknown {
 }
 
 /**
- * Parses YAML as Salt does: YAML 1.1 like PyYAML, `0755` without its zero, dates as text. Duplicate
- * keys are errors. Mappings become `Map`s, because keys may be of any type.
+ * Parses YAML as Salt does: YAML 1.1 like PyYAML, with some differences. An integer with a leading
+ * zero is decimal: `0755` becomes 755. Dates become text, and duplicate keys are errors. Mappings
+ * become `Map`s, because keys may be of any type.
  * @throws TemplateError ERR_YAML with file and line; ERR_TEMPLATE_LIMIT for excessive aliases or
  * nesting
  */

@@ -28,7 +28,10 @@ interface KeyChangeRequest {
   readonly operation: KeyOperation;
   /** Globs, separated by commas. */
   readonly match: string;
-  /** Further key states that the operation changes, besides its usual states. */
+  /**
+   * States of further keys. The operation changes matching keys in these states too, besides those
+   * in its usual states.
+   */
   readonly include: readonly KeyState[];
   /** Whether to change the keys without asking for confirmation. */
   readonly isConfirmed: boolean;

@@ -50,7 +50,10 @@ export class LogCipher {
   readonly #kind: SealedKind;
   readonly #mark: number;
   readonly #ownKey: Buffer;
-  /** Keys of the sessions that have sent an authentic message. */
+  /**
+   * Keys of other sessions, by session id. A key is added when an authentic message of its session
+   * arrives.
+   */
   readonly #keys = createBoundedMap<string, Buffer>(clusterLimits.logKeys);
   #counter = 0;
 

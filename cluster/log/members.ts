@@ -3,8 +3,8 @@ import type { HistoryMark } from './entry.ts';
 import { LatestMessages, type MemberLink } from './latest-heard.ts';
 
 /**
- * Number of members that must have applied a write before it is acknowledged: this member, one
- * more, or a majority.
+ * Members that must have applied a write before it is acknowledged. `local`: only this member.
+ * `second`: this member and one other. `majority`: most members of the cluster.
  */
 export type AcknowledgeRule = 'local' | 'second' | 'majority';
 

@@ -79,7 +79,7 @@ const sweepIntervalMs = 1000;
  * the missing entry is ignored when it arrives.
  */
 const maxBeyond = 256;
-/** Maximum number of cached hashes. One hash is cached per position. */
+/** Maximum number of positions in the log whose running hash is cached. */
 const maxKnownHashes = 8192;
 
 /**

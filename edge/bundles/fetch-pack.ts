@@ -65,7 +65,7 @@ export class PackFetcher {
     return compressed.pipe(decompressor);
   }
 
-  /** Deletes the parts of all packs except the given ones. */
+  /** Deletes the downloaded parts of packs, except those of the given packs. */
   async keepOnly(packs: readonly (InlinePack | Pack)[]): Promise<void> {
     const kept = new Set(packs.flatMap((pack) => ('bytes' in pack ? [] : pack.sha256)));
     for (const name of (await ifPresent(readdir(this.#directory))) ?? []) {
@@ -92,7 +92,9 @@ export class PackFetcher {
     }
   }
 
-  /** Appends the missing bytes of a part to its file. */
+  /**
+   * Downloads the missing bytes of one part of a pack, and appends them to the file of this part.
+   */
   async #read(
     pack: Pack,
     index: number,

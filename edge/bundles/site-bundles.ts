@@ -129,8 +129,9 @@ class SiteBundles implements BundleInUse {
   #lastFailure: BundleFailure | undefined;
   #isLeaving = false;
   /**
-   * Whether the next request must ask for complete metadata and packs. Usually both are compressed
-   * with a dictionary: the data that the site already has. This data may be damaged.
+   * Whether the next request must ask for metadata and packs that are not compressed with a
+   * dictionary. Usually the dictionary is the data that the site already has. After a failure with
+   * ERR_BUNDLE_CONTENT, this data may be damaged.
    */
   #needsWhole = false;
 

@@ -79,8 +79,8 @@ export class TufRepository {
    */
   readonly #bodies = createBoundedMap<string, Buffer>(edgeLimits.metadataBodies);
   /**
-   * Updates that are being encoded, by the versions that they connect. Sites that need the same
-   * update share the result.
+   * Updates that are being encoded, by the version of the timestamp metadata and the versions that
+   * the site has. Sites that need the same update share the result.
    */
   readonly #encoding = new Map<string, Promise<Buffer>>();
 

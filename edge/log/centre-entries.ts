@@ -48,8 +48,8 @@ const Kept = Type.Object({
 });
 
 /**
- * Encodes and decodes the number and total size of the stored entries of a site and class. The key
- * of the row is `['centre', 'kept', site, class]`.
+ * Encodes and decodes the row `['centre', 'kept', site, class]`. It contains the number and total
+ * size of the stored entries of this site and log class.
  */
 const keptRow = defineRow({ name: 'number of stored entries of a site', schema: Kept });
 

@@ -24,8 +24,8 @@ export interface NewLogEntry {
   readonly kind: string;
   readonly value: WireMap;
   /**
-   * Minion that the entry is from. All entries of one minion together may not use more bytes of the
-   * log than are still free. If an entry exceeds this limit, its large fields are replaced by
+   * Minion that the entry is from. All entries of one minion together may use at most as many bytes
+   * of the log as are still free. If an entry exceeds this limit, its large fields are replaced by
    * `VALUE_TRIMMED`.
    */
   readonly minion?: string | undefined;
@@ -89,7 +89,8 @@ export interface LogEntryHandler {
   batchOperations?(entries: readonly LogEntry[]): Promise<readonly StateOperation[]>;
   /**
    * Called after the store operations of an entry are on disk. After a crash it may be called again
-   * for the same entry, so it must be idempotent by site, class and sequence number.
+   * for the same entry. A repeated call with the same site, class and sequence number must have no
+   * further effect.
    */
   applied?(entry: LogEntry): void | Promise<void>;
 }

@@ -22,9 +22,8 @@ export type Reading<T> =
   | { readonly ok: false; readonly reason: string };
 
 /**
- * Number of values in a response for which the response occupies its slot one millisecond longer
- * after it was read. For example, a response with 100,000 values occupies its slot for 4 more
- * seconds.
+ * Number of values for which a response occupies its slot one more millisecond after it was read.
+ * For example, a response with 100,000 values occupies its slot for 4 more seconds.
  */
 const workPerMs = 25;
 /**

@@ -18,8 +18,9 @@ export const CommandSchema = Type.Object({
   function: Text,
   state: Type.Optional(Text),
   /**
-   * Classification of the function. `reviewed` or `unsafe`: saltbridge's list of this name contains
-   * the function. `unknown`: neither list contains it, but the operator has decided to expose it.
+   * Classification of the function. `reviewed`: the function is in saltbridge's list of reviewed
+   * functions. `unsafe`: it is in the list of unsafe functions. `unknown`: it is in neither list,
+   * but the operator has decided to expose it.
    */
   standing: Type.Enum(['reviewed', 'unsafe', 'unknown']),
   parameters: SchemaField,

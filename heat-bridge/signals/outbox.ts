@@ -40,7 +40,10 @@ export interface RequestReference {
 export interface PendingSignal {
   readonly id: string;
   readonly alias: string;
-  /** Id of the handle. `undefined` while the signal is held. */
+  /**
+   * Id of the handle. `undefined` while the signal is held, because no handle is registered for it
+   * yet.
+   */
   readonly handle: string | undefined;
   readonly sequence: number;
   readonly minion: string;
@@ -334,10 +337,10 @@ export class Outbox {
   }
 
   /**
-   * Undoes the counting of a record as a signal of a handle, and counts it as held again. Without a
-   * cluster, called if the write of the row fails. In a cluster, called before the write: when the
-   * replicated log delivers the row, each member, including this one, counts the record for the
-   * handle.
+   * Counts a record as held again, instead of as a signal of a handle. Without a cluster, called if
+   * the write of the row fails. In a cluster, called before the write. The reason is that each
+   * member, including this one, counts the record for the handle when the replicated log delivers
+   * the row.
    */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {
     this.#quotas.release(use);

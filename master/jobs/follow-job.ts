@@ -77,7 +77,7 @@ export interface MinionFacts {
   readonly isReconnecting: (minionId: string, publishedAt: number) => boolean;
 }
 
-/** Fields of a return that determine the state of a minion. */
+/** Fields of a return from which the state of its minion in the job is determined. */
 type LedgerReturn = Pick<JobReturn, 'minion' | 'resource' | 'retcode' | 'receivedAt'>;
 
 /** Returns of a job so far, and the minions that still run it. */

@@ -22,7 +22,7 @@ const maxRemembered = 2_000;
  */
 const maxRememberedMinions = 250_000;
 
-/** Job that was added, with a function that removes its listener. */
+/** Job that was added to the cache, with a function that ends the cache's listening to the job. */
 export interface AddedJob {
   readonly job: Job;
   /**

@@ -25,7 +25,7 @@ export function attributesOfFilter(template: string): string[] {
   return [...wholeFilter(template).matchAll(comparison)].map(([, attribute = '']) => attribute);
 }
 
-/** Fills a template of a distinguished name. The name replaces `{{ username }}` and is escaped. */
+/** Fills a template of a distinguished name. The escaped user name replaces `{{ username }}`. */
 export function fillName(template: string, username: string): string {
   return template.replace(placeholder, () => escapeName(username));
 }

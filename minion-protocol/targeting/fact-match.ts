@@ -47,7 +47,7 @@ interface CutExpression {
 /** Intermediate results of one search, so that no map is searched or converted to text twice. */
 interface SearchState {
   steps: number;
-  /** Conditions that the search has already compared with each map, by map. */
+  /** Texts of the conditions with which this search has already compared a map, by map. */
   tried?: Map<FactMap, Set<string>>;
   empty?: Map<FactMap, boolean>;
   texts?: Map<WireValue, string>;
@@ -92,9 +92,8 @@ class FactSearch {
   readonly #values: ValueTests;
   readonly #meter: WorkMeter | undefined;
   /**
-   * Cache of conditions on maps inside grains or pillar, each split at `:`. The key is the text of
-   * the condition. Inside such a map, `:` is the delimiter whatever the delimiter of the whole
-   * condition is.
+   * Cache of split conditions on maps inside grains or pillar, by the text of the condition. Such a
+   * condition is always split at `:`, even if the whole condition has another delimiter.
    */
   readonly #cuts = new Map<string, CutExpression>();
 
@@ -118,8 +117,9 @@ class FactSearch {
   }
 
   /**
-   * Follows all keys of `path` except the last one, beginning at `start`. Returns `start` and the
-   * value of each key. If a key is missing, the list ends with `undefined`.
+   * Starts at `start`, and follows all keys of `path` except the last one. Returns the values on
+   * the way: first `start`, then the value of each key. If a key is missing, the list ends with
+   * `undefined`.
    */
   #along(
     start: WireValue | undefined,

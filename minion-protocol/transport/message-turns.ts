@@ -98,9 +98,12 @@ export class MessageTurns {
 
 /** Turns of the connections of a listener. */
 export interface ListenerTurns {
-  /** Owners are the ids of minions whose requests were verified. */
+  /**
+   * Turns of connections whose requests were verified. The owner of such a connection is the id of
+   * the minion.
+   */
   readonly minions: MessageTurns;
-  /** Owners are addresses. */
+  /** Turns of all other connections. The owner of such a connection is its address. */
   readonly strangers: MessageTurns;
 }
 

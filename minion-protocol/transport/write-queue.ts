@@ -37,8 +37,8 @@ export interface ListenerDeps {
 export interface WriteQueueOwner {
   /**
    * Called when the empty queue receives output, and after each write.
-   * @param stalledSince - `undefined` if no output is queued; otherwise the time of this call.
-   * Until this method is called again, the peer has read nothing since that time
+   * @param stalledSince - `undefined` if no output is queued; otherwise the time of this call. The
+   * peer counts as having read nothing since that time, until this method is called again
    */
   onProgress(stalledSince: number | undefined): void;
 }

@@ -98,7 +98,10 @@ function endOf(packed: Uint8Array, start: number): number {
   return end;
 }
 
-/** Returns a name, or an empty text if it is too long to be one of the compared names. */
+/**
+ * Unpacks a name. Returns an empty text if the name is too long to equal one of the names with
+ * which it is compared.
+ */
 function nameOf(packed: Uint8Array): string {
   const head = packed[0] ?? 0;
   const isText = (head >= 0xa0 && head < 0xc0) || (head >= 0xd9 && head <= 0xdb);

@@ -9,7 +9,8 @@ export type MasterFunctions = ReadonlyMap<
 >;
 
 /**
- * Returns one table of all functions that conditions can call.
+ * Combines two groups of functions in one table: all functions that the conditions of states
+ * (`onlyif`, `unless`) can call.
  * @param functions - functions without side effects
  * @param asked - functions that run on the main thread; they may have side effects
  */

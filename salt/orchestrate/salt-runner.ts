@@ -107,8 +107,8 @@ function jidOf(begun: BegunWork | undefined): { readonly jid?: string } {
 }
 
 /**
- * Waits until the function has ended or the orchestration must stop.
- * @throws the reason of the orchestration's signal
+ * Waits until the function has ended, or until the orchestration's abort signal is aborted.
+ * @throws the reason of the signal, if it is aborted first
  */
 async function ended(
   { signal }: OrchestrationContext,

@@ -1,4 +1,7 @@
-/** Arguments of the state runtime, which a state's function does not receive [salt/state.py]. */
+/**
+ * Arguments of a state that only the state runtime reads [salt/state.py]. The function of the state
+ * does not receive them.
+ */
 
 /** Kinds of requisites. */
 export const requisiteKinds: ReadonlySet<string> = new Set([

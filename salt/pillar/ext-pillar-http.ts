@@ -37,7 +37,7 @@ export function extPillarHttp(options: ExtPillarHttpOptions): ExtPillar {
 }
 
 /**
- * Opens the source with a given parser of responses.
+ * Opens external pillar from a web service, with a given parser of the responses.
  * @throws MasterError ERR_ARGS
  */
 export function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextReader): ExtPillar {

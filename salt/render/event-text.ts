@@ -72,9 +72,9 @@ export interface Origins {
   /** Returns the texts of the files read so far. */
   readonly files: () => Iterable<string>;
   /**
-   * Whether placeholders also replace event text that has no special meaning in YAML, such as
-   * `web1`. This does not apply to text that YAML reads as a number, date, boolean or null, such as
-   * `5`: no placeholder replaces such text.
+   * Whether placeholders also stand for event text that has no special meaning in YAML, such as
+   * `web1`. Text that YAML reads as a number, date, boolean or null, such as `5`, never gets a
+   * placeholder.
    */
   readonly marksWords: boolean;
 }

@@ -2,8 +2,9 @@ import { FairTable } from '#runtime';
 import { saltLimits } from '../limits.ts';
 
 /**
- * Number of owners with which a template must exceed the limits of the main thread before it counts
- * as large for all owners. One owner can make any template slow, for example with many grains.
+ * Number of owners after which a template counts as large for all owners. For each of them, a
+ * rendering of the template must have exceeded the limits of the main thread. One owner does not
+ * suffice, because it can make any template slow, for example with many grains.
  */
 const ownersOfLarge = 4;
 

@@ -110,7 +110,7 @@ class Source {
   }
 
   /**
-   * Returns the value for the next conversion.
+   * Returns the value that the next conversion of the `%` format consumes.
    * @throws PythonException TypeError
    */
   next(): Value {
