@@ -56,8 +56,8 @@ interface GivenRule {
 }
 
 /**
- * Returns the rules in a parsed file, or in a list of results of `allow` and `deny`. Returns
- * `undefined` for other values.
+ * Returns the rules in a map from a parsed file, or in a list from a program. A program creates the
+ * elements of its list with `allow` and `deny`. Returns `undefined` for other values.
  */
 function givenRules(value: unknown): readonly GivenRule[] | undefined {
   if (isSettings(value)) {

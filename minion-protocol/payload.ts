@@ -200,7 +200,7 @@ const bytesPerStep = 8;
 /** List whose elements are being read in slices. */
 class OpenList {
   readonly value: WireValue[] = [];
-  /** Whether the next value is the key of a map entry. */
+  /** Whether the next value is the key of a map entry. Always false, because this is a list. */
   readonly isAtKey = false;
   /** Number of values that are missing. */
   missing: number;

@@ -88,7 +88,10 @@ export class PayloadScanner {
     return position;
   }
 
-  /** Consumes one byte, or all available bytes of a text or number. */
+  /**
+   * Consumes the next byte. Inside a text or number, consumes all available bytes of it. Returns
+   * the number of consumed bytes.
+   */
   #step(bytes: Uint8Array, position: number): number {
     if (this.#skip > 0) return this.#skipOver(bytes.length - position);
     const byte = bytes[position] ?? 0;

@@ -129,7 +129,7 @@ const closeTooLarge = 1009;
  * to them.
  */
 export class WebsocketDecoder {
-  /** Number of bytes of the last chunk that `push` has read. */
+  /** Number of bytes that the last call of `push` has read from its chunk. */
   consumedBytes = 0;
   readonly #maxMessageBytes: number;
   #state: 'opening' | 'open' | 'over' = 'opening';

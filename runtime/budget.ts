@@ -87,7 +87,8 @@ export interface BudgetPart {
 }
 
 /**
- * Takes all parts. If a budget does not permit its part, takes nothing.
+ * Takes all parts, each from its own budget. If any budget does not permit its part, takes nothing
+ * at all.
  * @returns the part that is not permitted, or `undefined` if all parts were taken
  */
 export function tryTakeAll<Part extends BudgetPart>(parts: readonly Part[]): Part | undefined {

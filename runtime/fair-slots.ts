@@ -18,7 +18,10 @@ interface Owner extends ListNode<Owner> {
   /** Number of waiting requests. */
   waiting: number;
   readonly requests: LinkedList<Request>;
-  /** List that contains the owner while it waits. Owners in a list take turns. */
+  /**
+   * List of waiting owners that contains this owner. The owners in a list take turns. `undefined`
+   * while this owner does not wait.
+   */
   ring: LinkedList<Owner> | undefined;
 }
 

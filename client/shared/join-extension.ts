@@ -17,7 +17,7 @@ export const extensionName = 'processes';
 /** Parameters with which a process joins. */
 export interface JoinRequest {
   readonly pid: number;
-  /** Any text. It is used as the salt in the digests of options. */
+  /** Salt that this process has used in the digests of its options. It may be any text. */
   readonly salt: string;
   readonly options: OptionDigests;
 }

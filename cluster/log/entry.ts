@@ -18,7 +18,7 @@ export interface HistoryMark {
 export type EntryContent =
   /**
    * The first entry of a log. Only stores whose history ends at the point `from` can follow the
-   * log. Default: only empty stores.
+   * log. If `from` is absent, only empty stores can follow it.
    */
   | { readonly kind: 'found'; readonly from?: HistoryMark }
   /**

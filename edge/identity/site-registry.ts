@@ -424,7 +424,10 @@ export class SiteRegistry {
     return this.#figures.connectionOf(name)?.lastContactAt ?? this.#contacts.get(name)?.at;
   }
 
-  /** Returns the joined sites of a ring (group of sites for releases). An unknown ring has none. */
+  /**
+   * Returns the names of the joined sites in a ring. A ring is a group of sites for releases. An
+   * unknown ring has no sites.
+   */
   membersOfRing(ring: string): readonly string[] {
     return this.#figures.sitesOfRing(ring) ?? [];
   }

@@ -75,7 +75,9 @@ const noteMs = 300_000;
 export interface CentreLinksOptions {
   readonly key: KeyObject;
   readonly sites: SiteRegistry;
-  /** Record of the member of the cluster to which each site is connected. */
+  /**
+   * Record that contains, for each site, the member of the cluster to which the site is connected.
+   */
   readonly members: MemberConnections;
   readonly now: () => number;
   readonly logger: Logger;

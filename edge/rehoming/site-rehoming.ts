@@ -214,8 +214,8 @@ class SiteRehoming {
   }
 
   /**
-   * Notifies the former centre of the change, if the connection to it is open. Returns whether the
-   * former centre has confirmed.
+   * Notifies the former centre that the site moves to another centre, if the connection to the
+   * former centre is open. Returns whether the former centre has confirmed.
    */
   async #leave({ issuedAt }: Statement): Promise<boolean> {
     const { link } = this.#context;

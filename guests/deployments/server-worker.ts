@@ -119,8 +119,8 @@ export class ServerWorker {
    */
   #waiting: string | undefined;
   /**
-   * Digest of the minion's id and its registered handles when the worker last processed them. Used
-   * to skip unchanged handles.
+   * Digest of the minion's id and its registered handles when the worker last processed them. If
+   * the digest is the same later, the handles need no processing.
    */
   #handles: string | undefined;
   #refusedHandles: readonly string[] = [];

@@ -26,7 +26,8 @@ const VendordataSection = Type.Object(
      */
     id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     /**
-     * Validity of a ticket, in seconds after the first request. Default: `enroll: ticket_lifetime`.
+     * Validity of a ticket, in seconds after the first request for the vendordata of its instance.
+     * Default: `enroll: ticket_lifetime`.
      */
     ticket_lifetime: Type.Optional(Type.Integer({ minimum: 60, maximum: 86_400 })),
     /**

@@ -27,7 +27,7 @@ export interface CompiledStep extends MappedCommand {
 /** Compiled plan. */
 export interface CompiledPlan {
   readonly definition: PlanDefinition;
-  /** Steps. Each step comes after the steps that it needs. */
+  /** Steps of the plan, sorted so that each step comes after all steps that it needs. */
   readonly steps: readonly CompiledStep[];
   readonly needs: StepDependencies;
   /** Names of parameters that the plan passes only to secret parameters of commands. */

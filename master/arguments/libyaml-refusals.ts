@@ -33,7 +33,10 @@ function isFlowCollection(node: unknown): boolean {
   return isCollection(node) && node.flow === true;
 }
 
-/** Matches the escape of a surrogate. An even number of backslashes may precede the escape. */
+/**
+ * Matches the escape of a surrogate, for example `\uD83D`. An even number of backslashes may
+ * precede the escape, because these backslashes escape each other.
+ */
 const halfCharacter = /(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]/;
 
 function sourceOf({ range }: Scalar, text: string): string {

@@ -42,7 +42,10 @@ export class Collection implements Contributions {
   commands: NamedCommands | undefined;
   /** Methods of the local socket that extensions add, by name. */
   readonly methods: Map<string, RpcMethod> = new Map();
-  /** Owner of each contribution: the name of an extension, by kind and name of the contribution. */
+  /**
+   * Name of the extension that owns each contribution. The key consists of the kind and the name of
+   * the contribution.
+   */
   readonly #owners = new Map<string, string>();
 
   constructor() {

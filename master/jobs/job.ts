@@ -59,8 +59,8 @@ export class Job {
   }
 
   /**
-   * Sets the resources of minions that send one return for each resource, and no return of their
-   * own.
+   * Records the minions that send one return for each of their resources, and no return of their
+   * own. The map contains the ids of these resources, by minion.
    */
   expectResources(resources: ReadonlyMap<string, ReadonlySet<string>>): void {
     if (resources.size > 0) this.#expected = new Map([...(this.#expected ?? []), ...resources]);

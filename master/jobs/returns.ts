@@ -21,8 +21,9 @@ export type ReturnOutcome =
    */
   | 'repeated'
   /**
-   * The return was rejected. Either no rule permits it, or the minion exceeds a limit of
-   * self-started jobs. `refused` names the rule or limit.
+   * The return was rejected by the policy, or because the minion exceeds a limit of self-started
+   * jobs. `refused` is the name of the limit or of the deciding rule. The name is `default-deny` if
+   * no rule applied.
    */
   | { readonly refused: string };
 

@@ -76,9 +76,9 @@ interface SlowPattern {
 }
 
 /**
- * Regular expressions of one target that have no limit of running time. The target is evaluated
- * twice. The first pass over the minions collects the texts to match. {@link SlowPatterns.settle}
- * matches them in the worker thread. The second pass uses the results.
+ * Regular expressions of one target whose running time has no limit. The target is evaluated twice.
+ * The first pass over the minions collects the texts to match. {@link SlowPatterns.settle} matches
+ * them in the worker thread. The second pass uses the results.
  */
 export class SlowPatterns {
   readonly #patterns: SlowPattern[] = [];

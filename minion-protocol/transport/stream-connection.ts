@@ -35,7 +35,7 @@ interface StreamDecoder<Event> {
    * @param maxEvents - number of events after which the decoder stops reading
    */
   push(chunk: Uint8Array, maxEvents: number): readonly (Event | BreachEvent)[];
-  /** Number of bytes of the last chunk that `push` has read. */
+  /** Number of bytes that the last call of `push` has read from its chunk. */
   readonly consumedBytes: number;
   /** Memory held for an incomplete message, in bytes. */
   readonly heldBytes: number;

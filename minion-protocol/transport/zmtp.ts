@@ -58,7 +58,10 @@ export type ZmtpEvent =
   /** The handshake is complete. */
   | { readonly type: 'ready'; readonly socketType: string }
   | { readonly type: 'message'; readonly frames: readonly Uint8Array[] }
-  /** The peer expects the result of {@link encodePong} with the same context. */
+  /**
+   * The peer has sent a PING. It expects a PONG with the same context, which {@link encodePong}
+   * returns.
+   */
   | { readonly type: 'ping'; readonly context: Uint8Array }
   /** The topic is latin1 text, so that no byte is lost. */
   | { readonly type: 'subscribe' | 'cancel'; readonly topic: string }

@@ -153,8 +153,8 @@ async function tokenOf(context: ApiContext, { headers, ip }: FastifyRequest): Pr
 }
 
 /**
- * Returns the name of the method, which is the last part of the path. If the method has its own
- * schema, the route has no path parameter.
+ * Returns the name of the RPC method, which is the last part of the path. If the method has its own
+ * schema, its route contains this name instead of a path parameter.
  */
 function nameOf({ params, routeOptions }: FastifyRequest): string {
   const [, name = ''] = /\/rpc\/([^/:]+)$/.exec(routeOptions.url ?? '') ?? [];

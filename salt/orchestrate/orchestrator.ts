@@ -86,8 +86,8 @@ interface UnderWay {
   /** Stops the orchestration. */
   readonly stop: (reason: MasterError) => void;
   /**
-   * Ids of states. The orchestration stops before the first of these states that it reaches. If the
-   * set contains `undefined`, it stops before the next state.
+   * Ids of states at which the orchestration stops. It stops before the first of these states that
+   * it reaches. The element `undefined` stands for the next state, whatever its id is.
    */
   readonly kills: Set<string | undefined>;
 }

@@ -46,10 +46,10 @@ export class InputTree<Result extends Inputs> {
   }
 
   /**
-   * Adds a result, and returns the results that it replaces. The new result replaces a result with
-   * the same inputs. It also replaces results that contradict it: after the same first inputs,
-   * their renderings read a different input next. This happens, for example, if a file has changed
-   * since.
+   * Adds a result, and returns the results that it replaces: a result with the same inputs, and
+   * results that contradict the new one. Two results contradict each other if their renderings
+   * first read the same inputs with the same values, and then read different inputs. This happens,
+   * for example, if a file has changed between the renderings.
    */
   add(result: Result): Result[] {
     const replaced: Result[] = [];

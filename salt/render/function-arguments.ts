@@ -25,7 +25,10 @@ export function takes<T>(
   };
 }
 
-/** Adds named parameters to a function that also accepts further keyword arguments. */
+/**
+ * Creates a function that has the given named parameters, and also accepts further keyword
+ * arguments.
+ */
 export function takesMore<T>(
   names: readonly string[],
   call: (given: Named, more: Named) => T,

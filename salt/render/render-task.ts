@@ -131,8 +131,8 @@ export interface Question {
 export type Answer = { readonly value: PlainData } | { readonly error: string };
 
 /**
- * Interruption of a rendering by a call whose answer is not known. When the answer is known, the
- * rendering starts again.
+ * Interruption of a rendering that calls a function whose answer is not known yet. When the answer
+ * is known, the rendering starts again.
  */
 export class NotAnswered extends Interruption {
   static {

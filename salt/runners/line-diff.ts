@@ -3,12 +3,12 @@ import { splitLines } from '#template';
 /** Maximum number of lines that are compared. Further lines are ignored. */
 const maxLines = 1000;
 
-/** Number for a line that does not occur in the first text. */
+/** Number that stands for every line that does not occur in the first text. */
 const unknown = -1;
 
 /**
- * Returns a function that compares texts with `first`. Its result contains the differing lines in
- * order, with `-` for lines of the first text and `+` for lines of the second.
+ * Returns a function that compares a second text with `first`. That function returns the differing
+ * lines in order, with `-` before lines of the first text and `+` before lines of the second.
  */
 export function lineDiffFrom(first: string): (second: string) => string {
   const left = splitLines(first, false, maxLines);
