@@ -1,4 +1,7 @@
-/** Listeners of a salt-master and the tags that they match. */
+/**
+ * Event listeners in the configuration of a salt-master, such as reactors and engines, and the tags
+ * that they match.
+ */
 
 import { moduleNames, pairsOf, type Settings } from './settings.ts';
 

@@ -65,7 +65,10 @@ function targetProblem(tgt: string, tgtType: string, config: MasterConfig): stri
   }
 }
 
-/** Returns a problem for each value in the event's data that no schema guarantees. */
+/**
+ * Returns a problem for each value that the reaction takes from the event's data, although no
+ * schema guarantees that the data contains this value.
+ */
 function dataProblems(reaction: Reaction, config: MasterConfig): readonly string[] {
   const positional = valuesOf(reaction.do)
     .filter(([field, value]) => field.includes('.args.') && isSender(value))

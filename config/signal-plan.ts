@@ -14,7 +14,10 @@ interface PlannedRule {
   readonly listeners: readonly Listening[];
 }
 
-/** Pattern of a listener that no proposed rule covers completely, with the reason. */
+/**
+ * Tag pattern of an event listener, and the reason why no proposed rule covers this pattern
+ * completely.
+ */
 interface UnplannedPattern extends Listening {
   readonly reason: string;
 }

@@ -11,7 +11,10 @@ export type ValueDestination =
    * other text.
    */
   | 'argument'
-  /** Pillar, a template or a file. Templates can cut, trim, join and convert the value. */
+  /**
+   * The value is used in pillar, in a template or in a file. Templates can cut, trim, join and
+   * convert it.
+   */
   | 'pillar';
 
 /** The first text in a value that Salt would interpret. */

@@ -49,7 +49,7 @@ interface DictChange {
 
 /** Result of a function that, as in Salt, changes dicts in its arguments. */
 export class ChangedArguments {
-  /** Result of the function, if the caller is not a template. */
+  /** Result of the function, for callers other than templates. */
   readonly data: PlainData;
   readonly changes: readonly DictChange[];
   /**

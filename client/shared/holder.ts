@@ -6,10 +6,7 @@ import type { Connection } from '../connection.ts';
 import type { ReachedMaster } from '../fail-over.ts';
 import { callerOf, type MethodCaller, type NamedMethod } from '../rpc-client.ts';
 
-/**
- * Returns the properties of a holder that are the same whether this process or another process is
- * the holder.
- */
+/** Returns the properties of a holder that do not depend on which process is the holder. */
 function sharedBy({
   jobCache,
 }: MasterConfig): Pick<ReachedMaster, 'jobs' | 'hasOthers' | 'onBreak'> {

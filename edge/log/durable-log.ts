@@ -456,9 +456,10 @@ function add(amounts: Map<string, number>, minion: string | undefined, bytes: nu
 }
 
 /**
- * Updates the counters of a class after an entry or marker was removed.
- * @param ofMinions - changes of the bytes of each minion. If the removed entry is from a minion,
- * its bytes are subtracted here
+ * Updates the counters of a class of log entries, after an entry or marker of this class was
+ * removed.
+ * @param ofMinions - changes of the stored bytes, by minion. If the removed entry counts towards a
+ * minion, the function subtracts the entry's bytes from that minion's value
  */
 function forget(head: Head, ofMinions: Map<string, number>, item: StoredItem, bytes: number): void {
   if ('from' in item) {

@@ -128,8 +128,9 @@ export class LogSender {
   }
 
   /**
-   * Sends a batch of returns or facts, at most at the maximum rate. Each site sends them only in
-   * its turn. If this site has no turn, first requests one from the centre and waits for it.
+   * Sends a batch of returns or facts. Each site sends them only in its turn, and not faster than
+   * the maximum rate. If this site has no turn, first requests one from the centre and waits for
+   * it.
    */
   async #sendInTurn(name: LogClass): Promise<void> {
     const { link, uploadBytesPerSecond: rate, closing } = this.#options;

@@ -98,7 +98,7 @@ function redactPillar(load: ReturnLoad, { isSecret, reads }: SecretKeys): Return
   return { ...load, return: left };
 }
 
-/** Key of the pillar below `saltbridge:data` that contains the attributes. */
+/** Pillar key, below `saltbridge:data`, under which the attributes are found. */
 const attributesKey = 'attributes';
 
 /** Names of the secret attributes that a role reads. */

@@ -42,9 +42,9 @@ export interface MetadataUpdates {
   /** Deployments to run now, in the form in which Heat lists deployments. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /**
-   * Changes that are recorded without running the hook, because this kind of change does not
-   * trigger the hook. The list also contains the last run of each hook whose value is unchanged, so
-   * that the record of this run is retained.
+   * Changes that are recorded but do not run their hook, because the hook is not triggered by this
+   * kind of change. The list also contains the last run of each hook whose watched value is
+   * unchanged, so that the record of this run is retained.
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /**

@@ -100,7 +100,10 @@ export interface RunOptions {
 interface RunKey {
   readonly owner: IdempotencyKeyOwner;
   readonly digest: string;
-  /** Request that another member of the cluster repeats to continue the run. */
+  /**
+   * Stored request for the run. If this member fails, another member of the cluster repeats the
+   * request, and thereby continues the run.
+   */
   readonly carried?: CarriedCall | undefined;
 }
 

@@ -67,8 +67,8 @@ interface CommandRuns {
    */
   readonly owners: Map<string, { waiting: number; turn: number }>;
   /**
-   * Highest `turn` of a run that has left the queues of its minions. Each new run gets a higher
-   * `turn`.
+   * Highest position (`turn`) of all runs that have left the queues of their minions. Each new run
+   * gets a higher position than this.
    */
   turn: number;
   readonly slots: FairSlots;

@@ -22,7 +22,7 @@ export interface SecretLease {
    * reference that it had before
    */
   show(reference: string): void;
-  /** Removes the secrets from the pillars, and releases their bytes. */
+  /** Removes the secrets from the pillars, and ends the reservation of bytes for them. */
   forget(): void;
 }
 

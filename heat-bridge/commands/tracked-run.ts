@@ -1,4 +1,4 @@
-/** Run of a command or plan that keeps all its updates for readers. */
+/** A run of a command or of a plan. All updates of the run are kept for its readers. */
 
 import { once } from 'node:events';
 import { type Budget, memoryOf } from '#runtime';

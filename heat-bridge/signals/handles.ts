@@ -763,8 +763,8 @@ function budgetOwner({ owner, id }: HandleFields): string {
 }
 
 /**
- * Returns the time at which a handle's groups were registered. Returns `undefined` if the previous
- * registration of the handle had other groups, or did not exist.
+ * Returns the time since which a handle has had these groups. Returns `undefined` if the previous
+ * registration of the handle had other groups, or if there was none.
  */
 function claimedSince(groups: HandleGroups, before: HandleRow | undefined): number | undefined {
   const isSame =

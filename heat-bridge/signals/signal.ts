@@ -15,7 +15,10 @@ import type { ParameterValue } from '../commands/parameters.ts';
 export interface Signal {
   /** Status. Heat accepts only these two values, in upper case [heat WaitConditionHandle]. */
   readonly status: 'SUCCESS' | 'FAILURE';
-  /** Reason. Heat shows the reason of a FAILURE as the stack's status reason. */
+  /**
+   * Reason for the status. If the status is FAILURE, Heat shows this text as the status reason of
+   * the stack.
+   */
   readonly reason?: string;
   /**
    * Data. Heat adds it to the attribute `data` of the wait condition, under the id of the signal.

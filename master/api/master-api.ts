@@ -425,7 +425,10 @@ export interface ReactionsApi {
    * @throws MasterError ERR_REACTION_UNKNOWN
    */
   show(name: string): Promise<ReactionInfo>;
-  /** Returns the stored runs: unfinished ones first, then the latest. */
+  /**
+   * Returns the stored runs: first the unfinished ones, then the ended ones. Both are sorted from
+   * the latest to the oldest.
+   */
   runs(request?: ReactionRunsRequest): Promise<readonly ReactionRun[]>;
 }
 

@@ -79,7 +79,8 @@ export class DropConnectionError extends Error {
 }
 
 /**
- * Function that answers the requests with one value of `cmd`, synchronously if possible.
+ * Function that answers all requests that have a certain value of `cmd`. It returns the reply
+ * synchronously if possible.
  * @throws DropConnectionError
  */
 export type Handler = (request: VerifiedRequest) => Reply | Promise<Reply>;

@@ -210,9 +210,9 @@ export class DecisionRecorder {
   }
 
   /**
-   * Evicts the oldest record that was not used since it was placed in the map. Moves older records
-   * that were used to the end of the map. The recorder therefore need not move a record each time
-   * the record is used.
+   * Evicts the oldest record that was not used since it got its place in the map. Gives older
+   * records that were used since then a new place at the end. Because records are moved only here,
+   * the recorder need not move a record at each use.
    */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {

@@ -73,7 +73,10 @@ export interface TargetBounds {
    * values that do not depend on grains. Default: false.
    */
   readonly hasSecrets?: boolean;
-  /** Requester. The evaluations of all its targets share one turn. Default: the operator. */
+  /**
+   * Requester of the target. Requesters take turns, and the evaluations of all targets of one
+   * requester share its turn. Default: the operator.
+   */
   readonly who?: AuditRequester['who'] | undefined;
 }
 

@@ -39,7 +39,8 @@ interface CutExpression {
   /** The parts after the first one. */
   readonly parts: readonly string[];
   /**
-   * For each of {@link parts}, the text from the start of this part to the end of the condition.
+   * For each part in {@link parts}, the text of the condition from the start of this part to the
+   * end of the condition.
    */
   readonly rests: readonly string[];
 }
@@ -202,7 +203,10 @@ class FactSearch {
   }
 }
 
-/** Compiled tests for the value part of a condition. Each possible value part is compiled once. */
+/**
+ * Compiled tests for the value in a condition such as `os:Debian`. In a condition with several
+ * delimiters, the value may begin after any of them. Each possible value is compiled once.
+ */
 class ValueTests {
   readonly #compile: PatternCompiler;
   readonly #meter: WorkMeter | undefined;

@@ -72,9 +72,9 @@ function compileRe2(source: string, ignoreCase: boolean): RE2JS {
 }
 
 /**
- * Compiles an expression that the operator has configured. The result returns whether it matches
- * anywhere in a text (`re.search`). Expressions that need backtracking are allowed, because the
- * operator is trusted.
+ * Compiles an expression that the operator has configured. Returns a function that tests whether
+ * the expression matches anywhere in a text, like Python's `re.search`. Expressions that need
+ * backtracking are allowed, because the operator is trusted.
  * @throws SyntaxError with the reason
  */
 export function compileSearchPattern(pattern: string): TextMatcher {

@@ -110,8 +110,8 @@ export class Connection<Event extends { readonly type: string }, Session extends
   #isWaiting = false;
   /**
    * Whether the connection must not read further bytes, because received bytes still wait to be
-   * decoded. Its turn could not handle all of them, or a second chunk arrived while it waited for
-   * its turn.
+   * decoded. This happens if the connection's turn was too short for all of them. It also happens
+   * if a second chunk arrives while the first one waits for the turn.
    */
   #isAhead = false;
   #isTakingTurn = false;

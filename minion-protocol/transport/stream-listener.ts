@@ -401,8 +401,9 @@ class StreamListener implements MasterTransport {
 }
 
 /**
- * Ends the guarded connection when its socket closes. A reset by the peer is not logged as an
- * error. The socket emits 'close' after the reset, which ends the connection.
+ * Ends the guarded connection when its socket closes. Errors of the socket, such as a reset by the
+ * peer, are not logged. The socket emits 'close' after an error, and this event ends the
+ * connection.
  */
 function endGuardedWithSocket(socket: Socket, guarded: GuardedConnection): void {
   socket.on('error', ignore);

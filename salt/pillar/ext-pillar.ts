@@ -76,8 +76,8 @@ export interface AddedPillarDeps extends ExtPillarDeps {
 }
 
 /**
- * Merges the configured sources and the added sources over a pillar. The list of sources is fixed
- * at the first request.
+ * Returns a source that merges the pillar of `base` with the pillars of the configured and the
+ * added sources, see {@link withExtPillar}. The list of sources is fixed at the first request.
  */
 export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): PillarSource {
   let joined: PillarSource | undefined;

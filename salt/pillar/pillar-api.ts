@@ -30,7 +30,7 @@ export function createPillarApi({ pillar, facts }: PillarApiDeps): MasterApi['pi
   };
 }
 
-/** Query for the pillar that a minion would get: its id and environment. */
+/** Query for the pillar that a minion would get: the id of the minion, and its environment. */
 interface Asked {
   readonly minion: string;
   readonly saltenv?: string | undefined;

@@ -36,7 +36,10 @@ const runFields = {
   tag: Type.String(),
   /** Minion that emitted the event. Absent if the master emitted it. */
   sender: Type.Optional(Type.String()),
-  /** Number of runs in the chain that led to the event. */
+  /**
+   * Number of earlier runs in the chain that led to the event. Each run in the chain triggered the
+   * next one, and the last one caused the event.
+   */
   depth: Type.Number(),
   /** Time at which the run was queued, in milliseconds since 1970. */
   queuedAt: Type.Number(),

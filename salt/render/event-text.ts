@@ -31,7 +31,10 @@ export class EventText {
   readonly #texts: readonly string[];
   readonly #marks: RegExp;
 
-  /** @param texts - original texts; the number in a placeholder is its index here */
+  /**
+   * @param texts - original texts. The number in a placeholder is the index of its original text in
+   * this list
+   */
   constructor(secret: string, texts: readonly string[]) {
     this.#texts = texts;
     this.#marks = new RegExp(`${open}${secret}\\.(\\d+)${close}`, 'gu');

@@ -259,7 +259,7 @@ interface Insertion {
   readonly queue: string;
   readonly owner: string;
   readonly index: QueueIndex;
-  /** New items by the digest of their content, with owner, size and sequence number. */
+  /** New items: the owner, size and sequence number of each item, by the digest of its content. */
   readonly added: Map<string, ItemPlace>;
 }
 

@@ -6,8 +6,8 @@ import type { FilterContext } from './definition.ts';
 /** Options of an attribute getter. */
 export interface GetterOptions {
   /**
-   * Value that replaces undefined attributes. If it is `None`, undefined values are returned
-   * unchanged.
+   * Value that is used instead of an undefined attribute. Default: `None`; the undefined value is
+   * then returned unchanged.
    */
   readonly fallback?: Value;
   /** Whether text is converted to lower case. */

@@ -19,9 +19,9 @@ const withHyphens =
 interface Chunk {
   readonly text: string;
   /**
-   * Number of UTF-16 code units of whitespace at the end of the original piece. If this number is
-   * at least the length of `text`, the chunk is whitespace only. It is computed once for each
-   * piece, because a long word can be broken into many chunks.
+   * Length of the whitespace at the end of the original piece, in UTF-16 code units. If `text` is
+   * not longer than this, it consists only of whitespace. The length is computed once for each
+   * original piece, because a long word can be broken into many chunks.
    */
   readonly spaces: number;
 }

@@ -102,7 +102,7 @@ export class Bytes {
 /** A `tuple` value. */
 export class Tuple {
   readonly items: readonly Value[];
-  /** Names of the two items, set only for results of `groupby`. */
+  /** Attribute names of the items. Set only for the results of `groupby`, which have two items. */
   readonly fields: readonly string[];
 
   constructor(items: readonly Value[], fields: readonly string[] = []) {
