@@ -44,8 +44,8 @@ export interface ConfigReading {
    */
   readonly onProblem?: (problem: ConfigError) => void;
   /**
-   * Returns the name of a file for locations, which say where a value is set. Default: the path of
-   * the file.
+   * Returns the name that stands for a file in locations. A location says where a value is set.
+   * Default: the path of the file.
    */
   readonly nameOf?: (file: string) => string;
 }

@@ -83,7 +83,10 @@ export interface LimitRow extends LimitValues {
 
 /** Registered limit. Only {@link defineLimits} creates one. */
 export class Limit implements LimitRow {
-  /** Name of the table, and key of the row in the table: `master.activeLogins`. */
+  /**
+   * Name of the limit, for example `master.activeLogins`. It consists of the name of the table, a
+   * dot, and the key of the row in the table.
+   */
   readonly name: string;
   readonly unit: string;
   readonly owner: LimitOwner;

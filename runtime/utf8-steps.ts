@@ -4,9 +4,9 @@ import { isUtf8 } from 'node:buffer';
 import type { ReadingStep } from './step-scheduler.ts';
 
 /**
- * Number of bytes that each step decodes at least, except the last step. A step joins chunks until
- * they have this size together. A chunk that was read from a socket is not larger, so a step
- * decodes less than twice this number.
+ * Minimum number of bytes that a step decodes, except in the last step. A step joins chunks until
+ * their total size reaches this number. A chunk that was read from a socket is not larger than
+ * this, so a step decodes less than twice this number.
  */
 const maxPartBytes = 65_536;
 

@@ -79,8 +79,7 @@ const finalCodes: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Release that the site must install, and details of the message of the centre that names this
- * release.
+ * Release that the site must install, with details of the centre's message that names this release.
  */
 interface NamedRelease extends WantedRelease {
   /**

@@ -23,8 +23,8 @@ const unreadEvents = 100_000;
 const returnTag = /^salt\/job\/(\d+)\/ret\/(.+)$/;
 
 /**
- * Part of the extension `site`. It appends returns, events, alarms and audit records to the log of
- * the site.
+ * Opens the part of the extension `site` that appends returns, events, alarms and audit records to
+ * the log of the site.
  */
 export function openSources({ host, options, log }: SiteContext): EdgePart {
   const sources = new Sources(host, options, log);

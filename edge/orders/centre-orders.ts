@@ -382,8 +382,9 @@ export class CentreOrders {
   }
 
   /**
-   * Selects the sites that get the order, and the minions at each site. With a target, selects the
-   * minions whose facts match, and their sites. Without a target, selects all named sites.
+   * Selects the sites that get the order, and the minions at each site. If the order has a target,
+   * selects the minions whose facts match it, and the sites of these minions. Without a target,
+   * selects all sites in `named`.
    * @throws EdgeError ERR_ORDER_INVALID
    * @throws MasterError ERR_BAD_TGT
    * @throws WorkLimitExceeded

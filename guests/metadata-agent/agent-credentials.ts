@@ -67,7 +67,10 @@ function macOf(secret: string, fields: readonly string[], request: AgentRequest)
 export class AgentCredentials {
   readonly #secrets: ReadonlyMap<string, string>;
   readonly #now: () => number;
-  /** Time at which this verifier was created. Nonces of earlier requests are unknown. */
+  /**
+   * Time at which this verifier was created. It does not know the nonces of requests before this
+   * time.
+   */
   readonly #openedAt: number;
   /** Used nonces, oldest first. Each has its instance, and the time until which it is stored. */
   readonly #nonces = new Map<string, { readonly owner: AgentInstance; readonly until: number }>();

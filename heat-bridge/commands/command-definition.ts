@@ -25,7 +25,8 @@ export const keywordForm: RegExp = /^(?!__)[A-Za-z_][A-Za-z0-9_]*$/;
 const strict = { additionalProperties: false };
 const Words = Type.String({ minLength: 1, maxLength: 4096 });
 /**
- * Field that contains a JSON Schema. It must be a map. Its content is checked when it is compiled.
+ * Field that contains a JSON Schema. The field must be a map. The content of the map is checked
+ * later, when the schema is compiled.
  */
 const Schema = Type.Unsafe<JsonSchema>(Type.Object({}));
 const Count = Type.Integer({ minimum: 1, maximum: 1_000_000 });

@@ -152,8 +152,8 @@ ${write('"$pki_dir/minion.pem"', privatePem)}${write('"$pki_dir/minion.pub"', pu
 
 /**
  * Returns the shell lines that claim the ticket. The bridge accepts only one claim. If the response
- * to it is lost, the repeated claim is rejected, so the script does not treat that rejection as a
- * failure.
+ * to this claim is lost, the script repeats the claim, and the bridge rejects the repetition. The
+ * script therefore does not treat this rejection as a failure.
  */
 function shellClaimLines(statesInstance: boolean): string {
   const instance = statesInstance

@@ -690,7 +690,8 @@ export interface InProcessJobsApi extends JobsApi {
 }
 
 /**
- * Function methods for code in the master's process. A call can state on whose behalf it is made.
+ * Methods that run runners or wheel functions, for code in the master's process. A caller can state
+ * on whose behalf it makes a call.
  */
 export interface InProcessFunctionsApi extends FunctionsApi {
   run(call: FunctionCall & CallOrigin): Promise<FunctionResult>;

@@ -313,7 +313,10 @@ interface KeyFollowers {
  */
 const operatorActs: ReadonlySet<string> = new Set(['accept', 'reject', 'delete']);
 
-/** Emits an event for each change of a key, and revokes keys that are no longer accepted. */
+/**
+ * Emits events about accepted, rejected and deleted keys, and revokes keys that are no longer
+ * accepted.
+ */
 function followKeys(followers: KeyFollowers): void {
   const { keys, bus, revocation, accepted, onKeyLost, log } = followers;
   keys.onChange(({ id, from, to, act, isElsewhere }) => {

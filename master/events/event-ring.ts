@@ -54,8 +54,8 @@ interface Waiting extends Taken {
 interface Repeated {
   readonly id: string;
   /**
-   * Id of the previous event from the same member. Present if events of this member between the
-   * previous event and this event are missing.
+   * Id of the previous event from the same member. Present only if events between it and this event
+   * are missing.
    */
   readonly missedAfter?: string;
 }
@@ -83,7 +83,10 @@ interface Search {
   readonly latest: EventPosition | undefined;
   /** Oldest stored event of the member. */
   oldest?: Held;
-  /** Oldest stored event of the run (lifetime of the member's process) to which `place` belongs. */
+  /**
+   * Oldest stored event of the run to which the position `place` belongs. A run is the lifetime of
+   * the member's process.
+   */
   first?: Held;
   /** Latest stored event that the reader has read, of the run to which `place` belongs. */
   last?: Held;

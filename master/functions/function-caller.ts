@@ -105,8 +105,8 @@ export class FunctionCaller {
 
   /**
    * Runs a function and returns its result, which may be a failure.
-   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; LimitExceeded. The function was
-   * not run
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS; LimitExceeded. In these cases,
+   * the function was not run
    */
   async run(call: FunctionCall & CallOrigin, options: RunOptions = {}): Promise<FunctionResult> {
     return this.#finish(await this.#prepare(call, options), options);

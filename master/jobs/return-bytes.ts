@@ -29,8 +29,8 @@ export class ReturnBytes {
   }
 
   /**
-   * Returns the return to store. If the user has used up the limit, each large value is replaced by
-   * `VALUE_TRIMMED`.
+   * Converts a minion's return to the form in which it is stored. If the user has used up the
+   * limit, replaces each large value in it by `VALUE_TRIMMED`.
    * @param owner - user of the job, or `undefined` if no limit applies
    */
   fit(owner: string | undefined, jid: string, result: JobReturn): JobReturn {

@@ -26,7 +26,7 @@ interface Running {
   readonly abort: AbortController;
 }
 
-/** Properties of a function's context that do not depend on the job. */
+/** Properties of a {@link FunctionContext} that are the same for all jobs. */
 export type JobEnvironment = Omit<
   FunctionContext,
   'jid' | 'running' | 'kill' | 'signal' | 'functionNames'

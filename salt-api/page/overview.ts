@@ -20,13 +20,16 @@ export interface Overview {
   readonly user: string;
   readonly status: MasterStatus;
   readonly rates: readonly RateSeries[];
-  /** Minions of the master. Requires the right to `manage.status`. */
+  /** Minions of the master. Present only if the user may call the runner `manage.status`. */
   readonly minions?: readonly MinionSince[];
-  /** Running jobs of the master. Requires the right to `jobs.active`. */
+  /** Running jobs of the master. Present only if the user may call the runner `jobs.active`. */
   readonly jobs?: readonly JobProgress[];
-  /** Values of the bridge's metrics, by name. Requires the right to `jobs.active`. */
+  /**
+   * Values of the bridge's metrics, by name. Present only if there is a bridge, and the user may
+   * call the runner `jobs.active`.
+   */
   readonly bridge?: Readonly<Record<string, number>>;
-  /** Pending keys. Requires the right to `key.list_all`. */
+  /** Pending keys. Present only if the user may call the wheel function `key.list_all`. */
   readonly pending?: PendingKeys;
   /**
    * Sites that have joined this master, if this master is a centre: a master that manages sites.

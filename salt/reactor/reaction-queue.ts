@@ -387,8 +387,8 @@ export class ReactionQueue {
   }
 
   /**
-   * Returns two numbers of unfinished runs of a reaction: of all runs (`all`), and of the runs that
-   * events of this sender triggered (`own`).
+   * Counts the unfinished runs of a reaction: all of them (`all`), and those that events of this
+   * sender triggered (`own`).
    * @param sender - `undefined`: the master itself
    */
   count(reaction: string, sender: string | undefined): { all: number; own: number } {

@@ -48,8 +48,8 @@ export interface Imports {
    */
   read(path: string): Promise<unknown>;
   /**
-   * Answers a question and adds the answer to the task. Not needed if the templates cannot ask
-   * questions.
+   * Executes a function call that a template needs, called a {@link Question}, and adds the result
+   * to the task. Not needed if the templates cannot request such calls.
    */
   answer?(question: Question): Promise<void>;
 }

@@ -32,7 +32,7 @@ interface ItemPlace {
   /** Sequence number. Older items have lower numbers. */
   readonly sequence: number;
   readonly bytes: number;
-  /** Owner to whose limits the item counts, as `ownerOfValues` returns it. */
+  /** Owner whose limits include the item, as `ownerOfValues` returns it. */
   readonly owner: string;
 }
 

@@ -64,7 +64,10 @@ export class ServiceReporter {
     return this.#ready;
   }
 
-  /** Runs `work`. Reports the start of the reload before it, and the end after it. */
+  /**
+   * Runs `work`, which reloads the configuration. Reports the start and the end of the reload to
+   * the service manager.
+   */
   async reload(work: () => Promise<void>): Promise<void> {
     // The service manager may request a reload before the notification of readiness has been sent.
     await this.#ready;

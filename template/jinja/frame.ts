@@ -92,7 +92,10 @@ export class Frame {
     return new Frame(this.run, scope, this, { isTop: false, isSilenced });
   }
 
-  /** Sets the values of names that come from outer frames. A loop does this in each iteration. */
+  /**
+   * Sets the values of the names that this frame takes from outer frames. In a loop, this happens
+   * in each iteration.
+   */
   enter(): void {
     for (const [name, load] of this.scope.loads) {
       switch (load) {
