@@ -59,7 +59,8 @@ interface Follower {
   next: number;
   readonly digests: Set<string>;
   /**
-   * Whether another process executed the run before. Some updates can then arrive a second time.
+   * Whether the process that executes the run has taken it over from another process. Some updates
+   * can then arrive a second time.
    */
   isTakenOver: boolean;
   isLocal: boolean;

@@ -69,7 +69,10 @@ const Undo = Type.Object(
      * same names.
      */
     params: Type.Optional(Sources),
-    /** Whether the command also runs on minions on which the step failed. Default: false. */
+    /**
+     * Whether the command also runs on minions on which the step that it undoes has failed.
+     * Default: false.
+     */
     failed: Type.Optional(Type.Boolean()),
   },
   strict,

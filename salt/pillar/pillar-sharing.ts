@@ -66,7 +66,10 @@ export interface PillarSharingOptions {
   readonly onUnstored: (error: unknown, minion: string) => void;
 }
 
-/** Merged top files for a minion: `top` is rendered with its grains, `proven` without them. */
+/**
+ * Merged top files for a minion: `top` is rendered with the grains of the minion, `proven` without
+ * them.
+ */
 interface Tops {
   readonly top: Top;
   readonly proven: Top;

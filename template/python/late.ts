@@ -42,8 +42,8 @@ export abstract class LateValue implements PyObject {
 }
 
 /**
- * A dictionary with late values. A template can output a late value as a placeholder, before the
- * program reads the value.
+ * A dictionary with late values. A late value is a value that a template can output as a
+ * placeholder, before the program reads the value.
  */
 export abstract class LateDict extends Dict {
   /**
