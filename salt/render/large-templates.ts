@@ -13,7 +13,7 @@ export class LargeTemplates {
   readonly #rows = new FairTable<string>(saltLimits.largeTemplates, {
     onEvict: (_key, template) => this.#count(template, -1),
   });
-  /** For each template, the number of owners for whom its rendering exceeded the limits. */
+  /** For each template, the number of owners whose renderings of it exceeded the limits. */
   readonly #owners = new Map<string, number>();
 
   /** Whether a template must be rendered on a worker thread for this owner. */

@@ -838,7 +838,8 @@ export const catalogue: readonly Threat[] = [
     id: 'M-18',
     threat: 'one key under two ids, one id on two machines',
     tests: ['master/doctor/doctor.test.ts: a machine was cloned with its key'],
-    sentence: 'The master reports accepted minion ids that have the same key, but does not reject them',
+    sentence:
+      'The master reports accepted minion ids that have the same key, but does not reject them',
   },
   {
     id: 'M-19',
