@@ -314,7 +314,7 @@ export class FunctionCaller {
       success: result.success,
       receivedAt: now(),
     };
-    await cache.addResult(jid, kept, by);
+    await cache.addReturn(jid, kept, by);
     cache.stored.note(by, bytes);
   }
 }

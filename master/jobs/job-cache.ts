@@ -7,7 +7,6 @@ import { returnRow } from './job-return.ts';
 import { type JobRecord, jobRow, minionsOfPublications, withSlice } from './job-row.ts';
 import type { PublicationId } from './publication-log.ts';
 import { RequestMarks } from './request-marks.ts';
-import { ReturnBytes } from './return-bytes.ts';
 
 const jobKey = (jid: string): Key => ['jobs', jid];
 const returnKey = (
@@ -73,8 +72,6 @@ export interface JobCacheOptions {
   readonly wasNeverSent?: (publication: PublicationId) => boolean;
   /** Whether other members of a cluster store jobs in the same store. Default: false. */
   readonly isShared?: boolean;
-  /** Limiter of the bytes of returns. Default: one that does not log. */
-  readonly returned?: ReturnBytes;
 }
 
 /**
@@ -90,7 +87,6 @@ export class JobCache {
    */
   returnRows: readonly ReturnRows[] = [];
   readonly #options: JobCacheOptions;
-  readonly #returned: ReturnBytes;
   #keepMs: number;
   readonly #mutex = new KeyedMutex();
   readonly #marks: RequestMarks;
@@ -105,7 +101,6 @@ export class JobCache {
   constructor(options: JobCacheOptions) {
     this.#options = options;
     this.#keepMs = options.keepMs;
-    this.#returned = options.returned ?? new ReturnBytes();
     const { store, keepMarksMs, now } = options;
     this.#marks = new RequestMarks({ store, root: 'self-made', keepMs: keepMarksMs, now });
   }
@@ -246,33 +241,15 @@ export class JobCache {
   }
 
   /**
-   * Stores the return of a minion. Durable when the promise resolves. Its bytes count towards the
-   * limit of the job's user. Over the limit, large values are stored as `VALUE_TRIMMED`.
+   * Stores a return. Durable when the promise resolves.
+   * @param by - user who called a runner, if the return is the result of the runner. Its bytes
+   * count towards the limit of the user. Default: no limit applies
    * @returns `false` if a return of the minion or resource is already stored. The stored return is
    * unchanged
    */
-  async addMinionReturn({ jid, limitOwner }: Job, result: JobReturn): Promise<boolean> {
-    const put = this.#putReturn(jid, this.#returned.fit(limitOwner, jid, result));
-    const bytes = put.value.length;
-    this.#returned.note(limitOwner, bytes);
-    const isFirst = await this.#writeReturn(jid, result, put);
-    if (!isFirst) this.#returned.giveBack(limitOwner, bytes);
-    return isFirst;
-  }
-
-  /**
-   * Stores the result of a runner or wheel function. Durable when the promise resolves.
-   * @param by - user who called the function. The bytes count towards the limit of the user.
-   * Default: no limit applies
-   * @returns `false` if the result is already stored. The stored result is unchanged
-   */
-  async addResult(jid: string, result: JobReturn, by?: AuditRequester): Promise<boolean> {
+  async addReturn(jid: string, result: JobReturn, by?: AuditRequester): Promise<boolean> {
     const put = this.#putReturn(jid, result);
     this.stored.note(by, put.value.length);
-    return this.#writeReturn(jid, result, put);
-  }
-
-  async #writeReturn(jid: string, result: JobReturn, put: PutOperation): Promise<boolean> {
     const operations = [put, ...this.#rowsOf(jid, result)];
     if (!this.#options.isShared) return tryToWrite(this.#options.store, operations);
     const name = takingName(jid, result.minion);

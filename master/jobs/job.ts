@@ -15,8 +15,6 @@ export class Job {
   readonly isKept: boolean;
   /** Time of the publication, in milliseconds since 1970. */
   readonly publishedAt: number;
-  /** Name under which limits count the returns of the job. `undefined`: no limit applies. */
-  readonly limitOwner: string | undefined;
   readonly #minions: Set<string>;
   #answered: Set<string> | undefined;
   /** Resources whose returns have arrived. The key is the id of the minion that manages them. */
@@ -30,7 +28,7 @@ export class Job {
   #listeners: Set<(result: JobReturn) => void> | undefined;
 
   constructor(
-    record: Pick<JobRecord, 'jid' | 'fun' | 'limitOwner' | 'minions' | 'publishedAt'>,
+    record: Pick<JobRecord, 'jid' | 'fun' | 'minions' | 'publishedAt'>,
     options: { readonly isKept: boolean },
   ) {
     this.jid = record.jid;
@@ -38,7 +36,6 @@ export class Job {
     this.#minions = new Set(record.minions);
     this.isKept = options.isKept;
     this.publishedAt = record.publishedAt;
-    this.limitOwner = record.limitOwner;
   }
 
   get minions(): ReadonlySet<string> {

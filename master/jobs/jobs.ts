@@ -18,7 +18,6 @@ import { Publisher } from './publisher.ts';
 import { Reachability } from './reachability.ts';
 import { Reconnecting } from './reconnecting.ts';
 import { type FollowOptions, resumeJob } from './resume-job.ts';
-import { ReturnBytes } from './return-bytes.ts';
 import { TargetResolver } from './targets.ts';
 
 export interface JobDeps extends ModuleDeps {
@@ -104,7 +103,6 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     keepMarksMs: fixed.publishSession * 1000,
     now,
     wasNeverSent: (publication) => publications.wasNeverSent(publication),
-    returned: new ReturnBytes(context.log.child({ component: 'jobs' })),
   });
   const reconnecting = new Reconnecting({
     signedIn: auth.sessions.ids,

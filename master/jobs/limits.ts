@@ -17,40 +17,6 @@ export const jobLimits = defineLimits('jobs', {
     effect: 'The job is rejected. Jobs of the local interface and of services are not limited.',
     code: 'ERR_LIMIT',
   },
-  returnBytes: {
-    unit: 'bytes of stored returns of minions to the jobs of a user',
-    owner: 'user',
-    rate: { perSecond: 262_144, burst: 8_589_934_592 },
-    effect:
-      'Values of further returns above 256 bytes are stored as `VALUE_TRIMMED`, and a warning is logged. Events, and callers that follow the job, get the whole return. Jobs of the local interface and of services are not limited.',
-  },
-  trimmedReturnLog: {
-    unit: 'log lines of trimmed returns',
-    owner: 'user',
-    rate: { perSecond: 1 / 3600, burst: 1 },
-    effect: 'Further trimmed returns are not logged.',
-  },
-  functions: {
-    unit: 'functions of one job',
-    owner: 'caller',
-    perOwner: 1_000,
-    effect: 'The job is rejected.',
-    code: 'ERR_ARGS',
-  },
-  keywordArguments: {
-    unit: 'keyword arguments of one call',
-    owner: 'caller',
-    perOwner: 1_000,
-    effect: 'The call is rejected.',
-    code: 'ERR_ARGS',
-  },
-  positionalArguments: {
-    unit: 'positional arguments of one call',
-    owner: 'caller',
-    perOwner: 10_000,
-    effect: 'The call is rejected.',
-    code: 'ERR_ARGS',
-  },
   resourceTypes: {
     unit: 'types of resources that a minion registers',
     owner: 'minion',

@@ -43,7 +43,7 @@ export interface ReturnProcessorOptions {
   readonly selfMadeLimit: TokenBuckets;
   /** Limits the rate, in bytes, at which each minion may report jobs that it has started itself. */
   readonly selfMadeBytes: TokenBuckets;
-  readonly meter: Pick<Meter, 'noteReturn'>;
+  readonly meter: Meter;
   /** Returns whether the policy permits a minion to emit a signal. */
   readonly maySignal: (minionId: string, tag: string, data: WireMap) => boolean;
   /**
@@ -97,7 +97,7 @@ export class ReturnProcessor {
     if (job.hasAnswered(minionId, resourceOf(minionId, given))) return 'repeated';
     const load = this.#redact(minionId, given);
     const result = this.#toResult(minionId, load);
-    if (job.isKept && !(await cache.addMinionReturn(job, result))) return 'repeated';
+    if (job.isKept && !(await cache.addReturn(job.jid, result))) return 'repeated';
     this.#emit(load, job.jid, minionId);
     job.answer(result);
     if (job.isKept && result.resource === undefined) this.#measure(job);

@@ -2640,7 +2640,6 @@ export const catalogue: readonly Threat[] = [
       "salt-api/shared-sessions.test.ts: a user's sessions do not end those of another user",
       'salt-api/shared-sessions.test.ts: unknown sessions of some addresses do not stop the waiting for those of another',
       'master/jobs/returns.test.ts: the bytes of self-made jobs are bounded, and highstates of 5 MB fit',
-      'master/jobs/returns.test.ts: returns over the limit of a user are stored without large values, and emitted whole',
       'master/audit/audit-log.test.ts: entries with one key count as one, and the last is in the summary',
       'heat-bridge/run-returns.test.ts: ended runs hold a limited number of bytes of returns for each caller and in total',
       'heat-bridge/run-returns.test.ts: returns beyond the bytes of a caller are omitted from active runs, with a reason',

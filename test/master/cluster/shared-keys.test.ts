@@ -8,7 +8,6 @@ import { sharedKeyFiles } from '#cluster/shared-keys.ts';
 import type { Cluster, JobReturn } from '#master';
 import { createSeal, sessionKey } from '#master';
 import { PublishKey, SessionKeys } from '#master/auth/session-keys.ts';
-import { Job } from '#master/jobs/job.ts';
 import { JobCache } from '#master/jobs/job-cache.ts';
 import type { JobRecord } from '#master/jobs/job-row.ts';
 import { until } from '../../helpers/deadline.ts';
@@ -158,9 +157,7 @@ test('a return that two members accept at once is stored once, and known to both
     retcode: 0,
     receivedAt: 1,
   };
-  const taken = await Promise.all(
-    caches.map((cache) => cache.addMinionReturn(new Job(record, { isKept: true }), result)),
-  );
+  const taken = await Promise.all(caches.map((cache) => cache.addReturn(jid, result)));
   t.deepEqual([...taken].sort(), [false, true]);
   const known = caches.map((cache) => cache.remembered(jid)?.hasAnswered('web1', undefined));
   // The member that stores the key reports it itself.

@@ -16,15 +16,11 @@ import {
   writeMarkedJson,
 } from '#master';
 import { markedJson } from '#master/arguments/arguments.ts';
-import { EventBus } from '#master/events/event-bus.ts';
 import { describeDeliveries, type MinionFacts } from '#master/jobs/follow-job.ts';
 import { toArguments } from '#master/jobs/job-arguments.ts';
-import { JobCache, type JobCacheOptions } from '#master/jobs/job-cache.ts';
+import { JobCache } from '#master/jobs/job-cache.ts';
 import { stateErrorEvents } from '#master/jobs/job-events.ts';
 import type { JobRecord } from '#master/jobs/job-row.ts';
-import { ReturnBytes } from '#master/jobs/return-bytes.ts';
-import { ReturnProcessor } from '#master/jobs/returns.ts';
-import { requestLimits } from '#master/requests/limits.ts';
 import {
   createMemoryTransport,
   isWireMap,
@@ -36,7 +32,7 @@ import {
 } from '#minion-protocol';
 import { openPublication } from '#minion-protocol/publication.ts';
 import { BROADCAST_TOPIC } from '#minion-protocol/transport/transport.ts';
-import { readJsonInSteps, TokenBuckets } from '#runtime';
+import { readJsonInSteps } from '#runtime';
 import { createMemoryStore, type Store } from '#store';
 import { Float } from '#template/python/values.ts';
 import { readCases } from '../../cli/fixture.ts';
@@ -214,56 +210,6 @@ test('secrets are removed only from returns that are stored or emitted', async (
   const refused = examined;
   await giveBack(master, { jid: 'req' });
   t.is(examined, refused);
-});
-
-test('returns over the limit of a user are stored without large values, and emitted whole', async (t) => {
-  const eauth = { sharedsecret: 'secret' };
-  const config = { eauth, externalAuth: { sharedsecret: { fred: ['test.*'] } } };
-  const { master, store } = await startVectorMaster(t, { config });
-  const credentials = { username: 'fred', password: 'secret', eauth: 'sharedsecret' };
-  const fred = await master.asUser((await master.logins.login(credentials)).token);
-  const { jid } = await fred.jobs.publish({ tgt: keys.minionId, fun: 'test.ping' });
-  const lines: unknown[] = [];
-  const log = { warn: (line: unknown) => void lines.push(line) };
-  const returned = new ReturnBytes(log, { perSecond: 1, burst: 100_000 });
-  const cache = new JobCache({ ...jobOptions(store), returned });
-  const bus = new EventBus({ maxEventBytes: 0 });
-  const events = bus.subscribe();
-  const processor = processorOf(cache, bus);
-  const sizeOf = (value: WireValue | undefined): number | undefined =>
-    typeof value === 'string' ? value.length : undefined;
-  const job = await cache.find(jid);
-  const answered: (number | undefined)[] = [];
-  job?.onReturn((result) => answered.push(sizeOf(result.return)));
-  const send = async (resource: string, value: WireValue): Promise<number | undefined> => {
-    const load = { id: keys.minionId, jid, fun: 'test.ping', return: value, resource_id: resource };
-    t.is(await processor.take(keys.minionId, load, () => undefined, 0), 'stored');
-    const { value: event } = await events.next();
-    return event === undefined || !('data' in event) ? undefined : sizeOf(event.data.return);
-  };
-  const emitted = [await send('r1', 'x'.repeat(90_000)), await send('r2', 'y'.repeat(90_000))];
-  t.deepEqual(emitted, [90_000, 90_000]);
-  t.is(await send('r3', 'z'.repeat(90_000)), 90_000);
-  await send('r4', true);
-  t.deepEqual(answered, [90_000, 90_000, 90_000, undefined]);
-  const stored = [];
-  for await (const { return: value } of cache.returns(jid)) stored.push(sizeOf(value) ?? value);
-  t.deepEqual(stored, [90_000, 90_000, 'VALUE_TRIMMED'.length, true]);
-  t.deepEqual(lines, [{ owner: 'user sharedsecret/fred', jid }]);
-});
-
-test('returns of 5 MB from 1,000 minions fit into the limit of a user', (t) => {
-  const bytes = new ReturnBytes();
-  const result = {
-    ...{ minion: 'm1', fun: 'state.apply', return: { large: 'x'.repeat(1000) } },
-    ...{ retcode: 0, success: true, receivedAt: 0 },
-  };
-  for (let minion = 0; minion < 1_000; minion += 1) bytes.note('user pam/fred', 5_000_000);
-  t.is(bytes.fit('user pam/fred', '1', result), result);
-  for (let minion = 0; minion < 1_000; minion += 1) bytes.note('user pam/fred', 5_000_000);
-  t.deepEqual(bytes.fit('user pam/fred', '1', result), { ...result, return: 'VALUE_TRIMMED' });
-  t.is(bytes.fit('user pam/ann', '1', result), result);
-  t.is(bytes.fit(undefined, '1', result), result);
 });
 
 test('fields of a return reach the event, but cannot replace sender and job', async (t) => {
@@ -445,25 +391,8 @@ async function keptReturns(store: Store, jid: string): Promise<JobReturn[]> {
 }
 
 function jobsIn(store: Store): JobCache {
-  return new JobCache(jobOptions(store));
-}
-
-function jobOptions(store: Store): JobCacheOptions {
   const now = (): number => RECORDED_AT;
-  return { store, isOn: true, keepMs: 86_400_000, keepMarksMs: 1, now };
-}
-
-/** Returns a processor that accepts the returns of all resources. */
-function processorOf(cache: JobCache, bus: EventBus): ReturnProcessor {
-  return new ReturnProcessor({
-    ...{ cache, bus, nextJid: () => '1', now: () => RECORDED_AT },
-    isOfFormerOwner: () => false,
-    resources: { has: () => true },
-    selfMadeLimit: new TokenBuckets(requestLimits.selfMadeJobs),
-    selfMadeBytes: new TokenBuckets(requestLimits.selfMadeBytes),
-    meter: { noteReturn: () => {} },
-    maySignal: () => false,
-  });
+  return new JobCache({ store, isOn: true, keepMs: 86_400_000, keepMarksMs: 1, now });
 }
 
 async function publishRecordedJobs(store: Store): Promise<void> {
