@@ -28,10 +28,10 @@ export const requestLimits = defineLimits('requests', {
     effect: 'Further requests get no reply.',
   },
   unprovenLoadRate: {
-    unit: 'bytes of loads of protocols 0 to 2 without a known token, or from minions that exceed `requests.loadRate`, counted in the same way',
+    unit: 'bytes of loads of protocols 0 to 2 without a known token, counted in the same way',
     owner: 'address',
     rate: { perSecond: 16 * 1024 * 1024, burst: 512 * 1024 * 1024 },
-    effect: 'Further requests of protocols 0 to 2 wait before they are decrypted.',
+    effect: 'Further requests wait before they are unpacked.',
   },
   waitingUnprovenLoads: {
     unit: 'bytes of such loads that wait because of the rate limit',

@@ -25,7 +25,6 @@ export interface LoadCost {
 export class LoadMeter {
   readonly #minions: TokenBuckets;
   readonly #ofMinions: Throttle;
-  readonly #addresses: TokenBuckets;
   readonly #ofAddresses: Throttle;
   readonly #expired: TokenBuckets;
 
@@ -34,8 +33,8 @@ export class LoadMeter {
     const { loadRate, unprovenLoadRate, waitingLoads, waitingUnprovenLoads } = requestLimits;
     this.#minions = new TokenBuckets(loadRate, now);
     this.#ofMinions = new Throttle(waitingLoads, this.#minions, tokens);
-    this.#addresses = new TokenBuckets(unprovenLoadRate, now);
-    this.#ofAddresses = new Throttle(waitingUnprovenLoads, this.#addresses, tokens);
+    const addresses = new TokenBuckets(unprovenLoadRate, now);
+    this.#ofAddresses = new Throttle(waitingUnprovenLoads, addresses, tokens);
     this.#expired = new TokenBuckets(requestLimits.expiredLoads, now);
   }
 
@@ -48,14 +47,6 @@ export class LoadMeter {
     return minionId === undefined
       ? this.#ofAddresses.pass(addressOwner(address), weightOf(cost))
       : this.#ofMinions.pass(minionId, weightOf(cost));
-  }
-
-  /**
-   * Removes the cost of a load from the rate of an address. Call this method when the sender of the
-   * load has been proven, and the cost is counted for the sender instead.
-   */
-  giveBack(address: string, cost: LoadCost): void {
-    this.#addresses.give(addressOwner(address), weightOf(cost));
   }
 
   /**

@@ -117,10 +117,11 @@ export class LoadOpener {
   }
 
   /**
-   * Counts the bytes of a load towards the limit of its sender. In protocols 0 to 2, the minion is
-   * known only after its load is decrypted. Until then, the bytes count towards its address.
+   * Counts the bytes of a load towards the minion's limit. In protocols 0 to 2, the minion is known
+   * only after its load is decrypted. The bytes are then counted at that time.
    */
   #payBytes(request: SealedRequest, sender: LoadSender): Maybe<true> {
+    if (sender.minionId === undefined) return true;
     return this.#pay(request, sender, { bytes: request.envelope.load.length, elements: 0 });
   }
 
@@ -205,22 +206,10 @@ export class LoadOpener {
       : type.maxElements;
   }
 
-  /**
-   * Counts the elements of a load towards the rate of its sender. In protocols 0 to 2, the bytes of
-   * the load were first counted for the address. If the sender is a known minion, the bytes are now
-   * counted for the minion, and no longer for the address. If the minion exceeds its rate, the
-   * bytes stay counted for both. Otherwise the master would decrypt any number of loads that exceed
-   * the rate.
-   */
   #payElements(request: SealedRequest, checked: CheckedRequest, elements: number): Maybe<true> {
-    const { envelope, peer } = request;
-    const sender = this.#senderOf(request, checked);
-    const isPaidByAddress = envelope.version !== 3 && sender.minionId !== undefined;
-    const bytes = isPaidByAddress ? envelope.load.length : 0;
-    const isNext = this.#pay(request, sender, { bytes, elements });
-    if (isPaidByAddress && isNext === true)
-      this.#options.meter.giveBack(peer.address, { bytes, elements: 0 });
-    return isNext;
+    const { version, load } = request.envelope;
+    const bytes = version === 3 ? 0 : load.length;
+    return this.#pay(request, this.#senderOf(request, checked), { bytes, elements });
   }
 
   /**

@@ -3057,10 +3057,6 @@ export const catalogue: readonly Threat[] = [
       largeLoads('many expired requests of a minion block only its requests from their address'),
       largeLoads('an expired request costs its address and not the minion'),
       largeLoads('in protocol 2, the sender of a load is its address until its token is known'),
-      largeLoads('in protocol 2, a load whose address may not pass is not decrypted'),
-      largeLoads(
-        'in protocol 2, the address also pays for the loads of a minion that exceeds its rate',
-      ),
       largeLoads('a load that no handler reads is not unpacked'),
       largeLoads('a request may have as many elements as its type permits'),
       largeLoads(
