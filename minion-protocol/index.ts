@@ -142,10 +142,10 @@ export {
   type GuardedConnection,
   peerAddress,
 } from './transport/connection-guard.ts';
-export { HandshakeTurns } from './transport/handshakes.ts';
+export { HandshakeTurns, holdConnections } from './transport/handshakes.ts';
 export { createMemoryTransport, type MemoryTransport } from './transport/memory-transport.ts';
 export { createTcpListener } from './transport/tcp-listener.ts';
-export { holdConnections, type TlsOptions } from './transport/tls.ts';
+export type { TlsOptions } from './transport/tls.ts';
 export {
   type BoundPorts,
   type MasterTransport,

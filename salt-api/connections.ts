@@ -87,6 +87,9 @@ export function connectionsOf(
   };
 }
 
+/** Time for which a TLS handshake uses one of the slots, in milliseconds. */
+const handshakeHoldMs = 1000;
+
 /** HTTP connections of one server, with the limits for them. */
 export class HttpConnections {
   readonly #guard: ConnectionGuard;
@@ -111,6 +114,7 @@ export class HttpConnections {
     });
     this.#allHandshakes = new HandshakeTurns(
       new FairSlots(apiLimits.allHandshakes, allHandshakes(perSecond)),
+      handshakeHoldMs,
     );
     this.#sweeper = setInterval(() => this.#guard.sweep(), sweepMs).unref();
   }

@@ -17,6 +17,27 @@ export const jobLimits = defineLimits('jobs', {
     effect: 'The job is rejected. Jobs of the local interface and of services are not limited.',
     code: 'ERR_LIMIT',
   },
+  functions: {
+    unit: 'functions of one job',
+    owner: 'caller',
+    perOwner: 1_000,
+    effect: 'The job is rejected.',
+    code: 'ERR_ARGS',
+  },
+  keywordArguments: {
+    unit: 'keyword arguments of one call',
+    owner: 'caller',
+    perOwner: 1_000,
+    effect: 'The call is rejected.',
+    code: 'ERR_ARGS',
+  },
+  positionalArguments: {
+    unit: 'positional arguments of one call',
+    owner: 'caller',
+    perOwner: 10_000,
+    effect: 'The call is rejected.',
+    code: 'ERR_ARGS',
+  },
   resourceTypes: {
     unit: 'types of resources that a minion registers',
     owner: 'minion',

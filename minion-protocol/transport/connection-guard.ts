@@ -4,8 +4,7 @@
  * I/O and has no timer, so any listener can use it.
  */
 import type { Socket } from 'node:net';
-import { addressOwner, LimitExceeded, MultiMap } from '#runtime';
-import { type Handshake, Handshakes } from './handshakes.ts';
+import { addressOwner, MultiMap } from '#runtime';
 import { transportLimits } from './limits.ts';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
@@ -17,16 +16,10 @@ export interface GuardLimits {
   /** Maximum time from connecting to the end of the handshake, in milliseconds. Default: 30,000. */
   readonly handshakeMs: number;
   /**
-   * Time for which a started TLS handshake counts towards the limit on handshakes, in milliseconds.
-   * If the master verifies a request of the minion earlier, the handshake no longer counts.
-   * Default: 1,000.
-   */
-  readonly handshakeHoldMs?: number;
-  /**
-   * Maximum time from connecting to the first complete request on the request port, in
-   * milliseconds. The time is extended by one second for each 64 KiB received. Default: 30,000. It
-   * does not apply to known addresses. After a restart of the master, the ZeroMQ sockets of minions
-   * reconnect from such addresses and are silent until their next request.
+   * Time from connecting to the first complete request on the request port, in milliseconds, plus
+   * one second for each 64 KiB received. Default: 30,000. It does not apply to known addresses:
+   * after a restart of the master, the ZeroMQ sockets of minions reconnect and are silent until
+   * their next request.
    */
   readonly firstRequestMs: number;
   /**
@@ -87,7 +80,6 @@ export type GuardRefusal =
   | 'unanswered'
   | 'refused-requests'
   | 'too-many-connections'
-  | 'too-many-handshakes'
   | 'too-many-from-address'
   | 'held-bytes'
   | 'held-bytes-from-address';
@@ -141,7 +133,6 @@ export class GuardedConnection {
   readonly #guard: ConnectionGuard;
   readonly #rules: PortRules;
   readonly #owner: ConnectionOwner;
-  #handshake: Handshake | undefined;
   #phase: Phase = 'handshake';
   #heldBytes = 0;
   #messageSince: number | undefined;
@@ -181,19 +172,6 @@ export class GuardedConnection {
 
   get heldBytes(): number {
     return this.#heldBytes;
-  }
-
-  /**
-   * Calls `start` when the TLS handshake may start. If too many handshakes wait, ends the
-   * connection.
-   */
-  awaitHandshake(start: () => void): void {
-    try {
-      this.#handshake = this.#guard.enterHandshake(this, start);
-    } catch (error) {
-      if (!(error instanceof LimitExceeded)) throw error;
-      this.refuse('too-many-handshakes');
-    }
   }
 
   handshakeDone(): void {
@@ -270,8 +248,6 @@ export class GuardedConnection {
 
   /** Marks the connection as used by this minion, after a request of the minion was verified. */
   identify(minionId: string): void {
-    this.#handshake?.identified();
-    this.#handshake = undefined;
     if (this.#isEnded) return;
     this.#refused = Math.max(0, this.#refused - 1);
     this.#guard.identified(this, minionId);
@@ -299,7 +275,6 @@ export class GuardedConnection {
     if (this.#isEnded) return;
     this.setHeldBytes(0);
     this.#isEnded = true;
-    this.#handshake?.closed();
     this.#guard.released(this);
     this.#owner.onEnd();
   }
@@ -347,13 +322,11 @@ export class ConnectionGuard {
   readonly #knownAddresses = new Set<string>();
   readonly #byMinion = new MultiMap<string, GuardedConnection>();
   readonly #refusals = new Map<string, number>();
-  readonly #handshakes: Handshakes;
   #heldBytes = 0;
 
   constructor(limits: GuardLimits, now: () => number) {
     this.limits = limits;
     this.now = now;
-    this.#handshakes = new Handshakes(limits.handshakeHoldMs);
   }
 
   /**
@@ -419,14 +392,6 @@ export class ConnectionGuard {
 
   refusals(): Record<string, number> {
     return Object.fromEntries(this.#refusals);
-  }
-
-  /**
-   * Requests the TLS handshake of a connection.
-   * @throws LimitExceeded if too many handshakes wait
-   */
-  enterHandshake(connection: GuardedConnection, start: () => void): Handshake {
-    return this.#handshakes.enter(connection.limitKey, this.#isKnown(connection), start);
   }
 
   proven(connection: GuardedConnection): void {

@@ -1,4 +1,4 @@
-import { defineLimits, unlimitedWaiting } from '#runtime';
+import { defineLimits } from '#runtime';
 
 /** Limits of the transports. */
 export const transportLimits = defineLimits('transport', {
@@ -23,7 +23,7 @@ export const transportLimits = defineLimits('transport', {
   unprovenMessages: {
     unit: 'messages that a listener handles in one turn, on connections without a verified request',
     owner: 'address',
-    perOwner: 32,
+    perOwner: 128,
     total: 256,
     effect: 'Further messages wait. Addresses take turns.',
   },
@@ -32,23 +32,6 @@ export const transportLimits = defineLimits('transport', {
     owner: 'connection',
     perOwner: 256,
     effect: 'The connection ends.',
-  },
-  handshakes: {
-    unit: 'TLS handshakes on the ports of minions, of addresses without a verified minion; one counts until a minion is verified, at most 1 s',
-    owner: 'address',
-    total: 100,
-    reserved: 20,
-    waiting: { perOwner: 1_000, total: 20_000 },
-    effect:
-      'Further handshakes wait, and addresses take turns. Then further connections are closed.',
-  },
-  knownHandshakes: {
-    unit: 'TLS handshakes on the ports of minions, of addresses with a verified minion; one counts until a minion is verified, at most 1 s',
-    owner: 'address',
-    total: 200,
-    reserved: 40,
-    waiting: unlimitedWaiting,
-    effect: 'Further handshakes wait, and addresses take turns.',
   },
   activeRequests: {
     unit: 'requests that a listener is processing',

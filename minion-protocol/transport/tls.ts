@@ -3,7 +3,7 @@
  * salt/transport/base.py].
  */
 import { readFileSync } from 'node:fs';
-import type { Server, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import {
   createServer,
   type SecureContextOptions,
@@ -60,12 +60,8 @@ export interface SecureConnections {
   /**
    * Admits a connection. Returns a function to call after the handshake, or `undefined` if the
    * connection was rejected.
-   * @param start - starts the handshake
    */
-  readonly onConnection: (
-    socket: Socket,
-    start: () => void,
-  ) => ((stream: Socket) => void) | undefined;
+  readonly onConnection: (socket: Socket) => ((stream: Socket) => void) | undefined;
   /** Called when a handshake failed. */
   readonly onRefused: (reason: 'tls-handshake' | 'tls-certificate') => void;
 }
@@ -86,10 +82,9 @@ export function listenSecurely(
    * the TCP socket and the TLS socket of a connection have in common.
    */
   const waiting = new Map<string, (stream: Socket) => void>();
-  const begin = holdConnections(server);
   server.on('connection', (socket: Socket) => {
     const remote = remoteOf(socket);
-    const proceed = onConnection(socket, () => begin(socket));
+    const proceed = onConnection(socket);
     if (proceed === undefined) return;
     waiting.set(remote, proceed);
     socket.once('close', () => waiting.delete(remote));
@@ -101,8 +96,6 @@ export function listenSecurely(
       stream.destroy();
       return;
     }
-    // Connections are paused, so that nothing is read from one that waits for its handshake.
-    stream.resume();
     proceed(stream);
   });
   server.on('tlsClientError', (_error: Error, stream: TLSSocket) => {
@@ -110,21 +103,6 @@ export function listenSecurely(
     stream.destroy();
   });
   return bind(server, address);
-}
-
-/**
- * Removes from a server the listeners that process new connections, so that new connections can be
- * made to wait.
- * @returns a function that processes a connection, unless it has ended. With TLS, it starts the
- * handshake
- */
-export function holdConnections(server: Server): (socket: Socket) => void {
-  const listeners = server.listeners('connection');
-  server.removeAllListeners('connection');
-  return (socket) => {
-    if (socket.destroyed) return;
-    for (const listener of listeners) listener.call(server, socket);
-  };
 }
 
 /**
@@ -175,7 +153,6 @@ function createSecureServer(loaded: LoadedTls, { keepAliveIdleMs }: ListenOption
     requestCert: clientCertificates !== 'none',
     rejectUnauthorized: clientCertificates === 'required',
     noDelay: true,
-    pauseOnConnect: true,
     keepAlive: keepAliveIdleMs !== null,
     keepAliveInitialDelay: keepAliveIdleMs ?? 0,
   };

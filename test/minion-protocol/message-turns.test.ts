@@ -10,7 +10,7 @@ import { until } from '../helpers/deadline.ts';
 import { connectRaw, RawPeer, startMaster } from '../helpers/zeromq-master.ts';
 import { GREETING, HELLO, READY_REQ } from '../helpers/zmtp-bytes.ts';
 
-const { perOwner: perAddress = 0 } = transportLimits.unprovenMessages;
+const { perOwner: perAddress = 0, total: ofAll = 0 } = transportLimits.unprovenMessages;
 
 test('thousands of small requests in one read are handled in many turns', async (t) => {
   const turn = { handled: 0, most: 0, total: 0 };
@@ -97,15 +97,16 @@ test('addresses take turns, and each gets its share of a turn', async (t) => {
 test('all addresses together have a maximum, and those that were not served come first', async (t) => {
   const turns = new MessageTurns(transportLimits.unprovenMessages);
   const { order, begin } = connectionsOf(turns);
-  const names = Array.from({ length: 9 }, (_, index) => `a${index}`);
+  const servedAtOnce = ofAll / perAddress;
+  const names = Array.from({ length: servedAtOnce + 1 }, (_, index) => `a${index}`);
   for (const name of names) begin(name, name, 2 * perAddress);
   await nextTurn();
   t.deepEqual(
     order.splice(0),
-    names.slice(0, 8).map((name) => `${name} ${perAddress}`),
+    names.slice(0, servedAtOnce).map((name) => `${name} ${perAddress}`),
   );
   await nextTurn();
-  t.is(order[0], `a8 ${perAddress}`);
+  t.is(order[0], `a${servedAtOnce} ${perAddress}`);
 });
 
 test('a minion does not wait for the messages of other minions', async (t) => {

@@ -9,7 +9,6 @@ import { type ConnectionOptions, connect } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
 import { TcpFrameDecoder, type TlsOptions, TransportError, unpackWire } from '#minion-protocol';
 import type { TcpEvent } from '#minion-protocol/tcp-frames.ts';
-import type { RequestHandler } from '#minion-protocol/transport/transport.ts';
 import { until, within } from '../helpers/deadline.ts';
 import {
   ANSWER,
@@ -868,29 +867,6 @@ test('an unfinished handshake is closed after 30 seconds, or with the listener',
   t.true(await isServedOverTls(t, 'tcp', master));
   await within('the end', master.transport.close());
   await other.closed('with the listener');
-});
-
-test('addresses take turns with TLS handshakes, and that of a minion counts until it is verified', async (t) => {
-  const handler: RequestHandler = async (_request, peer) => {
-    peer.identify('web1');
-    return ANSWER;
-  };
-  const limits = { handshakeHoldMs: 3_600_000 };
-  const master = await startStream(t, 'tcp', { tls: served, handler, limits });
-  const secured: RawPeer[] = [];
-  for (let n = 0; n < 82; n += 1) {
-    const peer = await secure(t, master.requestPort);
-    peer.socket.once('secureConnect', () => secured.push(peer));
-  }
-  await until('the handshakes of one address', () => secured.length === 80);
-  const port = master.requestPort;
-  const socket = createConnection({ host: HOST, port, localAddress: '127.0.0.2' });
-  const other = await secure(t, port, { socket });
-  await once(other.socket, 'secureConnect');
-  t.is(secured.length, 80);
-  for (const peer of secured.slice(0, 2)) peer.write(OPENING.tcp, REQUEST.tcp);
-  await until('the next handshake', () => secured.length === 81);
-  t.true(await isServedOverTls(t, 'tcp', master));
 });
 
 for (const [title, wrong] of [

@@ -1755,10 +1755,6 @@ export const catalogue: readonly Threat[] = [
     threat: 'TLS handshakes without end',
     tests: [
       httpConnections('TLS handshakes of one address are delayed, and refused if too many wait'),
-      httpConnections(
-        'TLS handshakes of many addresses do not keep another address from a handshake',
-      ),
-      'minion-protocol/stream-transports.test.ts: addresses take turns with TLS handshakes, and that of a minion counts until it is verified',
     ],
   },
   {
