@@ -142,7 +142,6 @@ export {
   type GuardedConnection,
   peerAddress,
 } from './transport/connection-guard.ts';
-export { HandshakeTurns, holdConnections } from './transport/handshakes.ts';
 export { createMemoryTransport, type MemoryTransport } from './transport/memory-transport.ts';
 export { createTcpListener } from './transport/tcp-listener.ts';
 export type { TlsOptions } from './transport/tls.ts';

@@ -6,15 +6,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Duplex, type Readable, Transform } from 'node:stream';
-import {
-  ConnectionGuard,
-  type GuardedConnection,
-  HandshakeTurns,
-  holdConnections,
-  peerAddress,
-} from '#minion-protocol';
+import { ConnectionGuard, type GuardedConnection, peerAddress } from '#minion-protocol';
 import { FairSlots, LimitExceeded, type LimitValues, TokenBuckets } from '#runtime';
 import { SaltApiError } from './errors.ts';
+import { HandshakeTurns } from './handshake-turns.ts';
 import { apiLimits } from './limits.ts';
 
 /** Limits of {@link HttpConnections}. */
@@ -127,7 +122,11 @@ export class HttpConnections {
   /** Applies the limits to each new connection, before the server processes it. */
   protect(server: Server, isSecure: boolean): void {
     this.#limitPipelines(server);
-    const proceed = holdConnections(server);
+    const accept = server.listeners('connection');
+    const proceed = (socket: Socket): void => {
+      for (const listener of accept) listener.call(server, socket);
+    };
+    server.removeAllListeners('connection');
     server.on('connection', (socket: Socket) => {
       const guarded = this.#admit(socket);
       if (guarded === undefined) return;
@@ -289,8 +288,10 @@ export class HttpConnections {
   #awaitTurn(socket: Socket, guarded: GuardedConnection, proceed: (socket: Socket) => void): void {
     if (socket.destroyed) return;
     try {
-      const handshake = this.#allHandshakes.enter(guarded.limitKey, () => proceed(socket));
-      socket.once('close', () => handshake.closed());
+      const leave = this.#allHandshakes.enter(guarded.limitKey, () => {
+        if (!socket.destroyed) proceed(socket);
+      });
+      socket.once('close', leave);
     } catch (error) {
       if (!(error instanceof LimitExceeded)) throw error;
       guarded.refuse('too-many-handshakes');

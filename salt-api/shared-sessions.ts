@@ -7,7 +7,14 @@
 import { EventEmitter, once } from 'node:events';
 import Type from 'typebox';
 import type { ExtensionHost, SharedArea, StateChange, StateOperation } from '#master';
-import { addressOwner, Budget, FairTable, LimitExceeded, userWork, WorkBudget } from '#runtime';
+import {
+  addressOwner,
+  Budget,
+  FairTable,
+  LimitExceeded,
+  unlimitedSteps,
+  WorkBudget,
+} from '#runtime';
 import { defineRow, type RowOf } from '#store';
 import { apiLimits } from './limits.ts';
 import {
@@ -236,7 +243,7 @@ export class SharedSessions implements Sessions {
   async #tick(): Promise<void> {
     if (this.#isTicking) return;
     this.#isTicking = true;
-    const budget = new WorkBudget(userWork);
+    const budget = new WorkBudget(unlimitedSteps);
     for (const [hash, held] of this.#held.entries()) {
       if (this.#isOver(held)) this.#forget(hash);
       await budget.giveWayAfter(stepsOfSession);
@@ -295,7 +302,7 @@ export class SharedSessions implements Sessions {
   }
 
   async #writeUses(isWanted: (held: HeldSession) => boolean): Promise<void> {
-    const budget = new WorkBudget(userWork);
+    const budget = new WorkBudget(unlimitedSteps);
     const wanted: { readonly hash: string; readonly held: HeldSession }[] = [];
     for (const hash of this.#unwritten) {
       const held = this.#held.peek(hash);

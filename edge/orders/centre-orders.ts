@@ -406,9 +406,8 @@ export class CentreOrders {
     }
     const minions = await this.#context.facts.ofSites(named);
     const { nodegroups } = this.#host.reloadable();
-    const { bySite, basis } = await resolveFacts({
-      ...{ target, sites: named, minions, nodegroups, budget },
-    });
+    const request = { target, sites: named, minions, nodegroups, budget };
+    const { bySite, basis } = await resolveFacts(request);
     for (const [site, { length }] of [...bySite].filter(([, ids]) => ids.length > maxTargets)) {
       const problem = `${length} minions of ${site} match, more than ${maxTargets}`;
       throw new EdgeError(

@@ -9,7 +9,7 @@ import { transportLimits } from './limits.ts';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
 
-const { perOwner: maxRefused = 0 } = transportLimits.refusedRequests;
+const maxRefused = transportLimits.refusedRequests.perOwner ?? Infinity;
 
 /** Limits for the peers of a listener, independent of the protocol. */
 export interface GuardLimits {

@@ -184,7 +184,6 @@ export class Connection<Event extends { readonly type: string }, Session extends
       return;
     }
     this.#isAhead = this.#unread.length > 0;
-    this.#waitForTurn();
     this.#adjustReading();
     this.#watchMessage();
     this.#countHeldBytes();
@@ -198,7 +197,6 @@ export class Connection<Event extends { readonly type: string }, Session extends
       this.takeTurn();
       return;
     }
-    this.#waitForTurn();
     this.#adjustReading();
     this.#countHeldBytes();
   }
@@ -209,7 +207,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
   }
 
   #waitForTurn(): void {
-    if (this.#isWaiting || this.#isTakingTurn || !this.#mayRead()) return;
+    if (this.#isWaiting || !this.#mayRead()) return;
     this.#isWaiting = true;
     const { turns, owner } = this.#turns();
     turns.wait(owner, this);

@@ -1,0 +1,39 @@
+import type { FairSlot, FairSlots } from '#runtime';
+
+/**
+ * TLS handshakes that addresses share in turns. A handshake costs a signature on the main thread,
+ * and a peer can request it with a few bytes.
+ */
+export class HandshakeTurns {
+  readonly #slots: FairSlots;
+  readonly #holdMs: number;
+
+  /**
+   * @param holdMs - time for which a started handshake uses one of the slots, in milliseconds
+   */
+  constructor(slots: FairSlots, holdMs: number) {
+    this.#slots = slots;
+    this.#holdMs = holdMs;
+  }
+
+  /**
+   * Requests a handshake.
+   * @param start - called when the handshake may start
+   * @returns a function that ends the waiting for a slot. It has no effect on a started handshake,
+   * which keeps its slot until its time is over
+   * @throws LimitExceeded if too many handshakes wait
+   */
+  enter(address: string, start: () => void): () => void {
+    let onEntered = (): void => {};
+    const slot: FairSlot = this.#slots.enter(address, () => onEntered());
+    const begin = (): void => {
+      setTimeout(() => slot.leave(), this.#holdMs).unref();
+      start();
+    };
+    if (slot.isWaiting) onEntered = begin;
+    else begin();
+    return () => {
+      if (slot.isWaiting) slot.leave();
+    };
+  }
+}
