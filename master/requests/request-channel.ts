@@ -148,11 +148,12 @@ export class RequestChannel {
       throw error;
     }
     if (error instanceof Refusal) return this.#refuse(error.reason, error.reply, peer);
+    // The sender did not cause these failures, so they do not count against its connection.
     if (error instanceof MasterError && error.code === 'ERR_RSA_OVERLOAD') {
-      return this.#refuse(error.code, badLoad, peer);
+      return this.#reject(error.code, badLoad, peer);
     }
     this.#options.log.error({ remote: peer.address, err: error }, 'request failed');
-    return this.#refuse('failed', outermostFailure, peer);
+    return this.#reject('failed', outermostFailure, peer);
   }
 
   #answer(bytes: Uint8Array, peer: Peer, turn: RequestSlot): Uint8Array | Promise<Uint8Array> {
@@ -182,7 +183,8 @@ export class RequestChannel {
     meter.countRequest(isServed ? cmd : 'unknown', isServed ? 'answered' : 'refused');
     if (cmd === '_auth') return signIn.answer(envelope, peer);
     if (cmd === 'ping') return packWire(envelope.load);
-    this.#countRefusal('unknown-clear-cmd', peer);
+    this.#options.counters.count('unknown-clear-cmd');
+    peer.noteRefusal();
     return packWire(commandsOfClients.has(cmd) ? notServedHere(cmd) : {});
   }
 
@@ -410,16 +412,18 @@ export class RequestChannel {
     return encodePackedReplyInSlices(key, pieces, request, budget);
   }
 
+  /** Rejects a request, and counts it against the sender's connection. */
   #refuse(reason: string, reply: WireValue, peer: Peer): Uint8Array {
-    this.#countRefusal(reason, peer);
-    this.#options.meter.countRequest('unread', 'refused');
-    this.#options.log.debug({ remote: peer.address, code: reason }, 'rejected a request');
-    return packWire(reply);
+    peer.noteRefusal();
+    return this.#reject(reason, reply, peer);
   }
 
-  #countRefusal(reason: string, peer: Peer): void {
-    this.#options.counters.count(reason);
-    peer.noteRefusal();
+  #reject(reason: string, reply: WireValue, peer: Peer): Uint8Array {
+    const { counters, meter, log } = this.#options;
+    counters.count(reason);
+    meter.countRequest('unread', 'refused');
+    log.debug({ remote: peer.address, code: reason }, 'rejected a request');
+    return packWire(reply);
   }
 }
 

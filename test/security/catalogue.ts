@@ -2403,7 +2403,7 @@ export const catalogue: readonly Threat[] = [
       ),
       messageTurns('a minion does not wait for the messages of other minions'),
       messageTurns('a connection whose requests are refused is ended, unless as many are verified'),
-      'master/requests/replay.test.ts: a connection learns which of its requests were refused',
+      'master/requests/replay.test.ts: a connection learns which of its requests were refused, not which the master failed to answer',
     ],
   },
   {

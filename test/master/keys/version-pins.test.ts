@@ -28,12 +28,10 @@ test('pins of earlier versions are read, and written with the time of the proof'
 test('the row in docs/architecture/adding.md matches the code', (t) => {
   const read = (file: string): string =>
     readFileSync(new URL(`../../../${file}`, import.meta.url), 'utf8');
-  const example = /```ts\n(const pinRow = [^`]*)```/.exec(
-    read('docs/architecture/adding.md')
-      .replaceAll('`provenAt`', 'provenAt')
-      .replaceAll('`null`', 'null'),
+  const example = /```ts\n(const pinRow = [\s\S]*?)```/.exec(
+    read('docs/architecture/adding.md'),
   )?.[1];
   const code = read('master/auth/version-check.ts');
   t.true(example !== undefined);
-  t.true(code.replaceAll('`', '').includes(example ?? 'none'));
+  t.true(code.includes(example ?? 'none'));
 });

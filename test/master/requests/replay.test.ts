@@ -606,7 +606,7 @@ test('others do not wait for a request over its rate', async (t) => {
   t.deepEqual(both.map(({ asked }) => asked.hasEnded).sort(), [false, true]);
 });
 
-test('a connection learns which of its requests were refused', async (t) => {
+test('a connection learns which of its requests were refused, not which the master failed to answer', async (t) => {
   const ask = await startAsker(t);
   const verified: string[] = [];
   let refused = 0;
@@ -621,6 +621,17 @@ test('a connection learns which of its requests were refused', async (t) => {
   const unknown = packWire({ enc: 'clear', load: { cmd: 'nosuch' }, version: 3 });
   for (const request of [valid, Buffer.of(0), unknown]) await ask(request, counting).answer;
   t.is(verified.length, 1);
+  t.is(refused, 2);
+  const failing: Peer = {
+    ...counting,
+    identify: () => {
+      throw new Error('a failure of the master');
+    },
+  };
+  await ask(
+    altered(recorded('aes_functions', '_mine v3'), { load: { nonce: freshNonce() } }),
+    failing,
+  ).answer;
   t.is(refused, 2);
 });
 
