@@ -8,8 +8,8 @@ import type { PolicySyntax } from './policy-syntax.ts';
 import type { PolicyRule } from './rule.ts';
 
 /**
- * Valid rules. The value is the `dialect` of the {@link PolicySyntax} that last found the rule
- * valid.
+ * Rules that were found valid. The value is the `dialect` of the {@link PolicySyntax} with which
+ * the rule was last validated.
  */
 const acceptedIn = new WeakMap<PolicyRule, string>();
 

@@ -260,7 +260,7 @@ export function obstaclesTo(it: CompiledRule, request: Request, now: number): st
   ].filter((obstacle) => obstacle !== undefined);
 }
 
-/** Returns the tag, functions, path or operation of a question. */
+/** Returns the tag, functions, path or operation that a question asks about. */
 export function questionText(question: Exclude<Question, { action: 'return' }>): string {
   if (question.action === 'signal') return question.resource.tag;
   return requestsOf(question)

@@ -27,8 +27,8 @@ export interface MinionTest {
    */
   readonly mayMean: (id: string) => boolean;
   /**
-   * Whether grains alone suffice to match the target, or one of its alternatives. An `allow` rule
-   * grants nothing to minions that match by grains alone. Default: `false`.
+   * Whether a minion can match the target, or one of its alternatives, by its grains alone. An
+   * `allow` rule grants nothing to minions that match only in this way. Default: `false`.
    */
   readonly restsOnGrains?: boolean;
 }

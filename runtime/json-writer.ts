@@ -141,8 +141,8 @@ function partEnd(text: string, start: number): number {
 }
 
 /**
- * Counts the values in a small value. Returns `undefined` if the value is too large to be written
- * in one step.
+ * Returns the number of values in a value, including itself and all nested ones. Returns
+ * `undefined` if the value is too large to be written in one step.
  */
 function valuesOfSmall(value: unknown): number | undefined {
   if (value === null || (typeof value !== 'object' && typeof value !== 'string')) return 1;

@@ -274,8 +274,8 @@ export class SharedSessions implements Sessions {
   }
 
   /**
-   * Returns the digests of the sessions to evict before a new one is opened. If another user has
-   * only one session, it is never evicted.
+   * Returns the digests of the sessions to evict before a new one is opened. A session of another
+   * user is never evicted if that user has no other session.
    * @throws LimitExceeded if the maximum number of sessions is reached and no session may be
    * evicted
    */

@@ -36,8 +36,8 @@ interface DictChange {
    */
   readonly dict: PlainDict;
   /**
-   * Entries that are added to the dict. An entry whose key exists already replaces the old one, see
-   * `isDeep`.
+   * Entries to add to the dict. If the dict already has a key, the new entry replaces the old
+   * entry, see `isDeep`.
    */
   readonly entries: PlainDict;
   /**

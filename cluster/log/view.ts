@@ -18,7 +18,7 @@ import type { LogEntry } from './transaction-log.ts';
 interface MemberState {
   /** Current session of the member. A new session begins each time the member opens its store. */
   readonly session: string;
-  /** Position of the entry that began this session. */
+  /** Position in the log of the entry with which the member began its current session. */
   readonly openedAt: number;
   /**
    * Counter of an entry. Entries of this session with this counter or a lower one are ignored: they

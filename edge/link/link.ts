@@ -94,8 +94,8 @@ export type ReadReply = <P extends TSchema, R extends TSchema>(
 export type EarlySource = (maxBytes: number) => Promise<EarlyRequest | undefined>;
 
 /**
- * Maximum number of early requests on a connection. The ids of early requests begin at 0. All other
- * requests have larger ids.
+ * Maximum number of early requests on a connection. A site sends early requests together with the
+ * first message of the handshake (hello). Their ids begin at 0. All other requests have larger ids.
  */
 export const maxEarlyRequests = 4;
 

@@ -155,9 +155,9 @@ export function slsWithInputs(
 }
 
 /**
- * Returns an input that the SLS reads with one of the functions in {@link ownReader}, or
- * `undefined` if there is none. Finds only calls whose first argument is the name of an input, or
- * this name with a colon and a path after it.
+ * Returns the name of an input that the SLS reads with one of the functions in {@link ownReader}.
+ * Returns `undefined` if there is none. Finds only calls whose first argument is the name of an
+ * input, or this name followed by a colon and a path.
  */
 function findMisread(names: ReadonlySet<string>, sls: string): string | undefined {
   const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*['"]([^'"]*)['"]`, 'g');

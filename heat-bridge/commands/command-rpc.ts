@@ -52,7 +52,7 @@ export interface RunStarted {
   readonly type: 'begun';
   readonly id: string;
   readonly minions: readonly string[];
-  /** Names in the target's list that do not receive the command. */
+  /** Minion ids in the target's list that do not receive the command. */
   readonly missing: readonly string[];
   readonly isRepeated: boolean;
 }

@@ -40,8 +40,8 @@ export interface TransitionParts extends EnrolmentParts {
    */
   readonly onRetire: (id: string) => Promise<void>;
   /**
-   * Removes what an owner registered for a minion id, for example handles. Called when a ticket
-   * ends without being used, and no newer ticket has replaced it.
+   * Removes the data that an owner has registered for a minion id, for example handles. Called when
+   * the ticket of this owner ends unused, and no newer ticket for the id exists.
    */
   readonly onRelease: (id: string, owner: string) => Promise<void>;
 }

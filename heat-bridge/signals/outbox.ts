@@ -337,10 +337,10 @@ export class Outbox {
   }
 
   /**
-   * Counts a record as held again, instead of as a signal of a handle. Without a cluster, called if
-   * the write of the row fails. In a cluster, called before the write. The reason is that each
-   * member, including this one, counts the record for the handle when the replicated log delivers
-   * the row.
+   * Releases the quota that a record uses as a signal of a handle, and counts the record as a held
+   * signal again. Without a cluster, this happens after the write of the row has failed. In a
+   * cluster, this happens before the write. When the replicated log then delivers the row, each
+   * member, including this one, counts the record for the handle.
    */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {
     this.#quotas.release(use);

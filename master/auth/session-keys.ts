@@ -35,9 +35,8 @@ const maxKept = 2048;
 /** Time without use after which a key may be evicted, in milliseconds. */
 const idleMs = 60_000;
 /**
- * Time after a recorded use of a key during which further uses of this key are not recorded, in
- * milliseconds. Not recording them saves time, because recording a use changes the order of the
- * cache.
+ * Minimum time between two recorded uses of the same key, in milliseconds. Uses in between are not
+ * recorded. This saves time, because recording a use changes the order of the cache.
  */
 const preciseMs = 1000;
 

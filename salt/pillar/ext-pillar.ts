@@ -94,8 +94,9 @@ export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): Pil
 }
 
 /**
- * Returns an object that contains only the method `inputs` of a source, so that another source can
- * include it. Returns an empty object if the source has no such method.
+ * Returns an object with the method `inputs` of a source and nothing else. A source that wraps this
+ * source copies the method from the object. Returns an empty object if the source has no such
+ * method.
  */
 export function inputsOf(base: PillarSource): Pick<PillarSource, 'inputs'> {
   const inputs = base.inputs?.bind(base);

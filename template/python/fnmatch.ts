@@ -35,8 +35,8 @@ const maxLiteralLength = 1_000_000;
 const stepsOfCharacter = 4;
 const bytesOfCharacter = 16;
 /**
- * Number of bytes that a meter counts for each character in a set. The number is high so that it
- * also limits the time for sorting the set.
+ * Number of bytes that the meter counts for each character in a set such as `[abc]`. The number is
+ * high, so that the memory limit also limits the time for sorting the set.
  */
 const bytesOfMember = 128;
 

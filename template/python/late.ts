@@ -59,8 +59,8 @@ export function readLate(value: Value): Value {
 }
 
 /**
- * Returns an item of `target` as a late value. `target` is a late value or a dictionary. Returns
- * `undefined` if the item must be read.
+ * Returns an item of `target`, which is a late value or a dictionary, without reading the item.
+ * Returns `undefined` if the caller must read the item.
  */
 export function lateItem(target: Value, key: Value): LateValue | undefined {
   if (target instanceof LateValue) return target.child(key);

@@ -228,7 +228,10 @@ class Translator {
     }
   }
 
-  /** Returns a piece of the expression and counts it as one instruction. */
+  /**
+   * Counts a translated piece of the expression as one instruction, and returns the piece
+   * unchanged.
+   */
   #atom(read: RegexPiece): RegexPiece {
     this.#sizer.atom(read.written);
     return read;
