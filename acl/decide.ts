@@ -213,7 +213,10 @@ function noTargetsReason(
 
 const rateObstacle = 'the rate limit of the rule is exhausted';
 
-/** Returns the reason why a rule about this subject does not apply, or `undefined`. */
+/**
+ * Returns the reason why a rule does not apply to a request of a subject that the rule covers.
+ * Returns `undefined` if the rule applies.
+ */
 function obstacleTo(it: CompiledRule, request: Request, now: number): string | undefined {
   return obstacleBesideMinions(it, request, now) ?? obstacleOfMinions(it, request);
 }

@@ -48,10 +48,7 @@ export type ReadBackend =
 
 type ReadConfig = Pick<MasterConfig, 'confirmAutoEauth' | 'eauth' | 'externalAuth'>;
 
-/**
- * Digests of passwords that are supported. The weak ones are included because existing files use
- * them.
- */
+/** Supported digests of passwords. Weak digests are included, because existing files use them. */
 const hashtypes: ReadonlySet<string> = new Set([
   'plaintext',
   'md5',

@@ -292,7 +292,7 @@ export const formWorld: PolicyEnvironment = {
 const never = (): boolean => false;
 export const noMinions = { isEntitled: never, claims: never, mayMean: never };
 
-/** Location of rules that result from Salt's options. */
+/** Location for rules that have no line of their own, because they result from Salt's options. */
 export const nowhere: Setting = {
   value: undefined,
   origin: { file: 'options', line: 0, key: 'acl' },

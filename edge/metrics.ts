@@ -107,7 +107,10 @@ export const releaseProgress = ['current', 'refused', 'behind', 'away', 'waiting
 
 export type ReleaseProgress = (typeof releaseProgress)[number];
 
-/** Returns the metric that counts sites by their state in the release that was published last. */
+/**
+ * Returns the metric that counts the joined sites by what they have done with the latest published
+ * release, for example `current` or `refused`.
+ */
 export function progressFamily(counts: Readonly<Record<string, number>>): MetricFamily {
   return familyOf(
     {

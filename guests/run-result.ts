@@ -119,9 +119,8 @@ function resultOfReturn(
  * Returns the parts of a minion's return: the standard output, the standard error, and the map that
  * may contain outputs (`found`). If the return does not contain `stdout` and `stderr` like that of
  * `cmd.run_all`, the whole return becomes the standard output.
- * @param code - shell code that the minion ran. In this case, the `stdout` of the minion also
- * contains the outputs of the script, and this function separates them. `undefined`: no shell code
- * ran
+ * @param code - shell code that the minion ran, or `undefined` if it ran none. With shell code, the
+ * minion's `stdout` also contains the outputs of the script, and this function separates them
  */
 function partsOf(
   value: WireValue | undefined,

@@ -3,9 +3,9 @@ const LARGEST_BLOCK_BYTES = 64 * 1024;
 
 /**
  * Assembles one message from chunks. It allocates memory in blocks as chunks arrive, and never for
- * the announced length at once. Each new block doubles the allocated memory, but adds at least 256
- * bytes and at most 64 KiB. If the rest of the current chunk is larger, the block holds this rest.
- * A block never extends beyond the announced length.
+ * the announced length at once. Each new block is as large as all previous blocks together, but has
+ * at least 256 bytes and at most 64 KiB. If the rest of the current chunk is larger than that, the
+ * block holds the whole rest. A block never extends beyond the announced length.
  */
 export class ByteAssembly {
   readonly #blocks: Uint8Array[] = [];

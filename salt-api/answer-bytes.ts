@@ -38,8 +38,8 @@ export class AnswerBytes {
   }
 
   /**
-   * Releases all bytes. Results of later calls of {@link take} are not counted, because no response
-   * contains them.
+   * Releases all counted bytes, because the response has ended. After that, {@link take} no longer
+   * counts results.
    */
   release(): void {
     this.#isReleased = true;

@@ -230,9 +230,9 @@ export class HeldRows {
   }
 
   /**
-   * Performs a write that contains the operation of {@link condition} or {@link end}. If the row
-   * has changed but this process still owns the work, for example after a cancel request, the write
-   * is repeated.
+   * Performs a write that contains the operation of {@link condition} or {@link end}. Repeats the
+   * write if the row has changed but the work still belongs to this process, for example after a
+   * cancel request.
    * @throws StoreError ERR_REVISION once the work is assigned to another process
    */
   async whileOwn(id: string, write: () => Promise<void>): Promise<void> {

@@ -164,8 +164,8 @@ function isFunctionName(name: string): boolean {
 }
 
 /**
- * Returns a function that fails when it is called, for a function that this master does not have
- * but Salt may have. If the name were undefined instead, the filter `default` could hide the
+ * Returns a substitute for a function that this master does not have but Salt may have. Calling the
+ * substitute fails. If the name were undefined instead, the filter `default` could hide the
  * problem.
  */
 function notServed(name: string, instead: string): Value {

@@ -482,7 +482,8 @@ class SiteBundles implements BundleInUse {
 
   /**
    * Returns the update from the message that named the release. Returns `undefined` if the message
-   * contains none, or if the metadata or the bundle of the site has changed since its report.
+   * contains no update. Also returns `undefined` if the site's metadata or bundle has changed since
+   * the site last reported them to the centre.
    */
   #updateIn(
     { update, have }: NamedRelease,

@@ -75,12 +75,13 @@ export class TufRepository {
   readonly #rows: SharedArea;
   readonly #now: () => number;
   /**
-   * Encoded updates, by the version of the timestamp metadata and the versions that the site has.
+   * Encoded updates of a site's metadata. The key contains the version of the timestamp metadata,
+   * and the versions that the site already has.
    */
   readonly #bodies = createBoundedMap<string, Buffer>(edgeLimits.metadataBodies);
   /**
-   * Updates that are being encoded, by the version of the timestamp metadata and the versions that
-   * the site has. Sites that need the same update share the result.
+   * Updates that are being encoded. The key contains the version of the timestamp metadata, and the
+   * versions that the site already has. Sites that need the same update share the result.
    */
   readonly #encoding = new Map<string, Promise<Buffer>>();
 

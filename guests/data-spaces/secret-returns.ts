@@ -34,7 +34,10 @@ export function redactReturn(
 
 interface SecretKeys {
   readonly isSecret: (key: string) => boolean;
-  /** Keys of the values that the role reads, by attribute. */
+  /**
+   * Keys (`role/name`) of the values that the role reads, by the attribute under which the role
+   * knows each value.
+   */
   readonly reads: Readonly<Record<string, string>>;
   readonly writesSecrets: boolean;
 }

@@ -22,8 +22,9 @@ export type Reading<T> =
   | { readonly ok: false; readonly reason: string };
 
 /**
- * Number of values for which a response occupies its slot one more millisecond after it was read.
- * For example, a response with 100,000 values occupies its slot for 4 more seconds.
+ * Number of values that add one millisecond to the time for which a response occupies its slot
+ * after it was read. For example, a response with 100,000 values occupies its slot for 4 more
+ * seconds.
  */
 const workPerMs = 25;
 /**

@@ -133,7 +133,9 @@ interface CompiledCode {
 /** Catalog of the code that may run. */
 export class CodeCatalog {
   readonly #entries: readonly CompiledCode[];
-  /** Commands that are created from the entries. Only deployments can run them. */
+  /**
+   * Commands that are created from the catalog's entries. Only deployments can run these commands.
+   */
   readonly commands: Catalog;
 
   /**

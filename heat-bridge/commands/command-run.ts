@@ -10,7 +10,7 @@ import type {
 import { TrackedRun, withoutReturn } from './tracked-run.ts';
 
 /**
- * Names in a target that do not receive a command, and whether the caller's rights excluded
+ * Minion ids in a target that do not receive a command, and whether the caller's rights excluded
  * minions.
  */
 export type LeftOut = Pick<AddressedMinions, 'isNarrowed' | 'missing'>;

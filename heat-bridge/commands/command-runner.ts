@@ -73,7 +73,7 @@ export interface CommandCall {
   /** Validated parameters. */
   readonly parameters: Parameters;
   readonly minions: readonly string[];
-  /** Names in the target that do not receive the command. Default: none. */
+  /** Minion ids in the target that do not receive the command. Default: none. */
   readonly leftOut?: LeftOut | undefined;
   /** Deadline, as milliseconds since 1970 or a `Date`. Default: now plus the command's timeout. */
   readonly deadline?: Date | number | undefined;

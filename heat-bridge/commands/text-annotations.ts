@@ -38,8 +38,8 @@ export function isAnnotated(schema: unknown, annotation: string): boolean {
 }
 
 /**
- * Returns the schema of a member of a map or list. Returns `undefined` if the schema does not
- * describe the member.
+ * Returns the part of the schema of a map or list that describes one of its members. Returns
+ * `undefined` if there is no such part.
  */
 export function schemaOfMember(schema: unknown, key: string | number): unknown {
   if (!isPlainMap(schema)) return undefined;

@@ -24,7 +24,7 @@ export type StepSource =
   | { readonly value: JsonValue }
   /** Value in the return of an earlier step, at a JSON pointer [RFC 6901]. */
   | { readonly step: string; readonly path: string }
-  /** Map. Each of its values has its own source. */
+  /** Map whose values each come from a source of their own. */
   | { readonly map: Readonly<Record<string, StepSource>> };
 
 /** Sources of parameters, by parameter of a command. */
@@ -53,7 +53,10 @@ export const GroupSchema = Type.Object(
     min: Type.Optional(Count),
     /** Maximum number of minions. Default: unlimited. */
     max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-    /** Group that contains this group. Default: none, so the caller gives the target. */
+    /**
+     * Name of the group of which this group is a part. Default: none; the caller then gives the
+     * target of this group.
+     */
     from: Type.Optional(Word),
     /** Part of the group `from`: its first minion, or all except the first. */
     select: Type.Optional(Type.Union([Type.Literal('first'), Type.Literal('rest')])),

@@ -96,8 +96,8 @@ export class AgedIds {
   }
 
   /**
-   * Returns the ids of signals from these minions if no handle was registered for the signals. The
-   * oldest come first. If there are more than `most`, returns only the `most` latest ones.
+   * Returns the ids of the signals of these minions for which no handle was registered, the oldest
+   * first. If there are more than `most`, returns only the latest `most` of them.
    */
   unclaimedOf(minions: ReadonlySet<string>, most: number): readonly string[] {
     const ids: string[] = [];

@@ -35,8 +35,9 @@ export type SignalsHost = Pick<
   readonly config: Pick<ExtensionHost['config'], 'publishSession'>;
   readonly admission: Pick<ExtensionHost['admission'], 'keyOf'>;
   /**
-   * Event bus, on which the returns of `salt-call` arrive. If an event contains no data, the return
-   * can contain the data. If the bus is absent, the bridge does not look for data in returns.
+   * Event bus, on which the returns of `salt-call` arrive. If an event contains no data, the bridge
+   * looks for its data in the return of the `salt-call` that fired it. Without the bus, the bridge
+   * does not look for such data.
    */
   readonly events?: Parameters<typeof awaitReturnedArguments>[0] | undefined;
   readonly reloadable: () => Pick<ReturnType<ExtensionHost['reloadable']>, 'nodegroups'>;

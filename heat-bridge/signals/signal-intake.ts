@@ -35,9 +35,9 @@ export interface SignalIntakeOptions {
    */
   readonly holdsUnregistered: boolean;
   /**
-   * Function that waits for the return of the `salt-call` that fired an event. It returns the
-   * arguments in this return, or `undefined` if none arrives in time. The property is `undefined`
-   * if the bridge cannot observe returns.
+   * Function that waits until the `salt-call` that fired an event has returned its result. It
+   * returns the arguments in this result, or `undefined` if no result arrives in time. The property
+   * is `undefined` if the bridge cannot observe returns.
    */
   readonly returnedArguments:
     | ((minion: string, tag: string) => Promise<readonly WireValue[] | undefined>)

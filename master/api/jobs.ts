@@ -286,7 +286,10 @@ export type DeliveryState =
 type PresenceEvidence =
   /** The minion sent its token on its publish connection (TCP). */
   | 'announcement'
-  /** A client subscribes to the minion's own topic (ZeroMQ with `zmq_filtering`). */
+  /**
+   * A connected client subscribes to the topic of this minion alone. Such topics exist only with
+   * ZeroMQ and `zmq_filtering`.
+   */
   | 'topic'
   /** A client subscribes from the address of the minion's last authenticated request. */
   | 'address';

@@ -16,7 +16,7 @@ import type { AuditEntry, AuditTrail } from './audit-record.ts';
 
 /** Destination of audit records. */
 interface CallAudit extends Pick<AuditTrail, 'append'> {
-  /** Groups repeated entries. Default: each entry becomes a record. */
+  /** Combines repeated entries into one record. Default: each entry becomes a record of its own. */
   readonly ruled?: Pick<AuditBursts, 'noteDecision' | 'noteOfActor'>;
 }
 

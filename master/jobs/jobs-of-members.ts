@@ -10,8 +10,8 @@ interface JobsOfMembersDeps {
   readonly publisher: Publisher;
   readonly publishKey: PublishKey;
   /**
-   * Returns the recipients for the minions with these ids, and the time for which transports retain
-   * the publication. If the ids are `null`, all subscribers receive it.
+   * Returns the recipients of a publication for the minions with these ids, and the time for which
+   * transports retain the publication. If `minionIds` is `null`, all subscribers are recipients.
    */
   readonly addresseesOf: (minionIds: readonly string[] | null) => Addressees;
   readonly now: () => number;

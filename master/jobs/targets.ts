@@ -370,9 +370,9 @@ export class TargetResolver {
   }
 
   /**
-   * Compiles and evaluates a stored target with a work budget of its own. It therefore cannot
-   * exhaust the budget of the request that reads it. Returns `false` if the target is invalid or
-   * exceeds its budget.
+   * Compiles and evaluates a stored target. This work has its own budget, so that a stored target
+   * cannot exhaust the budget of the request that reads the target. Returns `false` if the target
+   * is invalid or exceeds its own budget.
    */
   #evaluateStored(
     request: TargetRequest,

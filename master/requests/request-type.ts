@@ -115,8 +115,8 @@ function readingHandler<R extends VerifiedRequest, L>({
 }
 
 /**
- * Narrows the type of the request to one with a proven id. The channel has already rejected
- * requests without a token, which proves the id.
+ * Narrows the type of the request to one with a proven id. The token proves the id, and the channel
+ * has already rejected requests without a token.
  */
 function hasId(request: VerifiedRequest): request is ProvenRequest {
   return request.minionId !== undefined;

@@ -210,9 +210,9 @@ export class DecisionRecorder {
   }
 
   /**
-   * Evicts the oldest record that was not used since it got its place in the map. Gives older
-   * records that were used since then a new place at the end. Because records are moved only here,
-   * the recorder need not move a record at each use.
+   * Evicts the oldest record without a use since it got its place in the map. Older records with
+   * such a use move to the end of the map. Because records move only here, a use of a record does
+   * not have to move it.
    */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {

@@ -93,8 +93,9 @@ class FactSearch {
   readonly #values: ValueTests;
   readonly #meter: WorkMeter | undefined;
   /**
-   * Cache of split conditions on maps inside grains or pillar, by the text of the condition. Such a
-   * condition is always split at `:`, even if the whole condition has another delimiter.
+   * Cache of conditions that are compared with maps inside grains or pillar, split at `:`. The key
+   * is the text of the condition. These conditions are split at `:` even if the whole condition has
+   * another delimiter.
    */
   readonly #cuts = new Map<string, CutExpression>();
 

@@ -103,7 +103,10 @@ export interface ListenerTurns {
    * the minion.
    */
   readonly minions: MessageTurns;
-  /** Turns of all other connections. The owner of such a connection is its address. */
+  /**
+   * Turns of connections without a verified request. The owner of such a connection is its network
+   * address.
+   */
   readonly strangers: MessageTurns;
 }
 

@@ -90,7 +90,10 @@ export interface OpenConnection {
   finish(): void;
 }
 
-/** A connection whose port protocol has started. */
+/**
+ * A connection on which the protocol of its port has started. With TLS, the protocol starts after
+ * the TLS handshake.
+ */
 export class Connection<Event extends { readonly type: string }, Session extends StreamSession>
   implements StreamConnection, OpenConnection, WriteQueueOwner, TurnTaker
 {

@@ -53,8 +53,8 @@ export interface PortProtocol extends PortRules {
 }
 
 /**
- * Returns the protocol of a port. For each connection, it creates a {@link Connection} that uses
- * `protocol`.
+ * Returns the protocol of a port. It opens a {@link Connection} with `protocol` for each accepted
+ * socket.
  */
 export function createPortProtocol<
   Event extends { readonly type: string },

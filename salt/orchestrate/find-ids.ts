@@ -16,8 +16,7 @@ type Bodies = High['bodies'];
  * Returns the states that a reference such as `state: name` means. If `name` is an id, returns the
  * state under this id. If `state` is `sls`, returns the first state of each id in this SLS.
  * Otherwise, returns the states that have an argument with this value, usually the argument `name`.
- * @param isStrict - whether `name` counts as an id only if a state of the module `state` is
- * declared under this id
+ * @param isStrict - whether an id `name` is used only if it declares a state of the module `state`
  */
 export function findIds(
   bodies: Bodies,

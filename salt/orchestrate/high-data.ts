@@ -45,7 +45,7 @@ export interface Body {
   readonly states: ReadonlyMap<string, PlainData>;
 }
 
-/** An extension of an id that another SLS declares. */
+/** Entry of `extend` in an SLS: changes to an id that another SLS declares. */
 export interface Extension {
   readonly id: PlainData;
   readonly body: Body;

@@ -81,7 +81,10 @@ export class ChunkRun {
    * called `prerequired`.
    */
   readonly #awaited = new Set<Chunk>();
-  /** Tags on the path to the current chunk. A repeated tag is a cycle. */
+  /**
+   * Tags of the chunks that led to the current chunk through requisites. If a tag would occur
+   * twice, the requisites form a cycle.
+   */
   #active = new Set<string>();
   #isStopped = false;
   #evaluations = 0;

@@ -101,9 +101,9 @@ const idGrain = 'id';
 /** Maximum time that a request waits for the rendering of another request, in milliseconds. */
 const maxWaitMs = 3000;
 /**
- * Period in which requests do not wait for each other's results, in milliseconds. It starts when
- * the result of one of them proves unsuitable for sharing. It applies to requests whose inputs
- * known before the rendering are equal.
+ * Period in which requests with the same `root` ({@link Placed.root}) do not wait for each other's
+ * results, in milliseconds. The period starts when the result of one of them proves unsuitable for
+ * sharing.
  */
 const unsharedMs = 60_000;
 /** Names of the store's tables for shared pillars and shared top files. */

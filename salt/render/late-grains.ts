@@ -196,7 +196,9 @@ export class LatePaths {
   }
 }
 
-/** Settings that decide whether placeholders can stay in the data of a file. */
+/**
+ * Settings that {@link numberMarks} needs to find placeholders and to decide whether they can stay.
+ */
 export interface MarkRules {
   readonly secret: string;
   /**

@@ -21,8 +21,8 @@ export function ownerOfValues({ by }: Pick<CallContext, 'by'>): string {
 }
 
 /**
- * Returns a work budget for handling the values that a caller has stored. When owners take turns,
- * all budgets of one owner together get one turn.
+ * Returns a work budget for handling the values that an owner has stored. All budgets of one owner
+ * share one turn when several owners' work takes turns.
  * @param owner - result of {@link ownerOfValues}
  */
 export function valueWorkOf(owner: string): WorkBudget {

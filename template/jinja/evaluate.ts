@@ -173,7 +173,10 @@ export function evaluateLate(node: Expression, frame: Frame): Value {
   }
 }
 
-/** Whether `value.name` of a dict is always its item, and never a method or special attribute. */
+/**
+ * Whether `value.name` always means the item `name` if `value` is a dict. `false` if `name` can be
+ * a method or a special attribute.
+ */
 function isItemName(name: string): boolean {
   return !(dictMethods.has(name) || name === 'pop' || name === 'update' || name.startsWith('__'));
 }
