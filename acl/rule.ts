@@ -95,8 +95,8 @@ export interface CommandPattern extends CallPattern {
   /** Compound target. The rule applies only to minions that match it. */
   readonly within?: string;
   /**
-   * `pillar` permits targets that select these minions by a pillar value. The target must give the
-   * exact value, not a pattern. Default: targets can use only ids and grains.
+   * If `pillar`, a target may select minions by the exact value of a pillar key, but not by a
+   * pattern. Default: targets can use only ids and grains.
    */
   readonly facts?: 'pillar';
 }
@@ -113,9 +113,8 @@ export interface MinePattern {
   /** Ids of the minions that own the mine. Default: any. */
   readonly owner?: TextPatterns;
   /**
-   * If `pillar`, the target of a mine request may select minions by the exact value of a pillar
-   * key, but not by a pattern. These minions are the owners of the mine data. Default: targets can
-   * use only ids and grains.
+   * If `pillar`, a mine request may select the owners of the mine data by the exact value of a
+   * pillar key, but not by a pattern. Default: it can select them only by ids and grains.
    */
   readonly facts?: 'pillar';
 }

@@ -112,8 +112,8 @@ export interface AttemptsOptions {
   /** Start of the call, as `performance.now()` returned it. Default: now. */
   readonly since?: number;
   /**
-   * Whether the call publishes a job. If a master may have published the job, only masters that
-   * share the store that contains the job may continue the call.
+   * Whether the call publishes a job. After a master may have published the job, the call may
+   * continue only on masters with the same store of jobs.
    */
   readonly isJob?: boolean;
   /**

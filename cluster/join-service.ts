@@ -227,9 +227,9 @@ export class JoinService {
   }
 
   /**
-   * Sends a chunk of the backup. The first request for a chunk restarts the time limit of the
-   * transfer, after which the backup is deleted. Repeated requests do not restart it. So an
-   * attacker who replays a recorded request cannot keep the backup on disk.
+   * Sends a chunk of the backup. The backup is deleted when the time limit of the transfer expires.
+   * The first request for each chunk restarts this limit. Repeated requests do not, so an attacker
+   * who replays a recorded request cannot keep the backup on disk.
    */
   async #sendChunk(
     handover: Handover,

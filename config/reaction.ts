@@ -93,7 +93,10 @@ type ReactionTarget =
   | { readonly minion: 'sender' }
   | { readonly list: readonly (string | MappedValue)[] };
 
-/** Value of a call. A map with `from` is always a {@link MappedValue}. */
+/**
+ * Argument or parameter of a call: a constant, or a reference to a value of the event. A map with
+ * `from` is always such a reference ({@link MappedValue}).
+ */
 export type CallValue = MappedValue | WireValue;
 
 /**

@@ -55,7 +55,7 @@ export type Keywords = {
   readonly words?: readonly string[];
 };
 
-/** Valid part of a section. */
+/** Section of a configuration file, with its valid members only. */
 export interface GivenSection {
   readonly origin: OptionOrigin;
   /** Members of the section that are valid, by name. */

@@ -192,9 +192,9 @@ interface Registered {
 
 /**
  * Returns the registration with a name.
- * @param owner - owner of the registration. If absent, returns the registration without an owner.
- * If there is none, returns the registration of any owner, provided that only one owner has this
- * name
+ * @param owner - owner of the registration. If absent, returns the registration that has no owner.
+ * If there is none, returns an owner's registration, but only if no other owner has registered the
+ * same name
  * @throws BridgeError with the given code
  */
 export function findRegistration<R extends Registered>(

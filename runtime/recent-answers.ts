@@ -27,7 +27,9 @@ export class RecentAnswers<T> {
     this.#held = createBoundedMap<string, Held<T>>(options.limit);
   }
 
-  /** Adds an answer to the cache, without a request for it. */
+  /**
+   * Adds an answer that the caller already knows to the cache, so that it need not be requested.
+   */
   note(key: string, answer: T): void {
     this.#remember(key, Promise.resolve(answer));
   }

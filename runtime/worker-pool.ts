@@ -12,9 +12,9 @@ export interface WorkerPoolOptions {
   readonly script: URL;
   /**
    * Maximum number of threads that all owners share. Default: one less than the number of
-   * processors, but at least 1 and at most 2. In addition, the pool may start `reserved` threads
-   * (see the limit), which serve only owners that have no running task. A new thread starts only if
-   * all others are busy.
+   * processors, but at least 1 and at most 2. The field `reserved` of the pool's limit adds further
+   * threads, which serve only owners without a running task. A new thread starts only if all others
+   * are busy.
    */
   readonly threads?: number;
   /** Maximum number of waiting tasks. Default: `waiting` of the limit. */

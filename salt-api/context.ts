@@ -169,7 +169,10 @@ function ownerOf({ ip }: FastifyRequest, caller: Caller | undefined): string {
   return caller === undefined ? addressOwner(ip) : userOwner(caller);
 }
 
-/** Returns the name that identifies a user in limits on work. It never equals an address. */
+/**
+ * Returns the name under which limits count the work of a user. No client address is counted under
+ * the same name.
+ */
 export function userOwner({ name, eauth }: Pick<Caller, 'name' | 'eauth'>): string {
   return requesterName({ kind: 'user', name, eauth });
 }

@@ -174,8 +174,8 @@ export function encodeTextFrame(text: string): Buffer {
 }
 
 /**
- * Encodes one server-sent event. The line `id:` comes after the data. If a reader disconnects
- * between the two, it therefore receives the event again.
+ * Encodes one server-sent event. The line `id:` comes after the data. A reader that disconnects
+ * between these lines therefore receives the event again when it reconnects.
  */
 function serverSent(event: MasterEvent): Buffer {
   const tag = event.tag.replace(/[\r\n]/g, ' ');

@@ -30,9 +30,9 @@ type PlainDict = ReadonlyMap<PlainData, PlainData>;
 /** A change of a dict that a template passed to a function. */
 interface DictChange {
   /**
-   * Dict to change, as plain data. It is a dict that the template passed to the function, or a new
-   * dict that contains such dicts. The template sees changes only in dicts that it passed. In a new
-   * dict, it therefore sees only the changes inside the dicts that it passed.
+   * Dict to change, as plain data: a dict that the template passed to the function, or a new dict
+   * that may contain passed ones. The template sees changes only in dicts that it passed, also
+   * where these are inside a new dict.
    */
   readonly dict: PlainDict;
   /**

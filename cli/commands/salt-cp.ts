@@ -224,10 +224,10 @@ async function listFiles(source: string): Promise<SourceFile[]> {
 }
 
 /**
- * Returns the path of a file on the minions. For a file below a source directory, it is the
- * relative path of the file, below a directory with the name of the source directory.
- * @param isInto - whether the destination is a directory. If not, the destination is the path that
- * the only source file gets on the minions
+ * Returns the path that a file gets on the minions. For a file below a source directory, the path
+ * contains the name of that directory and then the file's path within it.
+ * @param isInto - whether the destination is a directory. If not, there is only one source file,
+ * and the destination is its path on the minions
  */
 function remotePath(file: string, { sources, destination }: CopyRequest, isInto: boolean): string {
   if (sources.includes(file)) {

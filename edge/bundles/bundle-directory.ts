@@ -61,8 +61,8 @@ export const versionsPerGeneration = 2 ** 32;
 /** Bundle whose files are complete on the disk of the site. */
 export interface InstalledBundle {
   /**
-   * Version that the centre assigned to the bundle. Each earlier change of the site to a centre
-   * with another id adds {@link versionsPerGeneration} to it.
+   * Version that the centre assigned to the bundle, plus {@link versionsPerGeneration} for each
+   * earlier change of the site to a centre with another id.
    */
   readonly version: number;
   /** SHA-256 digest of the manifest, in hexadecimal digits. */

@@ -47,7 +47,10 @@ export const ClaimsQuery = Type.Object(
   {
     /** Name of the site. Default: all sites. */
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 63 })),
-    /** Claim after which the list starts. */
+    /**
+     * Last claim that the caller already has. The list starts with the next one. Default: starts
+     * with the first claim.
+     */
     after: Type.Optional(
       Type.Object(
         { site: Type.String({ maxLength: 63 }), id: Type.String({ maxLength: 128 }) },

@@ -260,8 +260,8 @@ export class TufRepository {
 
   /**
    * Returns the store operations that publish signed targets metadata. Call {@link requireTargets}
-   * first, because this method does not verify them. If other metadata are written first, the write
-   * of the operations fails with StoreError ERR_REVISION.
+   * first, because this method does not verify them. If the stored metadata change before the
+   * operations are written, the write fails with StoreError ERR_REVISION.
    */
   async publish(bytes: Uint8Array): Promise<readonly StateOperation[]> {
     const versions = await this.#versions();

@@ -41,9 +41,9 @@ export interface OrderRequest {
   readonly sites: readonly string[];
   readonly work: OrderWork;
   /**
-   * Compound target that the centre evaluates over the facts that the sites have reported. The
-   * order then lists the ids of the matching minions. Only permitted for jobs and commands with the
-   * target `*`.
+   * Compound target that the centre itself evaluates, with the facts that the sites have reported.
+   * The order then lists the ids of the matching minions. Permitted only if the work is a job or a
+   * command whose own target is `*`.
    */
   readonly facts?: string | undefined;
   /** Time for which the order is valid, in seconds. */

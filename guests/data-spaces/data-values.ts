@@ -29,7 +29,7 @@ export interface DataReceipt {
 export interface DataReader {
   /** Authenticated minion id. */
   readonly minion: string;
-  /** Whether only this guest can decrypt the response. */
+  /** Whether the response to this guest is encrypted so that no other guest can read it. */
   readonly isPrivate: boolean;
 }
 

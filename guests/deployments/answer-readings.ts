@@ -97,8 +97,8 @@ function* countSteps<T>(
  */
 const maxAnswerDepth = 1_000;
 /**
- * Minimum average size of a value in a response, in bytes. A response with smaller values has too
- * many of them and is rejected.
+ * Number of bytes for each permitted value. The maximum size of a response, divided by this number,
+ * gives the maximum number of its values.
  */
 const bytesPerValue = 20;
 /**

@@ -178,8 +178,8 @@ function countValues(value: unknown, most: number): number {
 }
 
 /**
- * Returns what the id of a hook's last run contains: the event, the digest of the value at that
- * time, and the number of the run.
+ * Returns the id of a hook's last run, and the parts of this id: the event, the digest of the value
+ * at that time, and the number of the run. Returns `undefined` if the hook has not run.
  * @param key - digest of the hook's name
  */
 function lastOf(

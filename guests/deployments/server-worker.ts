@@ -109,8 +109,8 @@ export class ServerWorker {
    */
   #settled: string | undefined;
   /**
-   * Digest of the response in which the service sent the metadata of {@link #settled}. If the next
-   * response has this digest, it is not parsed.
+   * Digest of the service's response that contained the metadata of {@link #settled}. A later
+   * response with the same digest is not parsed.
    */
   #settledAnswer: string | undefined;
   /**

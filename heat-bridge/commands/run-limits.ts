@@ -20,8 +20,8 @@ interface Run {
   readonly owner: string;
   /**
    * Position of the run in the order of all runs of the command. Runs with lower positions start
-   * first. Each further run of a caller gets a higher position. Runs of different callers can have
-   * the same position, so callers alternate.
+   * first. The positions of a caller's own runs increase. Runs of different callers can have the
+   * same position, so that callers take turns.
    */
   readonly turn: number;
   /**

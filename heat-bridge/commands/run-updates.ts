@@ -207,9 +207,9 @@ export class RunUpdates {
   }
 
   /**
-   * Adds the updates to the run, and each update only once. Skips the update with the outcome,
-   * because this member reads the outcome from the store. Also skips `unfinished` results: a member
-   * that closes sends them, but the member that continues the run still waits for their minions.
+   * Adds updates to the run, without repetitions. Skips the update with the outcome, because this
+   * member reads the outcome from the store. Also skips `unfinished` results. A member sends such
+   * results when it closes, but the member that continues the run still waits for these minions.
    */
   #add({ run, digests, isTakenOver }: Follower, updates: readonly Update[]): void {
     for (const update of updates) {

@@ -91,8 +91,8 @@ export class MachineRequests {
 }
 
 /**
- * Kind of access that the OpenAPI document states for these routes: the ticket in the body
- * authorises the request.
+ * Kind of access that the OpenAPI document states for these routes. The credentials are the ticket
+ * in the body of a request.
  */
 const ticketAccess = 'credentials';
 /** Schema of a claim. */

@@ -6,7 +6,7 @@
 import { markedForm } from '#master';
 import { StepScheduler, writeJsonInSteps } from '#runtime';
 
-/** Cache and writer of the lines for updates and outcomes of runs. */
+/** Writes updates and outcomes of runs as lines of JSON, and caches the lines. */
 export class MarkedLines {
   readonly #scheduler = new StepScheduler();
   /**

@@ -16,7 +16,10 @@ import type { AuditEntry, AuditTrail } from './audit-record.ts';
 
 /** Destination of audit records. */
 interface CallAudit extends Pick<AuditTrail, 'append'> {
-  /** Combines repeated entries into one record. Default: each entry becomes a record of its own. */
+  /**
+   * Combines repeated entries: within a minute, only the first one is recorded, and the others are
+   * counted. Default: every entry becomes a record.
+   */
   readonly ruled?: Pick<AuditBursts, 'noteDecision' | 'noteOfActor'>;
 }
 

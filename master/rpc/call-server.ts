@@ -94,8 +94,8 @@ export class CallServer {
 
   /**
    * Answers a call. The promise never rejects.
-   * @param admit - reads the input of the call, and may reject the call. Its error becomes the
-   * response
+   * @param admit - reads the input of the call. To reject the call, it throws an error, which
+   * becomes the response
    */
   async serve(call: Call, admit: (method: RpcMethod) => Promise<CallInput>): Promise<void> {
     const { name, response } = call;

@@ -118,8 +118,8 @@ export class Logins {
    * Verifies credentials and creates a token.
    * @throws AuthenticationError ERR_EAUTH for any invalid credentials; ERR_EAUTH_LIMIT,
    * ERR_EAUTH_UNAVAILABLE. ERR_EAUTH is delayed, so that the duration reveals little about the
-   * cause. It is thrown after a multiple of 250 ms, and not sooner than the slowest earlier log-in
-   * took. Log-ins that took more than 2 s do not count as slowest
+   * cause. The call then takes a multiple of 250 ms. It takes at least as long as the longest
+   * log-in so far, not counting log-ins of more than 2 s
    */
   async login(request: LoginRequest): Promise<Login> {
     const { source = 'local', eauth } = request;

@@ -223,8 +223,8 @@ export class SharedResults {
 
   /**
    * Makes space for the first result of an owner if the table is full and every other owner has
-   * only one result. Removes the least recently used result of the table, if it was not used in the
-   * last ten minutes.
+   * only one result. For this, removes the least recently used result of the table, but only if it
+   * was not used in the last ten minutes.
    */
   #removeUnusedFor(owner: string): void {
     const isFull = this.#entries.size >= (this.#options.limit.total ?? Infinity);

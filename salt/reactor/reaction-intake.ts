@@ -122,7 +122,10 @@ export class ReactionIntake {
     return outcome !== 'once';
   }
 
-  /** Returns the number of runs in the chain that led to an event; 0 if no run caused it. */
+  /**
+   * Returns the number of reaction runs in the chain that led to an event. Returns 0 if no reaction
+   * caused the event.
+   */
   async #depthOf(jid: string | undefined): Promise<number> {
     const cause = jid === undefined ? undefined : await this.#options.queue.find(jid);
     return cause === undefined ? 0 : cause.depth + 1;
