@@ -331,8 +331,8 @@ interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   /** Compound target that selects the minions. */
   readonly within?: string;
   /**
-   * Whether the target `within`, or one of its alternatives, can match by grains alone. The rule
-   * grants nothing for such matches, because minions report their own grains.
+   * Whether a minion can match the target `within`, or one of its alternatives, by its grains
+   * alone. The rule grants nothing for such minions, because minions report their own grains.
    */
   readonly restsOnGrains?: boolean;
 }

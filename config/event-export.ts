@@ -185,7 +185,7 @@ type Mistake = readonly [member: keyof Given | undefined, problem: string];
 
 /**
  * Returns problems of an export, other than wrong types of its options.
- * @param set - all options that are present, including options of other kinds of export
+ * @param set - names of all options that are set, including options of other kinds of export
  */
 function mistakesOf(given: Given, set: readonly (keyof Given)[] = membersOf(given)): Mistake[] {
   const { name } = given;

@@ -15,8 +15,8 @@ export type Permissions = Readonly<Record<string, unknown>>;
 export const functionPermissions: TUnsafe<Permissions> = permissions('function');
 
 /**
- * Schema of `peer`: the functions that minions may publish. A map in the list is a target with the
- * functions that may be published to it.
+ * Schema of `peer`: the functions that minions may run on other minions. In a map, the key is a
+ * target, and the value lists the functions that may be run on this target.
  */
 export const publishPermissions: TUnsafe<Permissions> = permissions('target');
 

@@ -36,7 +36,10 @@ type RowOptions = {
  * every option.
  */
 export interface PlainOptions extends RowOptions {
-  /** Options of the policy. Default: minions may only report their own lifecycle. */
+  /**
+   * Options of the policy. By default, the policy permits minions to report their own lifecycle,
+   * and nothing else.
+   */
   readonly acl?: Partial<AclOptions> | undefined;
   /** Options of the audit log. */
   readonly audit?: Partial<MasterConfig['audit']> | undefined;

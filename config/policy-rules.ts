@@ -62,9 +62,9 @@ function signalRule({ tag, minions, name, schema, bytes, rate, expires }: Signal
 }
 
 /**
- * Returns a text that identifies the syntax of patterns and targets in a policy, for use as the
- * `dialect` of a `PolicySyntax`. The nodegroups are the only option that affects the syntax.
- * Policies with equal nodegroups therefore get the same text.
+ * Returns the `dialect` of a `PolicySyntax`: a text that is equal for policies in which the same
+ * patterns and targets are valid. Only the nodegroups affect what is valid, so policies with equal
+ * nodegroups get the same text.
  */
 export function dialectOf(nodegroups: MasterConfig['nodegroups']): string {
   return JSON.stringify(nodegroups);

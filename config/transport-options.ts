@@ -101,8 +101,8 @@ const transportSection = section(
 export type OwnTransportOptions = Static<typeof transportSection>;
 
 /**
- * Value of Salt's option `transport_opts`: transports to serve besides `transport`, or with other
- * options.
+ * Value of Salt's option `transport_opts`: options by transport. Every transport in the map is
+ * served, in addition to the transport in the option `transport`.
  */
 export type TransportOpts = { readonly [Name in TransportName]?: OwnTransportOptions };
 

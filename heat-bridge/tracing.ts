@@ -36,8 +36,9 @@ export class Traces {
   }
 
   /**
-   * Creates the traces. Returns `undefined` if the program has not registered a provider.
-   * @throws SaltbridgeError ERR_PACKAGE_MISSING
+   * Creates an object that traces runs with the OpenTelemetry provider of the program. Returns
+   * `undefined` if the program has not registered a provider.
+   * @throws SaltbridgeError ERR_PACKAGE_MISSING if `@opentelemetry/api` is not installed
    */
   static async open(): Promise<Traces | undefined> {
     const { trace }: { trace?: unknown } = Object(Reflect.get(globalThis, registry));

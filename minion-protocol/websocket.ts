@@ -115,8 +115,8 @@ const chunkOverheadBytes = 128;
 /** State of the receiver while it reads the payload of a frame. */
 const readsPayload = 4;
 /**
- * Factor that limits the bytes decoded at once: for each event that the caller accepts, the decoder
- * reads this number of bytes. The shortest message has six bytes.
+ * Number of bytes that the decoder reads at a time for each event that the caller accepts. The
+ * shortest message has six bytes.
  */
 const bytesPerEvent = 128;
 const headEnd = '\r\n\r\n';

@@ -65,7 +65,10 @@ export class OwnedCache<Value extends {}> {
     return entry.value;
   }
 
-  /** Adds or replaces an entry. An entry that exceeds a limit alone is not added. */
+  /**
+   * Adds or replaces an entry. If the size of this one entry exceeds a limit, the entry is not
+   * added, and a previous entry with this key is removed.
+   */
   set(owner: string, key: string, value: Value): void {
     const size = this.#sizeOf(value, key);
     this.#entries.delete(key);

@@ -26,8 +26,8 @@ export class TokenBuckets {
   readonly #buckets = new Map<string, Bucket>();
 
   /**
-   * @param now - returns the milliseconds of a monotonic clock
-   * @param rate - rate that replaces the rate of `limit`
+   * @param now - returns the time of a monotonic clock, in milliseconds
+   * @param rate - rate to use instead of the rate that `limit` defines
    */
   constructor(limit: Limit, now: () => number = () => performance.now(), rate?: Rate) {
     this.#rate = rate ?? limit.rate ?? unlimited;

@@ -14,7 +14,10 @@ export interface ReadingStep {
 /** Maximum numbers of characters and values that one step of reading processes. */
 export const maxReadingStep: ReadingStep = { characters: 140_000, values: 1000 };
 
-/** Publishes the {@link ReadingStep} of every step that a scheduler ran. */
+/**
+ * Diagnostics channel to which schedulers publish the {@link ReadingStep} of every step that they
+ * have run.
+ */
 export const readingSteps: Channel = channel('saltbridge.reading.step');
 
 interface ScheduledWork {

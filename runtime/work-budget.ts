@@ -141,9 +141,9 @@ export class WorkBudget implements WorkMeter {
   }
 
   /**
-   * Counts steps towards the current slice of work, but not towards the limit
-   * ({@link WorkBudget.addToSlice}). If the slice is over, lets other work run. Use it for work
-   * whose amount does not depend on the request, such as reading stored data.
+   * Counts steps towards the current slice of work, and lets other work run if the slice is over.
+   * The steps do not count towards the limit of this budget. Use it for work whose amount does not
+   * depend on the request, such as reading stored data.
    */
   async giveWayAfter(steps: number): Promise<void> {
     this.addToSlice(steps);

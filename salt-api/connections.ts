@@ -36,8 +36,8 @@ const handshakeShare = 4;
 /** Share of the total rate that is reserved for addresses that have no handshake yet. */
 const handshakeReserve = 1 / 4;
 /**
- * Maximum number of handshakes of one address at once, as a multiple of the permitted number per
- * second.
+ * Factor for the burst of one address: after a pause, the address may make this number times
+ * {@link HttpConnectionLimits.handshakesPerSecond} handshakes at once.
  */
 const handshakeBurst = 4;
 /**

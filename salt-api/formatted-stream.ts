@@ -37,7 +37,8 @@ export class StatePace {
   readonly #budget = new WorkBudget(unlimitedSteps);
 
   /**
-   * @param sent - enforces the limit `formattedBytes`
+   * @param sent - rate limit of the bytes that are sent to each user. Default: the limit
+   * `formattedBytes`
    * @param wait - resolves after the given time; tests can replace it
    */
   constructor(

@@ -80,9 +80,9 @@ const sessionRow = defineRow({
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
 /**
- * Number of times that the last use of a session is stored within `idleMs`. It is stored more often
- * if the interval would exceed {@link maxWriteIntervalMs}. Nothing is stored while a session is not
- * in use.
+ * Number of times within `idleMs` that the store gets the last use of a session. If `idleMs` is
+ * long, the store gets it more often: every {@link maxWriteIntervalMs} milliseconds. Nothing is
+ * written for a session that is not in use.
  */
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;

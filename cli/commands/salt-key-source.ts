@@ -36,7 +36,8 @@ export interface ListedKey {
 export interface SaltKeySource {
   /**
    * Lists the keys of all states.
-   * @param texts - text to return for each key besides its id
+   * @param texts - property that the caller needs of each key besides its id: the public key, the
+   * fingerprint, or nothing (`ids`)
    */
   list(texts: 'ids' | 'publicKey' | 'fingerprint'): Promise<readonly ListedKey[]>;
   /** Returns the fingerprints of the master's own key files. */

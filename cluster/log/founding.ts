@@ -144,8 +144,10 @@ interface AdoptContext {
 }
 
 /**
- * Returns the state of a store after it has applied the first entry of a log. Returns `undefined`
- * if the store does not have the history that this entry requires.
+ * Returns the state of a store after the first entry of a log. The first entry names the point in a
+ * store's history after which the log begins. Returns `undefined` if the history of this store ends
+ * at a different point.
+ * @throws StoreError ERR_CLUSTER_SECRET
  */
 function adopt(
   { position, bytes }: LogEntry,

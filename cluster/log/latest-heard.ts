@@ -32,9 +32,9 @@ export class LatestMessages {
   }
 
   /**
-   * Whether a message belongs to the current session of a member and is newer than all earlier
-   * messages.
-   * @param session - the session in the content of the message
+   * Whether a message is from the current session of a member and is newer than all earlier
+   * messages of this session.
+   * @param session - session that the content of the message names
    */
   isNew(member: string, session: string, { session: sealedBy, counter }: OpenedMessage): boolean {
     if (this.#view.state.members[member]?.session !== session) return false;

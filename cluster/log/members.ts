@@ -132,7 +132,10 @@ export class Members {
     return this.isAlone && !this.#continuesAlone();
   }
 
-  /** Waits until enough members have applied the log up to a position. */
+  /**
+   * Waits until as many members as the option `acknowledge` requires have applied the log up to a
+   * position.
+   */
   keptAt(position: number): Promise<void> {
     if (this.#isKept(position)) return Promise.resolve();
     return new Promise((resolve) => this.#waiting.push({ position, resolve }));

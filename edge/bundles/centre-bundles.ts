@@ -611,7 +611,10 @@ function isWhole({ manifest, files }: PackReply): boolean {
   return 'bytes' in manifest && (files === undefined || 'bytes' in files);
 }
 
-/** Returns the secret from which the ids of packs are derived. The first call creates it. */
+/**
+ * Returns the secret from which the ids of packs (compressed files for sites) are derived. The
+ * first call creates the secret.
+ */
 function packSecret({ shared }: ExtensionHost): Promise<Uint8Array> {
   return sharedSecret(shared, ['bundle', 'pack-secret'], () => randomBytes(32));
 }

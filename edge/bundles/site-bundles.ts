@@ -88,9 +88,9 @@ interface NamedRelease extends WantedRelease {
    */
   readonly have: Have | undefined;
   /**
-   * Whether the centre has named the release in its reply to a report of the site. The site then
-   * does not request its secrets again before it installs the release, because it has just
-   * requested them together with the report.
+   * Whether the centre has named the release in its reply to a report of the site. The site
+   * requests its secrets together with each report. It therefore does not request the secrets again
+   * before it installs this release.
    */
   readonly isReply: boolean;
 }
@@ -117,9 +117,9 @@ class SiteBundles implements BundleInUse {
   #current: InstalledBundle | undefined;
   #wanted: NamedRelease | undefined;
   /**
-   * Resolves when the centre has replied to the report that the site sent with the first message of
-   * the handshake. The result is the version whose update is in the reply. It is `undefined` if the
-   * reply contains no update, or if there was no reply. Never rejects.
+   * Promise for the centre's reply to the report that the site sent with the first message of the
+   * handshake. It resolves with the version of the release whose update the reply contains. It
+   * resolves with `undefined` if the reply contains no update or did not arrive. Never rejects.
    */
   #early: Promise<number | undefined> | undefined;
   /** Metadata and bundle that the site stated in its last report over the present connection. */

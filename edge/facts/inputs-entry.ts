@@ -10,8 +10,8 @@ import { compileSchema } from '#runtime';
 export const inputsKind = 'inputs';
 
 /**
- * Maximum number of grains in an entry. If there are more, the site reports those with the most
- * different values.
+ * Maximum number of grains in an entry. If more grains affect the pillars, the site reports those
+ * that have the highest numbers of different values.
  */
 export const maxInputGrains = 100;
 

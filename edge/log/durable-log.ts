@@ -340,10 +340,10 @@ export class DurableLog implements SiteLog {
   }
 
   /**
-   * Encodes an entry. If the entry would exceed the bytes that its minion may use in the log,
+   * Encodes an entry. If the log has too little space for further entries of the entry's minion,
    * replaces the large fields of the entry by `VALUE_TRIMMED`.
-   * @param ofMinions - number of bytes that the same write adds for each minion. The size of this
-   * entry is added to it
+   * @param ofMinions - number of bytes that the current write already adds for each minion. This
+   * method adds the size of the entry
    */
   #fit(
     { minion, packed, value }: PendingEntry,

@@ -24,9 +24,9 @@ export interface NewLogEntry {
   readonly kind: string;
   readonly value: WireMap;
   /**
-   * Minion that the entry is from. All entries of one minion together may use at most as many bytes
-   * of the log as are still free. If an entry exceeds this limit, its large fields are replaced by
-   * `VALUE_TRIMMED`.
+   * Minion that the entry is from. All entries of the minion together may use at most as many bytes
+   * as are still free in the log. If an entry would exceed this limit, its large fields are
+   * replaced by `VALUE_TRIMMED`.
    */
   readonly minion?: string | undefined;
 }

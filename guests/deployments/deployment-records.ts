@@ -92,7 +92,7 @@ const bytesPerRecord = 512;
 
 export interface DeploymentRecordsOptions {
   readonly state: SharedArea;
-  /** Returns the owner to whose limit the records of a stack count. */
+  /** Returns the name under which the limits count the records of a stack. */
   readonly ownerOf: (stack: string) => string;
   /**
    * Limits on the size of the records in memory, in bytes. Default: the limit

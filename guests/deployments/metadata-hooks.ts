@@ -42,9 +42,9 @@ export interface MetadataUpdates {
   /** Deployments to run now, in the form in which Heat lists deployments. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /**
-   * Changes that are recorded but do not run their hook, because the hook is not triggered by this
-   * kind of change. The list also contains the last run of each hook whose watched value is
-   * unchanged, so that the record of this run is retained.
+   * Deployment records to write or retain without running a hook. A record is written if a value
+   * has changed, but its hook is not triggered by this kind of change. While a value is unchanged,
+   * the record of the last run of its hook is retained.
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /**

@@ -246,8 +246,8 @@ export async function openDeployments(
 }
 
 /**
- * Returns the owner to whose limit the deployment records of a stack count. For a stack without an
- * owner, returns the id of the stack.
+ * Returns the name under which the limits count the deployment records of a stack: the owner of the
+ * stack, or the stack's id if it has no owner.
  */
 function recordOwnerOf(registry: Pick<StackRegistry, 'get'>, stack: string): string {
   return registry.get(stack)?.owner ?? stack;

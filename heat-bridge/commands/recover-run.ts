@@ -20,7 +20,10 @@ const row = defineRow({
     /** Digest of the parameters and the target. */
     digest: Type.String(),
     minions: Texts,
-    /** Names in the target that do not receive the command. Absent if there are none. */
+    /**
+     * Ids in the target that do not receive the command, and whether the caller's rights excluded
+     * minions. Absent if all minions of the target receive it.
+     */
     leftOut: Type.Optional(Type.Unsafe<LeftOut>(Type.Object({}))),
     /** Start, in milliseconds since 1970. */
     begunAt: Type.Number(),

@@ -20,8 +20,8 @@ const heardMs = 10_000;
 /** Maximum time to wait for the last updates after a run has ended, in milliseconds. */
 const lastMs = 1000;
 /**
- * Maximum size of a message, in characters. If an update with the result of a minion is larger, the
- * return in this result is omitted.
+ * Maximum size of a message, in characters. If one update with the result of a minion is already
+ * larger, its message omits the minion's return.
  */
 const maxText = 262_144;
 

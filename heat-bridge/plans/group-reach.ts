@@ -66,8 +66,8 @@ function plannedCall({ command, sources }: MappedCommand, parameters: Parameters
 }
 
 /**
- * Whether a command receives secret parameters. While parameters depend on results of other steps,
- * their values are not known. Until then, returns whether the command declares any secret
+ * Whether a command receives secret parameters. If its parameters depend on results of other steps,
+ * their values are not known yet. In this case, returns whether the command declares any secret
  * parameters.
  */
 function mayGiveSecrets({ command, sources }: MappedCommand, parameters: Parameters): boolean {

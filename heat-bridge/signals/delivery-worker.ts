@@ -66,9 +66,9 @@ interface HandleQueue {
   /** Controller of the delay before a retry. Aborting it ends the delay early. */
   wake: AbortController;
   /**
-   * Heat signal ids that must not be sent again yet. Possibly, the service has not stored the last
-   * signal with the id. The value is the time at which the id may be sent again, in milliseconds
-   * since 1970.
+   * Ids of Heat signals that must not be sent again yet, because the service may not have stored
+   * the previous signal with the id. The value is the time from which the id may be sent again, in
+   * milliseconds since 1970.
    */
   readonly resting: Map<string, number>;
   /**

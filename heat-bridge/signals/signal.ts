@@ -92,8 +92,9 @@ export function parseSignal(said: WireValue | undefined, maxBytes: number): Pars
 }
 
 /**
- * Returns the id under which Heat stores the signal: the id of the minion, followed by `/` and the
- * member if the tag names one. The result is unique, because ids of minions contain no slash.
+ * Returns the id under which Heat stores the signal: the id of the minion. If the event tag has a
+ * third part, the member (`heat/<alias>/<member>`), `/` and this member follow. The id is unique,
+ * because ids of minions contain no slash.
  */
 export function signalId(minion: string, member: string | undefined): string {
   return member === undefined ? minion : `${minion}/${member}`;

@@ -12,7 +12,7 @@ export type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
  */
 export type Secrecy =
   | 'open'
-  /** The whole value is secret. */
+  /** The whole value is secret: logs, responses and records must not contain any part of it. */
   | 'secret'
   /**
    * Pre-signed URL. These parts are secret: the complete URL, its query, and each value of at least

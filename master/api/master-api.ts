@@ -480,8 +480,8 @@ export interface PillarApi {
 /** Methods that run functions on the master: runners or wheel functions. */
 interface FunctionsApi {
   /**
-   * Runs a function and waits for its result. A failure is a result, not an error.
-   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS. The function was not run
+   * Runs a function and waits for its result. A failure of the function is a result, not an error.
+   * @throws MasterError ERR_UNKNOWN_FUN, ERR_NOT_SERVED, ERR_ARGS if the function cannot be run
    */
   run(call: FunctionCall): Promise<FunctionResult>;
   /**

@@ -20,8 +20,8 @@ export interface KeyMarks {
 }
 
 /**
- * Returns a function that computes the unusual properties of a key in comparison with the accepted
- * keys.
+ * Returns a function that compares a key with the accepted keys. It returns what is unusual about
+ * the key: similar ids, ids with the same key, and whether the id is not permitted for new minions.
  */
 export function keyMarks(accepted: readonly NamedKey[]): (key: NamedKey) => KeyMarks {
   const bySpelling = idsBy(accepted, ({ id }) => foldedId(id));

@@ -5,8 +5,8 @@ import type { Cluster } from '../context/index.ts';
 const prefix: Key = ['former-owners'];
 
 /**
- * Codec of the rows `former-owners/<id>`. When the last machine with an id is retired, the row
- * records the first job id that is unused at that time.
+ * Codec of the rows `former-owners/<id>`. A row is written when the last machine with the id is
+ * retired. It contains the first job id that no job had used by then.
  */
 const formerOwnerRow = defineRow({
   name: 'former owner',

@@ -15,8 +15,9 @@ export interface FunctionDeps extends ModuleDeps {
     readonly runners: FunctionTable;
     readonly wheel: FunctionTable;
     /**
-     * Functions that return advice for callers of Salt functions that this master does not support.
-     * The error message contains the first advice that one of them returns.
+     * Functions that return what to use instead of a Salt function that this master does not
+     * support, or `undefined`. They are asked in order, and the error message contains the first
+     * advice.
      */
     readonly insteadOf: Iterable<InsteadOf>;
   };

@@ -206,12 +206,12 @@ export class JobDispatcher {
   }
 
   /**
-   * Stores a job. If no job has this jid, or if the existing job was sent to no minion, the record
-   * becomes the job. Otherwise the minions of the record are added to the existing job, because all
-   * publications of a batch have the same jid. A minion that already belongs to the job is accepted
-   * only if the master stopped before it sent the job to this minion.
-   * @throws MasterError ERR_ARGS if the jid belongs to another job that was sent, or one of the
-   * minions already belongs to the job
+   * Stores the record of a publication. If no job has this jid, the record becomes the job. If the
+   * job exists with the same functions and without these minions, the minions are added to it,
+   * because all publications of a batch have one jid. In other cases, a job that was sent to no
+   * minion is replaced by the record. A minion that the job already has is accepted again only if
+   * the master stopped before it sent the job to this minion.
+   * @throws MasterError ERR_ARGS if the job can be neither extended nor replaced
    */
   async #addSlice(record: JobRecord, { onReturn, also }: AddingSlice): Promise<AddedJob> {
     const { cache } = this.#options;

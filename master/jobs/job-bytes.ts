@@ -3,8 +3,8 @@ import { type AuditRequester, limitOwnerOf } from '../api/index.ts';
 import { jobLimits } from './limits.ts';
 
 /**
- * Limits the rate at which each user may store jobs, in bytes. The limit is `jobBytes` of the job
- * limits.
+ * Limits the total size of the jobs that each user stores in a period, in bytes. The limit
+ * `jobBytes` defines the rate.
  */
 export class JobBytes {
   readonly #buckets = new TokenBuckets(jobLimits.jobBytes);

@@ -37,7 +37,10 @@ export interface Registration {
 
 export interface KnownResourcesOptions {
   readonly store: Store;
-  /** `grains_bytes`: maximum size of a registration, in bytes. 0 means unlimited. */
+  /**
+   * `grains_bytes`: maximum size of all resources that one minion registers, with their grains, in
+   * bytes. 0 means unlimited.
+   */
   readonly maxBytes: number;
   /** Returns whether an id has a key in any state. */
   readonly hasKey: (id: string) => boolean;
@@ -98,9 +101,10 @@ export class KnownResources {
   }
 
   /**
-   * Stores the registration of a minion, which replaces its previous one. Durable when the promise
-   * resolves. A registration without resources deletes the previous one.
-   * @returns `false` if the registration is invalid or too large. Nothing was changed then
+   * Stores the resources that a minion has registered, in place of its previous ones. Durable when
+   * the promise resolves. If the minion has registered no resources, the previous ones are deleted.
+   * @returns `false` if the resources have an invalid form or are too large. Nothing was changed
+   * then
    */
   async keep(minionId: string, { resources, grains }: Registration): Promise<boolean> {
     const read = readResources(resources);
@@ -136,9 +140,9 @@ function unpackResources(entry: Pick<Entry, 'key' | 'value'>): MinionResources {
 }
 
 /**
- * Parses the resources of a registration.
- * @returns the ids by type, without types that have no ids. `undefined` if the value is not a map
- * of lists of ids, or has too many types
+ * Parses the resources that a minion manages, as the minion sent them or as they are stored.
+ * @returns the ids of the resources by type, without types that have no ids. `undefined` if the
+ * value is not a map of lists of ids, or has too many types
  */
 function readResources(value: WireValue | undefined): MinionResources | undefined {
   if (!isWireMap(value)) return undefined;

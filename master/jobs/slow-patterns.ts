@@ -68,9 +68,9 @@ interface SlowPattern {
   readonly source: string;
   readonly flags: string;
   /**
-   * Whether each text matches, by the text. If a condition needs the result of a text that is not
-   * in the map, it adds the text with the provisional result `false`. {@link SlowPatterns.settle}
-   * later sets the actual result.
+   * For each text, whether the pattern matches it. If a condition tests a text that is not in the
+   * map, it adds the text with the provisional result `false`. {@link SlowPatterns.settle} later
+   * sets the actual result.
    */
   readonly answers: Map<string, boolean>;
 }

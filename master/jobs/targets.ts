@@ -80,7 +80,10 @@ export interface ResolveOptions {
   readonly by?: AuditRequester | undefined;
 }
 
-/** Compiler options for the targets of users with limited rights. */
+/**
+ * Options for compiling the targets of users with limited rights. Conditions on pillar must equal
+ * the whole value, because patterns could reveal it piece by piece.
+ */
 const exact = { pillar: 'exact' } as const;
 
 /**
@@ -392,7 +395,7 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a right that is granted to this target applies to each of these minions. The result is
+   * Whether a right that is limited to this target covers every one of these minions. The result is
    * `false` if one of them has no accepted key. See {@link entitles}.
    */
   entitlesAll(request: TargetRequest, minions: readonly string[]): boolean {
@@ -473,10 +476,10 @@ export class TargetResolver {
   }
 
   /**
-   * Whether a target includes a minion although it is uncertain whether the minion matches. As in
-   * Salt, a condition on unknown grains or pillar counts as true, so that a `not` before this
-   * condition excludes the minion. If the master stores no grains and pillar (`minion_data_cache`
-   * is off), the target includes all such minions.
+   * Whether a target includes a minion for which some of the tested grains or pillar are unknown.
+   * As in Salt, a condition on unknown data counts as true. A `not` before such a condition
+   * therefore excludes the minion. If the master stores no grains and pillar (`minion_data_cache`
+   * is off), the result is always true.
    */
   #mayMatch(compiled: CompiledTarget, candidate: TargetCandidate): boolean {
     return !this.#options.isDataCached || compiled.isPossible(candidate);

@@ -24,9 +24,9 @@ export class DenialLog {
   }
 
   /**
-   * Records a rejected event. A repetition within 60 s only increases a count. If the minion
-   * exceeds its rate of log lines, the event is not recorded.
-   * @returns whether the event was logged, so that the caller should report it
+   * Records a rejected event. If the minion repeats the event within 60 s, only the count of the
+   * record increases. If the minion exceeds its rate of log lines, nothing is recorded.
+   * @returns whether the event was logged; the caller reports only logged events
    */
   note(minion: string, tag: string, { rule, reason }: Decision): boolean {
     const now = this.#now();

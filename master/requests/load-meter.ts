@@ -21,7 +21,10 @@ export interface LoadCost {
   readonly elements: number;
 }
 
-/** Delays requests whose loads exceed the rate of their sender, before the loads are read. */
+/**
+ * Limits how fast each sender may send loads (request contents), by their size. A request above the
+ * limit waits before its load is read.
+ */
 export class LoadMeter {
   readonly #minions: TokenBuckets;
   readonly #ofMinions: Throttle;

@@ -158,8 +158,9 @@ export class LoadOpener {
   }
 
   /**
-   * Unpacks a large load that was counted towards the rate of its sender. The load is checked
-   * again, because its time stamp may have expired while it waited.
+   * Unpacks a large load, after its elements were counted towards the rate limit of its sender. The
+   * count may have delayed the load until its time stamp expired. The load is therefore checked
+   * again.
    */
   #readPaid(
     request: SealedRequest,
@@ -250,7 +251,10 @@ function provenSender({ version, id }: SealedEnvelope, { address }: Peer): LoadS
   return { minionId: version === 3 ? id : undefined, address };
 }
 
-/** @throws Refusal if the load is not valid */
+/**
+ * Runs `work`, which reads a load.
+ * @throws Refusal instead of a ProtocolError; other errors of `work` unchanged
+ */
 function refusing<T>(work: () => T): T {
   try {
     return work();

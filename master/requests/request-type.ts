@@ -83,8 +83,8 @@ export interface RequestType extends Required<RequestNature> {
 export type RequestTypes = Readonly<Record<string, RequestType>>;
 
 /**
- * Defines a request type. Its handler first checks the load with `refuse` and `load`, and then
- * calls `handle`.
+ * Defines a request type. Its handler calls `refuse` and then `load`, which check the request. If
+ * both accept the request, the handler calls `handle`.
  */
 export function defineRequestType<L>(
   options: ProvenRequestOptions<L> | OpenRequestOptions<L>,

@@ -80,8 +80,8 @@ function signalKey(effect: string, minion: string, rule: string, tag: string): s
 }
 
 /**
- * Returns the content in which similar requests differ: the data of an event, or the calls of a
- * job. Returns `undefined` for requests without such content.
+ * Returns the part of a request that is recorded as a sample: the data of an event, the calls of a
+ * job, or the call of a function or command. Returns `undefined` for requests without such a part.
  * @param question - request about which the policy decides
  */
 export function sampleOf(question: MinionQuestion): Sample | undefined {

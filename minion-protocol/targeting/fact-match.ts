@@ -48,7 +48,7 @@ interface CutExpression {
 /** Intermediate results of one search, so that no map is searched or converted to text twice. */
 interface SearchState {
   steps: number;
-  /** Texts of the conditions with which this search has already compared a map, by map. */
+  /** For each map, the conditions (as text) that this search has already compared with the map. */
   tried?: Map<FactMap, Set<string>>;
   empty?: Map<FactMap, boolean>;
   texts?: Map<WireValue, string>;

@@ -242,8 +242,9 @@ export class LocalRequests {
   }
 
   /**
-   * @param known - caller, if it is already identified. This method does not call its `end`. If
-   * `undefined`, this method identifies the caller, and calls `end` after `work`
+   * Calls `work` with the caller of a request.
+   * @param known - caller, if it was already identified; this method does not end it. If
+   * `undefined`, this method identifies the caller, and calls the caller's `end` after `work`
    */
   async #as<T>(
     known: Caller | undefined,

@@ -79,9 +79,9 @@ function timeOfDay(time: Date): string {
 }
 
 /**
- * Whether a value contains no failure. The value is the results of a run, or the return of a
- * minion. An empty map counts as a failure, and so does a value that is not a map.
- * @param recurses - whether the value is only a part of a minion's return. In such a part, members
+ * Whether the results of a run, or the return of a minion, contain no failure. An empty map counts
+ * as a failure, and so does a value that is not a map.
+ * @param recurses - whether `running` is only a part of a minion's return. In such a part, members
  * that are not maps count as success
  */
 export function isSuccess(running: WireValue | undefined, recurses = false): boolean {

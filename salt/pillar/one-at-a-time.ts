@@ -15,9 +15,9 @@ export class OneAtATime {
   readonly #maxWaitMs: number;
 
   /**
-   * @param maxWaitMs - maximum time that a request waits for one other request, in milliseconds.
-   * When this time is over, one of the waiting requests also starts the work. The total time that a
-   * request waits for other requests is at most ten times as long
+   * @param maxWaitMs - maximum time that a request waits for the work of one other request, in
+   * milliseconds. If that work takes longer, one of the requests that wait for it starts the work
+   * too. The total waiting time of a request is at most ten times as long
    */
   constructor(maxWaitMs: number) {
     this.#maxWaitMs = maxWaitMs;

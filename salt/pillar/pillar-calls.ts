@@ -45,8 +45,8 @@ export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions 
 }
 
 /**
- * Returns the functions, but those whose results minions can influence now return empty results. A
- * pillar that is compiled with the returned functions may be used for access decisions.
+ * Returns a copy of the functions for pillar on which access decisions may depend. Minions can
+ * influence the results of some functions. In the copy, these functions return an empty map.
  */
 export function withoutClaims(functions: AskedFunctions): AskedFunctions {
   const empty = claims.map((name) => [name, async () => new Map()] as const);

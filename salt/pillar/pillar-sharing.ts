@@ -329,10 +329,11 @@ export class PillarSharing {
   }
 
   /**
-   * Whether a compiled pillar can be shared by all minions that have the same values of the grains
-   * that the rendering has read.
+   * Whether other minions can share a compiled pillar, if their grains have the same values. Only
+   * the grains that the rendering has read are compared.
    * @param reads - dependencies of the pillar
-   * @param beside - dependencies of the version of the pillar that is compiled without grains
+   * @param beside - dependencies of the second version of the pillar, which is compiled without
+   * grains
    */
   #isShareable(reads: Reads, beside: Reads): boolean {
     if (reads.isVolatile || beside.isVolatile) return false;

@@ -121,9 +121,9 @@ export class EventPrinter {
   }
 
   /**
-   * Whether a text is printed unchanged even if it comes from the event. This is so for text
-   * without a special meaning in YAML. If `marksWords` is set, a placeholder replaces even such
-   * text if YAML would read it as a string.
+   * Whether a text is printed unchanged even if it comes from the event. True if the text has no
+   * special meaning in YAML. If `marksWords` is set, false for text that YAML would read as a
+   * string.
    */
   #isLeft(text: string): boolean {
     return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));

@@ -23,7 +23,7 @@ export class GrainReads {
   /** Number of placeholders that the rendering has printed instead of values of grains. */
   marks = 0;
 
-  /** Records a placeholder for a value of a grain. */
+  /** Records that the rendering has printed a placeholder instead of the value of a grain. */
   addMark(grain: string): void {
     this.late.add(grain);
     this.marks += 1;

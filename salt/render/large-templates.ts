@@ -16,7 +16,11 @@ export class LargeTemplates {
   /** For each template, the number of owners whose renderings of it exceeded the limits. */
   readonly #owners = new Map<string, number>();
 
-  /** Whether a template must be rendered on a worker thread for this owner. */
+  /**
+   * Whether a template must be rendered on a worker thread for this owner. This is so if the
+   * template has exceeded the limits for this owner, or for at least {@link ownersOfLarge} other
+   * owners.
+   */
   has(template: string, owner: string): boolean {
     if ((this.#owners.get(template) ?? 0) >= ownersOfLarge) return true;
     return this.#rows.get(keyOf(template, owner)) !== undefined;

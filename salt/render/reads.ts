@@ -60,8 +60,8 @@ export class Reads implements Notes {
   }
 
   /**
-   * Creates a record of what a second pillar of the same minion reads. The second pillar is
-   * compiled from the same files with other grains.
+   * Creates the record for a second compilation of the same minion's pillar. The second compilation
+   * uses the same files, but other grains.
    */
   beside(): Reads {
     return new Reads(this.#sources, this);

@@ -286,8 +286,8 @@ export class ParsedFileCache {
   readonly #kept: OwnedCache<Promise<PlainData>>;
 
   /**
-   * @param amounts - maximum total length of the cached texts, per owner and of all owners, in
-   * characters
+   * @param amounts - limits of the cache: maximum total length of the cached texts, in characters,
+   * for one owner (`perOwner`) and for all owners (`total`)
    */
   constructor(
     renderer: Pick<Renderer, 'read'>,

@@ -118,7 +118,7 @@ export class CacheBanks {
   readonly #store: Store;
   readonly #entries: IndexedEntries<BankNames>;
 
-  /** @param values - limits of the number of values */
+  /** @param values - limits on the number of stored values, per owner and in total */
   constructor(store: Store, values: LimitValues = saltLimits.bankValues) {
     this.#store = store;
     this.#entries = new IndexedEntries(store, (it) => BankNames.read(it, values));

@@ -101,9 +101,9 @@ function sameAs(right: WireValue, budget: WorkBudget): (left: WireValue) => Prom
 }
 
 /**
- * Returns a predicate that compares the jid of a job with a given time. Both are in the master's
- * local time.
- * @param holds - compares the digits of the jid (`at`) with the digits of the time (`limit`)
+ * Returns a predicate for jobs by their start time, which is part of the jid. The start time and
+ * `time` are in the master's local time.
+ * @param holds - compares the digits of the start time (`at`) with the digits of `time` (`limit`)
  */
 function startsAt(time: string, holds: (at: string, limit: string) => boolean): JobTest {
   const limit = toDigits(time);

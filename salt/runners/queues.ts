@@ -219,7 +219,10 @@ export class Queues {
     return unpackItems(await this.#read(queue, undefined, budget), budget);
   }
 
-  /** @param owner - {@link ownerOfValues} of the caller */
+  /**
+   * Returns the number of items in a queue.
+   * @param owner - caller to whom the work is counted: a result of {@link ownerOfValues}
+   */
   length(queue: string, owner: string = operatorOwner): Promise<number> {
     return this.#entries.run(owner, async (index) => index.length(queue));
   }

@@ -81,7 +81,10 @@ export async function templateCallFindings(settings: Settings): Promise<Migratio
 
 const maxNamed = 5;
 
-/** Converts a text of the compatibility table to a sentence that refers to its documentation. */
+/**
+ * Makes a sentence of a text from the compatibility table. The sentence refers to the page with
+ * this table.
+ */
 function sentence(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}; see docs/compatibility/templates.md.`;
 }

@@ -114,7 +114,10 @@ export class Frame {
     }
   }
 
-  /** Resets all values of this frame, as jinja2 does at the end of a part of a template. */
+  /**
+   * Removes the values of this frame's names. jinja2 does the same when a scope ends, for example
+   * the body of a loop or a filter block.
+   */
   leave(): void {
     for (const name of this.scope.loads.keys()) this.#values.set(name, undefined);
   }

@@ -7,7 +7,10 @@ import type { UsageMeter } from './limits.ts';
 import { escapeHtml, repr, str, textRepr } from './repr.ts';
 import type { Arguments, Value } from './values.ts';
 
-/** Function for looking up the attributes and items that fields name. */
+/**
+ * Access to the attributes and items in the fields of a format text, such as `{user.name}` and
+ * `{user[name]}`.
+ */
 export interface FieldLookup {
   attribute(value: Value, name: string): Value;
   item(value: Value, key: Value): Value;
