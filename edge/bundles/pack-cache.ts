@@ -148,8 +148,9 @@ export class PackCache {
   }
 
   /**
-   * Creates the pack whose id begins with `place`, if this member has not created it yet or has
-   * deleted it. Returns `undefined` if the known releases have no such pack.
+   * Creates a pack again if this member no longer has it, or has never had it. Returns `undefined`
+   * if no known release has this pack.
+   * @param place - first half of the pack's id
    */
   async #restore(place: string): Promise<Pack | undefined> {
     const all = await this.#manifests();

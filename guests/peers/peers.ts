@@ -148,8 +148,9 @@ export class PeerDirectory {
   }
 
   /**
-   * Yields one function for each peer of an enrolled minion. The function creates the description
-   * of the peer. A caller that stops at a maximum therefore creates only the peers that it uses.
+   * Yields a function for each peer of an enrolled minion. When called, the function creates the
+   * description of that peer. A caller that needs only some peers therefore creates no other
+   * descriptions.
    */
   *#candidates(own: Enrolment, isTogether: boolean): Generator<() => Peer, void, void> {
     const { project, instance: self } = own;

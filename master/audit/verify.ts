@@ -234,8 +234,9 @@ export async function verifyAuditLog(
 }
 
 /**
- * Configuration options that determine where a master stores its audit log, and under which key the
- * store contains the log's end.
+ * Configuration options with which this module finds the audit log of a master. They determine the
+ * log's directory, and the key under which the store contains the log's last sequence number and
+ * hash.
  */
 type AuditedConfig = Pick<MasterConfig, 'stateDir'> & Partial<Pick<MasterConfig, 'cluster'>>;
 

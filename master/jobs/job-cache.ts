@@ -317,8 +317,8 @@ export class JobCache {
 
   /**
    * Yields the stored jobs, starting with the latest jid.
-   * @param budget - work budget of the request. It counts the work for each job, so that the
-   * request gives way to other work
+   * @param budget - work budget of the request. Each job counts as work. When a slice of the budget
+   * is used up, other requests run first
    */
   async *records(
     limit: number,
@@ -358,8 +358,8 @@ export class JobCache {
 
   /**
    * Yields the stored returns of a job.
-   * @param budget - work budget of the request. It counts the work for each return, so that the
-   * request gives way to other work
+   * @param budget - work budget of the request. Each return counts as work. When a slice of the
+   * budget is used up, other requests run first
    */
   async *returns(
     jid: string,

@@ -59,8 +59,8 @@ export function readTargetRequest(request: WrittenTarget): TargetExpression {
 
 /**
  * Compiles the target of an access rule.
- * @throws SyntaxError if the target is invalid. This includes targets that Salt accepts, although
- * they match no minion
+ * @throws SyntaxError if the target is invalid. Salt accepts some invalid targets, which then match
+ * no minion; this function rejects these, too
  */
 export function compileRightTarget(request: WrittenTarget, nodegroups: Nodegroups): CompiledTarget {
   const compiled = compileTarget(expandTargetRequest(request, nodegroups), compileLinearPattern);

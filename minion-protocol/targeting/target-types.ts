@@ -5,7 +5,8 @@ export interface TargetTypeRow {
   readonly name: string;
   readonly status: 'served' | 'different' | 'refused';
   /**
-   * Difference from Salt for the status `different`, advice for `refused`, and empty for `served`.
+   * For the status `different`: the difference from Salt. For `refused`: advice for the user. For
+   * `served`: empty.
    */
   readonly text: string;
 }

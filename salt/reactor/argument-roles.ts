@@ -126,8 +126,9 @@ export function positionNames(fun: string): readonly string[] {
 }
 
 /**
- * Returns the role of an argument: how it is judged, for example as a target or as plain data. If
- * the function name is empty, only the name of the argument determines the role.
+ * Returns the role of an argument, which determines how the argument is checked: for example as a
+ * target, or as plain data. If {@link roles} does not list the argument of this function, the role
+ * depends only on the argument's name.
  */
 export function roleOf(fun: string, name: string): Role {
   const own = rolesOf(fun);

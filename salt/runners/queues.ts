@@ -213,7 +213,10 @@ export class Queues {
     });
   }
 
-  /** @param owner - {@link ownerOfValues} of the caller */
+  /**
+   * Returns the unpacked items of a queue.
+   * @param owner - caller to whom the work is counted: a result of {@link ownerOfValues}
+   */
   async items(queue: string, owner: string = operatorOwner): Promise<WireValue[]> {
     const budget = valueWorkOf(owner);
     return unpackItems(await this.#read(queue, undefined, budget), budget);
@@ -227,7 +230,10 @@ export class Queues {
     return this.#entries.run(owner, async (index) => index.length(queue));
   }
 
-  /** @param owner - {@link ownerOfValues} of the caller */
+  /**
+   * Returns the names of all queues that contain items.
+   * @param owner - caller to whom the work is counted: a result of {@link ownerOfValues}
+   */
   names(owner: string = operatorOwner): Promise<string[]> {
     return this.#entries.run(owner, async (index) => index.names());
   }

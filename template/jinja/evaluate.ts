@@ -196,7 +196,10 @@ function compare(
   return true;
 }
 
-/** Returns the number of items that a comparison with this value may visit. */
+/**
+ * Returns the number of items of a list, tuple or dict, or 1 for other values. A comparison may
+ * have to visit all of them.
+ */
 function itemsOf(value: Value): number {
   if (Array.isArray(value)) return value.length;
   if (value instanceof Tuple) return value.items.length;
