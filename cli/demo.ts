@@ -112,7 +112,7 @@ async function showEnrolment(output: DemoOutput, master: Master, bridge: Bridge)
 }
 
 /**
- * Claims a key as the script in a machine's user-data does.
+ * Claims a key in the same way as the script in a machine's user-data.
  * @returns the response
  */
 async function claim(url: string, ticket: string, publicPem: string): Promise<string> {

@@ -361,9 +361,9 @@ export async function callOver(
 }
 
 /**
- * Yields the items of a stream that only reads. If the connection is lost, opens the stream again
- * on the next master. Skips the first item of the new stream, because the caller already has it
- * from the previous master.
+ * Yields the items of a stream whose method changes nothing. If the connection is lost, opens the
+ * stream again on the next master. Skips the first item of the new stream, because the caller
+ * already has it from the previous master.
  */
 export async function* streamOver(
   source: MasterSource,

@@ -343,8 +343,8 @@ export class SettledJobs {
 
   /**
    * Returns the job id for a call. Creates one if the call has none. Returns `undefined` if the
-   * call has a token or its user begins with `sudo_`, because its job cannot be looked up by a job
-   * id.
+   * call has a token, or if the name of its user begins with `sudo_`. The job of such a call cannot
+   * be looked up by a job id.
    * @throws the reason if no master was found in time
    */
   async #jidOf(

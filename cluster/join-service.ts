@@ -38,8 +38,8 @@ const ticketRow = defineRow({
   schema: Type.Object({
     expiresAt: Type.Number(),
     /**
-     * Name of the member that joined with the ticket, and the id of its request. Absent if the
-     * ticket was not used.
+     * Name of the member that joined with the ticket, and the id of the member's join request.
+     * Absent if the ticket was not used.
      */
     used: Type.Optional(Type.Object({ member: Type.String(), request: Type.String() })),
   }),

@@ -167,8 +167,8 @@ export interface ConfigWarning extends OptionOrigin {
     /** Expressions and targets that permit less than in Salt. */
     | 'narrowed'
     /**
-     * Mistakes in user rights: they permit more than they seem to, they mean less than in Salt, or
-     * they cannot be read.
+     * User rights that permit more than they seem to, that permit less than in Salt, or that cannot
+     * be read.
      */
     | 'rights'
     /** An entry of `external_auth` that no user can log in with. */

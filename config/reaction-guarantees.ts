@@ -69,8 +69,9 @@ export function pathOf(from: string): readonly string[] {
 }
 
 /**
- * Returns the names of the signal rules that guarantee all values that a reaction uses. Such a rule
- * permits tags of the reaction, and the rule's schema requires these values.
+ * Returns the names of the signal rules whose schemas require all values that a reaction uses.
+ * Considers only rules that permit a tag of the reaction. If several of these rules have one name,
+ * all of them must require the values.
  */
 export function schemaGuarantees(
   reaction: Pick<Reaction, 'on'>,

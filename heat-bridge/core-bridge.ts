@@ -125,9 +125,9 @@ export interface CoreBridge<
     find(id: string, caller: CommandCaller): Promise<PlanHandle>;
   };
   /**
-   * Runs several commands as one plan. When the promise resolves, rules have permitted all commands
-   * whose parameters do not depend on results, and the idempotency key is durable. If the promise
-   * rejects, nothing was published.
+   * Runs several commands as one plan. When the promise resolves, the idempotency key is durable.
+   * Rules have then permitted every command, except commands with parameters that depend on results
+   * of other commands. If the promise rejects, nothing was published.
    * @throws BridgeError ERR_PLAN_UNKNOWN, ERR_PLAN_GROUPS, ERR_COMMAND_PARAMETERS,
    * ERR_COMMAND_DENIED, ERR_COMMAND_KEY, ERR_BRIDGE_NOT_OPEN; AuthenticationError ERR_EAUTH_TOKEN;
    * MasterError ERR_BAD_TGT

@@ -50,9 +50,9 @@ export function readLeniently<T>(
 }
 
 /**
- * Whether an error may be a mere consequence of an earlier step, which removed an invalid part of
- * the value. Such an error must not be reported.
- * @param leftOut - path of the part that was removed
+ * Whether an error may exist only because an earlier step removed an invalid part of the value.
+ * Such an error must not be reported.
+ * @param leftOut - path of the removed part
  */
 function mayFollow({ path, problem }: DefinitionMistake, leftOut: ValuePath): boolean {
   const isAbove = path.length <= leftOut.length;

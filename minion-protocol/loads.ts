@@ -265,8 +265,9 @@ function textKeyed(value: WireValue | undefined): WireMap | undefined {
 export type PublicationLoad = WireMap & {
   fun: string | string[];
   /**
-   * Arguments, or a list of lists for several functions. Keyword arguments are the last element, a
-   * map with `__kwarg__`.
+   * Arguments of the function. If there are several functions, this is a list with one list of
+   * arguments for each function. Keyword arguments are the last value in the list of their
+   * function, as a map with `__kwarg__`.
    */
   arg: WireValue[];
   /** Target: text, except for the target types `list` (a list) and `compound` (text or a list). */

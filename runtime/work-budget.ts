@@ -92,7 +92,7 @@ export class WorkBudget implements WorkMeter {
 
   /**
    * @param owner - kind and name of the requester, such as `minion web1`. Owners take turns, and
-   * all budgets of one owner share its turn. Default: the budget counts as an owner of its own
+   * all budgets of one owner together have one turn. Default: the budget has a turn of its own
    */
   constructor({ steps, bytes = defaultBytes }: WorkLimits, owner?: string) {
     this.#limits = { steps, bytes };

@@ -117,8 +117,8 @@ export async function startingState(
 }
 
 /**
- * Whether a store has applied the beginning of this log. Compares the log's entry at the store's
- * position with the last entry that the store has applied.
+ * Whether the entries that a store has applied are the beginning of this log. Compares the last
+ * entry that the store has applied with the entry at the same position in the log.
  */
 async function follows(
   state: ViewState,

@@ -164,7 +164,10 @@ export class Members {
     return Math.min(this.#options.view.state.position, ...others);
   }
 
-  /** Highest position of the log that another member has reported. */
+  /**
+   * Highest position in the log that any other member has reported. 0 if no member has reported
+   * one.
+   */
   get highest(): number {
     return Math.max(0, ...[...this.#heard.values()].map(({ position }) => position));
   }

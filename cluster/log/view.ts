@@ -40,7 +40,7 @@ interface MemberState {
 export interface ViewState extends HistoryMark {
   /** SHA-256 of the entry at {@link HistoryMark.position}, in hexadecimal. */
   readonly entry: string;
-  /** Latest time of an entry, in milliseconds since 1970. */
+  /** Latest of the times in the applied entries, in milliseconds since 1970. */
   readonly time: number;
   readonly members: Readonly<Record<string, MemberState>>;
   /**

@@ -284,7 +284,8 @@ interface FieldNames {
 
 /**
  * Renames the fields of a map from a catalog file to their names in programs.
- * @throws the error of `refuse`, if the file already uses the name that a field has in programs
+ * @throws the error of `refuse` if the file contains a field under its name for programs, such as
+ * `timeoutSeconds` instead of `timeout`
  */
 export function withOptionNames(value: unknown, { names, refuse }: FieldNames): unknown {
   if (!isPlainMap(value)) return value;

@@ -50,8 +50,8 @@ export class EnrolmentRepository {
   readonly #now: () => number;
   readonly #byNumber = new Map<string, Enrolment>();
   /**
-   * Number (identifier) of the enrolment that occupies each minion id: its ticket is unused, or its
-   * key is accepted.
+   * Number (identifier) of the live enrolment of each minion id. An enrolment is live while its
+   * ticket is unused or its key is accepted.
    */
   readonly #byId = new Map<string, string>();
   readonly #byInstance = new MultiMap<string, Enrolment>();
@@ -102,7 +102,10 @@ export class EnrolmentRepository {
     return this.#byNumber.get(number);
   }
 
-  /** Returns the live enrolment of a minion id: its ticket is unused, or its key is accepted. */
+  /**
+   * Returns the live enrolment of a minion id, or `undefined`. An enrolment is live while its
+   * ticket is unused or its key is accepted.
+   */
   liveOf(id: string): Enrolment | undefined {
     return this.#byNumber.get(this.#byId.get(id) ?? '');
   }

@@ -72,8 +72,9 @@ interface HandleQueue {
    */
   readonly resting: Map<string, number>;
   /**
-   * Controller that ends a wait of the queue early when it is aborted. The queue waits while all
-   * its signals have an id in {@link resting}. `undefined` while the queue does not wait.
+   * Abort controller of the queue's wait. Aborting it ends the wait early. The queue waits while
+   * the Heat signal ids of all its signals are in {@link resting}. `undefined` while the queue does
+   * not wait.
    */
   restOver: AbortController | undefined;
 }

@@ -150,7 +150,7 @@ export interface RecordedDecision {
 export interface ReplayChange {
   readonly kind: /** The request was permitted, and the tested policy would deny it. */
     | 'denied'
-    /** The request was denied, and the tested policy would permit it. */
+    /** The request was denied, but the tested policy would permit it. */
     | 'allowed'
     /** The tested policy would permit or deny the request as before, but by a different rule. */
     | 'other-rule';

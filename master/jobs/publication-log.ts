@@ -96,7 +96,8 @@ export class PublicationLog {
   }
 
   /**
-   * Opens the log, and stores the last number of the previous process.
+   * Opens the log. Stores the number of the last publication that the previous process may have
+   * sent.
    * @throws StoreError
    */
   static async open(options: PublicationLogOptions): Promise<PublicationLog> {

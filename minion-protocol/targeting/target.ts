@@ -421,7 +421,7 @@ function* listTerm(
   return { ...plainTerm, text, ids: names, names, test: ({ id }) => (ids.has(id) ? 'yes' : 'no') };
 }
 
-/** Returns the parts of a text between commas one by one. */
+/** Yields the parts of a comma-separated text one by one. */
 function* partsOf(list: string): Generator<string, void, void> {
   let start = 0;
   for (let end = list.indexOf(','); end !== -1; end = list.indexOf(',', start)) {

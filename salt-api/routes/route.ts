@@ -20,7 +20,7 @@ export interface RouteMethods {
   readonly POST?: RouteMethod;
   /** Maximum size of a body of POST, in bytes. Default: the limit of the server. */
   readonly bodyLimit?: number;
-  /** Whether HEAD is supported if GET is. Default: true. */
+  /** Whether a route that supports GET also supports HEAD. Default: true. */
   readonly hasHead?: boolean;
 }
 

@@ -424,11 +424,11 @@ export class PeerRunner {
 
   /**
    * Runs a runner.
-   * @param mark - id of the request. If the request was already processed, the runner is not run
-   * again. Only runners of extensions run again, because they ignore the id
+   * @param mark - id of the request. If a request with this id was already processed, the runner
+   * does not run again. Runners of extensions ignore the id, so they run again
    * @param protocol - protocol version of the request
-   * @returns the result of the runner; an empty map if the request is rejected, or if the runner is
-   * not run again
+   * @returns the result of the runner; an empty map if the request is rejected, or if the runner
+   * does not run again
    */
   async run(
     minionId: string,

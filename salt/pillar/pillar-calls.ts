@@ -25,8 +25,8 @@ const readingRunners: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Functions whose results minions can influence. The minion for which the pillar is compiled is one
- * of these minions.
+ * Functions whose results minions can influence. Even the minion whose pillar is compiled can
+ * influence them.
  */
 const claims: readonly string[] = ['mine.get', 'pillar.ext', 'saltutil.runner'];
 
