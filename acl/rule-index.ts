@@ -42,8 +42,8 @@ export class RuleIndex {
 
   /**
    * Returns the first rule that applies, or `undefined`.
-   * @param best - rule that applies, from another index. It is the result, unless a rule of this
-   * index applies and precedes it in the policy
+   * @param best - rule from another index that applies. The function returns this rule, unless a
+   * rule of this index applies and comes earlier in the policy
    */
   first(
     text: string,

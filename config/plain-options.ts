@@ -20,8 +20,8 @@ type ProgramName<Name extends keyof Rows> = Rows[Name] extends { readonly progra
   : Name;
 
 /**
- * Members of the configuration that {@link PlainOptions} declares itself, because programs pass
- * them in another form than files.
+ * Options that {@link PlainOptions} declares itself, because their form in programs differs from
+ * their form in files.
  */
 type GroupName = 'acl' | 'audit' | 'eauth' | 'git' | 'limits' | 'logLevel';
 

@@ -155,9 +155,8 @@ function optionOf(key: string): string {
 const ports = ['publish_port', 'ret_port', 'transport_opts'];
 
 /**
- * Options that are checked together with other options. Each key is a checked option, and its value
- * lists the other options. If one of these other options has a mistake, the error about the checked
- * option can be misleading.
+ * For each of these options, the list of options on which its check depends. If an option in the
+ * list has a mistake, the error about the checked option can be misleading.
  */
 const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ...ports.map((port): [string, readonly string[]] => [port, ports]),

@@ -140,7 +140,7 @@ class JsonChecker<T> {
     if (depth > this.#maxDepth) throw new JsonError('limit', `more than ${this.#maxDepth} levels`);
   }
 
-  /** Subtracts a string from the number of values, because it turned out to be a key. */
+  /** Reduces the number of values by one, because a counted string turned out to be a key. */
   uncountKey(): void {
     this.#values -= 1;
   }

@@ -97,7 +97,7 @@ export class Limit implements LimitRow {
   readonly waiting: LimitValues['waiting'];
   readonly rate: Rate | undefined;
   readonly effect: string;
-  /** Row from which the limit was created. */
+  /** Row of the table of limits that defines this limit. */
   readonly row: LimitRow;
   // Makes the type nominal: an object literal is not a registered limit.
   readonly #isRegistered = true;

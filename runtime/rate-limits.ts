@@ -15,9 +15,9 @@ interface Bucket {
 }
 
 /**
- * Token buckets, one for each owner (a minion, an address). The total of the limit is the maximum
- * number of buckets, by default 100,000. Beyond it, a new bucket replaces the one that was created
- * first.
+ * Token buckets, one for each owner (a minion, an address). The maximum number of buckets is the
+ * property `total` of the limit, by default 100,000. Beyond this number, a new bucket replaces the
+ * one that was created first.
  */
 export class TokenBuckets {
   #rate: Rate;

@@ -31,7 +31,10 @@ const mostByDefault = 10_000;
 
 /** Time limit for a TLS handshake, in milliseconds. */
 const handshakeMs = 20_000;
-/** Total rate of handshakes of all addresses, as a multiple of the rate of one address. */
+/**
+ * Maximum rate of handshakes for all addresses together, as a multiple of the maximum rate for one
+ * address.
+ */
 const handshakeShare = 4;
 /** Share of the total rate that is reserved for addresses that have no handshake yet. */
 const handshakeReserve = 1 / 4;

@@ -20,8 +20,8 @@ import {
 export const closeCodes = { malformed: 4400, refused: 4403, replaced: 4409, busy: 4429 } as const;
 
 /**
- * Maximum number of unanswered requests of one class. For all classes together, the other side
- * permits {@link edgeLimits.openRequests}.
+ * Maximum number of unanswered requests of one class. The other side limits the unanswered requests
+ * of all classes together to {@link edgeLimits.openRequests}.
  */
 const openRequestsPerClass = 6;
 

@@ -71,7 +71,7 @@ export interface LinkCaller {
 
 /** Request that a site sends together with the first message of a handshake (hello). */
 export interface EarlyRequest {
-  /** Name of a message with `isEarly`. */
+  /** Name of the request's message. The message must be declared with `isEarly`. */
   readonly name: string;
   readonly params: WireValue;
   /**

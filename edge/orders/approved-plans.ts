@@ -20,7 +20,7 @@ import type { CentreClock } from './centre-clock.ts';
  */
 const saveIntervalMs = 5000;
 
-/** Runs approved plans. Each plan runs at most once at a time. */
+/** Runs approved plans. A plan does not start again while a run of the same plan is in progress. */
 export class ApprovedPlans {
   readonly #context: SiteContext;
   readonly #host: ExtensionHost;

@@ -517,7 +517,7 @@ export class CentreOrders {
   }
 
   /**
-   * Checks that another order may wait for each of these sites.
+   * Checks that each of these sites may have one more waiting order.
    * @throws LimitExceeded if too many orders wait for a site
    */
   #requirePlaces(sites: readonly string[]): void {

@@ -70,9 +70,9 @@ function* jinjaCode(sls: string): Generator<readonly [start: number, end: number
 }
 
 /**
- * Replaces simple calls of `config.get` and `pillar.get` that read an input with a direct access to
- * this input. Only Jinja code is changed. SLS with `raw` blocks is returned unchanged, because
- * Jinja code in such blocks is plain text.
+ * Finds simple calls of `config.get` and `pillar.get` that read an input, and replaces each call by
+ * a direct access to this input. Only Jinja code is changed. SLS with `raw` blocks is returned
+ * unchanged, because Jinja code in such blocks is plain text.
  */
 function withInputReads(sls: string, inputs: ReadonlySet<string>): string {
   if (/\{%[-+]?\s*raw\b/.test(sls)) return sls;

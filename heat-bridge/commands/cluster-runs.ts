@@ -82,8 +82,9 @@ export class ClusterRuns<C extends object> {
   }
 
   /**
-   * Whether a run in memory is up to date. A run is outdated if it was interrupted, or if it
-   * follows a process that has stopped executing the run.
+   * Whether the run object in memory is up to date. It is outdated if the run was interrupted. It
+   * is also outdated if it follows the run of another process, and that process no longer executes
+   * the run.
    */
   isCurrent(run: AnyRun): boolean {
     return !run.isInterrupted && (this.rows.isElsewhere(run.id) || !this.#updates.follows(run));

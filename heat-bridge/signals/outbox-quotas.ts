@@ -179,7 +179,8 @@ export class OutboxQuotas {
 
 /**
  * Returns the owner under which a record is counted in the quotas `entries` and `bytes`. This is
- * the owner of the handle, the stack of a handle without an owner, or the minion of a held signal.
+ * the owner of the handle. If there is none, it is the stack of the handle. If there is no stack
+ * either, it is the minion.
  */
 function sharerOf(record: QuotaUse): string {
   const { owner, stack, minion } = record;

@@ -26,8 +26,8 @@ const decisionLimits = {
 };
 
 /**
- * Appends an entry to the audit log when it first occurs within a minute, and then only counts its
- * repetitions.
+ * Limits repeated entries in the audit log. Appends the first occurrence of an entry within a
+ * minute, and only counts the repetitions.
  */
 export class AuditBursts {
   readonly #options: AuditBurstsOptions;

@@ -56,7 +56,10 @@ export class RetiredIds {
     return new RetiredIds(store, ends);
   }
 
-  /** Whether a job was published before the last owner of the id was retired. */
+  /**
+   * Whether a job belongs to a former owner of the id: it was published before the id was last
+   * retired.
+   */
   has(id: string, jid: string): boolean {
     const end = this.#ends.get(id);
     return end !== undefined && jid.length === end.jid.length && jid <= end.jid;

@@ -84,8 +84,8 @@ interface Search {
   /** Oldest stored event of the member. */
   oldest?: Held;
   /**
-   * Oldest stored event of the run to which the position `place` belongs. A run is the lifetime of
-   * the member's process.
+   * Oldest stored event of the run to which the position `place` belongs. A run is the time from
+   * the start of a member's process to its end.
    */
   first?: Held;
   /** Latest stored event that the reader has read, of the run to which `place` belongs. */

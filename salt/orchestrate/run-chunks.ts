@@ -60,8 +60,7 @@ interface Path {
   /** Number of consecutive evaluations of the same chunk before this one. */
   readonly looks: number;
   /**
-   * Number of evaluations that wait for the end of this one. They have started, but need its result
-   * to continue.
+   * Number of evaluations that have started, and cannot continue until this evaluation has ended.
    */
   readonly depth: number;
 }

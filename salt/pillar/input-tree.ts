@@ -17,8 +17,8 @@ export interface Inputs {
 
 interface Branch<Result> {
   /**
-   * Name of an input. Renderings that have read the inputs on the path from the root to this branch
-   * read this input next.
+   * Name of the input that a rendering reads next, after it has read the inputs on the path from
+   * the root to this branch.
    */
   readonly name: string;
   readonly next: Map<string, Branch<Result> | Leaf<Result>>;

@@ -8,7 +8,10 @@ import { compiledOf } from './pillar.ts';
 import { pillarRequestOf } from './pillar-api.ts';
 
 interface PillarRunnerDeps {
-  /** Returns the first minion whose grains are known, or the master's id if there is none. */
+  /**
+   * Returns the first of the sorted minion ids with an accepted key, or the master's id if there is
+   * none.
+   */
   readonly firstId: () => string;
   readonly pillar: PillarSource;
   readonly facts: Jobs['facts'];

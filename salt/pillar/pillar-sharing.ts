@@ -377,8 +377,9 @@ function fillAnswer(
 }
 
 /**
- * Returns the grains whose values a rendering has printed as placeholders, with the fingerprints of
- * these values. The caller adds them to the dependencies of a pillar that is cached for one minion.
+ * Returns the grains that a rendering has printed as placeholders, each with the fingerprint of its
+ * value. The caller adds these grains to the dependencies of a pillar that is cached for one
+ * minion.
  */
 function lateReads({ late }: GrainReads, grains: WireMap): GrainReads {
   const read = new GrainReads();

@@ -44,7 +44,7 @@ export class GrainReads {
     return JSON.stringify([values, this.whole?.toString('base64')]);
   }
 
-  /** Whether the given grains contain the same values for all grains that were read. */
+  /** Whether each grain that was read has the same value in the given grains. */
   agreeWith(grains: WireMap): boolean {
     if (this.whole !== undefined && !this.whole.equals(markOf(grains))) return false;
     for (const [key, before] of this.values) {

@@ -101,7 +101,7 @@ export interface Rendered {
   readonly late: readonly LatePath[];
 }
 
-/** Dependencies of a rendering other than files. They are recorded even if the rendering fails. */
+/** Dependencies of a rendering, except files. They are recorded even if the rendering fails. */
 export interface Notes {
   readonly grains: GrainReads;
   /**

@@ -14,8 +14,8 @@ import { operatorOwner, StoredAmounts, valueWorkOf } from './stored-amounts.ts';
 const root = 'cache-banks';
 
 /**
- * Key prefix of the rows that contain the owner of a value. Only values that users or minions have
- * stored have such a row. Values of the operator have none.
+ * Key prefix of the rows that contain the owner of a value. A value that a user or minion has
+ * stored has such a row. A value of the operator has none.
  */
 const ownersRoot = 'cache-bank-owners';
 const ownersPerTurn = 256;

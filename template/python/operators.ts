@@ -110,9 +110,9 @@ function floatOperation(left: number, operator: BinaryOperator, right: number): 
 }
 
 /**
- * Divides integers of any size and rounds the result correctly. The integer quotient has more bits
- * than a float. If a remainder is left, the last bit of the quotient is set, so that rounding takes
- * the remainder into account.
+ * Divides integers of any size and rounds the result correctly. First computes an integer quotient
+ * with more bits than a float has. If the division leaves a remainder, sets the last bit of this
+ * quotient, so that rounding takes the remainder into account.
  */
 function divideIntegers(left: Integer, right: Integer): Float {
   if (typeof left === 'number' && typeof right === 'number') {
