@@ -325,7 +325,8 @@ type GuestRequest = Pick<Request, 'project' | 'subject'>;
 /** Restriction of a rule to some minions. */
 interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   /**
-   * Explanation for the sender of a request that names a minion to which the rule does not apply.
+   * Explanation for the sender of a request: the request names a minion to which the rule does not
+   * apply.
    */
   readonly obstacle: string;
   /** Compound target that selects the minions. */

@@ -51,10 +51,10 @@ export interface LimitValues {
   /** Number of uses, out of `total`, that are reserved for owners without a use. Default: 0. */
   readonly reserved?: number | undefined;
   /**
-   * Factor for a second maximum of one owner. The second maximum is this factor times the number of
-   * units that no owner uses at the moment. With 1, a single owner gets at most half of `total`.
-   * When other owners take units, the maximum becomes lower, so that units remain for new owners.
-   * Default: no second maximum.
+   * Factor for a second maximum of one owner, which depends on the free units: those that no owner
+   * uses now. The second maximum is the number of free units times this factor. With 1, a single
+   * owner gets at most half of `total`. When other owners take units, the maximum becomes lower, so
+   * that units remain for new owners. Default: no second maximum.
    */
   readonly timesFree?: number | undefined;
   /** Maximum number of uses that may wait. Default: 0, so that further uses fail at once. */

@@ -196,8 +196,9 @@ export class Throttle {
 
   /**
    * Creates the throttle.
-   * @param weigh - returns how much of an owner's limit on waiting requests one request uses. Its
-   * argument `count` is the number of tokens that the request costs. Default: 1
+   * @param weigh - returns the weight of a waiting request. Its argument `count` is the number of
+   * tokens that the request costs. The limit on an owner's waiting requests applies to the sum of
+   * their weights. Default: each request has the weight 1
    */
   constructor(limit: Limit, buckets: TokenBuckets, weigh: (count: number) => number = () => 1) {
     this.#buckets = buckets;

@@ -177,7 +177,10 @@ export function userOwner({ name, eauth }: Pick<Caller, 'name' | 'eauth'>): stri
   return requesterName({ kind: 'user', name, eauth });
 }
 
-/** Returns the token and the user for which the limits count the event streams of a caller. */
+/**
+ * Returns the token and the user of a caller. The number of event streams is limited for each token
+ * and for each user.
+ */
 export function streamOwnerOf(caller: Pick<Caller, 'name' | 'eauth' | 'token'>): StreamOwner {
   return { token: caller.token, user: userOwner(caller) };
 }

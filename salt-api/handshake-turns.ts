@@ -19,8 +19,8 @@ export class HandshakeTurns {
   /**
    * Requests a handshake.
    * @param start - called when the handshake may start
-   * @returns a function that ends the waiting for a slot. It has no effect on a started handshake,
-   * which keeps its slot until its time is over
+   * @returns a function that cancels the request while it waits. The function has no effect on a
+   * handshake that has started: it keeps its slot for the time `holdMs`
    * @throws LimitExceeded if too many handshakes wait
    */
   enter(address: string, start: () => void): () => void {

@@ -18,8 +18,8 @@ export interface RowRange {
   /** Maximum number of rows. Default: no limit. */
   readonly limit?: number;
   /**
-   * Size of the values in bytes after which no further row is read. The last row may exceed it.
-   * Default: no limit.
+   * Total size of the returned values, in bytes, at which reading stops. The result includes the
+   * row that reaches this size. Default: no limit.
    */
   readonly maxBytes?: number;
   /** Whether to read from the last row to the first. Default: `false`. */

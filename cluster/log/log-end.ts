@@ -22,8 +22,8 @@ export class LogEndWatch {
   readonly #waiting: { readonly position: number; readonly at: number }[] = [];
 
   /**
-   * Time in milliseconds since the last moment at which this member is known to have applied the
-   * whole log.
+   * Time since the latest moment at which this member had certainly applied the whole log, in
+   * milliseconds.
    */
   get uncertainMs(): number {
     return performance.now() - this.#completeAt;

@@ -21,9 +21,8 @@ interface MemberState {
   /** Position in the log of the entry with which the member began its current session. */
   readonly openedAt: number;
   /**
-   * Counter of an entry. Entries of this session with this counter or a lower one are ignored: they
-   * are copies of applied entries, or they arrive after more than {@link maxBeyond} entries with
-   * higher counters.
+   * Highest counter up to which entries of this session are ignored. Such entries are copies of
+   * applied entries, or they arrive after more than {@link maxBeyond} entries with higher counters.
    */
   readonly through: number;
   /**

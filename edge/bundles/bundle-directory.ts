@@ -231,8 +231,9 @@ export class BundleDirectory {
   }
 
   /**
-   * Continues a pending switch after a start of the master. If the master already started once with
-   * the new bundle and ended before the check, the site uses the former bundle again.
+   * Continues a pending switch after a start of the master. If an earlier start already used the
+   * new bundle, and the master ended before the check of this bundle, the site returns to the
+   * former bundle.
    */
   async recover(): Promise<RecoveredSwitch> {
     const pending = await this.pending();

@@ -37,8 +37,8 @@ export interface StatementInfo {
   readonly to: string;
   readonly addresses: readonly string[];
   /**
-   * Reply, or missing reply, of each site to this statement. Sites that a later statement names are
-   * not included.
+   * Reply of each site to this statement, or the state `waiting` if the site has not replied. Sites
+   * that a later statement names are not included.
    */
   readonly replies: readonly StatementReplyInfo[];
 }

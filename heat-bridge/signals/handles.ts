@@ -755,8 +755,8 @@ export class HandleRegistry {
 }
 
 /**
- * Returns the name of the owner whose limit includes the size of a handle. A handle without an
- * owner counts as an owner of its own.
+ * Returns the name of the owner whose limit includes the size of a handle. For a handle without an
+ * owner, returns the id of the handle, so that no other handle shares its limit.
  */
 function budgetOwner({ owner, id }: HandleFields): string {
   return owner ?? id;

@@ -204,7 +204,10 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
     }
   }
 
-  /** Returns a reason to reject a frame. Called by the frame reader only. */
+  /**
+   * Returns the reason to reject a frame, or `undefined` if the frame is permitted. Only the frame
+   * reader calls this method.
+   */
   admit(flags: number, length: number): ZmtpBreach | undefined {
     if ((flags & FLAG_COMMAND) !== 0) {
       return length > this.#limits.maxCommandBytes ? 'command-too-large' : undefined;

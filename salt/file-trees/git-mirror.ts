@@ -137,8 +137,8 @@ export class GitMirror {
   }
 
   /**
-   * Makes the mirror also read the refs that `filter` accepts, and the given commits. The next
-   * update reads them.
+   * Adds refs and commits to those that the mirror reads: the refs that `filter` accepts, and the
+   * given commits. The next update reads them.
    */
   want(filter: RefFilter, commits: Iterable<string> = []): void {
     this.#filters.push(filter);
@@ -407,9 +407,8 @@ export class GitMirror {
 
   /**
    * Stores one file content.
-   * @param before - total size of the contents that count towards the limit before this one, in
-   * bytes
-   * @returns its size in bytes
+   * @param before - total size of the contents that already count towards the limit, in bytes
+   * @returns size of the stored content in bytes
    * @throws MasterError ERR_GIT if all contents together would exceed the limit
    */
   async #keep(reader: ObjectReader, id: string, before: number): Promise<number> {

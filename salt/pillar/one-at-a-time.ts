@@ -54,8 +54,9 @@ export class OneAtATime {
   }
 
   /**
-   * Returns the running work that a request must wait for. This is work of the request's own owner
-   * or, if there is none, of another owner for which the request has not waited yet.
+   * Returns the running work for which a request must wait, or `undefined`. This is work of the
+   * request's own owner. If there is none, it is work of another owner for which the request has
+   * not waited yet.
    */
   #next(
     key: string,

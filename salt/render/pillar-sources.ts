@@ -187,8 +187,8 @@ export interface PillarSetting extends PillarRules {
    */
   readonly foreign?: UntrustedInput | undefined;
   /**
-   * Grains that SLS files print as placeholders. Top files read the values of these grains.
-   * Default: none.
+   * Settings of the grains that SLS files print as placeholders. Top files read the values of these
+   * grains instead. Default: no grains are printed as placeholders.
    */
   readonly late?: LateSetting | undefined;
   /** Files of `file_roots` that functions may read. `undefined` if the master serves none. */

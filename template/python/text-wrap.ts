@@ -20,8 +20,8 @@ interface Chunk {
   readonly text: string;
   /**
    * Length of the whitespace at the end of the original piece, in UTF-16 code units. If `text` is
-   * not longer than this, it consists only of whitespace. The length is computed once for each
-   * original piece, because a long word can be broken into many chunks.
+   * not longer than this length, `text` consists only of whitespace. The length is computed before
+   * a long word is broken, because the word can become many pieces.
    */
   readonly spaces: number;
 }

@@ -94,8 +94,8 @@ class Compiler {
   }
 
   /**
-   * Adds a state that fails on minions of another OS family. Without it, the state `pkg` would
-   * install packages meant for yum with apt.
+   * Adds a state that fails on minions of another OS family. Without this state, a minion with apt
+   * would try to install packages that are meant for yum.
    */
   #requireFamily(family: string, label: string): void {
     this.#builder.add({
