@@ -72,9 +72,9 @@ export class FairTable<Value> {
   }
 
   /**
-   * Adds or replaces a row, which becomes the newest of its owner. May evict another row.
-   * @throws LimitExceeded if the table is full and each row in it is the only row of an owner other
-   * than `owner`. Such rows are not evicted
+   * Adds or replaces a row, which becomes the newest of its owner. May evict another row, but never
+   * the only row of another owner.
+   * @throws LimitExceeded if the table is full and no row may be evicted
    */
   set(owner: string, key: string, value: Value): void {
     if (!this.trySet(owner, key, value)) throw new LimitExceeded(this.#limit, this.#total);

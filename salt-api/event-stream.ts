@@ -97,8 +97,8 @@ class EncodedEventCache {
   readonly #encode: Encode;
   readonly #single = new WeakMap<MasterEvent, Buffer>();
   /**
-   * Encoded sequences of events, by the first event of each sequence. For each first event, only
-   * the latest sequence is stored.
+   * Encoded sequences of events. The key is the first event of the sequence. If several sequences
+   * begin with the same event, only the one that was encoded last is stored.
    */
   readonly #runs = new WeakMap<MasterEvent, EncodedRun>();
 

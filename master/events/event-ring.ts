@@ -374,8 +374,9 @@ export class EventRing {
   }
 
   /**
-   * Determines from an event id which events its reader has already read.
-   * @param places - positions in the event id
+   * Determines which events a reader has already read. The reader has sent the id of the last event
+   * that it has read.
+   * @param places - positions in this event id
    * @param held - records of the stored events, which must not change during the call
    */
   async #readUpTo(places: readonly EventPosition[], held: readonly Held[]): Promise<ReadUpTo> {

@@ -21,9 +21,9 @@ import { jobLimits } from './limits.ts';
 
 /**
  * Asks minions with `saltutil.find_job` whether they are running a job, and returns the minions
- * that are running it. Waits until all minions have confirmed it, or until the time is over. A
- * negative answer is not final: the minion may just have sent its return, or may not have started
- * the job yet [salt/client/__init__.py get_iter_returns].
+ * that answer yes. Waits until all minions have answered yes, or until the time is over. The answer
+ * no is not final: the minion may just have sent its return, or may not have started the job yet
+ * [salt/client/__init__.py get_iter_returns].
  */
 export async function findRunning(
   dispatcher: Pick<JobDispatcher, 'publishUnstored'>,

@@ -57,8 +57,8 @@ export interface TargetResolverOptions {
   /** Returns the resources that a minion manages. Default: none. */
   readonly resourcesOf?: (id: string) => MinionResources | undefined;
   /**
-   * `minion_data_cache`: whether the master stores grains and pillar. If it is false, targets
-   * include every minion for which it is uncertain whether it matches.
+   * `minion_data_cache`: whether the master stores grains and pillar. If it is false, targets also
+   * include all minions whose match is uncertain.
    */
   readonly isDataCached: boolean;
   readonly nodegroups: Nodegroups;

@@ -55,9 +55,9 @@ interface SearchState {
 }
 
 /**
- * Compiles a condition to a function that decides whether grains or pillar match it. The condition
- * is a path of keys and a value. Each delimiter can be the one before the value, so there are
- * several ways to divide the condition.
+ * Compiles a condition to a function that decides whether grains or pillar match the condition. The
+ * condition is a path of keys and a value. The value can begin after any of the delimiters, so
+ * there are several ways to divide the condition.
  * @param compileValue - compiles the value part; it receives lower-case text
  * @param meter - counts the steps of compiling and of each search
  * @throws SyntaxError if the value part cannot be compiled, whichever way the condition is divided
