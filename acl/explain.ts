@@ -1,6 +1,6 @@
 /**
- * Explains decisions: names the deciding rule. If no rule allows the question, names the rules that
- * fail the fewest conditions.
+ * Explains decisions by naming the rule that decided. If no rule allows the request, names the
+ * rules that come closest: those with the fewest unmet conditions.
  */
 
 import type { CompiledRule, Request } from './compile-rule.ts';
@@ -8,7 +8,7 @@ import { evaluateQuestion, obstaclesTo, requestsOf } from './decide.ts';
 import type { Policy } from './policy.ts';
 import type { Decision, Question, RuleOrigin } from './types.ts';
 
-/** Rule that comes closest to allowing the question, with the reasons why it does not apply. */
+/** Rule that comes close to allowing the request, with the reasons why it does not apply. */
 export interface NearRule {
   readonly rule: string;
   readonly origin?: RuleOrigin;

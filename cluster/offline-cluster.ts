@@ -93,9 +93,8 @@ const ownTables: readonly Key[] = [
 ];
 
 /**
- * Tables that all members share. They are parts of the table `state` in {@link ownTables}. The
- * other parts of `state` are not shared. Extensions write these tables through
- * `ExtensionHost.shared`.
+ * Tables that all members share. They are parts of the table `state` in {@link ownTables}, whose
+ * other parts are not shared. Extensions write the shared tables through `ExtensionHost.shared`.
  */
 const sharedTables: readonly Key[] = [
   ['state', 'bridge'],
@@ -528,7 +527,8 @@ function refusedTicket(reason: string): StoreError {
 }
 
 /**
- * Checks that this master has neither a store nor a secret of a cluster.
+ * Checks that this master has no store, and no file with the secret of a cluster.
+ *
  * @throws StoreError ERR_CLUSTER_FOUNDED
  */
 async function assertNothingHere({ stateDir }: MasterConfig, secretFile: string): Promise<void> {

@@ -168,8 +168,8 @@ export class LimitExceeded extends SaltbridgeError<'ERR_LIMIT'> {
   readonly limit: Limit;
 
   /**
-   * @param amount - maximum that was reached. Default: the maximum of one owner, or the burst of the
-   * rate
+   * @param amount - number that the message gives as the maximum. Default: the maximum of one
+   * owner, or the burst of the rate
    */
   constructor(limit: Limit, amount: number = limit.perOwner ?? limit.rate?.burst ?? 0) {
     super('ERR_LIMIT', `${limit.name}: too many ${limit.unit} (maximum ${amount}); retry later`);

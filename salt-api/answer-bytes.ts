@@ -5,7 +5,7 @@ import type { WireValue } from '#minion-protocol';
 import { type Budget, type BudgetPart, LimitExceeded, memoryOf, releaseAll } from '#runtime';
 import { apiLimits } from './limits.ts';
 
-/** Bytes of the results in one response. */
+/** Counts the bytes of the results in one response, until the response ends. */
 export class AnswerBytes {
   readonly #budget: Budget;
   readonly #held: BudgetPart[] = [];

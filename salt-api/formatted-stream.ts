@@ -54,7 +54,7 @@ export class StatePace {
     if (this.#budget.isSliceOver) await this.#budget.giveWay();
   }
 
-  /** Counts the work for these events, which were applied to the state of one reader. */
+  /** Counts the work of applying these events to the state of one reader. */
   noteEvents(events: readonly MasterEvent[]): void {
     for (const { data } of events) {
       const ids = data.minions ?? data.present;

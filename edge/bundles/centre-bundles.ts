@@ -91,7 +91,7 @@ class CentreBundles {
   /** Version of the release that the centre last named on each connection. */
   readonly #notified = new WeakMap<LinkCaller, number>();
   readonly #offers = new Mutex();
-  /** Metadata and bundle that the site of each connection has reported last. */
+  /** For each connection, the metadata and the bundle that its site reported last. */
   readonly #haves = new WeakMap<LinkCaller, Have>();
   readonly #manifests = new Map<string, Promise<StoredManifest>>();
   /**

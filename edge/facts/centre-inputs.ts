@@ -27,7 +27,9 @@ export interface SiteInputsReport extends SiteInputs {
   readonly receivedAt: number;
 }
 
-/** Number of compiled pillars of several sites, and the grains that they depend on. */
+/**
+ * Number of pillars that several sites have compiled, and the grains on which these pillars depend.
+ */
 export interface InputsOfSites {
   /**
    * Number of compiled pillars that several minions with equal inputs can share, summed over all

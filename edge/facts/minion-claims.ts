@@ -76,7 +76,7 @@ export class MinionClaims {
     return [...(this.#bySite.get(site)?.factBytes.keys() ?? [])];
   }
 
-  /** Number of minions that all sites have claimed. */
+  /** Number of claimed minions, summed over all sites. */
   get size(): number {
     return this.#owners.size;
   }

@@ -120,8 +120,8 @@ export interface SiteIdentity {
   /** Root metadata that the site received from its centre. */
   readonly root: Uint8Array | undefined;
   /**
-   * Number of changes to a centre with another id. Versions of bundles are comparable only within a
-   * generation.
+   * Number of times that the site has moved to a centre with another id. Versions of bundles are
+   * comparable only if they have the same generation.
    */
   readonly generation: number;
   readonly rehomed: RehomedSite | undefined;

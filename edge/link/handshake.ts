@@ -128,7 +128,7 @@ export type Binding = Uint8Array;
 /** First message of the handshake: the decoded hello, its encoded form, and its signature. */
 export interface SignedHello {
   readonly hello: Hello;
-  /** Encoded hello, which the signatures cover. */
+  /** Bytes of the encoded hello. The signatures are made over these bytes. */
   readonly body: Uint8Array;
   /**
    * Signature of the site. Present if the site sends the hello over TLS and binds it to this
@@ -161,7 +161,8 @@ export function unsignedHello(hello: Uint8Array): Buffer {
 }
 
 /**
- * Decodes the first message of the handshake. Does not verify the signature.
+ * Decodes the first message of the handshake (hello). Does not verify the signature.
+ *
  * @throws EdgeError ERR_SITE_MESSAGE if the message is malformed, or its signature is missing or
  * not permitted. A hello that is bound to the TLS connection must have a signature. Any other hello
  * must have none

@@ -86,7 +86,7 @@ export interface GreetOptions {
 
 /** First message of the handshake (hello) that this site has sent. */
 interface SentHello {
-  /** Encoded hello, which the signatures cover. */
+  /** Bytes of the encoded hello. The signatures are made over these bytes. */
   readonly body: Buffer;
   readonly binding: Uint8Array;
   /** Time of the site's clock in the hello, in milliseconds since 1970. */

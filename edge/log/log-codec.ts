@@ -42,8 +42,8 @@ export function isMarker(item: SentItem): item is SentMarker {
 }
 
 /**
- * Returns the sequence number of an entry. For a marker, returns the number of the last dropped
- * entry.
+ * Returns the sequence number of an entry. For a marker, which stands for a range of dropped
+ * entries, returns the last number of this range.
  */
 export function lastOf(item: SentItem): number {
   return isMarker(item) ? item.to : item.sequence;

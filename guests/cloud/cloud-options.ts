@@ -81,7 +81,9 @@ export function parseCloudOptions(given: unknown, common: unknown) {
 
 /**
  * Creates a reader of the cloud.
- * @param closing - aborts the requests of the reader when it fires
+ *
+ * @param closing - signal of the shutdown; when it is aborted, the reader's requests are aborted
+ * too
  */
 export function createCloudReader(
   { endpoints, timeoutMs, ...account }: CloudOptions,

@@ -46,7 +46,7 @@ export interface ReadRequest {
 
 /** Written values that a role reads. */
 export interface Attributes {
-  /** Values by the name under which the role reads them. */
+  /** Values, by the names that the reading role uses for them. */
   readonly values: ReadonlyMap<string, DataValue>;
   /**
    * Whether values are omitted. This happens if all values together exceed the limit

@@ -26,7 +26,7 @@ export interface SecretLease {
   forget(): void;
 }
 
-/** Run for whose secrets bytes are reserved. */
+/** The run that reserves bytes for its secrets. */
 interface SecretOwner {
   /** Name of the caller. */
   readonly caller: string;

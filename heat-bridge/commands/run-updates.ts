@@ -68,10 +68,10 @@ interface Follower {
 }
 
 /**
- * Exchanges updates of runs between cluster members. A member that follows a run requests updates
- * from a certain number on. The member that executes the run sends these and all later updates.
- * Messages bypass the replicated log and can be lost. In this case, the missing updates are
- * requested again.
+ * Exchanges updates of runs between cluster members. A member that follows a run states the number
+ * of the first update that it lacks. The member that executes the run sends this update and all
+ * later ones. Messages bypass the replicated log and can be lost. In this case, the missing updates
+ * are requested again.
  */
 export class RunUpdates {
   readonly #options: RunUpdatesOptions;

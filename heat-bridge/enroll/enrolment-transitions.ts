@@ -206,8 +206,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Marks tickets as used on this member, if another member has accepted their enrolments. Must be
-   * called before requests are served.
+   * Records on this member that the tickets of all enrolments that are not open any more are used.
+   * Another member may have accepted these enrolments. Must be called before requests are served.
    */
   async resumeTickets(): Promise<void> {
     const used = [...this.#parts.repository.all()].filter(({ state }) => state !== 'open');

@@ -32,8 +32,8 @@ export interface EnrolmentModule {
   readonly api: EnrollApi;
   readonly enrolments: KnownEnrolments;
   /**
-   * Lifetime of a ticket for which the request states no lifetime, in milliseconds: the option
-   * `ticket_lifetime`.
+   * Default lifetime of a ticket, in milliseconds: the option `ticket_lifetime`. A request for a
+   * ticket may state another lifetime.
    */
   readonly ticketLifetimeMs: number;
   /** Returns the project of a minion: the project of the enrolment that accepted its key. */
@@ -61,9 +61,9 @@ export interface EnrolmentModule {
    */
   giveTokens(tokenOf: (enrolment: Enrolment) => string | undefined): void;
   /**
-   * Registers a listener for tickets that were never used. The listener receives the minion id and
-   * the owner name of the ticket's project. It must remove everything that this owner registered
-   * for the id, because another project may enrol the id next.
+   * Registers a listener for tickets that end without being used. The listener receives the minion
+   * id and the owner name of the ticket's project. It must remove everything that this owner
+   * registered for the id, because another project may enrol the id next.
    */
   onRelease(listener: ReleaseListener): void;
   /** Whether machines can be enrolled by ticket. */

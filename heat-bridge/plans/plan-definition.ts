@@ -73,8 +73,7 @@ const Undo = Type.Object(
      */
     params: Type.Optional(Sources),
     /**
-     * Whether the command also runs on minions on which the step that it undoes has failed.
-     * Default: false.
+     * Whether to run the command also on minions where the step itself has failed. Default: false.
      */
     failed: Type.Optional(Type.Boolean()),
   },

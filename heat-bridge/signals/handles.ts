@@ -51,9 +51,9 @@ export const RegistrationSchema = Type.Object(
     ),
     ...groupFields,
     /**
-     * Names for separate signals of one minion, in the form of aliases. The minion sends one signal
-     * for each name, with the tag `heat/<alias>/<name>`. Default: none; each minion signals once,
-     * with the tag `heat/<alias>`.
+     * Names of the signals, if each minion sends several. They have the form of aliases. The minion
+     * sends one signal for each name, with the tag `heat/<alias>/<name>`. Default: none; each
+     * minion sends one signal, with the tag `heat/<alias>`.
      */
     members: Type.Optional(
       Type.Unsafe<readonly string[]>(Type.Array(Name, { maxItems: 1_000, uniqueItems: true })),

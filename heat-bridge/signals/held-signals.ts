@@ -82,8 +82,8 @@ export class HeldSignals {
   }
 
   /**
-   * Assigns signals that an earlier process stored without a handle to their handles, if these have
-   * been registered since.
+   * Handles signals that an earlier process stored while their handle was not registered. If the
+   * handle is registered now, assigns the signals to it.
    */
   async start(): Promise<void> {
     const { handles } = this.#options;

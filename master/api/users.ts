@@ -156,8 +156,8 @@ export interface ReplayChange {
     | 'other-rule';
   readonly recorded: Omit<RecordedDecision, 'samples'>;
   /**
-   * Decision of the tested policy. If this policy would deny some samples of the request and permit
-   * others, this is the decision about a denied sample.
+   * Decision of the tested policy. A recorded request can have several samples of its data. If the
+   * policy would deny only some of them, this is the decision about a denied sample.
    */
   readonly decision: Decision;
 }

@@ -13,9 +13,10 @@ import type { AuditRecord, AuditTrail } from './audit-record.ts';
 const action = 'audit.head';
 const detailForm = /^record (\d{1,15}) has the hash ([0-9a-f]{64})$/;
 /**
- * Interval at which a member records the last sequence number and hash of every other member's log,
- * in milliseconds. These records later show whether another member's log was altered. Log records
- * written after the latest of these notes are protected only by the hash chain of their own log.
+ * Interval at which a member notes the last sequence number and hash of every other member's log,
+ * in milliseconds. The notes later show whether another member's log was altered. The records that
+ * a member writes after the latest note about its log are protected only by the hash chain of that
+ * log.
  */
 const noteMs = 600_000;
 

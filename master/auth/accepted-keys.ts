@@ -47,7 +47,7 @@ export class AcceptedKeys {
     return lost;
   }
 
-  /** Replaces the record with these keys. Only differences are written to the store. */
+  /** Makes the record contain exactly these keys. Only differences are written to the store. */
   async replace(accepted: readonly AcceptedKey[]): Promise<void> {
     const digests = new Map(accepted.map(({ id, pem }) => [id, digestOf(pem)]));
     const operations: Operation[] = [];

@@ -47,7 +47,7 @@ function describeId(id: string): string {
 
 /** Limits on the number of pending keys. */
 export interface PendingLimits {
-  /** Maximum number in total. 0 means no limit. Default: 500. */
+  /** Maximum number of pending keys in total. 0 means no limit. Default: 500. */
   readonly pendingKeys?: number;
   /** Maximum number of pending keys from one address. 0 means no limit. Default: 64. */
   readonly pendingKeysPerAddress?: number;

@@ -98,7 +98,10 @@ type CarriedFields = Pick<JobRequest, 'ret' | 'metadata' | 'requestedBy' | 'star
  */
 interface AddingSlice {
   readonly onReturn: ((result: JobReturn) => void) | undefined;
-  /** Store operations that are written in one transaction with the slice. Default: none. */
+  /**
+   * Store operations to write in the same transaction as the slice (a group of minions that get the
+   * job together). Default: none.
+   */
   readonly also: readonly Operation[] | undefined;
 }
 

@@ -70,9 +70,9 @@ function isPossible(record: RecordedDecision): boolean {
 }
 
 /**
- * Whether a record needs no rule of its own, because the rule for another record covers it. This
- * applies to a mine request that does not name the owner of the mine data. Another record covers it
- * if that record has the same minion and function and names the owner.
+ * Whether the rule for another record already covers this record. Only a mine request that does not
+ * name an owner of mine data can be covered. The other record must then have the same minion and
+ * function, and name an owner.
  */
 function isImplied(record: RecordedDecision, all: readonly RecordedDecision[]): boolean {
   if (record.action !== 'mine' || record.owner !== undefined) return false;

@@ -123,9 +123,9 @@ function learned({ reason }: Decision): Decision {
 }
 
 /**
- * Whether a decision permits a read that is so frequent that it is not recorded: a read of pillar,
- * or of the mine data of one owner. A read of a mine function causes one such decision for each
- * owner. It is sufficient to record the single decision about the function itself.
+ * Whether a decision is not recorded, because such decisions are too frequent. This is so for
+ * permitted reads of pillar, and of the mine data of one owner. A request for a mine function
+ * causes one decision about each owner, and one about the function. Only the latter is recorded.
  */
 function isEverydayReading(question: MinionQuestion, { effect }: Decision): boolean {
   if (effect === 'deny') return false;

@@ -40,8 +40,8 @@ export interface GuardLimits {
    */
   readonly unansweredMs: number;
   /**
-   * Memory for incomplete messages and subscriptions of all connections, in bytes. Default: 128
-   * MiB.
+   * Maximum memory for the subscriptions and the incomplete messages of all connections, in bytes.
+   * Default: 128 MiB.
    */
   readonly maxHeldBytes: number;
   /**
@@ -228,8 +228,8 @@ export class GuardedConnection {
   }
 
   /**
-   * Sets the time on the guard's clock at which the current incoming message began. `undefined`: no
-   * message is being received.
+   * Records when the current incoming message began. The time is that of the guard's clock.
+   * `undefined`: no message is being received.
    */
   receivingSince(time: number | undefined): void {
     this.#messageSince = time;

@@ -32,8 +32,8 @@ export interface SharedResult extends CachedPillar {
   /** Minion for which the result was rendered. */
   readonly owner: string;
   /**
-   * Paths of the grain values that the placeholders stand for. The number in a placeholder is an
-   * index of this list.
+   * Paths of the grain values that replace the placeholders in the packed data. A placeholder with
+   * the number n stands for the element n of this list.
    */
   readonly late: readonly LatePath[];
   /** Random text at the beginning of each placeholder in the packed data. */

@@ -22,8 +22,8 @@ export interface LateRules {
   readonly names: readonly string[];
   /**
    * Random letters and digits with which all placeholders begin. They are random so that a minion
-   * cannot send a text that contains a placeholder. No escape sequence of YAML or JSON begins with
-   * the first letters.
+   * cannot send a text that contains a placeholder. The first letters are chosen so that no escape
+   * sequence of YAML or JSON begins with them.
    */
   readonly secret: string;
 }

@@ -255,7 +255,10 @@ const mergers: Readonly<Record<string, SaltFunction>> = {
   ),
 };
 
-/** Returns an argument that is a dict. If `convertsNone`, `None` is an empty dict. */
+/**
+ * Checks that an argument is a dict, and returns it. If `convertsNone` is set, the argument may
+ * also be `None`, which becomes an empty dict.
+ */
 function dictOf(value: PlainData, name: string, convertsNone: boolean): PillarMap {
   return value === null && convertsNone ? new Map() : map(value, name);
 }

@@ -217,7 +217,7 @@ function print(
 }
 
 /**
- * Evaluates the value of an assignment. If the target is a variable, the result may be a
+ * Evaluates the right side of an assignment. If the left side is a single name, the result may be a
  * `LateValue`: a value that the template has not read yet.
  */
 function assigned({ target, value }: Statement & { readonly kind: 'assign' }, frame: Frame): Value {

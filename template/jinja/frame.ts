@@ -93,8 +93,8 @@ export class Frame {
   }
 
   /**
-   * Sets the values of the names that this frame takes from outer frames. In a loop, this happens
-   * in each iteration.
+   * Gives the names of this frame their initial values. Names from outer frames get the values that
+   * they have there now. A loop does this in each iteration.
    */
   enter(): void {
     for (const [name, load] of this.scope.loads) {
