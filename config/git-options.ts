@@ -162,8 +162,9 @@ function explainSaltenv(env: Setting): readonly ConfigError[] {
 }
 
 /**
- * Converts a list that a program passes to pairs: the name of an environment, and its parameters.
- * Returns `undefined` for other values.
+ * Converts the value of an option that a program has set: a list of environments with their
+ * parameters. Returns pairs of the environment's name and its parameters, or `undefined` if the
+ * value has another form.
  */
 function ofProgram(value: unknown): [string, unknown][] | undefined {
   if (!Array.isArray(value)) return undefined;

@@ -35,10 +35,7 @@ export interface SignalPlan {
   readonly needless: readonly Listening[];
   /** Patterns that match more tags than their proposed rule permits. */
   readonly narrowed: readonly UnplannedPattern[];
-  /**
-   * Patterns for which no rule is sufficient, because a rule can permit none or only some of the
-   * tags that the pattern matches.
-   */
+  /** Patterns for which no rule is proposed. The pattern matches tags that a rule cannot permit. */
   readonly ungranted: readonly UnplannedPattern[];
 }
 

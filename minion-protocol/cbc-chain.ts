@@ -27,7 +27,9 @@ export class CbcChain {
 
   /**
    * Encrypts a whole message.
-   * @param blocks - a random block and the message, a multiple of 16 bytes
+   *
+   * @param blocks - bytes to encrypt: a random block, followed by the message. Their number is a
+   * multiple of 16
    */
   encrypt(blocks: Uint8Array): Buffer {
     this.#cipher ??= createCipheriv(cbcAlgorithm, this.#bytes(), zeroBlock).setAutoPadding(false);

@@ -20,7 +20,10 @@ export class Budget {
   readonly #held = new Map<string, number>();
   #taken = 0;
 
-  /** @param values - amounts to use instead of those of `limit` */
+  /**
+   * @param values - maximum amounts, in total and for each owner. Default: those that `limit`
+   * defines
+   */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#perOwner = values.perOwner ?? Infinity;
     this.#total = values.total ?? Infinity;

@@ -72,8 +72,8 @@ export class StatePace {
 }
 
 /**
- * Numbers of work steps, in this order: for each applied event, for each minion that the event
- * names, and for each byte that is sent.
+ * Number of work steps for each applied event. The next two constants are the numbers for each
+ * minion that the event names, and for each byte that is sent.
  */
 const stepsOfEvent = 100;
 const stepsOfMinion = 20;

@@ -17,7 +17,10 @@ export const extensionName = 'processes';
 /** Parameters with which a process joins. */
 export interface JoinRequest {
   readonly pid: number;
-  /** Salt that this process has used in the digests of its options. It may be any text. */
+  /**
+   * Random text (cryptographic salt) with which this process has computed the digests of its
+   * options. Any text is valid.
+   */
   readonly salt: string;
   readonly options: OptionDigests;
 }

@@ -220,8 +220,9 @@ export class LogView {
   }
 
   /**
-   * Checks that the member that wrote an entry follows the same log as this store.
-   * @throws StoreError ERR_STORE_DIVERGED if it follows another log
+   * Compares the log that the writer of an entry uses with the log of this store.
+   *
+   * @throws StoreError ERR_STORE_DIVERGED if they are not the same log
    */
   #compare(state: ViewState, { member, known }: EntryBody): void {
     if (known.log !== state.log) {

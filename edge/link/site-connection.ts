@@ -369,8 +369,8 @@ export class SiteConnection implements SiteLink {
 }
 
 /**
- * Connection over which the centre has accepted the site, and the early requests that its hello
- * contained.
+ * Connection over which the centre has accepted the site, and the requests that the site sent with
+ * the first message of the handshake.
  */
 interface Welcomed {
   readonly greeting: Greeting & { readonly centreKey: Uint8Array };

@@ -119,7 +119,8 @@ export class ApprovedPlans {
   }
 
   /**
-   * Calls `run` once for each loss of the connection to the centre that lasts for the given time.
+   * Calls `run` when the connection to the centre has been lost for the given time. Calls it at
+   * most once before the connection is restored.
    */
   #watchLink(afterMs: number, stopped: AbortSignal, run: (cause: string) => void): void {
     let timer: NodeJS.Timeout | undefined;

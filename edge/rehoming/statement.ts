@@ -154,8 +154,8 @@ export function readStatement(text: string): UnverifiedStatement {
 }
 
 /**
- * Returns a function that reports whether a statement, which moves sites to another centre, names a
- * site.
+ * Returns a function that tells for the name of a site whether a statement moves this site to
+ * another centre.
  */
 export function compileNames({ sites }: Pick<Statement, 'sites'>): (site: string) => boolean {
   const globs = sites.map((pattern) => compileGlob(pattern));

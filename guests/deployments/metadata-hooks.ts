@@ -48,8 +48,9 @@ export interface MetadataUpdates {
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /**
-   * Ids of the last runs of hooks whose watched value has changed since. The records of these runs
-   * contain the digests of the previous values, and are retained until the new runs are recorded.
+   * Ids of earlier runs whose records must be retained: the last run of each hook whose watched
+   * value has changed since. The records contain the digests of the previous values, and are needed
+   * until the new runs are recorded.
    */
   readonly before: readonly string[];
   /** Reasons why hooks never run, or do not run for some triggers. */

@@ -253,7 +253,9 @@ export function heatFactsOf({
   };
 }
 
-/** Returns those inputs added by Heat for which the command declares parameters. */
+/**
+ * Returns some of the inputs that Heat has added: those that the command declares as parameters.
+ */
 export function declaredFacts(
   deployment: Parameters<typeof heatFactsOf>[0],
   declared: readonly string[],

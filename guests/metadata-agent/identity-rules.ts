@@ -54,7 +54,9 @@ const idForms: readonly string[] = ['{uuid}', '{name}.{project}'];
 
 const section = 'bridge:guests:identity';
 
-/** Facts from other sections of the configuration that the validation of identity rules needs. */
+/**
+ * Properties of other sections of the configuration, with which the identity rules are validated.
+ */
 export interface IdentitySurroundings {
   /** Names of metadata agents. */
   readonly agents: readonly string[];

@@ -134,8 +134,10 @@ class PlanPlaces {
   readonly #bytes = new Budget(guestLimits.planBytes);
 
   /**
-   * Counts an execution plan toward the limits.
-   * @returns a function that ends the counting
+   * Counts an execution plan towards the limits.
+   *
+   * @returns a function that removes the plan from the counts
+   *
    * @throws BridgeError ERR_COMMAND_BUSY if a limit is reached
    */
   enter(guest: string, { owner, text }: ExecutionPlanRequest): () => void {

@@ -29,8 +29,10 @@ export class RunRegistry<R extends RegisteredRun> {
 
   /**
    * Creates the registry.
-   * @param limits - limits on ended runs
-   * @param maxBytes - limits on the returns in ended runs, in bytes
+   *
+   * @param limits - maximum number of ended runs
+   *
+   * @param maxBytes - maximum size of the returns in ended runs, in bytes
    */
   constructor(limits: BudgetLimits, maxBytes: LimitValues = bridgeLimits.endedReturnBytes) {
     this.#limits = limits;

@@ -13,8 +13,8 @@ import type { TrackedRun } from './tracked-run.ts';
  */
 const askMs = 2000;
 /**
- * Time for which a member sends updates to another member after the latest request of that member,
- * in milliseconds.
+ * Time for which a member continues to send updates after the last request of the member that
+ * follows the run, in milliseconds.
  */
 const heardMs = 10_000;
 /** Maximum time to wait for the last updates after a run has ended, in milliseconds. */

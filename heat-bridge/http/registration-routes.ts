@@ -86,8 +86,9 @@ interface OwnRegistrations<Api> {
  * Adds the routes `GET` and `POST` on the collection, and `GET`, `PUT` and `DELETE` on a name.
  * `PUT` replaces an existing registration. To create or replace a registration, the caller needs
  * the right for this kind of registrations on all minions that the registration names.
- * @returns a function that authenticates a request, and returns the API and the owner name of the
- * service that sent it
+ *
+ * @returns a function for further routes. It authenticates the service that sent a request, and
+ * returns the API for this service and the service's owner name
  */
 export function addRegistrationRoutes<Registration, Info, Details>(
   app: FastifyInstance,

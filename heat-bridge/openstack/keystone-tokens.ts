@@ -57,7 +57,10 @@ export function looksLikeKeystoneToken(token: string): boolean {
  */
 export class KeystoneTokens {
   readonly #options: KeystoneTokensOptions;
-  /** Results for tokens in `#known`. Invalid tokens cannot evict them. */
+  /**
+   * Results for tokens that Keystone has accepted before (`#known`). Results for other tokens are
+   * stored separately, so they cannot evict these.
+   */
   readonly #answers: RecentAnswers<IdentityToken | undefined>;
   /** Results for tokens that are not in `#known`. */
   readonly #answersOfUnknown: RecentAnswers<IdentityToken | undefined>;

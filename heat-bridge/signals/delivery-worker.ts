@@ -26,8 +26,8 @@ import type { SignalReporter } from './signal-reporter.ts';
 interface DeliveryPace {
   readonly backOff: RetryDelays;
   /**
-   * Delay between two signals with the same Heat signal id, in milliseconds. It applies to services
-   * that respond before they have stored a signal.
+   * Minimum delay between two signals with the same Heat signal id, in milliseconds. It applies
+   * only to services that may respond before they have stored the first signal.
    */
   readonly sameIdMs: number;
   /** Maximum number of concurrent requests to one service. */

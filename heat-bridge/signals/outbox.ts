@@ -103,8 +103,8 @@ interface FollowedRow {
 }
 
 /**
- * Number of different sequence numbers that a signal can get in one millisecond. Sequence numbers
- * are derived from the time.
+ * Number of different sequence numbers for the signals of one millisecond. A sequence number is
+ * derived from the time.
  */
 const ticks = 1000;
 

@@ -2,7 +2,10 @@ import { hash, timingSafeEqual } from 'node:crypto';
 import { addressOwner, createBoundedMap } from '#runtime';
 import { authLimits } from './limits.ts';
 
-/** Buffer for one token as bytes. A token is as long as its key, which has at most 8,192 bits. */
+/**
+ * Buffer for the bytes of one token. A token has the size of the minion's RSA key, at most 8,192
+ * bits.
+ */
 const tokenRoom = Buffer.allocUnsafeSlow(1024);
 
 /**

@@ -103,8 +103,8 @@ export class PolicyGate {
   }
 
   /**
-   * Whether learning mode permits a request although the policy denies it. Learning mode only
-   * permits requests that no rule denies explicitly and that a rule could allow.
+   * Whether learning mode permits a request although the policy denies it. It does so if no rule
+   * denies the request explicitly and a rule could allow it.
    */
   #isLearned(question: MinionQuestion, { effect, rule }: Decision): boolean {
     if (effect === 'allow' || rule !== defaultRule) return false;

@@ -17,7 +17,10 @@ export class ConcurrencyLimiter {
   #free: number;
   #isGiving = false;
 
-  /** @param maxConcurrent - maximum number of requests; default: the total of `limit` */
+  /**
+   * @param maxConcurrent - maximum number of concurrent requests. Default: the value `total` of
+   * `limit`
+   */
   constructor(limit: Limit, maxConcurrent: number = limit.total ?? Infinity) {
     this.#free = maxConcurrent;
   }

@@ -149,10 +149,10 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
 }
 
 /**
- * Removes the findings of one kind of requisite that have no effect. For `onfail` and the kinds
- * `…_any`, it is sufficient that one dependency meets its requisite. If one does, the findings of
- * the dependencies that do not are removed. For `onfail_all`, one dependency that succeeded
- * prevents the chunk from running. If there is one, the finding `met` is removed.
+ * Removes those findings about one kind of requisite that must not count. One dependency that meets
+ * its requisite is sufficient for `onfail` and the kinds `…_any`: the findings about the other
+ * dependencies are removed. One dependency that succeeded prevents a chunk with `onfail_all` from
+ * running: the finding `met` is removed.
  */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
   if (kind.endsWith('_any') || kind === 'onfail') {

@@ -53,11 +53,11 @@ const maxDepth = 1000;
 const maxEvaluations = 1000;
 
 /**
- * Counts the evaluations that led to the present evaluation of a chunk. Some of them wait for its
- * end. The others are earlier evaluations of the same chunk.
+ * Counts of evaluations that precede the present evaluation of a chunk: those that wait for the end
+ * of the present one, and earlier ones of the same chunk.
  */
 interface Path {
-  /** Number of consecutive evaluations of the same chunk before this one. */
+  /** Number of times that the same chunk was evaluated directly before the present evaluation. */
   readonly looks: number;
   /**
    * Number of evaluations that have started, and cannot continue until this evaluation has ended.

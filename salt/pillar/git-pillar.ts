@@ -106,8 +106,9 @@ function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined
 
 /**
  * Returns the files of the remote `opened` as a file server backend.
- * @param includer - another remote, whose SLS may include these files. If it is given, the files
- * are visible only in environments for which `opened` provides pillar
+ *
+ * @param includer - given if the SLS of another remote include the files: that remote. The files
+ * are then visible only in environments for which `opened` provides pillar
  */
 function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServerBackend {
   const { remote, files } = opened;

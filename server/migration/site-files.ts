@@ -88,8 +88,8 @@ export interface Root {
   readonly directory: string;
   readonly saltenv: string;
   /**
-   * File of the configuration that names the directory. If the directory is a default of Salt, this
-   * is the main configuration file, and `line` is 0.
+   * Configuration file in which an option names the directory. If the directory is a default of
+   * Salt, this is the main configuration file, and `line` is 0.
    */
   readonly file: string;
   readonly line: number;

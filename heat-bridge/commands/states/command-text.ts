@@ -1,7 +1,7 @@
 /**
  * Converts commands in the description of a machine (`install:` or cfn-init) to text for /bin/sh.
- * Untrusted text is quoted: the outer shell passes it unchanged to an inner shell, which executes
- * it.
+ * Text from the description is always quoted. A command line becomes one quoted argument of
+ * `/bin/sh -c`, so only this inner shell interprets it.
  */
 
 import { quoteForShell } from '../../shell-text.ts';
