@@ -35,7 +35,10 @@ export interface SignalPlan {
   readonly needless: readonly Listening[];
   /** Patterns that match more tags than their proposed rule permits. */
   readonly narrowed: readonly UnplannedPattern[];
-  /** Patterns for which no rule is proposed. The pattern matches tags that a rule cannot permit. */
+  /**
+   * Patterns for which no rule is proposed. `reason` states why, for example because the listener
+   * is not supported, a template computes the tag, or the pattern matches every tag.
+   */
   readonly ungranted: readonly UnplannedPattern[];
 }
 

@@ -220,9 +220,9 @@ export class LogView {
   }
 
   /**
-   * Compares the log that the writer of an entry uses with the log of this store.
+   * Checks that the writer of an entry and this store follow the same log.
    *
-   * @throws StoreError ERR_STORE_DIVERGED if they are not the same log
+   * @throws StoreError ERR_STORE_DIVERGED if they do not
    */
   #compare(state: ViewState, { member, known }: EntryBody): void {
     if (known.log !== state.log) {

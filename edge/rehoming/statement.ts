@@ -154,7 +154,7 @@ export function readStatement(text: string): UnverifiedStatement {
 }
 
 /**
- * Returns a function that tells for the name of a site whether a statement moves this site to
+ * Returns a function that decides, by the name of a site, whether a statement moves this site to
  * another centre.
  */
 export function compileNames({ sites }: Pick<Statement, 'sites'>): (site: string) => boolean {

@@ -109,7 +109,10 @@ function startAttempt(
 }
 
 interface Attempt {
-  /** Number of attempts before this one. */
+  /**
+   * Number of earlier attempts to run the command on minions that had not succeeded. 0 for the
+   * first attempt.
+   */
   readonly attempt: number;
   /** Minions that have not succeeded yet. */
   readonly left: readonly string[];

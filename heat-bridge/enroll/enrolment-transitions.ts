@@ -206,8 +206,9 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Records on this member that the tickets of all enrolments that are not open any more are used.
-   * Another member may have accepted these enrolments. Must be called before requests are served.
+   * Records all used tickets on this member, because another member may have accepted their
+   * enrolments. A ticket is used if its enrolment is not open any more. Must be called before
+   * requests are served.
    */
   async resumeTickets(): Promise<void> {
     const used = [...this.#parts.repository.all()].filter(({ state }) => state !== 'open');

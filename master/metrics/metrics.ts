@@ -300,7 +300,7 @@ export class Meter {
   readonly pillars: Counter<'source'> = new Counter(['source']);
   /** Number of pillars compiled from files. */
   pillarRenderings = 0;
-  /** Number of events from minions that were rejected because no rule permitted them. */
+  /** Number of rejected events. Minions sent these events, but no rule permitted them. */
   signalsDenied = 0;
   /** Number of returns stored or emitted as events. */
   returns = 0;

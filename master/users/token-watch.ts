@@ -4,7 +4,7 @@ const roundMs = 1000;
 export interface Watched {
   /** Signal that is aborted when the token becomes invalid. */
   readonly ended: AbortSignal;
-  /** Stops watching the token. Callers must always call it. */
+  /** Stops watching the token. Call this method when the token is no longer used. */
   stop(): void;
 }
 

@@ -8,7 +8,7 @@ const maxIds = 50_000;
 /** Maximum length of a list of ids, in characters. */
 const maxListLength = 4_000_000;
 
-/** Maximum length of any other target, in characters. */
+/** Maximum length of a target that is not a list of ids, in characters. */
 const maxTargetLength = 262_144;
 
 /**

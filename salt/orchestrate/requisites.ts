@@ -149,9 +149,9 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
 }
 
 /**
- * Removes those findings about one kind of requisite that must not count. One dependency that meets
- * its requisite is sufficient for `onfail` and the kinds `…_any`: the findings about the other
- * dependencies are removed. One dependency that succeeded prevents a chunk with `onfail_all` from
+ * Removes findings that have no effect, for one kind of requisite. For `onfail` and the kinds
+ * `…_any`, one dependency that meets its requisite is sufficient: the findings about the other
+ * dependencies are removed. For `onfail_all`, one dependency that succeeded prevents the chunk from
  * running: the finding `met` is removed.
  */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {

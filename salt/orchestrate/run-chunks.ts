@@ -53,8 +53,8 @@ const maxDepth = 1000;
 const maxEvaluations = 1000;
 
 /**
- * Counts of evaluations that precede the present evaluation of a chunk: those that wait for the end
- * of the present one, and earlier ones of the same chunk.
+ * Numbers of evaluations that led to the present evaluation of a chunk: evaluations that wait for
+ * its end, and earlier evaluations of the same chunk.
  */
 interface Path {
   /** Number of times that the same chunk was evaluated directly before the present evaluation. */

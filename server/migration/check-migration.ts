@@ -117,8 +117,8 @@ export interface MigrationReport {
   readonly counts: Readonly<Record<MigrationOutcome, number>>;
   readonly keys: Readonly<Record<KeyState, number>>;
   /**
-   * Tags of the events for which listeners of the checked salt-master wait, such as reactors. Rules
-   * must permit minions to emit these events.
+   * Tags of the events for which reactors and other listeners of the checked salt-master wait.
+   * Rules must permit minions to emit these events.
    */
   readonly signals: SignalPlan;
   /** Calls that rules must permit for the reactor files of the checked salt-master. */

@@ -42,7 +42,7 @@ export interface NameLookup {
   get(name: string): Value | undefined;
 }
 
-/** Loader of templates that others include, import or extend. */
+/** Loads the templates that a template includes, imports or extends. */
 export interface TemplateLoader {
   /**
    * Returns the text of a template, a parsed template, or `undefined` if it does not exist. An

@@ -30,7 +30,10 @@ const anyCharacter = 'any';
 const charactersPerStep = 16;
 /** Maximum length of a glob with wildcards from a client or minion, in characters. */
 const maxGlobLength = 16_384;
-/** Maximum length of any glob from a client or minion, in characters. */
+/**
+ * Maximum length of a glob from a client or minion, in characters. It applies with and without
+ * wildcards.
+ */
 const maxLiteralLength = 1_000_000;
 const stepsOfCharacter = 4;
 const bytesOfCharacter = 16;
