@@ -235,7 +235,10 @@ function readEntry(module: string, options: unknown): ExtPillarEntry | undefined
   return read && { module: 'minion_http', ...read };
 }
 
-/** Reads a map from modules to their options. The result contains `undefined` for invalid options. */
+/**
+ * Parses `external`, a map with a module name as each key and the options of this module as the
+ * value. The result contains `undefined` in place of invalid options.
+ */
 export function readExtPillar(external: unknown): readonly (ExtPillarEntry | undefined)[] {
   return readItem(external);
 }

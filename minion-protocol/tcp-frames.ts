@@ -31,8 +31,8 @@ type Head =
   | { readonly kind: 'bytes'; readonly count: number }
   | { readonly kind: 'list' | 'map'; readonly count: number }
   /**
-   * The first byte is followed by a length field of `lengthBytes` bytes. Its value is the number of
-   * bytes, list elements or map entries in the rest of the value. For extensions, `extra` is 1,
+   * The first byte is followed by a length field of `lengthBytes` bytes. The length field contains
+   * the number of bytes, list elements or map entries in the content. For extensions, `extra` is 1,
    * because a type byte follows the length field.
    */
   | {

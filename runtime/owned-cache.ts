@@ -38,7 +38,10 @@ export class OwnedCache<Value extends {}> {
   readonly #entries: LRUCache<string, Entry<Value>>;
   readonly #owners = new Map<string, Owner>();
 
-  /** @param values - amounts to use instead of those of `limit` */
+  /**
+   * @param values - maximum size of each owner's entries (`perOwner`) and of all entries (`total`).
+   * Default: the values of `limit`
+   */
   constructor(
     limit: Limit,
     { sizeOf, dispose }: OwnedCacheOptions<Value>,

@@ -31,7 +31,7 @@ export async function isDirectory(directory: string): Promise<boolean> {
 
 /** Certificate and key that the configuration names. */
 interface NamedCertificate {
-  /** Path of keys to the section that names the files. */
+  /** Keys that lead to the section with the names of the files, the outermost first. */
   readonly section: readonly string[];
   /** Names of the options and their files: the certificate first, then its key. */
   readonly files: readonly (readonly [option: string, file: string | undefined])[];

@@ -80,8 +80,8 @@ function stateOf(mark: HistoryMark, entry: string, time: number): ViewState {
 }
 
 /**
- * Determines whether a store can follow a log, and returns the state from which it continues: its
- * own, or the state after the log's first entry.
+ * Checks that a store can follow a log. Returns the state from which the store continues: its own
+ * state, or the state after the first entry of the log.
  * @throws StoreError ERR_CLUSTER_LOG, ERR_CLUSTER_BEHIND, ERR_CLUSTER_SECRET, ERR_STORE_DIVERGED
  */
 export async function startingState(

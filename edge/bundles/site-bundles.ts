@@ -83,8 +83,8 @@ const finalCodes: ReadonlySet<string> = new Set([
  */
 interface NamedRelease extends WantedRelease {
   /**
-   * Metadata and bundle that the site had when it sent its last report. They are needed to
-   * decompress the update in this message. `undefined` if the report did not contain them.
+   * Metadata and bundle that the site had when it sent its last report. The site needs them to
+   * decompress the update that the centre has sent. `undefined` if the report did not contain them.
    */
   readonly have: Have | undefined;
   /**

@@ -279,7 +279,7 @@ export class SiteRegistry {
   /**
    * Checks that a site has signed a request with its present key, or with the key that it has
    * offered as its next key.
-   * @param prove - whether a public key verifies the signature
+   * @param prove - returns whether the signature of the request is valid for a public key
    * @throws EdgeError ERR_SITE_REFUSED
    */
   async requireKey(name: string, prove: (key: Uint8Array) => boolean): Promise<void> {

@@ -221,8 +221,7 @@ export class RunConcurrency {
 
   /**
    * Chooses the run that starts next on a minion.
-   * @returns the chosen run if it differs from the previous choice, otherwise `undefined`. Also
-   * `undefined` if no run can start
+   * @returns the chosen run, or `undefined` if the choice has not changed or if no run can start
    */
   #updateNext(line: Line): Run | undefined {
     const next = line.active < line.limit ? firstSeat(line) : undefined;

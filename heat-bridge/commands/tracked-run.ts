@@ -168,7 +168,8 @@ export abstract class TrackedRun<U, O extends { readonly status: string }> {
   /**
    * Adds the size of a minion's return to the caller's budget. Must be called before the result is
    * stored or sent.
-   * @returns the result, without its return if the budget is exceeded
+   * @returns the given result. If the budget is exceeded, a copy of the result without the minion's
+   * return
    */
   admit(result: CommandResult): CommandResult {
     if (result.return === undefined) return result;

@@ -24,7 +24,7 @@ interface ClaimTarget {
    */
   readonly bridge: ClaimServer | undefined;
   readonly ticket: string;
-  /** Whether the claim must contain the name of the instance. */
+  /** Whether the machine must send the name of its instance when it claims its ticket. */
   readonly statesInstance: boolean;
 }
 

@@ -40,7 +40,7 @@ const StepOutcomeSchema = Type.Object({
   /** Status. `skipped`: the step was never started. */
   status: Type.Enum(['succeeded', 'failed', 'skipped']),
   results: Type.Unsafe<readonly CommandResult[]>(Type.Array(ResultSchema)),
-  /** Ids of the runs of the command. */
+  /** Ids of the runs in which the step executed its command. */
   runs: Texts,
   /** Reason of a failure, in human-readable form. */
   reason: Type.Optional(Text),

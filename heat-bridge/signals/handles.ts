@@ -274,7 +274,8 @@ export class HandleRegistry {
   readonly #byAlias = new MultiMap<string, HandleRow>();
   readonly #byMinion = new Map<string, HandleRow>();
   /**
-   * Handles that name groups, by alias. Handles whose groups were registered earlier come first.
+   * Handles for groups of minions, by alias. The handles of an alias are in the order in which
+   * their groups were registered.
    */
   readonly #forGroups = new Map<string, readonly HandleRow[]>();
   readonly #bytes: Budget;
@@ -339,9 +340,9 @@ export class HandleRegistry {
   }
 
   /**
-   * Registers a handle for one more minion of a stack. Resolves when it is durable. Servers of a
-   * stack that name the same destination share one handle, so that their signals are delivered in
-   * order.
+   * Registers a handle for one more minion of a stack. Resolves when the registration is durable.
+   * Servers of a stack that name the same destination share one handle, so that their signals are
+   * delivered in order.
    * @throws BridgeError ERR_HANDLE_FORM, ERR_HANDLE_EXISTS, ERR_HANDLE_LIMIT
    */
   async claim({

@@ -76,8 +76,8 @@ interface Slice {
 }
 
 /**
- * Returns the minions to which the selected publications sent the job.
- * @param isMeant - selects publications
+ * Returns the minions that received the job by one of the selected publications.
+ * @param isMeant - returns whether a publication is selected
  */
 export function minionsOfPublications(
   record: JobRecord,

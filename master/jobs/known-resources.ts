@@ -38,8 +38,8 @@ export interface Registration {
 export interface KnownResourcesOptions {
   readonly store: Store;
   /**
-   * `grains_bytes`: maximum size of all resources that one minion registers, with their grains, in
-   * bytes. 0 means unlimited.
+   * `grains_bytes`: maximum size in bytes of all resources of one minion together, with their
+   * grains. 0 means unlimited.
    */
   readonly maxBytes: number;
   /** Returns whether an id has a key in any state. */

@@ -366,7 +366,10 @@ export class KnownFacts {
 interface Known {
   readonly grains: PackedFacts | undefined;
   readonly pillar: PackedFacts | undefined;
-  /** Pillar that does not depend on the minion's grains. `undefined` if it equals `pillar`. */
+  /**
+   * Pillar that does not depend on the minion's grains. `undefined` if this pillar and `pillar` are
+   * the same.
+   */
   readonly proven: PackedFacts | undefined;
 }
 

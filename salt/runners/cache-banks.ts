@@ -23,7 +23,7 @@ const ownersPerTurn = 256;
 /** Maximum size of a value, in bytes. */
 const maxValueBytes = 1_048_576;
 
-/** Size of a stored value in bytes, and the owner whose limits include this size. */
+/** Size of a stored value in bytes, and the owner towards whose limits this size counts. */
 interface StoredValue {
   readonly bytes: number;
   readonly owner: string;

@@ -30,8 +30,8 @@ export abstract class LateValue implements PyObject {
   abstract mark(): string | undefined;
 
   /**
-   * Returns an item of this value without reading this value. Returns `undefined` if the caller
-   * must read this value to get the item.
+   * Returns the item at a key as a late value of its own, without reading this value. Returns
+   * `undefined` if the caller can get the item only by reading this value.
    */
   abstract child(key: Value): LateValue | undefined;
 
