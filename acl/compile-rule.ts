@@ -677,9 +677,9 @@ function compileCall(
 }
 
 /**
- * Restricts an `allow` rule: a function that must be named without wildcards (see
- * {@link mustBeNamed}) is permitted only if the rule names it. Returns the resource of a `deny`
- * rule unchanged.
+ * Restricts an `allow` rule for functions that must be named without wildcards (see
+ * {@link mustBeNamed}). The rule then permits such a function only if the rule contains its full
+ * name. For a `deny` rule, returns `compiled` unchanged.
  */
 function byName(
   { effect, action, resource: { fun } }: PolicyRule & { readonly action: 'runner' | 'wheel' },

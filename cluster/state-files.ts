@@ -71,8 +71,8 @@ export async function giveToOwners(directories: readonly string[]): Promise<void
 }
 
 /**
- * Time at which this process started, in milliseconds since 1970. Older files were not created by
- * it. One second is subtracted, because the clock of the file system is coarse.
+ * Start time of this process in milliseconds since 1970, less one second, because the clock of the
+ * file system is coarse. This process did not create files that are older.
  */
 const ownMs = performance.timeOrigin - 1000;
 

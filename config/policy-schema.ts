@@ -108,9 +108,9 @@ function readRule(name: string, rule: unknown, origin?: RuleOrigin): PolicyRule 
 }
 
 /**
- * Converts an error in a rule to a configuration error. The configuration error has the location of
- * the mistake in the file. If the part with the mistake does not exist in the file, it has the
- * location of the nearest part around it.
+ * Converts an error in a rule to a configuration error that contains the location of the mistake in
+ * the file. If the part with the mistake is not in the file, the error contains the location of the
+ * nearest enclosing part.
  * @param rule - setting of the rule
  */
 export function toConfigError(cause: PolicyError, rule: Setting, path = cause.path): ConfigError {

@@ -3,7 +3,7 @@
 import Type from 'typebox';
 import { isPlainMap, parseSection } from '#heat-bridge';
 
-/** Keys of the section that each extension reads. */
+/** Keys of the section `guests:`, by the extension that reads them. */
 const keysOf = {
   'data-spaces': ['data', 'peers'],
   'metadata-agent': ['agents', 'identity', 'vendordata', 'peers'],

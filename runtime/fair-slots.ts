@@ -47,7 +47,8 @@ export class FairSlots {
 
   /**
    * Creates the slots.
-   * @param values - numbers that replace those of `limit`
+   * @param values - numbers of slots (in total, per owner and reserved) and maximum numbers of
+   * waiting requests. Default: the numbers in `limit`
    */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#limit = limit;

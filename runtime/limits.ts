@@ -48,7 +48,7 @@ export interface LimitValues {
   readonly perOwner?: number | undefined;
   /** Maximum amount of all owners together. */
   readonly total?: number | undefined;
-  /** Number of uses, out of `total`, that are reserved for owners without a use. Default: 0. */
+  /** Part of `total` that is reserved for owners that use nothing yet. Default: 0. */
   readonly reserved?: number | undefined;
   /**
    * Factor for a second maximum of one owner, which depends on the free units: those that no owner

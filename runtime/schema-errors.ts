@@ -21,10 +21,9 @@ interface CompiledCheck {
 const fewEntries = 500;
 
 /**
- * Maximum numbers of entries that a shortened value has in each of its lists and maps. A large
- * value is shortened before its mistakes are determined. The numbers are tried in this order. The
- * next number is tried in two cases: the shortened value is still too large, or all mistakes in it
- * may result from the shortening.
+ * Numbers of entries to which each list and map of a large value is shortened, before the mistakes
+ * in the value are determined. The numbers are tried in this order. The next number is tried if the
+ * shortened value is still too large, or if the shortening may have caused all mistakes in it.
  */
 const beginnings = [64, 16, 4] as const;
 

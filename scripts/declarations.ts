@@ -41,8 +41,8 @@ export const modules: readonly EntryModule[] = Object.entries(entries)
   }));
 
 /**
- * Creates a temporary folder inside this checkout, so that declarations in it resolve the
- * checkout's dependencies.
+ * Creates a temporary folder inside this checkout, so that imports in the declaration files there
+ * find the packages of the checkout.
  */
 export function temporaryFolder(): string {
   const parent = path.join(root, 'temp');

@@ -99,7 +99,10 @@ export class HeldRows {
   readonly process: string = randomUUID();
   readonly #options: HeldRowsOptions;
   readonly #rows = new Map<string, HeldRow>();
-  /** Controllers that stop the work of this process when another process takes over its row. */
+  /**
+   * Controllers of the work that this process performs for rows, by row id. If another process
+   * takes over a row, its controller is aborted.
+   */
   readonly #held = new Map<string, AbortController>();
   /** Ids of rows that could not be deleted yet. */
   readonly #forgotten = new Set<string>();

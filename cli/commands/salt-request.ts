@@ -59,9 +59,9 @@ function parseCall(
 }
 
 /**
- * Splits the arguments of several functions into one list for each function. If the arguments that
- * equal the separator already yield the right number of lists, only they separate the lists.
- * Otherwise, the text of every argument is split at the separator.
+ * Splits the arguments of several functions into one list for each function. If a split at the
+ * arguments that equal the separator gives the right number of lists, uses these lists. Otherwise,
+ * splits the text of every argument at the separator.
  * @throws CommandError ERR_COMPOUND if the number of lists differs from the number of functions
  */
 function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {

@@ -18,7 +18,7 @@ export interface RightsOptions {
    * `.members`.
    */
   readonly subject: string;
-  /** Whether the member may have to create the stream. */
+  /** Whether the member creates the stream if the stream does not exist. */
   readonly isFounding: boolean;
 }
 

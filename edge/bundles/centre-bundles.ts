@@ -84,8 +84,8 @@ class CentreBundles {
   readonly #tuf: TufRepository;
   readonly #releases: Releases;
   /**
-   * Time at which the permission of a site to read a release ends, in milliseconds since 1970, by
-   * the name of the site.
+   * Time at which a site's permission to read a release ends, in milliseconds since 1970. The keys
+   * are the names of the sites.
    */
   readonly #turns = new Map<string, number>();
   /** Version of the release that the centre last named on each connection. */
@@ -239,9 +239,9 @@ class CentreBundles {
   }
 
   /**
-   * Returns `wanted`, the release that the site must install, together with the metadata and the
-   * packs of this release. Returns `wanted` unchanged if these are too large, or if the site has no
-   * bundle yet.
+   * Adds the metadata and the packs of a release to `wanted`, the release that the site must
+   * install. Returns `wanted` unchanged if the site has no bundle yet, or if the update is too
+   * large or cannot be created.
    * @param maxBytes - maximum size of the metadata and the packs together
    */
   async #offer(

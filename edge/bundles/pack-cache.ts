@@ -107,9 +107,9 @@ export class PackCache {
   }
 
   /**
-   * Puts the contents of small packs into the reply, instead of their descriptions. The pack of the
-   * manifest is included if it has at most {@link maxInlineBytes}. The pack of the files is
-   * included if both packs together have at most this size.
+   * Replaces the descriptions of small packs by the bytes of these packs, for a reply. The pack of
+   * the manifest is small if it has at most {@link maxInlineBytes}. The pack of the files is small
+   * if both packs together have at most this size.
    */
   async inlined({ isDelta, manifest, files }: Packs): Promise<PackReply> {
     const isSmall = manifest.length <= maxInlineBytes;

@@ -38,7 +38,10 @@ export interface ReleaseState {
   readonly state: string;
   /** Names of the rings (groups of sites), in the order in which they install the release. */
   readonly rings: readonly string[];
-  /** Name of the last ring, in the order of `rings`, whose sites may install the release now. */
+  /**
+   * Name of the last ring whose sites may install the release now. Sites of all earlier rings in
+   * `rings` may install it too.
+   */
   readonly ring: string;
   readonly createdAt: number;
   /** Number of sites that use the release. */

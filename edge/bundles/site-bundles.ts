@@ -205,8 +205,8 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Returns the bundle in use. If it is damaged, the site installs it again when the centre names
-   * it.
+   * Returns the bundle in use, or `undefined` if its manifest is damaged. The site then installs
+   * this bundle again when the centre names its release.
    */
   async #findCurrent(): Promise<InstalledBundle | undefined> {
     try {

@@ -98,8 +98,8 @@ export class TufRepository {
   /**
    * Returns the metadata files that a site needs for an update, as one compressed body.
    * @param known - the site's versions of the root, the targets and the snapshot, in this order
-   * @returns the body, and `known`: the number of these three files that the body uses as its
-   * dictionary. The site needs them to decompress the body
+   * @returns the body, and in `known` the number of the site's files (0 to 3, in this order) that
+   * serve as dictionary. The site needs them to decompress the body
    */
   async update(
     known: readonly number[],

@@ -32,8 +32,8 @@ export interface SiteInputsReport extends SiteInputs {
  */
 export interface InputsOfSites {
   /**
-   * Number of compiled pillars that several minions with equal inputs can share, summed over all
-   * sites in `sites`. `own` is the number of the other compiled pillars, each of which is for one
+   * Number of compiled pillars that can serve several minions with equal inputs, as a sum over all
+   * sites in `sites`. `own` is the number of all other compiled pillars. Each of these is for one
    * minion only.
    */
   readonly shared: number;

@@ -17,8 +17,8 @@ const Site = Type.Object({
   /** Public key of the site. */
   key: Type.Optional(Bytes),
   /**
-   * Key that the site has offered as its next key. When the site first connects with it, it
-   * replaces `key`.
+   * Key that the site has offered as its next key. The offered key replaces `key` when the site
+   * first connects with it.
    */
   nextKey: Type.Optional(Bytes),
   joinedAt: Type.Optional(Time),

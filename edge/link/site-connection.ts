@@ -39,8 +39,9 @@ import { StallWatch } from './stall-watch.ts';
 const watchMs = 1000;
 
 /**
- * Duration without a received byte after which a request for a part of a pack fails, in
- * milliseconds. If the connection itself is lost, the request fails earlier.
+ * Maximum time without a received byte while the site reads a part of a pack, in milliseconds.
+ * After this time, the request for the part fails. If the connection itself is lost, the request
+ * fails earlier.
  */
 const partStallMs = 30_000;
 

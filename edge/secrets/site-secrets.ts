@@ -26,7 +26,7 @@ import {
   signedSecrets,
 } from './secret-messages.ts';
 
-/** Service through which other parts of the site request that the site read its secrets again. */
+/** Service with which other parts of the site make the site read its secrets again. */
 export interface ReadSecrets {
   /**
    * Reads the present secrets from the centre. Resolves when the site has stored them.

@@ -128,9 +128,10 @@ async function readNotificationSecret(
 }
 
 /**
- * Returns a function that reads the connections of all minions and resolves to a function that
- * looks up the address of one minion. The address is `undefined` for a minion behind a relay. It is
- * also `undefined` if the connection may belong to a client other than the minion.
+ * Returns a function that reads the connections of all minions at one time. Its result is a second
+ * function, which looks up the address of one minion. The address is `undefined` for a minion
+ * behind a relay. It is also `undefined` if the connection may belong to a client other than the
+ * minion.
  */
 function addressReader(host: ExtensionHost): () => Promise<AddressOf> {
   const present = createPresence(host);

@@ -133,9 +133,9 @@ export class DataValues {
   }
 
   /**
-   * Writes a value of the minion's role. Resolves when it is durable. If the value is unchanged,
-   * nothing is written. After ERR_DATA_UNAVAILABLE, the value may have been written; repeating the
-   * write is safe.
+   * Writes a value of the minion's role. Resolves when the value is durable. If the value is
+   * unchanged, nothing is written. After ERR_DATA_UNAVAILABLE, the value may have been written;
+   * repeating the write is safe.
    * @throws BridgeError ERR_DATA_UNKNOWN, ERR_DATA_DENIED, ERR_DATA_VALUE, ERR_DATA_WRITTEN,
    * ERR_DATA_QUOTA, ERR_DATA_ALTERED, ERR_DATA_UNAVAILABLE
    */

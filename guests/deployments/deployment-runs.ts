@@ -38,8 +38,8 @@ const retryable: ReadonlySet<BridgeErrorCode> = new Set([
 ]);
 
 /**
- * Divisor of `max_running`. The quotient (an eighth) is the number of running deployments that is
- * reserved for owners without a running deployment.
+ * Divisor of `max_running`. One eighth of the permitted running deployments is reserved for owners
+ * without a running deployment.
  */
 const reservedPart = 8;
 

@@ -414,7 +414,7 @@ export class StackRegistry {
   }
 
   /**
-   * Reserves space for a registration: the bytes and servers that it has in addition to the
+   * Reserves the bytes and servers that a registration needs in addition to those of the
    * registration that it replaces.
    * @returns a function that releases the reserved amounts
    * @throws BridgeError ERR_STACK_LIMIT

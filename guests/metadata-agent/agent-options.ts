@@ -229,7 +229,7 @@ function optionError(place: string, problem: string): BridgeError {
 }
 
 /**
- * Functions that look up the instance with an address (`find`) and the networks of a router
+ * Functions that find the instance that has an address (`find`), and the networks of a router
  * (`networksOf`).
  */
 interface Finder {

@@ -112,8 +112,9 @@ class ByteRelay implements Relay {
   }
 
   /**
-   * Listens on the socket for proxies, and on ports in networks. Clients of the socket can name any
-   * network, so only privileged processes may connect to it.
+   * Starts to listen on the Unix socket to which proxies connect, and on ports in the configured
+   * networks. Clients of the socket can name any network, so only privileged processes may connect
+   * to it.
    */
   async listen({ socket: path, guestPort, port }: RelayedPort): Promise<void> {
     if (path !== undefined) {

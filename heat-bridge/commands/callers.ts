@@ -153,9 +153,9 @@ export function aclCallOf(command: CompiledCommand, parameters: Parameters): Cal
 }
 
 /**
- * Returns the minions on which the caller's rules permit all of these commands. The caller's target
- * can match no other minions. Returns `undefined` if the target can match all minions, because no
- * rules apply to the caller or its rights are not restricted.
+ * Returns the minions on which the caller's rules permit all of `calls`. Only these minions can
+ * match a target of the caller. Returns `undefined` if all minions can match, because no rules
+ * apply to the caller or its rights are not restricted.
  */
 export function reachOfCaller(
   host: Pick<ExtensionHost, 'policy'>,

@@ -137,8 +137,8 @@ export class EnrolmentTransitions {
   }
 
   /**
-   * Marks an enrolment as failed. If the enrolment has accepted a key, retires the key, unless the
-   * id has another key now.
+   * Marks an enrolment as failed, and retires the key that was accepted for it. Retires no key if
+   * none was accepted yet, or if the id has another key now.
    */
   async fail(live: Enrolment, reason: string): Promise<void> {
     const { admission } = this.#parts;

@@ -23,9 +23,9 @@ const failureForm = compileSchema(FailureBody);
 /** Sender of a request: its address, and its identity if a metadata agent forwards the request. */
 interface MachineOrigin {
   /**
-   * Address of the machine. A ticket can be bound to this address. Rejected requests are counted
-   * for each address. If the request came through a metadata agent, a text that identifies the
-   * instance instead.
+   * Address of the machine. If the request came through a metadata agent, this is a text that
+   * identifies the instance. A ticket can be bound to the address. Rejected requests are counted
+   * for each address.
    */
   readonly address: string;
   readonly identity?: MachineIdentity;

@@ -76,8 +76,8 @@ interface OwnRegistrations<Api> {
   readonly api: Api;
   readonly by: AuditRequester;
   /**
-   * Owner name of the service, and the query fields of the request, which select one of several
-   * registrations with the same name.
+   * Fields that select a registration in addition to its name: the owner name of the service, and
+   * the query fields of the request. Several registrations can have the same name.
    */
   readonly of: RegistrationOwner & { readonly owner: string };
 }

@@ -21,9 +21,9 @@ interface PlanCall {
 
 /**
  * Returns the bounds for the target of a group: the minions that it may match, and whether commands
- * send secrets to them. The target may match a minion only if rules permit the caller to run all
- * commands of the whole group on it. If steps run on parts of the group (`first` or `rest`), rules
- * must also permit all commands of at least one of these parts.
+ * send secrets to them. It may match a minion only if rules permit the caller to run on this minion
+ * all commands of the steps for the whole group. If there are steps for parts of the group (`first`
+ * or `rest`), rules must also permit all commands of at least one part.
  * @throws BridgeError ERR_COMMAND_PARAMETERS
  */
 export function targetBoundsOfGroup(

@@ -246,8 +246,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Waits until a Heat signal id that was sent recently may be sent again, or until a signal with
-   * another id arrives.
+   * Waits while every waiting signal has a Heat signal id that was sent too recently to be sent
+   * again. Ends early when a signal with another id arrives.
    */
   async #rest(lane: HandleQueue): Promise<void> {
     const { now } = this.#options;

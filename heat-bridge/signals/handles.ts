@@ -241,9 +241,9 @@ export interface HandleClaim
     RegistrationChecks {
   readonly minion: string;
   /**
-   * Called if the minion belongs to another handle with the same alias now. Returns whether to move
-   * the minion to the new handle.
-   * @param handle - the handle to which the minion belongs now
+   * Called if the minion already belongs to another handle with the same alias. Returns whether to
+   * move the minion to the new handle.
+   * @param handle - the handle to which the minion has belonged so far
    */
   readonly takesFrom: (handle: HandleInfo) => boolean;
 }

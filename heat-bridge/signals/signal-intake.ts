@@ -69,8 +69,8 @@ export type IntakeResult =
 export class SignalIntake implements TakesSignals {
   readonly #options: SignalIntakeOptions;
   /**
-   * Passes a signal without a registered handle to another master, and returns the signal's id. A
-   * site passes such signals to its centre in this way. If this function is `undefined`, such
+   * Sends a signal that has no registered handle to another master, and returns the signal's id. A
+   * site sends such signals to its centre in this way. If this function is `undefined`, such
    * signals are held or rejected.
    */
   elsewhere: ((signal: TakenSignal) => Promise<string>) | undefined;

@@ -41,7 +41,10 @@ export function limitOwnerOf(by: Pick<AuditRequester, 'who'> | undefined): strin
   return by === undefined || isOfOperator(by) ? undefined : requesterName(by.who);
 }
 
-/** Returns a new work budget for a call of a requester. All budgets of a user share one turn. */
+/**
+ * Returns a new work budget for a call of a requester. Users take turns with their work, and all
+ * budgets of one user together count as one participant.
+ */
 export function workBudgetOf(by: Pick<AuditRequester, 'who'> | undefined): WorkBudget {
   return new WorkBudget(userWork, limitOwnerOf(by));
 }

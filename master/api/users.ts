@@ -132,7 +132,7 @@ export interface RecordedDecision {
   readonly minions?: readonly string[];
   /** Samples of an event's data or of a job's calls: one for each structure that was observed. */
   readonly samples: readonly WireValue[];
-  /** Whether `samples` contains every observed structure. */
+  /** Whether `samples` contains a sample of every structure that was observed. */
   readonly isWhole: boolean;
   /** Size of the largest request, in bytes. 0 for requests without a size. */
   readonly bytes: number;

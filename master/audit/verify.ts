@@ -97,7 +97,10 @@ async function verifyClusterAudit(
   return { members };
 }
 
-/** Hashes of one log's records, as other cluster members recorded them, by sequence number. */
+/**
+ * Hashes of the records of one log, by sequence number. Other cluster members have recorded these
+ * hashes.
+ */
 type NotedRecords = ReadonlyMap<number, string>;
 
 async function readNotes(files: readonly string[]): Promise<ReadonlyMap<string, NotedRecords>> {

@@ -16,7 +16,7 @@ const formerOwnerRow = defineRow({
 
 /** Retirement of the last machine that had an id. */
 interface End {
-  /** First unused jid at the time of the retirement. */
+  /** First jid that no job had used when the machine was retired. */
   readonly jid: string;
   readonly expiresAt: number;
 }

@@ -98,8 +98,8 @@ interface Search {
 const recordSteps = 20;
 
 /**
- * Updates the search for the position of a reader with the next stored event of the searched
- * cluster member. Must be called for all stored events of this member in order, the oldest first.
+ * Takes the next stored event into account in a search for the position of a reader. Must be called
+ * for all stored events of the searched cluster member in order, the oldest first.
  */
 function note(it: Held, search: Search): void {
   search.oldest ??= it;

@@ -18,7 +18,10 @@ export interface ExportedEvent {
   readonly data: WireMap;
 }
 
-/** Receiver of exported events. Events that it has accepted are sent again only after a crash. */
+/**
+ * Receiver of exported events. An event that the receiver has accepted is not sent again, except
+ * after a crash.
+ */
 export interface Receiver {
   /**
    * Sends events.

@@ -264,8 +264,9 @@ export class JobCache {
   }
 
   /**
-   * Updates the job in memory with the return that another member has stored. This member ignored
-   * the store's report of that write, because it was writing the same return itself.
+   * Reads a return that another member has stored, and updates the job in memory with it. This is
+   * necessary if both members wrote the same return at the same time. In this case, this member has
+   * ignored the store's report of the other write.
    */
   async #answerByKept(jid: string, result: JobReturn): Promise<void> {
     const kept = await this.#options.store.get(returnKey(jid, result));

@@ -136,7 +136,10 @@ export class Publisher {
  * turns never begin.
  */
 interface Turn {
-  /** Resolves when all earlier turns have been released. */
+  /**
+   * Resolves when this turn begins, which is when all earlier turns of the queue have been
+   * released.
+   */
   readonly begun: Promise<void>;
   release(): void;
 }

@@ -14,7 +14,7 @@ export interface RequestMarksOptions {
   readonly store: Store;
   /** First segment of the keys under which the store contains the marks of processed requests. */
   readonly root: string;
-  /** Retention time of the marks since the last request of a minion, in milliseconds. */
+  /** Time for which the marks of a minion are stored after its last request, in milliseconds. */
   readonly keepMs: number;
   readonly now: () => number;
 }

@@ -18,14 +18,15 @@ import { replayCheck } from './replay-cache.ts';
  */
 const leastBytes = 16 * 1024;
 /**
- * Size of a burst, in seconds. Without delay, a minion can receive as many bytes as the rate limit
- * permits in this time. A highstate requests many files at once, and then none for some time.
+ * Size of a burst, in seconds. A minion can receive as many bytes as the rate limit permits in this
+ * time before it must wait. Bursts are necessary, because a highstate requests many files at once.
  */
 const burstSeconds = 2;
 
 /**
- * Delays file requests that exceed `file_bytes_per_second`, before memory is allocated for their
- * reply. File requests have no other rate limit, because a highstate sends hundreds of them.
+ * Limits the rate at which each minion receives files to `file_bytes_per_second`. Requests above
+ * this rate wait, before memory is allocated for their reply. No other rate limit applies to file
+ * requests, because a highstate sends hundreds of them.
  */
 export class FileMeter {
   readonly #throttle: Throttle;
@@ -80,8 +81,8 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
     /** Rate limit of a minion's events. Events above the limit are dropped. */
     events,
     /**
-     * Delays the signals of a minion that exceed the rate limit of its events. Signals count
-     * towards the same limit as the minion's other events.
+     * Makes a minion's signals wait while the minion exceeds its rate limit for events. Signals
+     * count towards the same limit as the minion's other events.
      */
     delayedEvents: new Throttle(requestLimits.waitingSignals, events),
     denials: new DenialLog(context.log.child({ component: 'requests' }), now),

@@ -94,7 +94,7 @@ export class DecisionRecorder {
   readonly #counts = new Map<string, Count>();
   readonly #ofMinion = new Map<string, number>();
   readonly #rate: TokenBuckets;
-  /** Names of the stored rows of evicted records. The next write deletes them. */
+  /** Names of the stored rows whose records were evicted. The next write deletes these rows. */
   readonly #gone = new Set<string>();
   #missed = 0;
   #timer: NodeJS.Timeout | undefined;

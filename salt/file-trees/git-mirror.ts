@@ -372,8 +372,8 @@ export class GitMirror {
   }
 
   /**
-   * Stores the needed file contents that are not on the disk yet. If all contents together exceed
-   * the limit, removes the added ones again.
+   * Stores the needed file contents that are not on the disk yet. If this fails, for example
+   * because all contents together exceed the limit, removes those that were stored by this call.
    */
   async #keepAll(reader: ObjectReader, needed: ReadonlySet<string>): Promise<void> {
     const added: string[] = [];

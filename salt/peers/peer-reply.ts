@@ -22,8 +22,8 @@ export interface PeerReply {
 }
 
 /**
- * Replies with the returns that minions are waiting for. The limit on bytes applies to all open
- * replies to one minion together.
+ * Opens replies to minions that wait for the returns of other minions. The limit on bytes applies
+ * to all open replies to one minion together.
  */
 export class PeerReplies {
   readonly #bytes = new Budget(saltLimits.peerReplyBytes);

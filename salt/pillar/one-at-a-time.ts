@@ -25,9 +25,9 @@ export class OneAtATime {
 
   /**
    * Returns the result of `find`. If `find` finds nothing, performs `work` and returns its result.
-   * While another request with the same key performs its work, this request waits, and then calls
-   * `find` again. It waits for any number of requests of its own owner, but for only one request of
-   * each other owner. An owner with many requests therefore does not delay others.
+   * If another request with the same key is performing its work, first waits for that work, and
+   * then calls `find` again. A request waits any number of times for its own owner, but only once
+   * for each other owner. An owner with many requests therefore does not delay others.
    * @param owner - minion of the request
    * @param isFutile - whether requests cannot use results of other requests; then no request waits
    */

@@ -1,7 +1,7 @@
 /**
- * Shares compiled pillars between minions. Minions with equal inputs get one compiled pillar. If
- * templates only print a grain, such as the id, its value is inserted for each minion ("late
- * grain").
+ * Shares compiled pillars between minions. Minions with equal inputs get one compiled pillar. A
+ * grain that templates print, but do not use in any other way, need not be equal. The value of such
+ * a "late grain", for example the id, is inserted for each minion.
  */
 
 import { createHash, randomBytes } from 'node:crypto';

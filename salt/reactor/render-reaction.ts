@@ -25,7 +25,7 @@ export interface ReactorRules {
   readonly limits: Partial<TemplateLimits>;
 }
 
-/** Renderer of reactor files, and the function that reads the files that they import. */
+/** Renderer of reactor files, and the function that reads imported files. */
 interface ReactorRendering {
   readonly rendering: Renderer;
   readonly imported: ReactorFiles['imported'];

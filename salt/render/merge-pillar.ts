@@ -67,7 +67,7 @@ function mergeValue(
     : upper;
 }
 
-/** Returns `lower` followed by the values of `upper` that it does not contain. */
+/** Returns the values of `lower`, followed by those values of `upper` that are not in `lower`. */
 function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): PlainData[] {
   const simple = new Set(lower.map(simpleMark));
   const added = upper.filter((value) => {

@@ -35,8 +35,8 @@ export class StoredAmounts {
   readonly #values: LimitValues;
 
   /**
-   * @param values - amounts (per owner, total, reserved) to enforce in place of those in `limit`.
-   * Default: those in `limit`
+   * @param values - maximum amounts per owner and in total, and the reserved amount. Default: the
+   * amounts in `limit`
    */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#budget = new Budget(limit, values);

@@ -17,9 +17,9 @@ export interface ScheduleDeps {
 }
 
 /**
- * Period before a member takes over the schedule, in milliseconds. The member starts the jobs that
- * became due in this period and that no other member started. It does not start jobs that became
- * due earlier.
+ * Maximum age of missed jobs that a member starts when it takes over the schedule, in milliseconds.
+ * The member starts the jobs that became due in this period and that no other member started. It
+ * does not start jobs that became due earlier.
  */
 const takenOverMs = 60_000;
 
