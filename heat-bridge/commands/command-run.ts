@@ -18,8 +18,8 @@ export type LeftOut = Pick<AddressedMinions, 'isNarrowed' | 'missing'>;
 const nothing: LeftOut = { missing: [], isNarrowed: false };
 
 /**
- * Returns a result with the state `unaddressed` for each name that the target lists without a
- * minion that receives the command.
+ * Returns a result for each name in the target's list to which the command is not sent. These
+ * results have the state `unaddressed`.
  */
 export function unaddressedResults({ missing, isNarrowed }: LeftOut): readonly CommandResult[] {
   const reason = isNarrowed

@@ -412,9 +412,9 @@ export class ConnectionGuard {
 
   /**
    * Counts a change of the memory for incomplete messages and subscriptions, in bytes, and checks
-   * the limits. If all connections together exceed `maxHeldBytes`, one connection must end. This is
-   * the idle connection of an unknown address that uses the most memory, and the guard itself ends
-   * it. If there is no such connection, the caller must end `connection`.
+   * the limits. If all connections together exceed `maxHeldBytes`, one connection must end: of the
+   * idle connections from unknown addresses, the one that uses the most memory. The guard itself
+   * ends it. If there is none, or if it is `connection`, the caller must end `connection`.
    * @returns a reason why the caller must end `connection` or undo the change, otherwise
    * `undefined`. `held-bytes`: all connections together exceed the limit, and `connection` must
    * end. `held-bytes-from-address`: an unknown address exceeds `maxHeldBytesPerAddress`
