@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
-import { connect as connectSecurely } from 'node:tls';
+import { connect as connectSecurely, createSecureContext } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { connectionsOf } from '#salt-api/connections.ts';
@@ -239,6 +239,9 @@ test('TLS handshakes of many addresses do not keep another address from a handsh
   t.false(other.isClosed());
 });
 
+/** Each connection without a context of its own would read all root certificates. */
+const insecure = { secureContext: createSecureContext(), rejectUnauthorized: false };
+
 /** Starts an API with TLS. Returns a function that opens a connection from a local address. */
 async function startSecurely(
   t: ExecutionContext,
@@ -250,7 +253,7 @@ async function startSecurely(
   const { port } = await startApi(t, { minions: [], options: { tls, handshakesPerSecond } });
   return (localAddress) => {
     // The options of the socket are preserved.
-    const options = { port, host: '127.0.0.1', localAddress, rejectUnauthorized: false };
+    const options = { ...insecure, port, host: '127.0.0.1', localAddress };
     const socket = connectSecurely(options);
     t.teardown(() => socket.destroy());
     return clientOf(socket, 'secureConnect');
