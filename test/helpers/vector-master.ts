@@ -127,14 +127,19 @@ export async function startVectorMaster(
   });
   t.teardown(() => master.close());
   await master.start();
+  const dial = (minionId: string, address?: string): MinionTransport => {
+    const minion = memory.dial(minionId, address);
+    t.teardown(() => minion.close());
+    return minion;
+  };
   return {
     master,
     directory,
     store,
     clock,
     ask: async (request, address) =>
-      Buffer.from(await memory.dial('peer', address).request(request, waitMs)),
-    dial: (minionId, address) => memory.dial(minionId, address),
+      Buffer.from(await dial('peer', address).request(request, waitMs)),
+    dial,
     eventsDuring: (work) => eventsDuring(master, work),
     counters: async () => (await master.status()).counters,
   };
