@@ -50,7 +50,8 @@ async function clientOf(socket: Socket, event: 'connect' | 'secureConnect'): Pro
   });
   await Promise.race([new Promise((resolve) => socket.once(event, resolve)), closed]);
   const answered = async (pattern: RegExp): Promise<string> => {
-    await until(String(pattern), () => pattern.test(text));
+    await until(String(pattern), () => pattern.test(text) || isClosed);
+    if (!pattern.test(text)) throw new Error(`the connection ended without ${pattern}`);
     return text;
   };
   return { socket, closed, isClosed: () => isClosed, answered };
