@@ -215,7 +215,7 @@ export class Queues {
 
   /**
    * Returns the unpacked items of a queue.
-   * @param owner - caller to whom the work is counted: a result of {@link ownerOfValues}
+   * @param owner - caller whose budget pays for the work: a result of {@link ownerOfValues}
    */
   async items(queue: string, owner: string = operatorOwner): Promise<WireValue[]> {
     const budget = valueWorkOf(owner);
@@ -224,7 +224,7 @@ export class Queues {
 
   /**
    * Returns the number of items in a queue.
-   * @param owner - caller to whom the work is counted: a result of {@link ownerOfValues}
+   * @param owner - caller whose budget pays for the work: a result of {@link ownerOfValues}
    */
   length(queue: string, owner: string = operatorOwner): Promise<number> {
     return this.#entries.run(owner, async (index) => index.length(queue));
@@ -232,7 +232,7 @@ export class Queues {
 
   /**
    * Returns the names of all queues that contain items.
-   * @param owner - caller to whom the work is counted: a result of {@link ownerOfValues}
+   * @param owner - caller whose budget pays for the work: a result of {@link ownerOfValues}
    */
   names(owner: string = operatorOwner): Promise<string[]> {
     return this.#entries.run(owner, async (index) => index.names());
