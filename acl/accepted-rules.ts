@@ -14,8 +14,8 @@ import type { PolicyRule } from './rule.ts';
 const acceptedIn = new WeakMap<PolicyRule, string>();
 
 /**
- * Whether the rule was already found valid with a syntax of the same dialect. Rules never change,
- * so it need not be validated again.
+ * Whether the rule need not be validated again. True if it was found valid with this policy syntax,
+ * or with another one that has the same `dialect`. Rules never change.
  */
 export function isAccepted(rule: PolicyRule, { dialect }: PolicySyntax): boolean {
   return dialect !== undefined && acceptedIn.get(rule) === dialect;

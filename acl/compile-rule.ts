@@ -289,7 +289,10 @@ export interface Request {
   readonly text: string;
   /** Function and arguments, or `undefined` if the arguments are not yet known. */
   readonly call?: Call;
-  /** Targeted minions, or the owner of the mine. `undefined` if they are not known. */
+  /**
+   * Ids of the targeted minions. For a query of mine data, the id of the minion that owns the data.
+   * `undefined` if they are not known.
+   */
   readonly minions?: readonly string[] | undefined;
   /**
    * Id of the project for which the request creates or ends an enrolment. Absent in all other
@@ -324,10 +327,7 @@ type GuestRequest = Pick<Request, 'project' | 'subject'>;
 
 /** Restriction of a rule to some minions. */
 interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
-  /**
-   * Explanation for the sender of a request: the request names a minion to which the rule does not
-   * apply.
-   */
+  /** Message to a sender whose request names a minion to which the rule does not apply. */
   readonly obstacle: string;
   /** Compound target that selects the minions. */
   readonly within?: string;

@@ -225,7 +225,11 @@ function plainFloat(value: unknown): unknown {
   return typeof number === 'number' ? number : value;
 }
 
-/** Copies a JSON value. Calls `replace` for every value in it that is neither a list nor a map. */
+/**
+ * Copies a JSON value. Replaces every text, number and other scalar in it by the result of
+ * `replace`.
+ * @param depth - maximum nesting to copy; deeper values are not replaced
+ */
 function withScalars(
   value: unknown,
   depth: number,

@@ -35,8 +35,8 @@ export interface Reach {
   /** Whether a rule certainly or possibly denies the action on this minion. */
   readonly denies: (id: string) => boolean;
   /**
-   * Whether a target may query the pillar of this minion. Call it only for minions that `includes`
-   * accepts.
+   * Whether targets of the subject may contain conditions on the pillar of this minion. Call it
+   * only for minions that `includes` accepts.
    */
   readonly showsPillar: (id: string) => boolean;
   /**

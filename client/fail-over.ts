@@ -349,7 +349,10 @@ function isLast(item: unknown): boolean {
   return item.type === 'finished' || item.type === 'ended';
 }
 
-/** Calls a method that returns a value. Repeats the call on the next master if it only reads. */
+/**
+ * Calls a method that returns a value. If the method is idempotent and the connection is lost,
+ * repeats the call on the next master.
+ */
 export async function callOver(
   source: MasterSource,
   method: NamedMethod,

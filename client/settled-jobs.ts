@@ -82,7 +82,7 @@ export function failOverCaller(source: MasterSource, nextJid: () => string): Met
   };
 }
 
-/** Parameters of `jobs.publish`, `run` and `batch` that are used here. */
+/** Parameters of `jobs.publish`, `run` and `batch` that this module reads or changes. */
 interface JobParameters {
   readonly jid?: string;
   readonly user?: string;

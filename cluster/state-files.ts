@@ -1,4 +1,4 @@
-/** Copies the files of a master to another place. */
+/** Lists and copies the files of a master, for example for an export or import. */
 
 import { constants } from 'node:fs';
 import { lchown, lstat, open, readdir, rm, stat } from 'node:fs/promises';

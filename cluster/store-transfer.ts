@@ -86,7 +86,7 @@ export interface TransferReceipt {
   readonly directory: string;
   /** Digest of the content of the store. It is equal for the source and the target. */
   readonly content: ContentDigest;
-  /** Number of files besides the store. */
+  /** Number of transferred files that are not part of the store, for example key files. */
   readonly files: number;
   /** The cluster that was created with the imported store, and this master's name in it. */
   readonly cluster?: {

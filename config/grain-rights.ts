@@ -40,7 +40,10 @@ export function warnOfGrainRights(config: MasterConfig, settings: Settings): Con
     });
 }
 
-/** Target that limits a right, and the path of keys under which the configuration contains it. */
+/**
+ * Target that limits a right. `path` contains the keys that lead to this right in the
+ * configuration.
+ */
 interface RightTarget {
   readonly path: readonly string[];
   readonly target: string;

@@ -9,7 +9,7 @@ const keysOf = {
   'metadata-agent': ['agents', 'identity', 'vendordata', 'peers'],
 } as const;
 
-/** Keys of the section with their unparsed values. */
+/** The section `saltbridge: bridge: guests:` of the configuration, with unparsed values. */
 export type GuestsSection = Readonly<Record<(typeof keysOf)[keyof typeof keysOf][number], unknown>>;
 
 /**

@@ -73,7 +73,10 @@ export function parseSection<S extends TSchema>(
   );
 }
 
-/** Returns a path as text that can follow a key, for example `:masters[0]`. */
+/**
+ * Returns the steps of a path as text that can be appended to the name of an option. For example,
+ * `['masters', 0]` gives `:masters[0]`.
+ */
 export function keyText(path: ValuePath): string {
   return path.map((step) => (typeof step === 'number' ? `[${step}]` : `:${step}`)).join('');
 }

@@ -36,8 +36,8 @@ export class PendingRegistrations {
   readonly #pending = new Set<Promise<unknown>>();
 
   /**
-   * Checks the permission, and stores a registration.
-   * @throws the error of the check
+   * Checks the permission, then calls `work`, which stores a registration.
+   * @throws the error of the check, or of `work`
    */
   async store<T>({ requirePermission }: RegistrationChecks, work: () => Promise<T>): Promise<T> {
     requirePermission?.();

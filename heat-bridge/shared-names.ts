@@ -11,8 +11,8 @@ import { StoreError } from '#store';
  */
 const rowCount = 64;
 /**
- * Maximum number of attempts to make a decision. An attempt fails if another member writes a
- * decision about the name first.
+ * Maximum number of attempts to write a decision about a name. An attempt fails if another member
+ * first writes a decision about the same name.
  */
 const maxTries = 100;
 

@@ -2,10 +2,10 @@ const SMALLEST_BLOCK_BYTES = 256;
 const LARGEST_BLOCK_BYTES = 64 * 1024;
 
 /**
- * Assembles one message from chunks. It allocates memory in blocks as chunks arrive, and never for
- * the announced length at once. Each new block is as large as all previous blocks together, but has
- * at least 256 bytes and at most 64 KiB. If the rest of the current chunk is larger than that, the
- * block holds the whole rest. A block never extends beyond the announced length.
+ * Assembles one message from chunks. Allocates memory in blocks as chunks arrive, because a peer
+ * may announce a long message and never send it. A new block has the size of all previous blocks
+ * together, but at least 256 bytes and at most 64 KiB. It is larger if more bytes have already
+ * arrived, and never exceeds the announced length.
  */
 export class ByteAssembly {
   readonly #blocks: Uint8Array[] = [];

@@ -74,8 +74,9 @@ function lengthBytes(bytes: Buffer, offset: number): number {
 }
 
 /**
- * Results of {@link lengthBytes} for the first bytes 0xc0 to 0xdf, in this order. The results for
- * extensions of fixed size (0xd4 to 0xd8) include their type and data.
+ * Number of bytes between the first byte of a value and its content, for the first bytes 0xc0 to
+ * 0xdf in order. For numbers and extensions of fixed size, the content is included. See
+ * {@link lengthBytes}.
  */
 const argumentBytes: readonly number[] = [
   ...[0, 0, 0, 0, 1, 2, 4, 1, 2, 4, 4, 8, 1, 2, 4, 8],

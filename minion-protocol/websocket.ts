@@ -14,7 +14,10 @@ import { Receiver, type ReceiverError, Sender } from 'ws';
 import { answerUpgrade } from './websocket-handshake.ts';
 
 declare module 'ws' {
-  /** Reads frames. Calls its listeners and `done` before `_write` returns. */
+  /**
+   * Reads WebSocket frames. `_write` is synchronous: before it returns, it has called the listeners
+   * of the read frames, and `done`.
+   */
   class Receiver {
     constructor(options: {
       isServer: boolean;

@@ -90,9 +90,9 @@ export interface BudgetPart {
 }
 
 /**
- * Takes all parts, each from its own budget. If any budget does not permit its part, takes nothing
- * at all.
- * @returns the part that is not permitted, or `undefined` if all parts were taken
+ * Takes several amounts together, each from its own budget. If one budget does not permit its
+ * amount, takes none.
+ * @returns the first amount that was not permitted, or `undefined` if all were taken
  */
 export function tryTakeAll<Part extends BudgetPart>(parts: readonly Part[]): Part | undefined {
   for (const [index, part] of parts.entries()) {

@@ -47,8 +47,8 @@ export class FairSlots {
 
   /**
    * Creates the slots.
-   * @param values - numbers of slots (in total, per owner and reserved) and maximum numbers of
-   * waiting requests. Default: the numbers in `limit`
+   * @param values - maximum numbers of used slots and of waiting requests. They replace those of
+   * `limit`. Default: those of `limit`
    */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#limit = limit;

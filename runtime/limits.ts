@@ -42,19 +42,18 @@ export interface Rate {
   readonly burst: number;
 }
 
-/** Amounts of a limit. An amount that is left out is unlimited. */
+/** Bounds of a limit. A bound that is left out does not apply. */
 export interface LimitValues {
-  /** Maximum amount of one owner. */
+  /** Maximum amount that one owner may use. */
   readonly perOwner?: number | undefined;
-  /** Maximum amount of all owners together. */
+  /** Maximum amount that all owners together may use. */
   readonly total?: number | undefined;
   /** Part of `total` that is reserved for owners that use nothing yet. Default: 0. */
   readonly reserved?: number | undefined;
   /**
-   * Factor for a second maximum of one owner, which depends on the free units: those that no owner
-   * uses now. The second maximum is the number of free units times this factor. With 1, a single
-   * owner gets at most half of `total`. When other owners take units, the maximum becomes lower, so
-   * that units remain for new owners. Default: no second maximum.
+   * Limits each owner to this factor times the number of units that are free now. With 1, a single
+   * owner can use at most half of `total`. Units therefore remain for new owners. Default: no such
+   * limit.
    */
   readonly timesFree?: number | undefined;
   /** Maximum number of uses that may wait. Default: 0, so that further uses fail at once. */

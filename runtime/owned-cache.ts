@@ -39,8 +39,8 @@ export class OwnedCache<Value extends {}> {
   readonly #owners = new Map<string, Owner>();
 
   /**
-   * @param values - maximum size of each owner's entries (`perOwner`) and of all entries (`total`).
-   * Default: the values of `limit`
+   * @param values - maximum sizes of the cached entries: of one owner (`perOwner`), and of all
+   * owners (`total`). Default: those of `limit`
    */
   constructor(
     limit: Limit,

@@ -21,9 +21,9 @@ interface CompiledCheck {
 const fewEntries = 500;
 
 /**
- * Numbers of entries to which each list and map of a large value is shortened, before the mistakes
- * in the value are determined. The numbers are tried in this order. The next number is tried if the
- * shortened value is still too large, or if the shortening may have caused all mistakes in it.
+ * Lengths to which the lists and maps of a large value are shortened before its mistakes are
+ * determined. If the value is still too large, or if the shortening may have caused all mistakes in
+ * it, the next length is tried.
  */
 const beginnings = [64, 16, 4] as const;
 
@@ -70,7 +70,7 @@ export function schemaErrors(
   return [{ keyword: 'maxItems', schemaPath: '', instancePath, params: { limit: 0 }, message }];
 }
 
-/** Whether lists and maps in the value have few entries in total. */
+/** Whether all lists and maps in the value together contain at most {@link fewEntries} entries. */
 function isSmall(value: unknown): boolean {
   const waiting: unknown[] = [value];
   let entries = 0;

@@ -2,7 +2,7 @@
 
 import { isMap } from './plain-map.ts';
 
-/** Maximum size of a value. */
+/** Limits on the size of a value. */
 interface ValueSize {
   /** Maximum number of values. Lists and maps count as values, keys do not. */
   readonly values: number;

@@ -159,8 +159,8 @@ export class WorkBudget implements WorkMeter {
   }
 
   /**
-   * Ends the current slice and resolves when this work may run again. Each turn of the event loop
-   * runs one slice of the waiting work. Owners take turns.
+   * Lets other work run. Resolves when this work may continue. Each iteration of the event loop
+   * runs one slice of one waiting task. The owners of waiting tasks take turns.
    */
   async giveWay(): Promise<void> {
     workSlices.publish(this.#steps - this.#sliceStart);

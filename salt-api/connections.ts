@@ -36,7 +36,10 @@ const handshakeMs = 20_000;
  * address.
  */
 const handshakeShare = 4;
-/** Share of the total rate that is reserved for addresses that have no handshake yet. */
+/**
+ * Share of the maximum rate of TLS handshakes that is reserved for addresses that have started none
+ * recently.
+ */
 const handshakeReserve = 1 / 4;
 /**
  * Factor for the burst of one address: after a pause, the address may make this number times

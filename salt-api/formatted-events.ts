@@ -24,7 +24,7 @@ const jobTag = /^salt\/job\/([^/]+)\/(new|ret\/([^/]+))$/;
 /** Text that replaces a value that is too large. Salt's events use the same text. */
 const trimmed = jsonText('VALUE_TRIMMED');
 
-/** Encoded values of a return. */
+/** A return as JSON texts. */
 interface ReturnTexts {
   /** The returned value. */
   readonly value: string;
@@ -244,9 +244,9 @@ function member(name: string, value: WireValue): string {
 }
 
 /**
- * Creates a cache with a maximum size and a maximum number of entries.
- * @param maxEntries - maximum number of entries. The cache itself limits only the total size. Each
- * entry therefore counts as at least `maxBytes / maxEntries` bytes
+ * Creates a cache with a maximum total size and a maximum number of entries.
+ * @param maxEntries - maximum number of entries. To enforce it, each entry counts as at least
+ * `maxBytes / maxEntries` bytes
  */
 function createEntries<Entry extends object>(
   maxEntries: number,

@@ -10,7 +10,7 @@ import {
 /** Properties of a call that also apply to the jobs that the call runs. */
 export type AskContext = Pick<CallContext, 'closing' | 'timeoutSeconds'>;
 
-/** Dependencies of runners that call minions. */
+/** Interface of the master through which runners run jobs on minions. */
 export interface MinionCalls {
   readonly jobs: Pick<MasterApi['jobs'], 'run'>;
 }

@@ -100,8 +100,8 @@ export class HeldRows {
   readonly #options: HeldRowsOptions;
   readonly #rows = new Map<string, HeldRow>();
   /**
-   * Controllers of the work that this process performs for rows, by row id. If another process
-   * takes over a row, its controller is aborted.
+   * Abort controllers of the work that this process performs for rows, by row id. If another
+   * process takes over a row, this process aborts its work for the row.
    */
   readonly #held = new Map<string, AbortController>();
   /** Ids of rows that could not be deleted yet. */

@@ -12,8 +12,8 @@ const maxElements = 250_000;
 export function checkRowBody(bytes: Uint8Array): void {
   const end = bytes.length;
   /**
-   * Number of elements that still have to be read in the innermost list or map. `around` contains
-   * such a number for each of the lists and maps around it.
+   * Number of elements that still have to be read in the innermost open list or map. `around`
+   * contains one such number for each enclosing list or map.
    */
   let missing = 1;
   const around: number[] = [];

@@ -38,7 +38,7 @@ export interface Table {
 
 /** The tables of a store. */
 export interface RowTables {
-  /** Entries: maps the encoded key to the entry's row. */
+  /** Table of the entries. The key of a row is the encoded key of the entry. */
   readonly entries: Table;
   /** Expiry index: keys are the expiry time followed by the encoded key, and values are empty. */
   readonly expiries: Table;

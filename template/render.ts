@@ -30,9 +30,8 @@ type PlainDict = ReadonlyMap<PlainData, PlainData>;
 /** A change of a dict that a template passed to a function. */
 interface DictChange {
   /**
-   * Dict to change, as plain data: a dict that the template passed to the function, or a new dict
-   * that may contain passed ones. The template sees changes only in dicts that it passed, also
-   * where these are inside a new dict.
+   * Dict that the function changes: one that the template passed, or a new dict that may contain
+   * passed ones. The template sees the changes only in dicts that it passed.
    */
   readonly dict: PlainDict;
   /**
@@ -53,8 +52,8 @@ export class ChangedArguments {
   readonly data: PlainData;
   readonly changes: readonly DictChange[];
   /**
-   * Result of the function, if the caller is a template. If it is a dict that the template passed
-   * to the function, the template gets that object itself back, not a copy.
+   * Result of the function for templates. If the function returns a dict that the template passed
+   * to it, the template receives the same object, not a copy.
    */
   readonly returned: PlainData;
 

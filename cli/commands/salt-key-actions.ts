@@ -26,7 +26,7 @@ const listArguments: readonly (readonly [string, readonly KeyState[]])[] = [
 /** A request to change keys. */
 interface KeyChangeRequest {
   readonly operation: KeyOperation;
-  /** Globs, separated by commas. */
+  /** Globs that the ids of the keys must match, separated by commas. */
   readonly match: string;
   /**
    * States of further keys. The operation changes matching keys in these states too, besides those

@@ -13,8 +13,8 @@ export type WatchedHolder =
   /** The holder did not respond for too long and was ended. */
   | 'ended'
   /**
-   * The holder has not responded for too long and cannot be ended. {@link HolderWatch.reason}
-   * states why.
+   * The process that runs the shared master has not responded for too long, and this process cannot
+   * end it. {@link HolderWatch.reason} states why.
    */
   | 'hung';
 
@@ -69,7 +69,8 @@ export class HolderWatch {
   }
 
   /**
-   * Checks the holder once. Call it at least every second.
+   * Checks once whether the holder, the process that runs the shared master, responds. Call this
+   * method at least every second.
    * @throws StoreError ERR_STORE_UNAVAILABLE
    */
   async look(): Promise<WatchedHolder> {

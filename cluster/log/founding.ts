@@ -54,8 +54,9 @@ function newIdentity(): string {
 }
 
 /**
- * Returns the point that an embedded store has reached in its history, or `undefined` if the store
- * is empty. If the store has never followed a log, first gives it a new history with a random id.
+ * Returns the history of an embedded store: the id of its log, and the position and hash that it
+ * has applied. If the store has never followed a log, first gives it a new history with a random
+ * id. Returns `undefined` if the store is empty.
  */
 async function markHistory(directory: string): Promise<HistoryMark | undefined> {
   const { tables } = await openHeldTables({ directory });

@@ -495,7 +495,10 @@ export class LogStore extends TableStore {
     this.#options.onFenced?.(error);
   }
 
-  /** Compares the position and history of the store with the log. */
+  /**
+   * Compares the last entry that this store has applied with the log. If the log has a different
+   * entry at this position, the store fails with ERR_STORE_DIVERGED.
+   */
   async #check(): Promise<void> {
     if (this.#failure !== undefined || this.#ending.signal.aborted) return;
     const { position, entry } = this.#view.state;

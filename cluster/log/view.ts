@@ -58,8 +58,8 @@ export interface AppliedEntry {
   readonly position: number;
   readonly hash: string;
   /**
-   * Member that wrote the entry, with the position and hash up to which this member had applied the
-   * log. `undefined` if the entry was not encrypted by a member.
+   * Member that wrote the entry. `known` states how far this member had applied the log when it
+   * wrote the entry, as position and hash. `undefined` if the entry was not encrypted by a member.
    */
   readonly sender: { readonly member: string; readonly known: HistoryMark } | undefined;
   readonly session: string | undefined;

@@ -81,7 +81,10 @@ export function storeKeyClaims(
   });
 }
 
-/** @throws EdgeError ERR_SITE_MESSAGE if the claim is malformed */
+/**
+ * Parses a log entry in which a site reports that it has accepted a minion key.
+ * @throws EdgeError ERR_SITE_MESSAGE if the entry is malformed
+ */
 function readClaim({ site, value, at }: LogEntry): KeyClaim {
   if (!isClaim.Check(value)) throw malformed('the fields of a key claim are malformed');
   const { id } = value;

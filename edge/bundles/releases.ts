@@ -105,7 +105,10 @@ export class Releases {
   readonly #revisions = new Map<number, number>();
   readonly #reports = new Map<string, SiteRelease>();
   readonly #mutex = new Mutex();
-  /** Arguments and result of the last call of `#ringsOf`. */
+  /**
+   * Cached result of the last call of `#ringsOf`: the position of the ring of each site, with the
+   * release version and the sites that were passed to it.
+   */
   #assigned:
     | {
         readonly version: number;

@@ -268,7 +268,10 @@ class SiteBundles implements BundleInUse {
     if (wanted !== undefined) this.#want({ ...wanted, have, isReply: true });
   }
 
-  /** Returns the report that the site sends with the first message of a handshake. */
+  /**
+   * Returns the site's report about its bundle, as a request that the site sends with the first
+   * message of a handshake.
+   */
   async #earlyReport(): Promise<EarlyRequest> {
     const report = await this.#state();
     const { have } = report;
@@ -316,8 +319,8 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Number to add to the version that the centre has given to a bundle. The sum is the version of
-   * the bundle at the site. See {@link versionsPerGeneration}.
+   * Difference between the version of a bundle at this site and the version that the centre has
+   * given to it. See {@link versionsPerGeneration}.
    */
   get #base(): number {
     return (this.#context.identity()?.generation ?? 0) * versionsPerGeneration;

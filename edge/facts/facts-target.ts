@@ -108,7 +108,10 @@ export async function resolveFacts(options: FactsTargetOptions): Promise<Resolve
   throw new EdgeError('ERR_ORDER_INVALID', `no minion matches: ${describeBasis(basis)}`);
 }
 
-/** Describes the facts as text: their number and their age. */
+/**
+ * Describes as text which facts the target was matched with: how many minions match, how old the
+ * facts are, and which names are unknown.
+ */
 export function describeBasis(basis: FactsBasis): string {
   const { examined, matched, absent, unknown, missing, sitesWithoutMatch } = basis;
   const at = (ms: number): string => new Date(ms).toISOString();

@@ -49,8 +49,8 @@ const Rehomed = Type.Object(
      */
     replaced: Type.String(),
     /**
-     * Signed notification that the site has left its former centre, with the addresses of the
-     * former centre. Absent if both centres have the same id.
+     * Signed notification that the site has left its former centre, with the addresses of that
+     * centre. Absent if the present centre has the same id as the former one.
      */
     leave: Type.Optional(
       Type.Object(

@@ -164,7 +164,10 @@ export class SiteRegistry {
     return registry;
   }
 
-  /** Registers functions that supply values for {@link SiteInfo}. */
+  /**
+   * Registers the functions from which {@link SiteInfo} gets the fields that this registry does not
+   * store.
+   */
   complete(figures: Partial<SiteFigures>): void {
     this.#figures = { ...this.#figures, ...figures };
   }

@@ -148,7 +148,7 @@ export interface SiteLink extends LinkCaller {
 
 /** Range of bytes that a site reads from a part of a pack. */
 export interface PartRange {
-  /** Number of bytes at the beginning that the site already has. */
+  /** Offset of the first byte to read. The site already has the bytes before it. */
   readonly from: number;
   /**
    * Maximum size of the whole part, in bytes. If the part is larger, the stream fails with

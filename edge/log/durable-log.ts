@@ -456,10 +456,9 @@ function add(amounts: Map<string, number>, minion: string | undefined, bytes: nu
 }
 
 /**
- * Updates the counters of a class of log entries, after an entry or marker of this class was
- * removed.
- * @param ofMinions - changes of the stored bytes, by minion. If the removed entry counts towards a
- * minion, the function subtracts the entry's bytes from that minion's value
+ * Updates the counters of a class of log entries, after one entry or marker was removed.
+ * @param ofMinions - changes of the stored bytes, by minion. If the entry was counted for a minion,
+ * its bytes are subtracted from the number of this minion
  */
 function forget(head: Head, ofMinions: Map<string, number>, item: StoredItem, bytes: number): void {
   if ('from' in item) {

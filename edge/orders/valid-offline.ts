@@ -25,7 +25,10 @@ export function validOffline(
   return Math.min(validOfflineSeconds, ofBundle);
 }
 
-/** Returns the result of {@link validOffline} for the bundle that the site uses now. */
+/**
+ * Returns how long orders of the centre remain valid without contact to the centre, in seconds.
+ * Depends on the bundle that the site uses now, and on its own option `valid_offline`.
+ */
 export function validOfflineOf({
   host,
   options,

@@ -51,7 +51,7 @@ export async function nextTrust(trusted: Uint8Array, { to }: Statement): Promise
   return { root: keeps ? trusted : stated, from: former.centre, isOther };
 }
 
-/** Values that {@link withNextCentre} needs. */
+/** Parameters of {@link withNextCentre}. */
 export interface ChangeOfCentre {
   readonly statement: Statement;
   readonly trust: NextTrust;

@@ -26,7 +26,10 @@ import {
   signedSecrets,
 } from './secret-messages.ts';
 
-/** Service with which other parts of the site make the site read its secrets again. */
+/**
+ * Service that reads the secrets of this site from the centre again. Other parts of the site call
+ * it.
+ */
 export interface ReadSecrets {
   /**
    * Reads the present secrets from the centre. Resolves when the site has stored them.

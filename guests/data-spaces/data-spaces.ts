@@ -204,8 +204,8 @@ function sizeOf(value: unknown): number {
 }
 
 /**
- * Returns how many declarations one entry in a field of a role counts as. The entry itself counts
- * as one, and so does each key in the list `needs` of a written value.
+ * Returns the number of declarations in one entry of a field of a role: one for the entry itself,
+ * and one for each key in the list `needs` of a written value.
  */
 function weightOf(member: unknown): number {
   return 1 + (isPlainMap(member) && Array.isArray(member.needs) ? member.needs.length : 0);

@@ -401,8 +401,9 @@ export class DataValues {
 }
 
 /**
- * Returns the values of the attributes in their order. Stops before the limit `pillarValueBytes` is
- * exceeded.
+ * Returns the values of the attributes that a role reads. If their total size would exceed the
+ * limit `pillarValueBytes`, omits the last ones, and sets `isTruncated`.
+ * @param reads - key of the value for each attribute
  * @param known - values that were read, by key
  */
 function attributesIn(

@@ -229,9 +229,9 @@ function codeCall(
 }
 
 /**
- * Returns the inputs that the code uses. If the group runs states, these are only `configSets` and
- * the inputs that the code names. Heat has already inserted the values of all other inputs into the
- * config.
+ * Returns the inputs that the code uses. For a deployment group that runs states, these are
+ * `configSets` and the inputs that the code names. Heat has already inserted the values of all
+ * other inputs into the config.
  */
 function usedInputs(
   group: CodeGroup,

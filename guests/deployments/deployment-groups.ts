@@ -38,7 +38,7 @@ export type CodeRow = {
    * write files. `no-config`: none, because the group has no config.
    */
   readonly permits: 'config' | 'config-or-paths' | 'no-config';
-  /** Names of the config's options. */
+  /** Options that software configs of this group may have, in templates and in catalog entries. */
   readonly options: OptionNames;
 } & CodeOfGroup;
 

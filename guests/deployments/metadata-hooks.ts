@@ -42,15 +42,15 @@ export interface MetadataUpdates {
   /** Deployments to run now, in the form in which Heat lists deployments. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /**
-   * Deployment records to write or retain without running a hook. A record is written if a value
-   * has changed, but its hook is not triggered by this kind of change. While a value is unchanged,
-   * the record of the last run of its hook is retained.
+   * Deployment records to store although no hook runs. If a watched value is unchanged, this is the
+   * record of the last run of its hook. If a value has changed in a way that does not trigger its
+   * hook, it is a new record.
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /**
-   * Ids of earlier runs whose records must be retained: the last run of each hook whose watched
-   * value has changed since. The records contain the digests of the previous values, and are needed
-   * until the new runs are recorded.
+   * Ids of earlier hook runs whose records must be retained. These are the last runs of hooks whose
+   * watched values have changed since. Their ids contain the digests of the previous values, and
+   * are needed until the new runs are recorded.
    */
   readonly before: readonly string[];
   /** Reasons why hooks never run, or do not run for some triggers. */

@@ -55,7 +55,7 @@ const idForms: readonly string[] = ['{uuid}', '{name}.{project}'];
 const section = 'bridge:guests:identity';
 
 /**
- * Properties of other sections of the configuration, with which the identity rules are validated.
+ * Facts about other sections of the configuration, against which the identity rules are checked.
  */
 export interface IdentitySurroundings {
   /** Names of metadata agents. */

@@ -276,9 +276,9 @@ interface RouterOrigin {
 }
 
 /**
- * Returns the network or router, and the address, from the headers of the proxy. A guest may have
- * sent some of the headers itself. Therefore duplicate headers, lists in headers, and headers of
- * both kinds are rejected.
+ * Returns the guest's network or router, and its address, from the headers that the metadata proxy
+ * adds. The guest may have sent such headers, too. Therefore rejects duplicate headers, lists in
+ * headers, and requests with both a network and a router.
  */
 function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin | RouterOrigin {
   const places: { readonly id: string; readonly isRouter: boolean }[] = [];

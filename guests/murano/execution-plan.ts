@@ -31,9 +31,8 @@ export class ExecutionPlanError extends Error {
 type ResultMember = 'exitCode' | 'stderr' | 'stdout';
 
 /**
- * Argument of a script call in the body of an execution plan: one parameter, or a text that may
- * contain parameters. Not used for calls without an argument, or for calls that pass all parameters
- * (`args`).
+ * The single argument of a script call in the body of an execution plan: a parameter, or a text
+ * that may contain parameters.
  */
 type CallArgument =
   | { readonly parameter: string }

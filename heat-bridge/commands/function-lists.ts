@@ -26,7 +26,10 @@ export interface ReviewedFunction {
   readonly keywords: ReadonlyMap<string, 'text' | 'word'>;
 }
 
-/** Classification of a function. */
+/**
+ * Classification of a function: on the list of reviewed functions, on the list of unsafe ones, or
+ * on neither.
+ */
 export type FunctionReview =
   | { readonly kind: 'reviewed'; readonly reviewed: ReviewedFunction }
   | { readonly kind: 'unsafe' }

@@ -75,8 +75,8 @@ interface CommandRuns {
 }
 
 /**
- * Factor by which the option `queue` is multiplied for callers without a waiting run. Such a caller
- * can therefore still queue a run after another caller has filled the queue.
+ * Factor by which the option `queue` is multiplied for callers that have no waiting run. Another
+ * caller that fills the queue therefore cannot keep them out.
  */
 const queueShare = 2;
 

@@ -203,7 +203,7 @@ function write(file: string, text: string): string {
 
 /**
  * Returns the complete text of the user-data.
- * @param beside - other user-data that the service passes to the machine, in any format
+ * @param beside - user-data from another source, in any format, which the machine also receives
  */
 export function renderUserData(
   format: UserDataFormat,

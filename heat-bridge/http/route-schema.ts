@@ -1,4 +1,7 @@
-/** Creates schemas of routes, which validate requests and are published as OpenAPI. */
+/**
+ * Creates the schemas of HTTP routes. The server validates requests against them, and publishes
+ * them as OpenAPI.
+ */
 
 import type { FastifySchema } from 'fastify';
 import Type, { type Static, type TSchema, type TUnsafe } from 'typebox';
@@ -30,7 +33,7 @@ export function describeRoute(
   return routeSchema({ access: 'session', refusal, ...operation });
 }
 
-/** Compiled schema of values. */
+/** Compiled schema, which validates values. */
 interface CompiledSchema<T> {
   Errors(value: unknown): readonly {
     readonly instancePath: string;

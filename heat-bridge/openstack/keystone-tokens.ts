@@ -62,7 +62,10 @@ export class KeystoneTokens {
    * stored separately, so they cannot evict these.
    */
   readonly #answers: RecentAnswers<IdentityToken | undefined>;
-  /** Results for tokens that are not in `#known`. */
+  /**
+   * Cached results for tokens that Keystone has not accepted before. A separate cache, so that
+   * unknown tokens cannot evict results for accepted tokens.
+   */
   readonly #answersOfUnknown: RecentAnswers<IdentityToken | undefined>;
   /** Projects of tokens that Keystone has accepted, by a digest of the token. */
   readonly #known = new FairTable<string>(bridgeLimits.knownTokens);

@@ -20,10 +20,10 @@ interface PlanCall {
 }
 
 /**
- * Returns the bounds for the target of a group: the minions that it may match, and whether commands
- * send secrets to them. It may match a minion only if rules permit the caller to run on this minion
- * all commands of the steps for the whole group. If there are steps for parts of the group (`first`
- * or `rest`), rules must also permit all commands of at least one part.
+ * Returns the minions that the target of a group may match, and whether commands send secrets to
+ * them. A minion is permitted if the caller may run on it all commands of the steps for the whole
+ * group. If steps name parts of the group (`first` or `rest`), the caller must also have the right
+ * to all commands of at least one part.
  * @throws BridgeError ERR_COMMAND_PARAMETERS
  */
 export function targetBoundsOfGroup(

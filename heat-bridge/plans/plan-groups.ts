@@ -86,8 +86,8 @@ function selectPart({ select }: GroupDefinition, minions: readonly string[]): re
 }
 
 /**
- * Whether a target matches no minion on which the caller has rights. The caller then receives the
- * error for a command that no rule permits.
+ * Whether the caller has rights on none of the minions that the target of a group selects. The
+ * caller then gets the same error as for a command that no rule permits.
  */
 function isOutOfReach(
   minions: readonly string[] | undefined,

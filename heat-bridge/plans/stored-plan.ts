@@ -18,8 +18,8 @@ const row = defineRow({
     digest: Type.String(),
     groups: Type.Unsafe<Groups>(Type.Object({})),
     /**
-     * Names of the groups that exclude some minions, because the caller has no rights on these
-     * minions. Absent if there are none.
+     * Names of the groups from which minions were excluded, because the caller has no rights on
+     * these minions. Absent if no minion was excluded.
      */
     narrowed: Type.Optional(Texts),
     /** Start, in milliseconds since 1970. */

@@ -45,7 +45,10 @@ export class AgedIds {
     this.#ids = new FairTable(options.limit, { onEvict }, options.amounts);
   }
 
-  /** Loads the stored ids. In a cluster, also adds the ids that other members store. */
+  /**
+   * Loads the ids of signals from the store. In a cluster, also adds the ids that other members
+   * store later.
+   */
   async follow(state: SharedArea): Promise<void> {
     const found = new Map<string, Stored>();
     let isLoaded = false;
@@ -96,8 +99,8 @@ export class AgedIds {
   }
 
   /**
-   * Returns the ids of the signals of these minions for which no handle was registered, the oldest
-   * first. If there are more than `most`, returns only the latest `most` of them.
+   * Returns the ids of these minions' signals that have no registered handle, the oldest first. If
+   * there are more than `most`, omits the oldest ones.
    */
   unclaimedOf(minions: ReadonlySet<string>, most: number): readonly string[] {
     const ids: string[] = [];

@@ -123,11 +123,10 @@ export class DeadLetterList {
 
   /**
    * Removes a dead letter.
-   * @param revision - revision of the row when the caller read it. If the row has changed since
-   * then, nothing is removed
-   * @param besides - further operations for the same transaction
+   * @param revision - revision of its row when the caller read it
+   * @param besides - store operations that are executed in the same transaction
    * @throws BridgeError ERR_SIGNAL_UNKNOWN if another caller has removed or changed the dead letter
-   * in the meantime
+   * since then. Nothing is written in this case
    */
   async take(id: string, revision: number, besides: readonly StateOperation[]): Promise<void> {
     const deleted = { op: 'delete', key: ['signals', 'dead', id], ifRevision: revision } as const;

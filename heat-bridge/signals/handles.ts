@@ -252,7 +252,7 @@ interface NewHandle {
   readonly destination: Destination;
   /** Handle that the new handle replaces, or `undefined`. */
   readonly before: HandleRow | undefined;
-  /** Further operations for the same transaction. */
+  /** Store operations that are executed in one transaction with the registration of the handle. */
   readonly steps: readonly StateOperation[];
 }
 

@@ -111,9 +111,9 @@ const ticks = 1000;
 const writtenBefore = Promise.resolve(true);
 
 /**
- * Accepted signals that are neither delivered nor failed permanently. A signal is stored before its
- * sender gets the response. Memory contains the signals without their data. After a crash, the
- * store contains each transaction completely or not at all.
+ * Accepted signals that still wait for delivery. A signal is stored before its sender gets the
+ * response. The data of signals are only in the store, not in memory. After a crash, the store
+ * contains each transaction completely or not at all.
  *
  * The members of a cluster share one outbox, and apply each other's writes. Every member may
  * accept, remove and requeue signals. Only the member that currently delivers signals, the holder
@@ -337,10 +337,9 @@ export class Outbox {
   }
 
   /**
-   * Releases the quota that a record uses as a signal of a handle, and counts the record as a held
-   * signal again. Without a cluster, this happens after the write of the row has failed. In a
-   * cluster, this happens before the write. When the replicated log then delivers the row, each
-   * member, including this one, counts the record for the handle.
+   * Counts a record as a held signal again, and no longer as a signal of a handle. Without a
+   * cluster, called after the write of the row has failed. In a cluster, called before the write.
+   * All members then count the record for the handle when they receive the row.
    */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {
     this.#quotas.release(use);

@@ -65,8 +65,8 @@ export async function postAlarm(delivery: Delivery<PreSigned>): Promise<Delivery
 }
 
 /**
- * Age of an unread object after which the bridge assumes that Heat does not read the object, in
- * milliseconds. Heat reads once a second.
+ * Maximum time for which an object with a signal may stay unread, in milliseconds. After this time,
+ * the bridge assumes that Heat does not read it. Heat reads once a second.
  */
 const untakenMs = 5_000;
 

@@ -56,7 +56,7 @@ export interface ResultUse<D> {
    * Absent if templates cannot select the transport.
    */
   readonly parse?: (input: HeatInput) => D | undefined;
-  /** Maximum size of the result, in bytes of JSON. */
+  /** Maximum size of the result of a deployment as JSON, in bytes. */
   readonly maxBytes: number;
   /** Makes one attempt to deliver a result. */
   readonly deliver: (delivery: ResultDelivery<D>) => Promise<DeliveryOutcome>;

@@ -115,7 +115,9 @@ export interface KeySelection {
    * and reject, and all states for delete.
    */
   readonly include?: readonly KeyState[];
-  /** The only state to search, instead of the operation's defaults. */
+  /**
+   * Searches only the keys in this state, instead of the operation's default states and `include`.
+   */
   readonly state?: KeyState;
 }
 

@@ -278,8 +278,8 @@ export class KeyStore {
   }
 
   /**
-   * Deletes the keys of an id that meet the conditions. By default, deletes all keys, including a
-   * denied key.
+   * Deletes those keys of an id that have one of the states in `from` and the fingerprint. By
+   * default, deletes all keys of the id, including a denied key.
    * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_FINGERPRINT, ERR_KEY_ID, ERR_PKI_DIR
    */
   delete(id: string, { from = keyPlaces, fingerprint }: KeyChoice = {}): Promise<void> {

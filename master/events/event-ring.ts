@@ -98,8 +98,8 @@ interface Search {
 const recordSteps = 20;
 
 /**
- * Takes the next stored event into account in a search for the position of a reader. Must be called
- * for all stored events of the searched cluster member in order, the oldest first.
+ * Passes one stored event to a search for the position of a reader. Must be called for all stored
+ * events of the searched cluster member, the oldest first.
  */
 function note(it: Held, search: Search): void {
   search.oldest ??= it;
@@ -406,7 +406,8 @@ export class EventRing {
   }
 
   /**
-   * Returns the progress of a reader that has read the events of one member up to this position.
+   * Returns the sequence number of the last stored event that a reader has read, among the events
+   * of one member. `isWhole` is true if no event after the reader's position `place` is missing.
    */
   #upTo({ place, latest, oldest, first, last, afterLast }: Search): {
     readonly sequence: number;

@@ -55,7 +55,9 @@ export interface MasterExtension {
   open(host: ExtensionHost): Promise<OpenExtension>;
 }
 
-/** Subject to which a token belongs, and its policy. This object is valid until the token ends. */
+/**
+ * Subject to which a token belongs, with the policy of this subject. Valid until the token ends.
+ */
 interface TokenHolder {
   readonly subject: Subject;
   /** The subject's current policy. Evaluate it with {@link ExtensionHost.decide}. */

@@ -52,7 +52,7 @@ interface Ready {
   readonly succeeds: MasterFunction['succeeds'];
   readonly jid: string;
   readonly tag: string;
-  /** Fields that are in both events, `new` and `ret`. */
+  /** Fields that the start event (`new`) and the end event (`ret`) of the call have in common. */
   readonly data: WireMap;
   readonly user: string;
   readonly timeoutSeconds: number | undefined;

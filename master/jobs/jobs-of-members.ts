@@ -24,8 +24,8 @@ interface JobsOfMembersDeps {
  */
 export interface JobsOfMembers {
   /**
-   * Starts the exchange of jobs. From then on, this member also publishes the jobs of other members
-   * to its own minions. The result passes jobs of this master to the other members.
+   * Starts to publish the jobs of other members to the minions of this member.
+   * @returns an object that passes jobs of this member to the other members
    */
   open(deps: JobsOfMembersDeps): OtherMembers;
 }

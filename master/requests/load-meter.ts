@@ -42,9 +42,9 @@ export class LoadMeter {
   }
 
   /**
-   * Counts a load towards the rate limit of its sender. Resolves when the request may proceed. If
-   * it may proceed now, returns `true` without a promise.
-   * @returns `false` if too many loads of the sender are already waiting
+   * Counts a request towards the rate limit of its sender.
+   * @returns `true` if the request may proceed now; a promise that resolves when the request may
+   * proceed; `false` if too many requests of the sender already wait
    */
   pass({ minionId, address }: LoadSender, cost: LoadCost): boolean | Promise<true> {
     return minionId === undefined

@@ -73,7 +73,10 @@ interface SealedRequest {
 
 type Maybe<T> = T | Promise<T>;
 
-/** Opens encrypted loads in the order of checks that the file header describes. */
+/**
+ * Decrypts and unpacks the encrypted loads of requests, and counts them towards the rate limits of
+ * their senders.
+ */
 export class LoadOpener {
   readonly #options: LoadOpenerOptions;
 

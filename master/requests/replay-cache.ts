@@ -26,7 +26,7 @@ export class DigestPool {
   #blocks = 0;
   #free = noBlock;
 
-  /** Number of blocks in use. */
+  /** Number of memory blocks that currently contain marks. */
   inUse = 0;
 
   /** Takes a free block, and returns its number. The block does not refer to a next block yet. */

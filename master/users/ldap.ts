@@ -83,9 +83,9 @@ async function findUser(
 
 /**
  * Returns the user name of an account: the value of the first attribute in `attributes` that the
- * account has. An attribute with several values is ambiguous. The distinguished name then decides:
- * if it begins with this attribute, its value there is the user name. Otherwise returns
- * `undefined`.
+ * account has. If this attribute has several values, returns the value in the account's
+ * distinguished name. Returns `undefined` if the distinguished name does not begin with this
+ * attribute.
  */
 function nameOf(entry: Entry, attributes: readonly string[]): string | undefined {
   for (const attribute of attributes) {

@@ -115,8 +115,8 @@ export function costliestPassword(kept: readonly string[]): string | undefined {
 }
 
 /**
- * Returns the approximate time to compare a password with an entry, as a number of digest
- * computations. The times of the forms differ by orders of magnitude.
+ * Returns the approximate cost of comparing a password with a stored hash, as a number of digest
+ * computations. The costs of the hash formats differ by orders of magnitude.
  */
 function costOf(kept: string): number {
   // A round of bcrypt takes about as long as a hundred rounds of SHA-512.

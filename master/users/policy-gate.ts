@@ -134,9 +134,9 @@ function isEverydayReading(question: MinionQuestion, { effect }: Decision): bool
 }
 
 /**
- * Whether the policy gate writes no audit record of this decision. True for permitted jobs and
- * runners, because their records are written when they start. Also true for permitted reads of mine
- * data, for which no record is written.
+ * Whether this decision needs no audit record from the policy gate. True for permitted jobs and
+ * runners, because their start is recorded elsewhere. Also true for permitted reads of mine data,
+ * which are not recorded at all.
  */
 function isAuditedElsewhere({ action }: MinionQuestion, { effect }: Decision): boolean {
   return effect === 'allow' && (action === 'publish' || action === 'runner' || action === 'mine');

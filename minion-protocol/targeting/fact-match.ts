@@ -36,7 +36,7 @@ const part = 'a condition on grains or pillar';
 interface CutExpression {
   readonly text: string;
   readonly first: string;
-  /** The parts after the first one. */
+  /** Parts of the condition after the first delimiter. For `os:Debian`, only `Debian`. */
   readonly parts: readonly string[];
   /**
    * For each part in {@link parts}, the text of the condition from the start of this part to the

@@ -285,9 +285,8 @@ export class GuardedConnection {
   }
 
   /**
-   * Returns the expired deadline, or `undefined`.
-   * @param isKnown - whether a verified request from the address of the connection has arrived
-   * before
+   * Returns the name of a deadline that this connection has missed, or `undefined`.
+   * @param isKnown - whether a verified request has arrived from the connection's address before
    */
   overdue(now: number, isKnown: boolean, limits: GuardLimits): GuardRefusal | undefined {
     const grace = Math.floor(this.#heldBytes / BYTES_PER_EXTRA_SECOND) * 1000;

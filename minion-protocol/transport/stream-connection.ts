@@ -43,7 +43,7 @@ interface StreamDecoder<Event> {
   readonly isMidMessage: boolean;
 }
 
-/** State of one peer, which the protocol of a port defines. */
+/** State that the protocol of a port keeps for one peer. The connection calls its methods. */
 export interface StreamSession {
   /** Called when part of the queued bytes has been written. */
   onWritten?(): void;

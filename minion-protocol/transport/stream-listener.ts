@@ -67,7 +67,8 @@ export function createPortProtocol<
 }
 
 /**
- * A socket in the guard's table. With TLS, its port protocol starts only after the TLS handshake.
+ * An accepted socket, which counts towards the limits of connections. With TLS, the protocol of the
+ * port starts only after the TLS handshake.
  */
 class GuardedSocket implements ConnectionOwner {
   readonly #socket: Socket;

@@ -33,12 +33,14 @@ export interface ListenerDeps {
   readonly turns: ListenerTurns;
 }
 
-/** Object that owns a queue. */
+/**
+ * Owner of a write queue, for example a connection. The queue reports to it whether the peer reads.
+ */
 export interface WriteQueueOwner {
   /**
-   * Called when the empty queue receives output, and after each write.
-   * @param stalledSince - `undefined` if no output is queued; otherwise the time of this call. The
-   * peer counts as having read nothing since that time, until this method is called again
+   * Called when output is added to the empty queue, and after each write.
+   * @param stalledSince - time of this call, in milliseconds since 1970. Until the next call, the
+   * peer counts as not reading since this time. `undefined` if no output is queued
    */
   onProgress(stalledSince: number | undefined): void;
 }

@@ -43,7 +43,7 @@ export interface Answer {
 
 /** Result of a job. */
 export interface JobAnswers {
-  /** Answers by minion, in order of arrival. */
+  /** Returned values by minion id, in order of arrival. */
   readonly answers: ReadonlyMap<string, Answer>;
   /** Job id. `undefined` if there was no job or more than one. */
   readonly jid: string | undefined;

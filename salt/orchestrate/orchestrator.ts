@@ -78,7 +78,7 @@ export interface OrchestrationRequest extends AskedSls {
 /** State of a running orchestration. */
 interface UnderWay {
   readonly jid: string;
-  /** Result of {@link ownerOf}. */
+  /** Identifier of the caller that started the orchestration, as {@link ownerOf} returns it. */
   readonly owner: string;
   journal: Journal | undefined;
   /** Aborted when the orchestration must stop. */

@@ -148,8 +148,8 @@ class Turning {
   }
 
   /**
-   * Adds the state of `origin` to a requisite of the state `target`. `kind` is the kind of the
-   * requisite, for example `require`.
+   * Makes the state `target` depend on the state of `origin`.
+   * @param kind - kind of the requisite that is added to `target`, for example `require`
    */
   #require(target: DeclaredState, kind: string, origin: Origin): void {
     const said = this.#said(target, origin);

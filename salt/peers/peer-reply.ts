@@ -15,7 +15,11 @@ const entryBytes = 64;
 export interface PeerReply {
   /** Number of returns that did not fit into the reply. */
   readonly leftOut: number;
-  /** Returns the value of a return, or a text that says why the reply does not contain it. */
+  /**
+   * Adds a minion's return to the reply.
+   * @returns the value to put into the reply: the returned value, or an error text if that value
+   * exceeds the limit
+   */
   fit(jid: string, result: JobReturn): WireValue;
   /** Releases the memory budget that the reply uses. */
   close(): void;

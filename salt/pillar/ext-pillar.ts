@@ -155,9 +155,9 @@ async function askAll({ sources, log }: ExtPillarDeps, request: PillarRequest): 
 }
 
 /**
- * Merges the results of all sources. Each result has two versions: the pillar, and the pillar that
- * does not depend on grains (`proven`). Each version is merged separately. If every result has the
- * same object for both versions, the merged result also has one object for both.
+ * Merges the results of all sources. Each result contains the pillar, and a second version
+ * (`proven`) that does not depend on grains. The versions are merged separately. If the two
+ * versions are the same object in every result, the merged result contains one object for both.
  */
 function joinAnswers(
   answers: readonly PillarAnswer[],

@@ -17,8 +17,8 @@ export interface Inputs {
 
 interface Branch<Result> {
   /**
-   * Name of the input that a rendering reads next, after it has read the inputs on the path from
-   * the root to this branch.
+   * Name of the input at this node of the tree, for example a grain. Its values select the next
+   * nodes in `next`.
    */
   readonly name: string;
   readonly next: Map<string, Branch<Result> | Leaf<Result>>;

@@ -136,7 +136,8 @@ export class OwnPillar implements PillarSource {
 
   /**
    * Returns a minion's pillar. Errors of its files are in `_errors`.
-   * @param lower - external pillar that is merged below the files. Default: empty
+   * @param lower - data of the external pillar. Data from pillar files override them. Default:
+   * empty
    */
   async provide(request: PillarRequest, lower: PillarMap = new Map()): Promise<PillarAnswer> {
     const { id, saltenv, pillarenv } = request;

@@ -337,7 +337,10 @@ export interface PillarKey {
   readonly id: string;
   readonly saltenv: string | undefined;
   readonly pillarenv: string | undefined;
-  /** Digest of the external pillar that is merged below the files; empty if there is none. */
+  /**
+   * Digest of the external pillar data, which data from pillar files override. Empty if there are
+   * none.
+   */
   readonly lower: string;
   /** Digest of the options and the program version. */
   readonly rules: string;

@@ -45,8 +45,8 @@ export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions 
 }
 
 /**
- * Returns a copy of the functions for pillar on which access decisions may depend. Minions can
- * influence the results of some functions. In the copy, these functions return an empty map.
+ * Returns a copy of the template functions, for a pillar that access decisions use. In the copy,
+ * each function whose result minions can influence returns an empty map.
  */
 export function withoutClaims(functions: AskedFunctions): AskedFunctions {
   const empty = claims.map((name) => [name, async () => new Map()] as const);

@@ -222,9 +222,9 @@ export class SharedResults {
   }
 
   /**
-   * Makes space for the first result of an owner if the table is full and every other owner has
-   * only one result. For this, removes the least recently used result of the table, but only if it
-   * was not used in the last ten minutes.
+   * Makes space for the first result of an owner, if the table is full and no other owner has more
+   * than one result. Removes the least recently used result, if it was not used in the last ten
+   * minutes. Otherwise removes nothing.
    */
   #removeUnusedFor(owner: string): void {
     const isFull = this.#entries.size >= (this.#options.limit.total ?? Infinity);

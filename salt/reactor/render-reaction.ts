@@ -32,8 +32,8 @@ interface ReactorRendering {
 }
 
 /**
- * Data of a rendered reactor file. `data` contains placeholders instead of texts of the event.
- * `text` contains these texts, and can replace the placeholders by them.
+ * Data of a rendered reactor file. In `data`, placeholders stand for texts from the event. `text`
+ * can replace the placeholders by the original texts.
  */
 interface ReactionData {
   readonly data: PlainData;

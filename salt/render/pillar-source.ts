@@ -32,8 +32,8 @@ export interface PillarSource {
    */
   compile?(request: PillarRequest, lower?: PillarMap): Promise<CompiledPillar>;
   /**
-   * Template functions that compile a pillar with additional sources. Absent if this source
-   * provides only one of several parts that are merged into the pillar.
+   * Template functions that compile the pillar again with additional sources. Absent if the pillar
+   * of this source is only a part of the minion's pillar.
    */
   readonly onDemand?: OnDemandPillar;
   /**

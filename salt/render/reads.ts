@@ -43,7 +43,7 @@ export class Reads implements Notes {
   isVolatile = false;
   readonly #sources: PillarSources;
   readonly #files: Map<string, FileRead>;
-  /** Contents that were read, by environment and path. */
+  /** File contents that the rendering has read, by environment and path. */
   readonly #contents: Map<string, Contents>;
   readonly #lists: Map<string, FileLists>;
 

@@ -45,7 +45,7 @@ export interface PillarTask extends TemplateTask {
    * Question}.
    */
   readonly asked: readonly string[];
-  /** Answers to earlier questions, by {@link Question.mark}. */
+  /** Results of earlier calls of functions in `asked`, by {@link Question.mark}. */
   readonly answers: ReadonlyMap<string, Answer>;
   /**
    * Grains whose values templates print as placeholders, and the form of the placeholders. Default:
@@ -95,7 +95,7 @@ export interface ReadTask {
 /** Rendered text of a template. */
 export interface Rendered {
   readonly text: string;
-  /** Original texts of the placeholders in the rendered text, by their index. */
+  /** Texts that placeholders in `text` replace, by the index in the placeholder. */
   readonly marked: readonly string[];
   /** Path of the grain value that each placeholder stands for, by number of the placeholder. */
   readonly late: readonly LatePath[];

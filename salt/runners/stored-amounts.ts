@@ -21,8 +21,8 @@ export function ownerOfValues({ by }: Pick<CallContext, 'by'>): string {
 }
 
 /**
- * Returns a work budget for handling the values that an owner has stored. All budgets of one owner
- * share one turn when several owners' work takes turns.
+ * Returns a work budget for handling the values that an owner has stored. Owners take turns. All
+ * budgets of one owner together get only one turn.
  * @param owner - result of {@link ownerOfValues}
  */
 export function valueWorkOf(owner: string): WorkBudget {

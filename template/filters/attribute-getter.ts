@@ -6,8 +6,7 @@ import type { FilterContext } from './definition.ts';
 /** Options of an attribute getter. */
 export interface GetterOptions {
   /**
-   * Value that is used instead of an undefined attribute. Default: `None`; the undefined value is
-   * then returned unchanged.
+   * Value that replaces an undefined attribute. Default: `None`. `None` itself replaces nothing.
    */
   readonly fallback?: Value;
   /** Whether text is converted to lower case. */

@@ -8,7 +8,7 @@ import { str, textRepr } from '../python/repr.ts';
 import { iterate } from '../python/sequences.ts';
 import { type Arguments, isText, textOf, Undefined, type Value } from '../python/values.ts';
 
-/** Parts of a rendering that filters can use. */
+/** Functions and settings of the current rendering that filters can use. */
 export interface FilterContext {
   readonly meter: UsageMeter;
   /** Whether using an undefined value is an error. */

@@ -163,7 +163,7 @@ export interface IfNode {
   readonly otherwise: readonly Statement[];
 }
 
-/** Common parts of macros and call blocks. */
+/** Properties that macros and call blocks have in common. */
 export interface MacroParts {
   readonly line: number;
   readonly parameters: readonly NameNode[];

@@ -465,8 +465,8 @@ const writers: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Whether an expression returns text that a macro, block, loop or filter has already composed from
- * printed values.
+ * Whether the value of an expression is finished output, which must be printed unchanged. This
+ * applies to calls of macros, blocks and loops, and to filters that write JSON or YAML.
  */
 function isComposed(node: Expression, frame: Frame): boolean {
   if (node.kind === 'filter') {

@@ -28,7 +28,7 @@ import {
   type Value,
 } from './values.ts';
 
-/** Dependencies of an attribute look-up. */
+/** Usage meter and look-up rules that apply when a template reads an attribute. */
 export interface AttributeContext {
   readonly meter: UsageMeter;
   readonly lookup: FieldLookup;

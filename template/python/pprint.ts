@@ -19,7 +19,7 @@ export function pformat(value: Value, meter: UsageMeter, perLevel = 1): string {
   return new PrettyPrinter(meter, perLevel).format(value, { indent: 0, allowance: 0, level: 1 });
 }
 
-/** Position at which a value is formatted. */
+/** Column and nesting level at which a value is formatted. */
 interface Place {
   /** Column at which the value starts, from 0. */
   readonly indent: number;

@@ -19,9 +19,9 @@ const withHyphens =
 interface Chunk {
   readonly text: string;
   /**
-   * Length of the whitespace at the end of the original piece, in UTF-16 code units. If `text` is
-   * not longer than this length, `text` consists only of whitespace. The length is computed before
-   * a long word is broken, because the word can become many pieces.
+   * Number of UTF-16 code units of whitespace at the end of the piece. If a long word is broken,
+   * its parts keep the number of the whole piece. A part that is not longer than this number is
+   * only whitespace.
    */
   readonly spaces: number;
 }
