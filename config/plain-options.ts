@@ -50,9 +50,9 @@ export interface PlainOptions extends RowOptions {
   /** Limits on the requests of a single minion or address. */
   readonly limits?: Partial<Limits> | undefined;
   /**
-   * Lowest level that is logged. With `logger`, this is the level of that logger; default: its own
-   * level. Without `logger`, the master writes JSON lines of this level and above to standard
-   * error; default: nothing is logged.
+   * Lowest level that is logged. If `logger` is set, this becomes the level of that logger. By
+   * default, that logger keeps its own level. Without `logger`, the master writes JSON lines of
+   * this level and above to standard error. By default, it then logs nothing.
    */
   readonly logLevel?: LogLevel | undefined;
   /**

@@ -279,8 +279,8 @@ export const policySyntax: Omit<PolicySyntax, 'target'> = {
 };
 
 /**
- * Environment for examining rules without their targets and without minions. Another check
- * validates the targets together with the nodegroups.
+ * Environment for checking the form of rules. It has no minions, and its targets match nothing.
+ * Another check validates the targets together with the nodegroups.
  */
 export const formWorld: PolicyEnvironment = {
   ...policySyntax,

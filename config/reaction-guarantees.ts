@@ -69,9 +69,9 @@ export function pathOf(from: string): readonly string[] {
 }
 
 /**
- * Returns the names of the signal rules whose schemas require all values that a reaction uses.
- * Considers only rules that permit a tag of the reaction. If several of these rules have one name,
- * all of them must require the values.
+ * Returns the names of the signal rules whose schemas require all values that a reaction uses. Only
+ * rules that permit a tag of the reaction count. If several of these rules have the same name, the
+ * schemas of all of them must require the values.
  */
 export function schemaGuarantees(
   reaction: Pick<Reaction, 'on'>,

@@ -329,9 +329,9 @@ function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
 }
 
 /**
- * Finds the child of a node by its key or index. Returns the node that determines the line of the
- * child (`found`), and the node that contains the child's value. Both are `undefined` if there is
- * no such child.
+ * Finds the child of a node by its key or index. Returns two nodes. The line of the child is the
+ * line of `found`, and `value` contains the value of the child. Both are `undefined` if there is no
+ * such child.
  */
 function stepInto(node: unknown, step: string | number): readonly [found: unknown, value: unknown] {
   if (typeof step === 'number')

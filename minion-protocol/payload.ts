@@ -194,7 +194,7 @@ const maxConstantElements = 1_000;
 const stepsPerCount = 10_000;
 /** Number of steps for reading a value that contains no other value. */
 const stepsPerValue = 50;
-/** Number of bytes of a text that count as one step of reading. */
+/** Number of bytes of a text whose reading counts as one step of work. */
 const bytesPerStep = 8;
 
 /** List whose elements are being read in slices. */

@@ -31,7 +31,7 @@ declare module 'ws' {
     _write(chunk: Uint8Array, encoding: string, done: (error?: ReceiverError) => void): void;
     /** Number of received bytes of an incomplete frame. */
     readonly _bufferedBytes: number;
-    /** Position inside a frame; 0 between two frames. */
+    /** State of the frame parser: 0 between two frames, a higher number inside a frame. */
     readonly _state: number;
     /** Size of the payload of the current frame, in bytes. */
     readonly _payloadLength: number;

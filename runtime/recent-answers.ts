@@ -27,9 +27,7 @@ export class RecentAnswers<T> {
     this.#held = createBoundedMap<string, Held<T>>(options.limit);
   }
 
-  /**
-   * Adds an answer that the caller already knows to the cache, so that it need not be requested.
-   */
+  /** Caches an answer that the caller already has, so that it need not be requested. */
   note(key: string, answer: T): void {
     this.#remember(key, Promise.resolve(answer));
   }

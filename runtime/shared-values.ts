@@ -19,10 +19,10 @@ export class SharedValues<T extends object> {
   }
 
   /**
-   * Returns the value that is derived from the content with this digest.
-   * @param digest - digest of the content. The caller has computed or verified it
-   * @param derive - derives the value. Called if no master uses the value yet. If it throws,
-   * nothing is shared
+   * Returns the shared value of the content with this digest. Derives the value if no master uses
+   * it yet.
+   * @param digest - digest of the content, which the caller has computed or verified
+   * @param derive - derives the value. If it throws, nothing is shared
    */
   of(digest: string, derive: () => T): T {
     const known = this.#values.get(digest)?.deref();

@@ -173,7 +173,10 @@ interface WaitingSlice extends ListNode<WaitingSlice> {
   readonly start: () => void;
 }
 
-/** Owner whose work waits for its next slice. */
+/**
+ * Owner with work that waits to continue. Owners take turns: in each turn, one of them runs one
+ * slice of its work.
+ */
 interface SliceOwner extends ListNode<SliceOwner> {
   /** Name of the owner, or the budget if it has no named owner. */
   readonly name: string | WorkBudget;

@@ -130,7 +130,10 @@ export class FormattedEvents {
     }
   }
 
-  /** Returns a WebSocket frame for each part of the state that has changed. */
+  /**
+   * Returns the WebSocket frames to send: the list of jobs and the list of minions. A list that has
+   * not changed since the last call is omitted.
+   */
   take(): Buffer[] {
     const frames = [
       ...(this.#hasNewJobs ? [encodeTextFrame(`{"jobs": {${this.#listJobs()}}}`)] : []),

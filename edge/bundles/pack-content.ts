@@ -19,9 +19,10 @@ const maxDictionaryBytes = 32 * 2 ** 20;
 const maxWindowLog = 26;
 
 /**
- * Compression levels by the maximum size of the contents, in bytes. For small contents, the
- * compressor does not search for distant matches. That search would make a small delta with many
- * similar lines, for example the delta of a manifest, several times larger.
+ * Compression settings by the maximum size of the content, in bytes. `distant` is 1 if the
+ * compressor searches for distant matches. For small contents, this search is off, because it can
+ * make the result several times larger. An example is the delta of a manifest, which has many
+ * similar lines.
  */
 const effort = [
   { maxBytes: 2 ** 20, level: 19, distant: 0 },

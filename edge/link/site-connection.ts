@@ -89,9 +89,9 @@ export class SiteConnection implements SiteLink {
   readonly #stopped = new AbortController();
   readonly #sessions = new LastSession();
   /**
-   * Keys for encrypting early requests. `undefined` until the site has connected once. `sealKey`:
-   * key with which the site encrypts requests that it sends before the handshake has ended.
-   * `centreKey`: online key of the centre from which the site received `sealKey`.
+   * Keys for early requests: those that the site sends before the handshake has ended. `sealKey`
+   * encrypts them. `centreKey` is the online key of the centre that sent `sealKey`. `undefined`
+   * until the site has connected once.
    */
   #sealKey: { readonly centreKey: Uint8Array; readonly sealKey: Uint8Array } | undefined;
   readonly #earlySources: EarlySource[] = [];

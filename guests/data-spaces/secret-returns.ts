@@ -35,8 +35,8 @@ export function redactReturn(
 interface SecretKeys {
   readonly isSecret: (key: string) => boolean;
   /**
-   * Keys (`role/name`) of the values that the role reads, by the attribute under which the role
-   * knows each value.
+   * Values that the role reads: maps each attribute of the role to the key (`role/name`) of a
+   * value.
    */
   readonly reads: Readonly<Record<string, string>>;
   readonly writesSecrets: boolean;

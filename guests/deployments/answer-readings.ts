@@ -42,10 +42,11 @@ export class AnswerReadings {
   readonly #scheduler = new StepScheduler();
 
   /**
-   * Reads a response. If all slots of the owner are occupied, first waits for a free slot.
-   * @param work - reads the response in steps
-   * @returns the result of `work`; the reason if the response is not valid JSON, if a limit is
-   * exceeded, or if the master is closing
+   * Reads a response as soon as a slot is free for the owner. The limit `metadataReadings` defines
+   * the number of slots.
+   * @param work - generator that reads the response in steps
+   * @returns the result of `work`, or the reason for a failure: the response is not valid JSON, a
+   * limit is exceeded, or the master is closing
    */
   async run<T>(
     owner: string,

@@ -72,7 +72,10 @@ export class AgentCredentials {
    * time.
    */
   readonly #openedAt: number;
-  /** Used nonces, oldest first. Each has its instance, and the time until which it is stored. */
+  /**
+   * Nonces that were used already, oldest first, with the agent instance that used each of them. A
+   * nonce is forgotten at the time `until`.
+   */
   readonly #nonces = new Map<string, { readonly owner: AgentInstance; readonly until: number }>();
   readonly #held = new Budget(guestLimits.agentNonces);
   readonly #heldOfProjects = new Budget(guestLimits.agentProjectNonces);

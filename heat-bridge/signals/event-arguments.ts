@@ -20,8 +20,8 @@ export type ArgumentsSource =
   | { readonly kind: 'return' };
 
 /**
- * Returns the source of the arguments of `event.send` for an event. Returns `undefined` if the
- * event was fired neither by a job that called `event.send`, nor by `salt-call event.send`.
+ * Returns where to find the arguments of the `event.send` call that fired an event: in its job, or
+ * in the return of `salt-call`. Returns `undefined` if the event was fired in another way.
  * @param body - the whole event
  */
 export function argumentsSourceOf(body: WireValue | undefined): ArgumentsSource | undefined {

@@ -34,8 +34,8 @@ export interface RequestReference {
 }
 
 /**
- * Pending signal in memory, without its data. Its fields identify the record and the quotas that it
- * uses.
+ * Pending signal in memory, without its data. The fields identify the stored record of the signal,
+ * and the quotas that the signal counts towards.
  */
 export interface PendingSignal {
   readonly id: string;

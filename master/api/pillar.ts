@@ -30,8 +30,8 @@ interface PillarInputGrain {
   /** Number of compiled pillars that depend on the grain. */
   readonly pillars: number;
   /**
-   * Whether all pillars that depend on the grain are shared: minions with equal inputs receive the
-   * same compiled pillar.
+   * Whether every compiled pillar that depends on the grain is shared. A shared pillar serves all
+   * minions with equal inputs.
    */
   readonly isShared: boolean;
 }

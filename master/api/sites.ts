@@ -1,7 +1,7 @@
 /**
- * Sites that have joined a centre, for the status page. A site is a master that works without its
- * centre. A centre is a master that configures its sites and receives their logs. The extension
- * `site-centre` provides the service.
+ * Sites that have joined a centre, for the status page. A centre is a master that configures other
+ * masters, its sites, and receives their logs. A site also works while it cannot reach its centre.
+ * The extension `site-centre` provides the service.
  */
 
 /** Release of a site, as the site reported it last. */

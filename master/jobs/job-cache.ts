@@ -79,7 +79,7 @@ export interface JobCacheOptions {
  * also available in memory, so that a return of such a job requires no read from the store.
  */
 export class JobCache {
-  /** Limiter of the bytes of jobs that each user stores. */
+  /** Limits the bytes of jobs that each user may store in a period. */
   readonly stored: JobBytes = new JobBytes();
   /**
    * Functions of extensions. Each returns store operations that are written together with a

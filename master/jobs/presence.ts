@@ -214,7 +214,7 @@ class Listeners {
   }
 }
 
-/** Counts of connections, or of minions, for each transport and network address. */
+/** Counts of connections by transport and network address. Some instances count minions instead. */
 class PlaceCounts {
   readonly #counts = new Map<string, Map<string, number>>();
 

@@ -203,10 +203,10 @@ export class TargetResolver {
   }
 
   /**
-   * Compiles a target that a request evaluates several times, for different sets of permitted
-   * minions (reaches). The returned function takes a reach. It returns those minions of the reach
-   * that certainly match, as {@link resolveWithin} does. It stores the results, so that each minion
-   * is tested only once.
+   * Compiles a target that one request evaluates for several sets of permitted minions (reaches).
+   * The returned function returns the minions of a reach that certainly match, as
+   * {@link resolveWithin} does. It stores each result, so that a later call need not test the same
+   * minion again.
    * @param isEveryone - whether the reaches are {@link everyone}
    * @param budget - work budget of the request that contains the target
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded

@@ -194,9 +194,9 @@ export class ZmtpDecoder implements ZmtpFrameFilter<ZmtpBreach> {
   }
 
   /**
-   * Copies those frames of an incomplete message that are views of the current chunk. Without the
-   * copy, a frame of a few bytes would keep the whole chunk in memory.
-   * @param from - index of the first of these frames
+   * Copies the frames of an incomplete message that still refer to the received chunk. Otherwise, a
+   * frame of a few bytes would keep the whole chunk in memory.
+   * @param from - index of the first frame to copy
    */
   #ownParts(from: number): void {
     for (let index = from; index < this.#parts.length; index += 1) {

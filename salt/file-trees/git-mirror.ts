@@ -308,8 +308,8 @@ export class GitMirror {
 
   /**
    * Removes git objects that no branch needs, for example after a history was rewritten.
-   * @param isNeeded - whether to remove them at once; otherwise git decides whether a collection is
-   * due. Default: false
+   * @param isNeeded - true: removes these objects now. false: git decides whether to remove them
+   * now. Default: false
    */
   async #collectGarbage(isNeeded = false): Promise<void> {
     const words = ['gc', '--quiet', ...(isNeeded ? ['--prune=now'] : ['--auto'])];

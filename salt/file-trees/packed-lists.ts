@@ -65,7 +65,7 @@ async function packList(lists: FileLists, kind: ListKind): Promise<PackedList> {
   };
 }
 
-/** Packs texts in slices. Gives way to other work between them. */
+/** Packs texts in slices. Other work can run after each slice. */
 async function packTexts(texts: readonly string[], budget: WorkBudget): Promise<PackedTexts> {
   const parts: Buffer[] = [];
   const offsets = new Uint32Array(texts.length + 1);

@@ -230,7 +230,7 @@ export class ReactionQueue {
   /**
    * Returns the jids of the first unfinished runs of a reaction, at most `count`. Includes the runs
    * of all members, in the order of the cluster's log, so that every member gets the same result.
-   * @returns `undefined` without a cluster, because all runs belong to this process
+   * @returns the jids. `undefined` without a cluster: all waiting runs then belong to this process
    */
   first(reaction: string, count: number): readonly string[] | undefined {
     if (this.#options.cluster === undefined) return undefined;

@@ -38,7 +38,7 @@ export class CallRefused extends Error {
 }
 
 /**
- * Arguments that Salt itself uses in every chunk. They are not keyword arguments of the called
+ * Arguments of a call in a reactor file that Salt itself uses. They are not passed to the called
  * function.
  */
 const internal: ReadonlySet<PlainData> = new Set([

@@ -91,8 +91,8 @@ export interface SystemInfo {
   /** Directory with process information. Default: `/proc`. */
   readonly procDirectory: string;
   /**
-   * User id to which the master's directories should belong. `undefined`: any user is accepted, if
-   * they all belong to the same one.
+   * User id that should own the master's directories. If `undefined`, any user may own them, but
+   * all must have the same owner.
    */
   readonly uid: number | undefined;
   /** Returns the free space of the disk that contains a path. */

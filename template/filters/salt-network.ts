@@ -81,7 +81,10 @@ const ranges: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Names of address ranges, by the options of Salt's filters that select them. */
+/**
+ * Address range that each option of Salt's network filters selects. Several options have the same
+ * meaning.
+ */
 const options: Readonly<Record<string, string>> = {
   'link-local': 'linkLocal',
   linklocal: 'linkLocal',

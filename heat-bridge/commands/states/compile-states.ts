@@ -60,7 +60,7 @@ class Compiler {
    * user's primary group.
    */
   readonly #groups: ReadonlySet<string>;
-  /** Number of states that services watch, added up over all services. */
+  /** Total number of states that services watch. A state that two services watch counts twice. */
   #watched = 0;
 
   constructor(configs: readonly Config[]) {
