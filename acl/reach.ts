@@ -14,7 +14,10 @@ import type { Call, Subject } from './types.ts';
  */
 export type IntendedCall = Call | Pick<Call, 'fun'>;
 
-/** Question for {@link reachOf}. If there are several functions, all of them must be allowed. */
+/**
+ * Subject and action for which {@link reachOf} finds the permitted minions. If there are several
+ * calls, all of them must be permitted on a minion.
+ */
 export type ReachQuestion =
   | {
       readonly subject: Subject;

@@ -64,7 +64,7 @@ function split(
 ): {
   readonly parts: readonly Part[];
   readonly rest: string;
-  /** Texts between the placeholders. */
+  /** Parts of the pattern before, between and after its placeholders. */
   readonly literals: readonly string[];
 } {
   const parts: Part[] = [];

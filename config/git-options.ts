@@ -125,9 +125,9 @@ const saltenvSection = section({
 });
 
 /**
- * Schema of the settings for each environment. The value is a map by environment or, as in Salt, a
- * list of maps with one environment each. The settings of an environment may also be a map or a
- * list of maps.
+ * Schema of the git settings of environments (`saltenv`): a map by name of the environment or, as
+ * in Salt, a list of maps with one environment each. In the same way, the settings of one
+ * environment are a map or a list of maps.
  */
 const saltenvs = custom<readonly GitSaltenv[]>(
   {

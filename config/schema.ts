@@ -61,8 +61,9 @@ export interface GivenSection {
   /** Members of the section that are valid, by name. */
   readonly values: Readonly<Record<string, unknown>>;
   /**
-   * Options of the section that the user has set, by their names in programs. Includes options with
-   * a wrong value. For a misspelt option, includes the option with the nearest name.
+   * Options of the section that the user has set, or tried to set. Contains their names in
+   * TypeScript. Includes options with a wrong value. For a misspelt name, contains the most similar
+   * option name.
    */
   readonly meant: ReadonlySet<string>;
 }

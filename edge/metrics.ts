@@ -102,7 +102,10 @@ export function centreFamilies({
   ];
 }
 
-/** States of sites that {@link progressFamily} counts. */
+/**
+ * Possible states of a site after a release was published, for the metric of
+ * {@link progressFamily}.
+ */
 export const releaseProgress = ['current', 'refused', 'behind', 'away', 'waiting'] as const;
 
 export type ReleaseProgress = (typeof releaseProgress)[number];

@@ -122,9 +122,9 @@ function textLength(
 }
 
 /**
- * Returns the number of bytes of an extension after its length: one byte for its type, and its
- * data. Returns 0 for values that are not extensions. Also returns 0 for extensions of fixed size,
- * whose sizes are in {@link argumentBytes}.
+ * Returns the number of bytes that follow the length field of a MessagePack extension: its type
+ * (one byte) and its data. Returns 0 for all other values, and for extensions of fixed size:
+ * {@link argumentBytes} contains the sizes of those.
  */
 function extensionLength(packed: Buffer, offset: number, head: number, start: number): number {
   if (head < 0xc7 || head > 0xc9) return 0;

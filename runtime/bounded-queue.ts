@@ -16,7 +16,7 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
    * Creates the queue.
    * @param overflow - creates the error with which the queue ends if it overflows
    * @param onEnd - called once, when the queue accepts no more items
-   * @param values - replaces the capacity that `limit` defines
+   * @param values - contains the capacity as `perOwner`. Default: `limit`
    */
   constructor(
     limit: Limit,

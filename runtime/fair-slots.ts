@@ -40,7 +40,10 @@ export class FairSlots {
   readonly #owners = new Map<string, Owner>();
   /** Waiting owners without a slot, in the order of their turns. */
   readonly #withoutSlot = new LinkedList<Owner>();
-  /** Waiting owners that hold slots and may have more, in the order of their turns. */
+  /**
+   * Waiting owners that hold at least one slot, and fewer than the maximum per owner. They are in
+   * the order of their turns.
+   */
   readonly #withSlots = new LinkedList<Owner>();
   #held = 0;
   #waiting = 0;

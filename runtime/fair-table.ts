@@ -39,7 +39,10 @@ export class FairTable<Value> {
   /** Number of rows of the owner with the most rows. */
   #most = 0;
 
-  /** @param values - amounts to use instead of those of `limit` */
+  /**
+   * @param values - maximum number of rows, per owner and in total. Default: the maximums of
+   * `limit`
+   */
   constructor(limit: Limit, options: FairTableOptions<Value> = {}, values: LimitValues = limit) {
     this.#limit = limit;
     this.#perOwner = values.perOwner ?? Infinity;

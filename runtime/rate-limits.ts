@@ -125,9 +125,9 @@ const reservedPart = 1 / 4;
 const ownerPart = 1 / 8;
 
 /**
- * A limited number of places that owners share. One owner may use at most three quarters of the
- * places. The last quarter of the places is reserved for owners that use less than an eighth of the
- * places. The caller counts how many places are in use.
+ * A limited number of places that owners share, for example in a queue. One owner may use at most
+ * three quarters of all places. The last quarter is reserved for owners that use less than an
+ * eighth of all places. The caller counts how many places are in use.
  */
 export class SharedPlaces {
   readonly #total: number;

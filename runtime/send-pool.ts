@@ -4,8 +4,8 @@ import type { Limit } from './limits.ts';
 /** Limits of a {@link SendPool}. */
 export interface SendLimits {
   /**
-   * Maximum size of a message, in bytes. For each reader, one message of this size plus
-   * {@link extraBytes} may be waiting.
+   * Maximum size of a message, in bytes. Up to this size plus {@link extraBytes} may wait for each
+   * reader.
    */
   readonly messageBytes: number;
   /**

@@ -46,7 +46,10 @@ interface DictChange {
   readonly isDeep: boolean;
 }
 
-/** Result of a function that, as in Salt, changes dicts in its arguments. */
+/**
+ * Result of a function that also changes dicts that it received as arguments, as some functions of
+ * Salt do.
+ */
 export class ChangedArguments {
   /** Result of the function, for callers other than templates. */
   readonly data: PlainData;

@@ -73,8 +73,8 @@ export interface SharedMaster extends MasterApi {
 }
 
 /**
- * Functions with which a process creates the shared master when it becomes the holder, the process
- * that runs this master.
+ * Functions that create the shared master. A process calls them when it becomes the holder: the
+ * process that runs this master.
  */
 export interface MasterFactory {
   create(options: BareMasterOptions): Master;

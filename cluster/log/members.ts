@@ -180,8 +180,10 @@ export class Members {
   }
 
   /**
-   * Compares the reported hash of a member with this member's hash at the same position.
-   * @param name - name of the member
+   * Checks that a member has applied the same log entries as this member, by comparing their hashes
+   * at a position.
+   * @param name - name of the other member
+   * @param mark - position and hash that the other member reported
    */
   compare(name: string, mark: HistoryMark): void {
     const { view } = this.#options;

@@ -128,10 +128,10 @@ const WantedSchema = Type.Object({
   ring: Type.String({ minLength: 1, maxLength: 64 }),
   version: Type.Integer({ minimum: 1, maximum: versionsPerGeneration - 1 }),
   /**
-   * Metadata and packs of the release, if they are small, so that the site need not request them.
-   * The dictionary for their compression is the metadata and the bundle that the site reported on
-   * this connection. If the site has changed its metadata or its bundle since the report, it
-   * ignores the update.
+   * Metadata and packs of the release, if they are small. The site then need not request them. They
+   * are compressed with a dictionary: the metadata and the bundle that the site last reported on
+   * this connection. If the site has other metadata or another bundle by now, it ignores the
+   * update.
    */
   update: Type.Optional(UpdateSchema),
 });

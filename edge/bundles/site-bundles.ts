@@ -117,9 +117,9 @@ class SiteBundles implements BundleInUse {
   #current: InstalledBundle | undefined;
   #wanted: NamedRelease | undefined;
   /**
-   * Promise for the centre's reply to the report that the site sent with the first message of the
-   * handshake. It resolves with the version of the release whose update the reply contains. It
-   * resolves with `undefined` if the reply contains no update or did not arrive. Never rejects.
+   * Reply of the centre to the report that the site sent with the first message of the handshake.
+   * Resolves with the version of the release in the reply if the reply contains the files to
+   * install it. Otherwise, and if no reply arrived, resolves with `undefined`. Never rejects.
    */
   #early: Promise<number | undefined> | undefined;
   /** Metadata and bundle that the site stated in its last report over the present connection. */

@@ -28,7 +28,8 @@ export interface SiteInputsReport extends SiteInputs {
 }
 
 /**
- * Number of pillars that several sites have compiled, and the grains on which these pillars depend.
+ * Reports of several sites about their compiled pillars, with the total numbers, and the grains
+ * that these pillars depend on.
  */
 export interface InputsOfSites {
   /**

@@ -85,7 +85,8 @@ export type WatchedValues = ReadonlyMap<string, string | undefined>;
 /**
  * Compares the metadata with the last run of each hook, and returns the hooks that must run now.
  * @param records - deployment records of the server, the oldest first
- * @param watched - digests of the watched values. Default: computed in one step
+ * @param watched - digests of the values that the hooks watch. Default: computed from the metadata,
+ * without pauses for other work
  */
 export function metadataUpdates(
   metadata: Readonly<Record<string, unknown>>,

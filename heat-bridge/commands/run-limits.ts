@@ -246,10 +246,7 @@ function removeSeat(seat: Seat): void {
   run.missing += 1;
 }
 
-/**
- * Returns the entry of the waiting run that starts before all others in a queue, or `undefined` if
- * no run waits.
- */
+/** Returns the queue entry of the run that starts next, or `undefined` if no run waits. */
 function firstSeat({ waiting }: Line): Seat | undefined {
   let found: Seat | undefined;
   for (const { first } of waiting.values()) {

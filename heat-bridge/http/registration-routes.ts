@@ -31,8 +31,8 @@ type Operation = 'add' | 'replace' | 'list' | 'show' | 'remove';
 interface ReadRegistration<Registration> {
   readonly registration: Registration;
   /**
-   * Minions for which the rules must permit the registration. `undefined` if the rules must permit
-   * it for all minions. This is necessary if the minions of the registration can change.
+   * Minions for which the rules must permit the registration. `undefined` if its minions can
+   * change. The rules must then permit the registration for all minions.
    */
   readonly minions: readonly string[] | undefined;
 }

@@ -78,8 +78,8 @@ type CarriedPlan = RowOf<typeof carriedPlanRow>;
 /** State of a run, from its request until its resources are released. */
 interface Run {
   /**
-   * State of the run. `found`: a run for this request existed already, from an earlier request or
-   * on another member.
+   * State of the run: `called` before its start, `begun` while it runs, `over` after its end.
+   * `found`: an earlier request or another member has already created this run.
    */
   state: 'called' | 'found' | 'begun' | 'over';
   readonly call: PlanCall;

@@ -21,7 +21,7 @@ interface Stored extends AgedId {
 export interface AgedIdsOptions {
   readonly part: 'dead' | 'delivered';
   readonly limit: Limit;
-  /** Maximum number of ids per owner and in total. Default: the maximums of `limit`. */
+  /** Maximum number of remembered ids, per owner and in total. Default: the maximums of `limit`. */
   readonly amounts?: LimitValues | undefined;
   /** Decodes a stored row. May throw for a damaged row. */
   readonly decode: (entry: Pick<Entry, 'key' | 'value'>) => AgedSignal;

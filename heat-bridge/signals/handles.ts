@@ -64,8 +64,8 @@ export const RegistrationSchema = Type.Object(
      */
     emptyIsSuccess: Type.Optional(Type.Boolean()),
     /**
-     * Text that identifies the stack whose quota the signals of the handle use, for example the
-     * stack's id. Default: the alias.
+     * Identifier of a stack, for example its id. Signals of the handle count towards the quota of
+     * this stack. Default: the alias.
      */
     stack: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
     /** Owner of the handle, for example a project. Other owners cannot see the handle. */

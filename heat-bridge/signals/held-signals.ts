@@ -101,8 +101,8 @@ export class HeldSignals {
   }
 
   /**
-   * Assigns held signals to their handle, if this handle is registered. These are the signals that
-   * the given minion sent for the given alias. Resolves when the changes are durable.
+   * Assigns the held signals of a minion for an alias to the handle with this alias, if it is
+   * registered. Resolves when the changes are durable.
    * @param isForced - whether to include signals whose data may still arrive
    */
   async release(alias: string, minion: string, isForced = false): Promise<void> {

@@ -449,7 +449,10 @@ function deliverResultBy<T extends ResultTransport>(
   return resultRows[transport].result.deliver(delivery);
 }
 
-/** Outcome for a stored destination that a later version of this program wrote. */
+/**
+ * Outcome of a delivery if the stored destination has an unknown transport, which a later version
+ * of saltbridge wrote.
+ */
 const unknownTransport = {
   kind: 'final',
   reason: 'this version of saltbridge does not support the transport of the stored destination',

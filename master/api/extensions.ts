@@ -109,8 +109,8 @@ export interface RpcMethod<A extends readonly unknown[] = never, R = unknown, W 
     by?: AuditRequester,
   ) => R | Promise<R>;
   /**
-   * Type marker that is never set. It makes the compiler reject entries that do not accept the
-   * complete request.
+   * Never set. Used only by the compiler, to reject methods that do not accept the complete request
+   * type `W`.
    */
   readonly takes?: W;
 }

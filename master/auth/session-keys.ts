@@ -137,9 +137,9 @@ export interface SessionKeysOptions {
 }
 
 /**
- * Session keys. A session key is known to one minion of protocol 3 and to the master [WIRE 7.2]. It
- * is on disk before the sign-in returns it, so that minions need not sign in again after a restart
- * of the master. An id has a session key only if its public key was accepted when it signed in
+ * Session keys. Each is known to the master and to one minion of protocol 3 [WIRE 7.2]. The master
+ * stores a session key before it replies to the sign-in. After a restart of the master, minions
+ * therefore need not sign in again. A minion gets a session key only if its public key is accepted
  * [THREATS N-09].
  */
 export class SessionKeys {

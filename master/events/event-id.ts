@@ -47,8 +47,9 @@ export function formatEventId(places: readonly EventPosition[]): string {
 }
 
 /**
- * Parses an event id into positions. The first one is the position of the event itself. Returns an
- * empty list if the id is invalid, for example because it has two positions of one cluster member.
+ * Parses an event id into positions. The first one is the position of the event itself. The others
+ * are the positions of the latest events of other cluster members. Returns an empty list if the id
+ * is invalid, for example because two positions belong to the same member.
  */
 export function parseEventId(id: string): readonly EventPosition[] {
   const places = id.split('.', maxPlaces + 1).map((text) => {

@@ -32,7 +32,7 @@ export interface PublishedJob {
   readonly delivery: PublishOutcome;
   /** Reason why the target is invalid. An invalid target matches no minion. */
   readonly problem?: string;
-  /** Removes the `onReturn` listener. */
+  /** Removes the `onReturn` listener of the job. */
   readonly stopListening: () => void;
 }
 

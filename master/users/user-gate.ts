@@ -108,8 +108,8 @@ export class UserGate {
   }
 
   /**
-   * Returns the job with the changes that the user's rights require, as {@link judgeJob} does. Also
-   * records the job id as one of the user's jobs.
+   * Adapts a job to the user's rights as {@link judgeJob} does, and returns it. Also records its id
+   * as one of the user's jobs.
    */
   async judgeOneJob<R extends PublishRequest & JobOrigin>(
     session: UserSession,

@@ -264,8 +264,8 @@ class ValueTests {
 }
 
 /**
- * Counts work steps of a search. The steps for one minion also have a separate limit, because the
- * work can be interrupted only between two minions.
+ * Counts steps of a search, and limits the steps for one minion. Other work can run only between
+ * two minions, so the search in one minion must be short.
  */
 function spend(meter: WorkMeter | undefined, state: SearchState, steps: number): void {
   if (meter === undefined) return;

@@ -60,8 +60,8 @@ export interface GuardLimits {
    */
   readonly maxConnectionsPerAddress: number;
   /**
-   * Maximum number of connections of one unknown address whose handshake or first request has not
-   * ended. A further connection evicts the oldest of them. Default: 1,000.
+   * Maximum number of new connections of one unknown address. A connection is new until its first
+   * request has ended. A further connection evicts the oldest new one. Default: 1,000.
    */
   readonly maxNewConnectionsPerAddress: number;
   /**

@@ -4,8 +4,9 @@ import { transportLimits } from './limits.ts';
 /** A connection with received bytes. */
 export interface TurnTaker {
   /**
-   * Handles received messages, as many as {@link MessageTurns.allowance} permits. Calls
-   * {@link MessageTurns.spend} for them, and {@link MessageTurns.wait} if bytes are left.
+   * Handles at most as many received messages as {@link MessageTurns.allowance} returns. Reports
+   * their number with {@link MessageTurns.spend}. If bytes are left, requests another turn with
+   * {@link MessageTurns.wait}.
    */
   takeTurn(): void;
 }

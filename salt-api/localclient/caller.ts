@@ -94,9 +94,9 @@ function wrongKey(): AuthenticationError {
 }
 
 /**
- * Returns the user to record for a request with the key: the account of the master, or with sudo
- * the name that the client sends (`sudo_NAME`). Clients of root may send `root` instead of the
- * account, because root can read the key of any account.
+ * Returns the name to record as the user of a request that contains the key of the master's
+ * account. This is the account, or the name `sudo_NAME` that a client under sudo sends. Clients
+ * that run as root may send `root`, which is recorded as the account.
  */
 function userOfKey({ account }: AccountKey, given: unknown): string {
   if (given === undefined || given === account || given === 'root') return account;

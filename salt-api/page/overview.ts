@@ -119,7 +119,8 @@ export class CachedValue<T> {
   #found: { readonly value: Promise<T>; readonly at: number } | undefined;
 
   /**
-   * @param freshMs - lifetime of a result, in milliseconds
+   * @param look - looks up the value
+   * @param freshMs - time for which a looked-up value is used again, in milliseconds
    * @param now - returns milliseconds of a monotonic clock
    */
   constructor(

@@ -13,8 +13,8 @@ import type { MineStore } from './mine-store.ts';
 
 type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
 /**
- * Function that returns the minions that match the target of a query. It tests only the minions in
- * a given reach: those that the caller may query.
+ * Function that returns the minions that match the target of a query. It tests only minions that
+ * the caller may query (the reach).
  */
 type OwnersWithin = Awaited<ReturnType<Jobs['targets']['compileWithin']>>;
 

@@ -163,8 +163,8 @@ export class HighRenderer implements SlsNames {
   }
 
   /**
-   * Adds the argument `order` to the states of an SLS that do not set it. These states keep the
-   * order of the file and come after the states of included SLS [_handle_iorder].
+   * Numbers the states of an SLS with the argument `order`, unless they set it themselves. The
+   * states run in the order of the file, after the states of included SLS [_handle_iorder].
    */
   #giveOrder(high: High): void {
     for (const [id, body] of high.bodies) {

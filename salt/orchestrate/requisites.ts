@@ -149,10 +149,10 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
 }
 
 /**
- * Removes findings that have no effect, for one kind of requisite. For `onfail` and the kinds
- * `…_any`, one dependency that meets its requisite is sufficient: the findings about the other
- * dependencies are removed. For `onfail_all`, one dependency that succeeded prevents the chunk from
- * running: the finding `met` is removed.
+ * Removes the findings that do not count for this kind of requisite. For `onfail` and the kinds
+ * `…_any`, one dependency that meets its requisite is sufficient: the findings about the others are
+ * removed. For `onfail_all`, one dependency that succeeded is enough to prevent the run: the
+ * finding `met` is removed.
  */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
   if (kind.endsWith('_any') || kind === 'onfail') {

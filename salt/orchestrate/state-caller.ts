@@ -13,7 +13,7 @@ import { verifyChunk } from './verify-chunk.ts';
 
 export interface StateCallerOptions {
   readonly table: StateTable;
-  /** Functions that conditions may call. */
+  /** Functions that the conditions of states, such as `onlyif`, may call. */
   readonly conditions: ConditionFunctions;
   /** Whether to run in test mode, without changes. */
   readonly test: boolean;
@@ -64,7 +64,10 @@ export class StateCaller {
     result.facts = { ...result.facts, __run_num__: this.#runNumber };
   }
 
-  /** Calls a chunk. Failures are returned as results. */
+  /**
+   * Applies a chunk: calls the function of this single state. A failure is a result too, and does
+   * not throw.
+   */
   async call(chunk: Chunk, mode: CallMode = {}): Promise<StateResult> {
     const problems = verifyChunk(chunk, this.#options.table);
     if (problems.length > 0) {

@@ -176,8 +176,8 @@ function joinAnswers(
 }
 
 /**
- * Merges pillar maps, and appends the errors to the list under their key `_errors`.
- * @param errors - messages to append
+ * Merges pillar maps into one. Appends the given errors to the list `_errors` of the merged map.
+ * @param errors - error messages
  */
 function joined(
   maps: readonly PillarMap[],

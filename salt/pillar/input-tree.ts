@@ -70,7 +70,10 @@ export class InputTree<Result extends Inputs> {
     return replaced;
   }
 
-  /** Removes a result. Does nothing if another result has replaced it. */
+  /**
+   * Removes a result from the tree. Does nothing if the result is no longer in the tree, because
+   * another one has replaced it.
+   */
   delete(result: Result): void {
     const path: [place: Map<string, TreeNode<Result>>, key: string][] = [
       [this.#roots, result.root],

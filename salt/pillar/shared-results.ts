@@ -40,7 +40,10 @@ export interface SharedResult extends CachedPillar {
   readonly secret: string;
 }
 
-/** A shared result in the table, with its name and inputs. */
+/**
+ * Shared result as the table of shared results stores it: with a name, and with the inputs that the
+ * rendering has read.
+ */
 export interface KeptResult extends SharedResult, Inputs {
   readonly name: string;
 }

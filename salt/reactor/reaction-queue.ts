@@ -136,8 +136,8 @@ export interface QueueConditions {
     | { readonly minion: string; readonly request: string; readonly place: string }
     | undefined;
   /**
-   * Permits only one run with equal values in a time window of `lengthMs` milliseconds. The values
-   * are the index of the call and the event's values of `throttle_key`. `undefined`: no such limit.
+   * Limit of one run per `lengthMs` milliseconds for runs with equal `values`. The values are the
+   * index of the call, and the values of `throttle_key` in the event. `undefined`: no such limit.
    */
   readonly window: { readonly values: readonly unknown[]; readonly lengthMs: number } | undefined;
 }

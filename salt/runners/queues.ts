@@ -172,7 +172,7 @@ export class Queues {
 
   /**
    * Removes these items from a queue, regardless of their position.
-   * @param owner - result of {@link ownerOfValues} for the caller
+   * @param owner - owner from {@link ownerOfValues}, whose limits include the work
    */
   delete(queue: string, items: readonly WireValue[], owner: string = operatorOwner): Promise<void> {
     return this.#entries.run(owner, async (index) => {

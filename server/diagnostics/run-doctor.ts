@@ -520,7 +520,10 @@ export interface DoctorOptions {
   readonly directory: string;
   /** Opens the interface of the configured master. Rejects if that master is not running. */
   readonly openApi: () => Promise<MasterApi>;
-  /** Replacements for parts of {@link SystemInfo}. Default: this machine. */
+  /**
+   * Replacements for some values and functions of {@link SystemInfo}. The others examine this
+   * machine.
+   */
   readonly world?: Partial<SystemInfo>;
 }
 

@@ -85,7 +85,10 @@ export class Rendering implements FieldLookup {
   /** Name of the file that is being rendered, for errors. */
   file: string;
   line = 1;
-  /** Modules imported without context, by template. Each of these templates runs only once. */
+  /**
+   * Results of imports without context, by imported template. Each of these templates runs only
+   * once in a rendering.
+   */
   readonly modules: Map<Template, Module> = new Map();
   readonly #options: RenderingOptions;
   readonly #templates = new Map<string, Template>();

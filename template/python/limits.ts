@@ -92,7 +92,8 @@ export class UsageMeter implements WorkMeter {
   }
 
   /**
-   * Counts comparisons. Each costs less than a step. Call this method before the comparison.
+   * Counts comparisons towards the limit of steps, where 16 comparisons are one step. Call this
+   * method before the comparison.
    * @throws LimitExceeded
    */
   comparisons(count: number): void {
