@@ -50,8 +50,8 @@ export function isAllowed(question: Question, policy: Policy): boolean {
 
 /**
  * Whether the policy has rules that allow this subject to perform the action.
- * @param texts - requested functions, tags, paths or operations; each must match one of these
- * rules; default: none
+ * @param texts - names in the request: functions, tags, paths or operations. Each name must match
+ * one of these rules. Default: none
  */
 export function hasRules(
   subject: Subject,

@@ -244,8 +244,8 @@ export function readExtPillar(external: unknown): readonly (ExtPillarEntry | und
 }
 
 /**
- * Converts the options of a module to settings. As in Salt, a text instead of a map is the value of
- * the option `directory`.
+ * Converts the options of a module to settings. As in Salt, a text means the map
+ * `{directory: <text>}`.
  */
 function asSettings(options: unknown): unknown {
   const pairs: readonly (readonly [string, unknown])[] | undefined =

@@ -750,7 +750,7 @@ class PayloadWriter {
     this.#append(bytes);
   }
 
-  /** Writes the first byte and the length (8, 16 or 32 bits) of a bin or ext value. */
+  /** Writes the head of a bin or ext value: the first byte, and the length in 1, 2 or 4 bytes. */
   #sizedHead(head8: number, length: number): void {
     if (length <= 0xff) this.#headed(head8, length, 1);
     else if (length <= 0xffff) this.#headed(head8 + 1, length, 2);

@@ -59,8 +59,8 @@ const outerLimits: PayloadLimits = {
 };
 
 /**
- * Returns a *send* reply with a value that the caller has packed. The caller can pack a value once
- * for many minions, and need not copy file content.
+ * Returns a *send* reply with a value that the caller has packed. The caller can therefore pack a
+ * value only once for many minions, and need not copy the content of files.
  * @param key - key that encrypted the request
  * @param packed - the packed value, divided into one or more arrays
  * @throws TypeError if the nonce is missing and the version requires it

@@ -142,8 +142,8 @@ function headOfBytes(length: number): Buffer {
 /**
  * Returns the encoded head of a text or byte string: its first byte, followed by its length in 1, 2
  * or 4 bytes.
- * @param first - first byte for a length in 1 byte. The first byte is `first + 1` for 2 bytes, and
- * `first + 2` for 4 bytes
+ * @param first - first byte of a head whose length takes 1 byte. For 2 bytes, the head begins with
+ * `first + 1`; for 4 bytes, with `first + 2`
  */
 function headOfLength(first: number, length: number): Buffer {
   if (length < 0x100) return Buffer.of(first, length);

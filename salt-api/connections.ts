@@ -62,9 +62,9 @@ const smallBody = 65_536;
 const costOfChunk = 256;
 
 /**
- * Number of listeners for one event of a response above which Node.js logs a warning. The default
- * of Node.js is 10. Each response has more than 10, because the limits, the framework and the
- * streams all add listeners. The number does not grow, so the warning would be wrong.
+ * Maximum number of listeners for one event of a response. Node.js logs a warning above it. The
+ * default of Node.js, 10, is too low, because the limits, the framework and the streams all add
+ * listeners. Their number does not grow, so that warning would be wrong.
  */
 const usualListeners = 20;
 

@@ -237,7 +237,10 @@ export function sendStreamHead(reply: FastifyReply, headers: OutgoingHttpHeaders
 /** Maximum number of streams of one connection. */
 const maxOfConnection = apiLimits.connectionStreams.perOwner ?? Infinity;
 
-/** Token and user for which the limits count an event stream. */
+/**
+ * Token and user of an event stream. The limits on open streams apply to each token and to each
+ * user.
+ */
 export interface StreamOwner {
   /** Token of the log-in. */
   readonly token: string;

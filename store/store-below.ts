@@ -8,9 +8,9 @@ export function changeBelow(change: Change, prefix: Key): Change {
 }
 
 /**
- * Converts an operation to an operation on the whole store. The keys of the given operation are
- * relative to the prefix.
- * @param streams - prefix of the stream names in the whole store
+ * Converts an operation whose keys are relative to a prefix to an operation on the whole store.
+ * @param prefix - beginning of the keys in the whole store
+ * @param streams - beginning of the stream names in the whole store
  */
 export function operationBelow(operation: Operation, prefix: Key, streams: string): Operation {
   switch (operation.op) {

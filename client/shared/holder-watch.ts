@@ -34,8 +34,8 @@ export interface HolderWatchOptions {
 }
 
 /**
- * Maximum time that a check waits for a late response, in milliseconds. A response is late if an
- * earlier check sent the request and the holder has not answered it yet.
+ * Maximum time that a check waits for the holder's response to the request of an earlier check, in
+ * milliseconds.
  */
 const lateMs = 200;
 

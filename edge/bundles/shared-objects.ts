@@ -42,10 +42,10 @@ function sliceKey(sha256: string, index: number): Key {
 }
 
 /**
- * Operation that a member writes in the same transaction as a new release. If another member is
- * deleting files at that time, its list of releases lacks the new one. The operation therefore
- * makes {@link SharedObjects.keepOnly} of the other member fail, so that it does not delete files
- * of the new release.
+ * Operation that a member writes in the same transaction as a new release. Another member that is
+ * just deleting unused files does not know this release yet. The operation makes
+ * {@link SharedObjects.keepOnly} of that member fail, so that it does not delete files of the new
+ * release.
  */
 export const markObjects: StateOperation = { op: 'put', key: markKey, value: Buffer.alloc(0) };
 

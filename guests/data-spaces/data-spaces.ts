@@ -165,7 +165,10 @@ interface RegistrationPart {
   readonly declarations: number;
 }
 
-/** Splits a registration into parts. Roles with many declarations are split, too. */
+/**
+ * Splits a registration into parts, each small enough to be parsed at once. A role with many
+ * declarations is split, too.
+ */
 function* partsOf(given: unknown): Generator<RegistrationPart, void, void> {
   if (!isPlainMap(given) || !isPlainMap(given.roles)) {
     yield { form: given, declarations: 1 };

@@ -43,7 +43,7 @@ const headerForm =
   /^1;([A-Za-z0-9._-]{1,64});(\d{1,15});([A-Za-z0-9_-]{22});([A-Za-z0-9-]{1,64});([A-Za-z0-9-]{1,64});([A-Za-z0-9_-]{43})$/;
 
 /**
- * Returns the value of the header for a request.
+ * Signs a request. Returns the value of the header {@link agentHeader}.
  * @param now - milliseconds since 1970
  */
 export function signAgentRequest(

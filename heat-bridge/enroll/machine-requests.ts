@@ -91,8 +91,8 @@ export class MachineRequests {
 }
 
 /**
- * Kind of access that the OpenAPI document states for these routes. The credentials are the ticket
- * in the body of a request.
+ * Value of `access` for these routes in the OpenAPI document. Each request contains its own
+ * credentials: the ticket in the body.
  */
 const ticketAccess = 'credentials';
 /** Schema of a claim. */

@@ -16,7 +16,10 @@ const formerOwnerRow = defineRow({
 
 /** Retirement of the last machine that had an id. */
 interface End {
-  /** First jid that no job had used when the machine was retired. */
+  /**
+   * Lowest jid that no job had used at the time of the retirement. Jobs with lower jids are older
+   * than the retirement.
+   */
   readonly jid: string;
   readonly expiresAt: number;
 }

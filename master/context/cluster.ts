@@ -17,8 +17,8 @@ export interface Cluster {
   /** Counts the calls of this member that clients wait for. */
   readonly calls: CallGate;
   /**
-   * Whether the data of this member may be outdated: they were last known to be complete more than
-   * `stale_after` ago.
+   * Whether the data of this member may be outdated: for longer than `stale_after`, the member has
+   * not known whether its data are complete.
    */
   isStale(): boolean;
   /**

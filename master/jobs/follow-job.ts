@@ -80,7 +80,7 @@ export interface MinionFacts {
 /** Fields of a return from which the state of its minion in the job is determined. */
 type LedgerReturn = Pick<JobReturn, 'minion' | 'resource' | 'retcode' | 'receivedAt'>;
 
-/** Returns of a job so far, and the minions that still run it. */
+/** Progress of a job: the returns that have arrived, and the minions that still run the job. */
 export interface JobProgress {
   readonly returns: readonly LedgerReturn[];
   /** Minions that confirmed that the job runs. */

@@ -64,8 +64,8 @@ export class Job {
   }
 
   /**
-   * Returns the resources of a minion that sends one return for each resource. `undefined` if the
-   * minion sends its own return.
+   * Returns the resources of a minion if the minion sends one return for each of them. `undefined`
+   * if the minion sends one return for itself.
    */
   expectedOf(minionId: string): ReadonlySet<string> | undefined {
     return this.#expected?.get(minionId);

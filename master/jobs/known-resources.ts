@@ -27,7 +27,10 @@ const resourcesRow = defineRow({
   unversioned: unpackLocal,
 });
 
-/** Registration of resources, as a minion has sent it. */
+/**
+ * Resources that a minion claims to manage, and their grains, as the minion has sent them. Not
+ * verified.
+ */
 export interface Registration {
   /** Map from resource types to lists of ids. */
   readonly resources: WireValue | undefined;

@@ -1,8 +1,7 @@
 /**
- * Opens the encrypted loads of requests. The bytes of a load count towards the rate of its sender
- * before the master decrypts the load. Its list elements and map entries count before the master
- * unpacks the load. Large loads are processed in slices, so that other requests are answered
- * meanwhile.
+ * Opens the encrypted loads of requests. Rate limits of the sender count the bytes of a load before
+ * the master decrypts it, and its list elements and map entries before the master unpacks it. Large
+ * loads are processed in slices, so that other requests are answered meanwhile.
  */
 
 import {

@@ -4,9 +4,9 @@ import { FairTable } from '#runtime';
 import { userLimits } from './limits.ts';
 
 /**
- * Records which user started each job, and each call of a runner or wheel function. The master uses
- * it to give each user the events of the user's own jobs. At the limit, the oldest job of the user
- * with the most jobs is evicted.
+ * Records which user started each job, and each call of a runner or wheel function. From these
+ * records, the master knows which events a user may receive. At the limit, the oldest job of the
+ * user with the most jobs is evicted.
  */
 export class OwnJobs {
   readonly #nextJid: () => string;

@@ -93,9 +93,9 @@ class FactSearch {
   readonly #values: ValueTests;
   readonly #meter: WorkMeter | undefined;
   /**
-   * Cache of conditions that are compared with maps inside grains or pillar, split at `:`. The key
-   * is the text of the condition. These conditions are split at `:` even if the whole condition has
-   * another delimiter.
+   * Cache of split conditions, by the text of the condition. They are compared with maps inside
+   * grains or pillar, and always split at `:`. The delimiter of the whole condition can be a
+   * different one.
    */
   readonly #cuts = new Map<string, CutExpression>();
 

@@ -78,8 +78,8 @@ interface TargetTerm {
    */
   readonly isSelfReported: boolean;
   /**
-   * Whether the operator or user wrote the condition as a pattern for pillar values. This is also
-   * true if the condition was compiled as an exact comparison.
+   * Whether the condition was written as a pattern for pillar values. This remains true if the
+   * pattern was compiled to an exact comparison.
    */
   readonly isPillarPattern: boolean;
   test(candidate: TargetCandidate): MatchResult;

@@ -13,8 +13,8 @@ export class PublicationReplayBuffer<Subscriber> {
   readonly #send: (publication: OutgoingPublication, to: Subscriber) => void;
   readonly #held = new Set<OutgoingPublication>();
   /**
-   * Copy of {@link #held} that new subscribers share. `undefined` if no subscriber has connected
-   * since the stored publications last changed.
+   * The stored publications as a list, which new subscribers share. `undefined` after the stored
+   * publications have changed. The next new subscriber then gets a new list.
    */
   #list: readonly OutgoingPublication[] | undefined;
   /** New subscribers, with the stored publications that were not sent to them yet. */

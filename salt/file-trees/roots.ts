@@ -164,9 +164,9 @@ class Roots implements FileServerBackend {
   }
 
   /**
-   * Returns the existing roots of an environment, and the roots that all environments share through
-   * `__env__`. If two environments have no directories of their own, both therefore have the same
-   * roots.
+   * Returns the roots of an environment: those of its own directories that exist, and the
+   * directories that all environments share. Environments without existing directories of their own
+   * therefore have the same roots.
    */
   async #existingPlacesOf(saltenv: string): Promise<readonly string[]> {
     const shared = new Set(this.#roots.get(anyEnv));

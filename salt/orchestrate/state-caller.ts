@@ -49,7 +49,7 @@ export class StateCaller {
     return this.#options.table;
   }
 
-  /** Assigns the next run number (`__run_num__`) to a result, and returns the result. */
+  /** Gives a result the next run number (`__run_num__`), counts up, and returns the result. */
   number(result: StateResult): StateResult {
     this.numberAsNext(result);
     this.#runNumber += 1;
@@ -57,8 +57,8 @@ export class StateCaller {
   }
 
   /**
-   * Gives a result the current run number (`__run_num__`) without using the number up, so that the
-   * next result gets the same number. Salt does this for some cycles of requisites.
+   * Gives a result the next run number (`__run_num__`), but does not count up. The following result
+   * therefore gets the same number. Salt does this for some cycles of requisites.
    */
   numberAsNext(result: StateResult): void {
     result.facts = { ...result.facts, __run_num__: this.#runNumber };

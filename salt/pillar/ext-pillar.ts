@@ -94,9 +94,8 @@ export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): Pil
 }
 
 /**
- * Returns an object with the method `inputs` of a source and nothing else. A source that wraps this
- * source copies the method from the object. Returns an empty object if the source has no such
- * method.
+ * Returns the method `inputs` of a source, in an object from which a wrapper of the source copies
+ * it. The object is empty if the source does not have this method.
  */
 export function inputsOf(base: PillarSource): Pick<PillarSource, 'inputs'> {
   const inputs = base.inputs?.bind(base);

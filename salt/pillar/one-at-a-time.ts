@@ -54,9 +54,9 @@ export class OneAtATime {
   }
 
   /**
-   * Returns the running work for which a request must wait, or `undefined`. This is work of the
-   * request's own owner. If there is none, it is work of another owner for which the request has
-   * not waited yet.
+   * Returns the running work for which a request must wait next, or `undefined`. Work of the
+   * request's own owner takes precedence. For other owners, work counts only if the request has not
+   * waited for the same owner before.
    */
   #next(
     key: string,

@@ -11,7 +11,7 @@ export type NamedData = Readonly<Record<string, PlainData>>;
 
 /**
  * A function that templates call. Its result is plain data.
- * @throws errors that end the rendering with their message
+ * @throws an error ends the rendering, which then fails with the message of this error
  */
 type AskedFunction = (args: readonly PlainData[], kwargs: NamedData) => Promise<PlainData>;
 

@@ -17,9 +17,9 @@ export class LargeTemplates {
   readonly #owners = new Map<string, number>();
 
   /**
-   * Whether a template must be rendered on a worker thread for this owner. This is so if the
-   * template has exceeded the limits for this owner, or for at least {@link ownersOfLarge} other
-   * owners.
+   * Whether a template must be rendered on a worker thread for this owner. True if a rendering for
+   * this owner has exceeded the limits of the main thread, or if this was so for at least
+   * {@link ownersOfLarge} owners.
    */
   has(template: string, owner: string): boolean {
     if ((this.#owners.get(template) ?? 0) >= ownersOfLarge) return true;

@@ -126,7 +126,7 @@ export class CacheBanks {
 
   /**
    * Stores a value.
-   * @param owner - result of {@link ownerOfValues}
+   * @param owner - owner towards whose limits the value counts, see {@link ownerOfValues}
    * @throws MasterError ERR_ARGS if a name is invalid or the limits are reached
    */
   put(bank: string, key: string, data: WireValue, owner: string = operatorOwner): Promise<void> {
@@ -166,7 +166,7 @@ export class CacheBanks {
 
   /**
    * Removes a value, or a bank and all banks below it.
-   * @param owner - {@link ownerOfValues} of the caller
+   * @param owner - owner towards whose limits the work counts, see {@link ownerOfValues}
    * @throws MasterError ERR_ARGS
    */
   remove(bank: string, key: string | undefined, owner: string = operatorOwner): Promise<void> {

@@ -59,7 +59,7 @@ export function readLate(value: Value): Value {
 }
 
 /**
- * Returns an item of `target`, which is a late value or a dictionary, without reading the item.
+ * Returns an item of a late value or dictionary, without reading it: the result is a late value.
  * Returns `undefined` if the caller must read the item.
  */
 export function lateItem(target: Value, key: Value): LateValue | undefined {

@@ -188,8 +188,8 @@ export class RecursionGuard {
   }
 
   /**
-   * Calls `look`, which walks over the elements of `value`. Counts one element, and checks the
-   * nesting depth.
+   * Calls `look` to walk over the elements of `value`. Counts the value as one element, and checks
+   * the nesting depth.
    * @throws LimitExceeded
    */
   into<T>(value: object, look: () => T): T {
