@@ -677,9 +677,9 @@ function compileCall(
 }
 
 /**
- * Restricts an `allow` rule for functions that must be named without wildcards (see
- * {@link mustBeNamed}). The rule then permits such a function only if the rule contains its full
- * name. For a `deny` rule, returns `compiled` unchanged.
+ * Makes an `allow` rule permit certain functions only if it contains their full names, without
+ * wildcards. {@link mustBeNamed} determines these functions. For a `deny` rule, returns `compiled`
+ * unchanged.
  */
 function byName(
   { effect, action, resource: { fun } }: PolicyRule & { readonly action: 'runner' | 'wheel' },

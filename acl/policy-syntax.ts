@@ -41,9 +41,9 @@ export const grainsGiveNoRight =
 /** Compilers of patterns. Each throws a SyntaxError with the reason. */
 export interface PolicySyntax {
   /**
-   * Identifier of the set of patterns and targets that this syntax accepts. If two syntaxes have
-   * the same identifier, a rule is validated once for both. Default: every rule is validated each
-   * time.
+   * Name of the set of patterns and targets that this syntax accepts. A rule that is valid for one
+   * syntax is not validated again for another one with the same name. Default: each rule is
+   * validated each time.
    */
   readonly dialect?: string;
   readonly glob: (pattern: string) => TextTest;

@@ -265,9 +265,9 @@ function toSetting(value: unknown, path: ValuePath, originAt: OriginAt): Setting
 }
 
 /**
- * Splits the location of a value into a key and an entry. The key consists of the names before the
- * first list index. The entry is the rest, from this index on. It is absent if the location has no
- * list index. Credentials in names are removed, because a name may be the address of a repository.
+ * Splits the location of a value at its first list index. `key` consists of the names before this
+ * index. `entry` is the part from this index on; without a list index, it is absent. Credentials in
+ * names are removed, because a name may be the address of a repository.
  */
 function nameOf(place: ValuePath): Pick<OptionOrigin, 'entry' | 'key'> {
   const path = place.map((it) => (typeof it === 'number' ? it : withoutCredentials(it)));

@@ -45,9 +45,9 @@ export class SharedNames {
   /**
    * Calls `work` to decide about names that all members of the cluster share, such as whether a
    * name is free.
-   * @param work - writes the decision and the given operations in one transaction. If another
-   * member has decided about a name first, this write fails, and `work` is called again. `work`
-   * must have no effects before the write.
+   * @param work - writes its decision in one transaction with the operations that it receives. If
+   * another member has decided about a name first, this write fails, and `work` is called again.
+   * `work` must have no effects before the write
    */
   async decide<T>(
     names: readonly string[],

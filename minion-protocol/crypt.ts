@@ -238,7 +238,7 @@ function* decryption(key: CrypticleKey, blob: Uint8Array): Generator<void, Buffe
   return withoutPadding(plaintext.subarray(blockSize));
 }
 
-/** Runs all slices, and returns the result. */
+/** Processes all slices of a message without pauses, and returns the result. */
 function runAtOnce<T>(slices: Generator<void, T, void>): T {
   for (;;) {
     const { done, value } = slices.next();

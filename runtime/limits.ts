@@ -67,7 +67,9 @@ export interface LimitRow extends LimitValues {
   /** Counted things, in the plural: `log-ins in progress`. */
   readonly unit: string;
   readonly owner: LimitOwner;
-  /** Option that changes the amounts, or `undefined` if they are constant. */
+  /**
+   * Configuration option that changes the numbers of this limit. `undefined` if they are constant.
+   */
   readonly option?: string;
   /**
    * Description of the amounts in words. Present only if they depend on the machine or on another

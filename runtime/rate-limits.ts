@@ -102,9 +102,9 @@ export class TokenBuckets {
   }
 
   /**
-   * If the maximum number of buckets is reached, removes the bucket that was created first. If the
-   * owner of that bucket is still active, its next request creates a full bucket. Such an owner can
-   * therefore exceed its rate.
+   * Removes the bucket that was created first if the maximum number of buckets is reached. If the
+   * owner of this bucket is still active, the owner's next request creates a full bucket, so the
+   * owner can exceed its rate.
    */
   #forgetIdle(): void {
     if (this.#buckets.size < this.#maxOwners) return;

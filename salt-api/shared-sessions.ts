@@ -262,8 +262,8 @@ export class SharedSessions implements Sessions {
   }
 
   /**
-   * Returns the name under which the session limit counts the session of a row. Rows that cannot be
-   * read, and rows of older versions, share one name.
+   * Returns the owner towards whose session limit the session in a row counts. Rows that cannot be
+   * read, and rows of older versions, have the owner `''`.
    */
   #ownerOf(hash: string, sealed: Uint8Array): string {
     try {

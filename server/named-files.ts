@@ -155,8 +155,8 @@ export async function findMissingFiles({
 }
 
 /**
- * Returns the file of an option as a list with one entry, if the configuration sets the option.
- * Otherwise returns an empty list, because the file of a default value may be missing.
+ * Returns the file of an option, as a list of one, if the configuration sets the option. Otherwise
+ * returns an empty list: the file that an option has by default need not exist.
  */
 function ofOption(
   settings: Settings,

@@ -61,8 +61,8 @@ export class HolderRecord {
   }
 
   /**
-   * Returns the error, and calls `onFenced` with it once. The call happens after the transaction
-   * was aborted, because the callback may use the store.
+   * Returns the error for the caller to throw. Also passes the first such error to `onFenced`, but
+   * only after the transaction was aborted, because `onFenced` may use the store.
    */
   #fenced(error: StoreError): StoreError {
     const onFenced = this.#onFenced;

@@ -19,7 +19,9 @@ import { wrapLine } from '#template/python/text-wrap.ts';
 import { Bytes, Float, Tuple, type Value } from '#template/python/values.ts';
 import { escapeJson } from '../terminal.ts';
 
-/** Conversions for wire values that have no literal in Python. */
+/**
+ * Functions that convert the kinds of wire values for which Python has no literal, such as dates.
+ */
 type PythonForms = Parameters<typeof toPythonValue>[1];
 
 /**

@@ -32,9 +32,9 @@ export class LatestMessages {
   }
 
   /**
-   * Whether a message is from the current session of a member and is newer than all earlier
-   * messages of this session.
-   * @param session - session that the content of the message names
+   * Whether a message is new: it is from the sender's current session, and was sent after all
+   * messages received from this session so far.
+   * @param session - session of the sender, as the message itself states it
    */
   isNew(member: string, session: string, { session: sealedBy, counter }: OpenedMessage): boolean {
     if (this.#view.state.members[member]?.session !== session) return false;

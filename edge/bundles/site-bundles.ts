@@ -128,8 +128,8 @@ class SiteBundles implements BundleInUse {
   #lastFailure: BundleFailure | undefined;
   #isLeaving = false;
   /**
-   * Whether the next request must ask for metadata and packs that are not compressed with a
-   * dictionary. Usually the dictionary is the data that the site already has. After a failure with
+   * Whether the next request must ask for metadata and packs that are compressed without a
+   * dictionary. Usually, data that the site already has is the dictionary. After a failure with
    * ERR_BUNDLE_CONTENT, this data may be damaged.
    */
   #needsWhole = false;

@@ -196,8 +196,8 @@ export class DeploymentRecords {
   }
 
   /**
-   * Whether the limits on the size of records permit a new record. If the caller calls `put` in the
-   * same turn of the event loop, the limits still permit the record.
+   * Whether the limits on the size of records permit a new record. The answer is valid in the
+   * current turn of the event loop, so call `put` in the same turn.
    */
   hasRoomFor(record: DeploymentRecord): boolean {
     const { owner, bytes } = this.#sizeOf(record);

@@ -76,8 +76,8 @@ interface OwnRegistrations<Api> {
   readonly api: Api;
   readonly by: AuditRequester;
   /**
-   * Fields that select a registration in addition to its name: the owner name of the service, and
-   * the query fields of the request. Several registrations can have the same name.
+   * Fields that, together with its name, select a registration: the owner name of the service, and
+   * the query fields of the request. A name alone can be ambiguous.
    */
   readonly of: RegistrationOwner & { readonly owner: string };
 }

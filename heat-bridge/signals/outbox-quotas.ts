@@ -160,9 +160,9 @@ export class OutboxQuotas {
   }
 
   /**
-   * Updates the owner under which a minion's held signals are counted (`#heldOwners`). As long as
-   * the minion has held signals, this owner stays the same, even if the minion's project changes.
-   * So the sizes are later subtracted from the same owner.
+   * Updates `#heldOwners`: the owner towards whose quota a minion's held signals count. While the
+   * minion has held signals, this owner stays the same, even if the minion changes its project. The
+   * sizes can then be subtracted from the same owner.
    */
   #noteHeldOwner(minion: string): void {
     if (this.#held.heldBy(minion) === 0) this.#heldOwners.delete(minion);

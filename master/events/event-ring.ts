@@ -65,8 +65,8 @@ interface ReadUpTo {
   /** Sequence number of the last record that the reader has read, by member. */
   readonly sequences: ReadonlyMap<string, number>;
   /**
-   * Position for the cluster members that are not in `sequences`: their records up to this sequence
-   * number count as read.
+   * Sequence number for all cluster members that are not in `sequences`. Records of these members
+   * up to this number count as read.
    */
   readonly others: number;
   /** Whether all events after the reader's position are available. */

@@ -18,7 +18,8 @@ export class Extensions {
   #api: InProcessApi | undefined;
 
   /**
-   * Orders the extensions and their parts.
+   * Determines the order in which the extensions are opened. Includes the further extensions that
+   * their `parts` list.
    * @throws MasterError ERR_EXTENSION_CONFLICT, ERR_EXTENSION_CYCLE, ERR_EXTENSION_MISSING
    */
   constructor(extensions: readonly MasterExtension[]) {

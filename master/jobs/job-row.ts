@@ -6,8 +6,8 @@ import type { PublicationId } from './publication-log.ts';
 /** Publication that sent a job to some of its minions (a slice). */
 interface JobPublication extends PublicationId {
   /**
-   * Number of minions of this publication. The minion list of the job begins with the minions of
-   * the first publication, followed by those of the next ones.
+   * Number of minions of this publication. The minion list of the job contains the minions of its
+   * publications one after the other, so these numbers divide the list.
    */
   readonly minions: number;
 }

@@ -226,9 +226,9 @@ export class LoadOpener {
   }
 
   /**
-   * Checks a load after its sender was charged for its size. If the request has expired, cancels
-   * the charge to the minion and charges the sender's address, because anyone can repeat a recorded
-   * request.
+   * Checks a load whose size already counts towards the rate of its sender. If the request has
+   * expired, its size counts towards the sender's address instead of the minion, because anyone can
+   * repeat a recorded request.
    */
   #checkPaid({ envelope, peer }: SealedRequest, load: WireValue): CheckedRequest {
     try {

@@ -228,11 +228,11 @@ export class ZeromqPublisher {
   }
 
   /**
-   * Sends one message per topic to the subscribers of that topic. If a subscription is a prefix of
-   * several topics, its subscriber receives only the message of the first topic. Usually, this
-   * subscriber is a minion without filtering, which subscribes to the topic `''`. One message is
-   * sufficient, because all messages contain the same envelope. If the minion received the envelope
-   * again, it would ignore it because of the known jid.
+   * Sends one message for each topic to the subscribers of the topic. A subscription also covers
+   * all topics that begin with it. Its subscriber receives only the message of the first of these
+   * topics, because all messages contain the same envelope. Usually, this is a minion without
+   * filtering, which subscribes to `''`. It would ignore a repeated envelope anyway, because the
+   * jid is known.
    */
   #sendByTopic(
     { envelope, minionIds }: OutgoingPublication,

@@ -24,10 +24,7 @@ const readingRunners: ReadonlySet<string> = new Set([
   'test.arg',
 ]);
 
-/**
- * Functions whose results minions can influence. Even the minion whose pillar is compiled can
- * influence them.
- */
+/** Functions whose results minions can influence, including the minion whose pillar is compiled. */
 const claims: readonly string[] = ['mine.get', 'pillar.ext', 'saltutil.runner'];
 
 export function pillarCalls({ runRunner, log }: TemplateMaster): AskedFunctions {

@@ -3,8 +3,9 @@
 import type { WireMap, WireValue } from '#minion-protocol';
 
 /**
- * Whether a map from a minion has more than `maxNames` names, or more than `maxEntries` list
- * elements and map entries in all. Stops at the limit, and copies no map.
+ * Whether a map from a minion has more than `maxNames` keys at its top level, or contains more than
+ * `maxEntries` list elements and map entries in total. Stops counting at the limit, and copies no
+ * map.
  */
 export function exceedsEntries(
   map: WireMap,

@@ -18,7 +18,10 @@ export interface FileRead {
   readonly digest: string | undefined;
 }
 
-/** Record that a pattern was matched against the SLS names of an environment. */
+/**
+ * Dependency of a pillar on the SLS names of an environment, because a pattern was matched against
+ * them.
+ */
 interface ListRead {
   readonly saltenv: string;
   /** Digest of the SLS names of the environment. */

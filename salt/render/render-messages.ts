@@ -115,7 +115,7 @@ export function sendNotes({ grains, isVolatile }: Notes): SentNotes {
   return { values, whole, late, isVolatile };
 }
 
-/** Adds to `notes` the dependencies that a rendering thread has sent. */
+/** Records in `notes` the dependencies that a rendering thread has found. */
 export function receiveNotes(notes: Notes, { values, whole, late, isVolatile }: SentNotes): void {
   addReads(notes.grains, values, whole);
   for (const name of late) notes.grains.addMark(name);

@@ -17,7 +17,10 @@ function nodegroupTexts(
 
 /** A rule that permits a reactor file to perform an action. */
 export interface PlannedReactionRule {
-  /** Name of the file in the option `reactor`. The rule is for `service: reaction:<reference>`. */
+  /**
+   * Name of the reactor file in the option `reactor`. The rule has the subject
+   * `service: reaction:<reference>`.
+   */
   readonly reference: string;
   readonly action: ReactorCall['action'];
   readonly functions: readonly string[];
