@@ -23,7 +23,7 @@ export function isAccepted(rule: PolicyRule, { dialect }: PolicySyntax): boolean
 
 /**
  * Records that the rule is valid for this policy syntax, and for all others with the same
- * `dialect`. Does nothing if the rule is not frozen, because it could still change.
+ * `dialect`. Does nothing for a rule that is not frozen, because such a rule could still change.
  */
 export function markAccepted(rule: PolicyRule, { dialect }: PolicySyntax): void {
   if (dialect !== undefined && Object.isFrozen(rule)) acceptedIn.set(rule, dialect);

@@ -42,7 +42,7 @@ export const grainsGiveNoRight =
 export interface PolicySyntax {
   /**
    * Name of the set of patterns and targets that this syntax accepts. A rule that is valid for one
-   * syntax is not validated again for another one with the same name. Default: each rule is
+   * syntax is not validated again for other syntaxes with the same name. Default: each rule is
    * validated each time.
    */
   readonly dialect?: string;

@@ -369,9 +369,9 @@ export interface RefoundReceipt extends ClusterReceipt {
 }
 
 /**
- * Begins a new log from the store of this master, if the old log was lost completely or in part.
- * With a backup, begins it from that earlier state of the cluster. The other members must then join
- * again. The old log is kept until the new one begins.
+ * Begins a new log from the store of this master, if the old log was lost completely or in part. If
+ * a backup is given, first restores that earlier state of the cluster. The other members must then
+ * join again. The old log is kept until the new one begins.
  * @throws StoreError ERR_STORE_LOCKED if this or another member is running; ERR_STORE_BACKUP,
  * ERR_STORE_CORRUPT, ERR_CLUSTER_BEHIND; ERR_STORE_DIVERGED if the log does not belong to the
  * backup

@@ -50,9 +50,9 @@ export interface PlainOptions extends RowOptions {
   /** Limits on the requests of a single minion or address. */
   readonly limits?: Partial<Limits> | undefined;
   /**
-   * Lowest level that is logged. If `logger` is set, this becomes the level of that logger. By
-   * default, that logger keeps its own level. Without `logger`, the master writes JSON lines of
-   * this level and above to standard error. By default, it then logs nothing.
+   * Lowest level that is logged. With `logger`: the new level of that logger; by default, its level
+   * does not change. Without `logger`: the master writes JSON lines of this level and above to
+   * standard error; by default, it logs nothing.
    */
   readonly logLevel?: LogLevel | undefined;
   /**

@@ -61,9 +61,8 @@ export interface GivenSection {
   /** Members of the section that are valid, by name. */
   readonly values: Readonly<Record<string, unknown>>;
   /**
-   * Options of the section that the user has set, or tried to set. Contains their names in
-   * TypeScript. Includes options with a wrong value. For a misspelt name, contains the most similar
-   * option name.
+   * Names, as in programs, of the options that the user has set or tried to set in the section.
+   * Includes options with a wrong value. For a misspelt option, includes the most similar option.
    */
   readonly meant: ReadonlySet<string>;
 }

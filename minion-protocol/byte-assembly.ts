@@ -42,7 +42,7 @@ export class ByteAssembly {
     return copied;
   }
 
-  /** Returns the bytes received so far in one array. */
+  /** Joins all bytes received so far into one array. */
   join(): Uint8Array {
     const [first = new Uint8Array(0), ...rest] = this.#blocks;
     if (rest.length === 0) return first.subarray(0, this.#taken);

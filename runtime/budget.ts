@@ -36,7 +36,7 @@ export class Budget {
     return this.#taken;
   }
 
-  /** Returns the amount that one owner holds. */
+  /** Returns how much of the limited resource one owner holds now. */
   heldBy(owner: string): number {
     return this.#held.get(owner) ?? 0;
   }
@@ -80,8 +80,8 @@ export class Budget {
 }
 
 /**
- * One of several amounts that {@link tryTakeAll} takes together. Each amount can be from a
- * different budget.
+ * Amount to take from a budget for an owner. {@link tryTakeAll} takes several such amounts, or none
+ * of them.
  */
 export interface BudgetPart {
   readonly budget: Pick<Budget, 'tryTake' | 'release'>;
@@ -103,7 +103,7 @@ export function tryTakeAll<Part extends BudgetPart>(parts: readonly Part[]): Par
   return undefined;
 }
 
-/** Returns amounts to the budgets from which they were taken. */
+/** Gives amounts back to the budgets from which they were taken. */
 export function releaseAll(parts: readonly BudgetPart[]): void {
   for (const { budget, owner, amount } of parts) budget.release(owner, amount);
 }

@@ -99,7 +99,7 @@ export class FairSlots {
   }
 
   /**
-   * Waits for a slot of the owner if necessary, and runs `work` while it holds the slot.
+   * Waits for a free slot if necessary, runs `work`, and releases the slot.
    * @throws LimitExceeded if no slot is free and no further request may wait
    */
   async run<T>(owner: string, work: () => Promise<T>): Promise<T> {

@@ -102,9 +102,9 @@ export class TokenBuckets {
   }
 
   /**
-   * Removes the bucket that was created first if the maximum number of buckets is reached. If the
-   * owner of this bucket is still active, the owner's next request creates a full bucket, so the
-   * owner can exceed its rate.
+   * If the maximum number of buckets is reached, removes the bucket that was created first. The
+   * owner of this bucket may still be active. The owner's next request then creates a full bucket,
+   * so the owner can exceed its rate.
    */
   #forgetIdle(): void {
     if (this.#buckets.size < this.#maxOwners) return;

@@ -4,8 +4,8 @@ import type { Limit } from './limits.ts';
 /** Limits of a {@link SendPool}. */
 export interface SendLimits {
   /**
-   * Maximum size of a message, in bytes. Up to this size plus {@link extraBytes} may wait for each
-   * reader.
+   * Maximum size of a message, in bytes. For each reader, at most this number plus
+   * {@link extraBytes} of bytes may wait.
    */
   readonly messageBytes: number;
   /**

@@ -117,9 +117,9 @@ class SiteBundles implements BundleInUse {
   #current: InstalledBundle | undefined;
   #wanted: NamedRelease | undefined;
   /**
-   * Reply of the centre to the report that the site sent with the first message of the handshake.
-   * Resolves with the version of the release in the reply if the reply contains the files to
-   * install it. Otherwise, and if no reply arrived, resolves with `undefined`. Never rejects.
+   * Resolves when the centre has replied to the report in the first message of the handshake. The
+   * value is the version of the release whose files the reply contains. It is `undefined` if the
+   * reply contains no files or did not arrive. Never rejects.
    */
   #early: Promise<number | undefined> | undefined;
   /** Metadata and bundle that the site stated in its last report over the present connection. */

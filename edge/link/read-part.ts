@@ -79,8 +79,9 @@ export function readPart(asked: PartRequest): Readable {
 }
 
 /**
- * Returns the offset in the part at which a response begins, or `undefined` if the request has
- * failed. The offset is 0 if a cache sends the whole part although a range was requested.
+ * Returns the offset of the first byte of a response in the requested part of a pack. Returns
+ * `undefined` if the request has failed. The offset is 0 if a cache sends the whole part although a
+ * range was requested.
  */
 function beginOf({ statusCode, headers }: IncomingMessage, from: number): number | undefined {
   if (statusCode === 200) return 0;

@@ -1,7 +1,8 @@
 /**
- * Opens the encrypted loads of requests. Rate limits of the sender count the bytes of a load before
- * the master decrypts it, and its list elements and map entries before the master unpacks it. Large
- * loads are processed in slices, so that other requests are answered meanwhile.
+ * Opens the encrypted loads of requests. Before the master decrypts a load, it counts the bytes
+ * towards a rate limit of the sender. Before it unpacks the load, it also counts the list elements
+ * and map entries. Large loads are processed in slices, so that other requests are answered
+ * meanwhile.
  */
 
 import {

@@ -96,7 +96,7 @@ export function isDisabled(kept: string, form: PasswordForm): boolean {
 }
 
 /**
- * Whether the master cannot compare an entry, because its form is not supported: DES, or bcrypt
+ * Whether an htpasswd entry has a form that the master does not support, for example DES, or bcrypt
  * with a cost above {@link maxCost}.
  */
 export function isUnread(kept: string, form: PasswordForm): boolean {
@@ -105,7 +105,10 @@ export function isUnread(kept: string, form: PasswordForm): boolean {
   return /^(\$(?!apr1\$|1\$|5\$|6\$)|\{)/.test(kept) || /^[\w./]{13}$/.test(kept);
 }
 
-/** Returns the entry that takes the longest to compare, or `undefined` if there are no entries. */
+/**
+ * Returns the password entry whose comparison takes the longest. Returns `undefined` if there are
+ * no entries.
+ */
 export function costliestPassword(kept: readonly string[]): string | undefined {
   let [costliest] = kept;
   for (const one of kept) {

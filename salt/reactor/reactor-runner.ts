@@ -46,8 +46,8 @@ export class ReactorEntries {
   }
 
   /**
-   * Adds an entry.
-   * @returns whether the tag had no entry before
+   * Adds reactor files for a tag, unless the tag already has files.
+   * @returns whether the files were added
    * @throws MasterError ERR_ARGS
    */
   add(tag: string, sls: string | readonly string[]): boolean {
