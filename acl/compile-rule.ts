@@ -332,8 +332,8 @@ interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   /** Compound target that selects the minions. */
   readonly within?: string;
   /**
-   * Whether a minion can match the target `within`, or one of its alternatives, by its grains
-   * alone. The rule grants nothing for such minions, because minions report their own grains.
+   * Whether grains alone can decide that a minion matches `within`, or one of its alternatives. The
+   * rule does not apply to such a minion, because a minion can report any grains.
    */
   readonly restsOnGrains?: boolean;
 }

@@ -32,13 +32,19 @@ interface RightsWarning {
   readonly text: string;
 }
 
-/** Rules of the options, and warnings about invalid entries. */
+/**
+ * Rules that follow from Salt's options for user rights, such as `external_auth`, and warnings
+ * about invalid entries.
+ */
 export interface UserRights {
   readonly rules: readonly PolicyRule[];
   readonly warnings: readonly RightsWarning[];
 }
 
-/** Reads the options. Never throws; reports invalid entries as warnings. */
+/**
+ * Converts Salt's options for user rights, such as `external_auth`, to rules. Never throws; reports
+ * invalid entries as warnings.
+ */
 export function readUserRights(
   options: UserRightOptions,
   compile: GrantSyntax['compile'],

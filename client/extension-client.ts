@@ -32,9 +32,8 @@ function callExtension<T>(source: MasterSource, name: string, parameters: object
 }
 
 /**
- * Streams the items of a method. With `received`, a lost connection does not end the stream. The
- * function opens the stream again on the next master, and skips the items that the caller already
- * has.
+ * Streams the items of a method. If `received` is given and the connection is lost, opens the
+ * stream again on the next master. Items whose texts are in `received` are then skipped.
  * @param received - texts of the items that the caller already has. The function adds the text of
  * each item that it yields. Pass it only if the call has an idempotency key, because other calls
  * must not be repeated

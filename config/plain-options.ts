@@ -106,7 +106,7 @@ function formerName(name: string): readonly ConfigError[] {
     : refuse(`is not available in programs: ${program.instead}`);
 }
 
-/** Replaces the name of an option in an error with its name in programs. */
+/** Renames the option in an error: from its name in configuration files to its name in programs. */
 function withPlainName(error: ConfigError): ConfigError {
   const program = rows.get(error.key)?.program;
   if (typeof program !== 'string') return error;

@@ -31,7 +31,7 @@ export function globsOf({ on }: Pick<Reaction, 'on'>): readonly string[] {
   return typeof on === 'string' ? [on] : on;
 }
 
-/** Returns the subject of a reaction in the policy. */
+/** Returns the subject that access rules use for a reaction: the service `reaction:<name>`. */
 export function serviceOf(name: string): { readonly kind: 'service'; readonly name: string } {
   return { kind: 'service', name: `reaction:${name}` };
 }

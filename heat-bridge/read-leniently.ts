@@ -74,9 +74,9 @@ const writtenNames: ReadonlyMap<string | number, string> = new Map([
 ]);
 
 /**
- * Returns the error with field names as definition files spell them, for example `on_failure`. If
- * `value` itself contains a field under its TypeScript name, for example `onFailure`, the path of
- * the error keeps the TypeScript name.
+ * Converts the TypeScript names of fields in an error to the names in definition files, for example
+ * `onFailure` to `on_failure`. In the error's path, names that `value` itself contains are not
+ * converted.
  */
 function asWritten(value: unknown, { path, problem, meant }: DefinitionMistake): DefinitionMistake {
   let within = value;

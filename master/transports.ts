@@ -18,8 +18,8 @@ import type { Requests } from './requests/index.ts';
 import type { BoundTransport } from './status.ts';
 
 /**
- * Binds the ports of all transports, which from then on serve minions. The transports are closed
- * with the master. Returns them with the ports that are bound.
+ * Binds the ports of all transports. The transports then serve minions until the master closes.
+ * Returns the name and the bound ports of each transport.
  */
 export async function listen(
   transports: readonly MasterTransport[],

@@ -107,8 +107,8 @@ class LoadScan {
   }
 
   /**
-   * Skips one value, but not the values that it contains, and returns the number of the contained
-   * values.
+   * Skips one value without the values inside it. Returns how many values inside it must be skipped
+   * next; 0 if there are none.
    */
   #skip(): number {
     const head = this.#bytes[this.#take(1)] ?? 0;

@@ -6,8 +6,9 @@
  * | state   | input                                                    | leads to |
  * |---------|----------------------------------------------------------|----------|
  * | opening | the head of an HTTP request                              | open     |
- * | open    | frames: messages in one or more, PING, PONG, CLOSE       | open     |
- * | over    | ignored; CLOSE and any breach lead to this final state   |          |
+ * | open    | frames: messages in one or more, PING, PONG              | open     |
+ * | open    | CLOSE, or any violation of the protocol                  | over     |
+ * | over    | anything; it is ignored                                  | over     |
  */
 
 import { Receiver, type ReceiverError, Sender } from 'ws';

@@ -72,8 +72,8 @@ export interface LimitRow extends LimitValues {
    */
   readonly option?: string;
   /**
-   * Description of the amounts in words. Present only if they depend on the machine or on another
-   * limit.
+   * Maximum numbers of this limit, in words. Present only if they depend on the machine or on
+   * another limit.
    */
   readonly amounts?: string;
   /** Effect of exceeding the limit, as a sentence. */

@@ -113,15 +113,9 @@ export class TokenBuckets {
   }
 }
 
-/**
- * Reserved part of a shared amount: a quarter. Only owners that use little of the amount may use
- * this part.
- */
+/** Fraction of all places that is reserved for owners that use few places: a quarter. */
 const reservedPart = 1 / 4;
-/**
- * Share of one owner: an eighth of the whole amount. Only owners that use less than their share may
- * use the reserved part.
- */
+/** Fraction of all places below which an owner may use the reserved places: an eighth. */
 const ownerPart = 1 / 8;
 
 /**

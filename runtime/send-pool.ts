@@ -39,7 +39,7 @@ const lingerMs = 30_000;
 export class SendPool {
   readonly #limits: Required<SendLimits>;
   readonly #queues = new Set<SendQueue>();
-  /** Number of reader queues in which each chunk waits, by chunk. */
+  /** For each waiting chunk, the number of reader queues that contain it. */
   readonly #holders = new Map<Uint8Array, number>();
   #heldBytes = 0;
 

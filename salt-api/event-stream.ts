@@ -205,7 +205,7 @@ export class FlushTimer {
   readonly #milliseconds: number;
   #next: Promise<void> | undefined;
 
-  /** @param milliseconds - interval at which the streams are written */
+  /** @param milliseconds - time between two writes to the streams */
   constructor(milliseconds: number) {
     this.#milliseconds = milliseconds;
   }

@@ -37,8 +37,7 @@ export class StatePace {
   readonly #budget = new WorkBudget(unlimitedSteps);
 
   /**
-   * @param sent - rate limit of the bytes that are sent to each user. Default: the limit
-   * `formattedBytes`
+   * @param sent - limits the rate of bytes sent to each user. Default: the limit `formattedBytes`
    * @param wait - resolves after the given time; tests can replace it
    */
   constructor(

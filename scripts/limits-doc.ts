@@ -55,7 +55,10 @@ const start = '<!-- limits -->\n';
 const head = ['limit', 'of', 'owner', 'amount', 'option', 'effect', 'code'];
 const counted = new Intl.NumberFormat('en');
 
-/** Returns the text for the column `amount`, which describes the numbers of a limit. */
+/**
+ * Returns the text for the column `amount`, for example `100 of one owner`. The text states all
+ * maximum numbers and rates of a limit.
+ */
 function amountsOf({ row, perOwner, total, reserved, timesFree, waiting, rate }: Limit): string {
   const parts: string[] = [];
   if (row.amounts !== undefined) parts.push(row.amounts);

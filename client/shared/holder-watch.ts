@@ -48,8 +48,8 @@ export class HolderWatch {
   #silentMs = 0;
   #lookedAt = performance.now();
   /**
-   * Pending request to the holder. A busy holder answers late, but does not hang. Therefore the
-   * request is not repeated.
+   * Request that the holder has not answered yet. It is not repeated, because a holder that is only
+   * busy answers it later.
    */
   #late: Promise<HolderState> | undefined;
   #reason = '';

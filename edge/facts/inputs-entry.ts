@@ -15,7 +15,10 @@ export const inputsKind = 'inputs';
  */
 export const maxInputGrains = 100;
 
-/** Number of pillars or values. The maximum is low enough that the sum over all sites is exact. */
+/**
+ * Number of pillars, or of distinct values of a grain. The maximum is low enough that the sum over
+ * all sites is exact.
+ */
 const Count = Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 });
 const strict = { additionalProperties: false };
 

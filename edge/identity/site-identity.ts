@@ -44,8 +44,8 @@ const Rehomed = Type.Object(
     ca: Type.Optional(Type.String()),
     behindProxy: Type.Boolean(),
     /**
-     * Value of the option `centre` when the site changed its centre. If the option has another
-     * value now, the option takes precedence over `addresses`.
+     * Value of the option `centre` when the site changed its centre. While the option still has
+     * this value, the site uses `addresses` instead of the option.
      */
     replaced: Type.String(),
     /**

@@ -163,9 +163,9 @@ function mayLaunch(running: readonly Running[], slowMs: number): boolean {
 }
 
 /**
- * Returns the attempts that must end. The number of attempts that do the handshake at the same time
- * is limited. If this many attempts have reached the centre, the earliest of them continue. All
- * other attempts must end.
+ * Returns the connection attempts to abort. Only a limited number of attempts may do the handshake
+ * at a time. When that many have reached the centre, the earliest of them continue, and all others
+ * are aborted.
  */
 function excessOf(running: readonly Running[], slowMs: number): readonly Running[] {
   const permitted = handshakesOf(running, slowMs);

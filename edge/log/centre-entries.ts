@@ -40,7 +40,10 @@ const entryRow = defineRow({
 });
 
 const Kept = Type.Object({
-  /** Number that the next stored entry gets. The centre counts the entries itself. */
+  /**
+   * Number of the next entry that the centre stores. The centre assigns these numbers itself; they
+   * are not the sequence numbers of the site.
+   */
   next: Type.Integer({ minimum: 1 }),
   entries: Type.Integer({ minimum: 0 }),
   /** Total size of the rows of all stored entries, in bytes. */

@@ -65,7 +65,9 @@ export interface IngestFigures {
 
 interface Turn {
   readonly slot: FairSlot;
-  /** Rejects the site's request for a turn, if the turn has not begun yet. */
+  /**
+   * Rejects the site's request for a turn to send entries. Has no effect once the turn has begun.
+   */
   readonly refuse: () => void;
   timer: NodeJS.Timeout | undefined;
 }
@@ -315,7 +317,10 @@ export class Ingest implements LogIngest {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** Returns an entry with the name of its site, or `undefined` if its value is malformed. */
+/**
+ * Converts a received entry, and adds the name of its site. Returns `undefined` if the value of the
+ * entry is malformed.
+ */
 function entryOf(site: string, name: LogClass, item: SentEntry): LogEntry | undefined {
   const { sequence, ms, count, kind } = item;
   try {

@@ -97,10 +97,7 @@ function* countSteps<T>(
  * Maximum nesting of a response, in levels. Heat itself cannot read a response with more levels.
  */
 const maxAnswerDepth = 1_000;
-/**
- * Number of bytes for each permitted value. The maximum size of a response, divided by this number,
- * gives the maximum number of its values.
- */
+/** A response may contain one value for each 20 bytes of its maximum size. */
 const bytesPerValue = 20;
 /**
  * Number of values that a response may always have, even if the maximum size of a response is

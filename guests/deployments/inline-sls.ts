@@ -155,9 +155,9 @@ export function slsWithInputs(
 }
 
 /**
- * Returns the name of an input that the SLS reads with one of the functions in {@link ownReader}.
- * Returns `undefined` if there is none. Finds only calls whose first argument is the name of an
- * input, or this name followed by a colon and a path.
+ * Returns the name of an input that the SLS reads in a wrong way: with a function in
+ * {@link ownReader}, which cannot return inputs. Returns `undefined` if there is none. Examines
+ * only the first argument of each call, up to the first colon.
  */
 function findMisread(names: ReadonlySet<string>, sls: string): string | undefined {
   const call = new RegExp(`${ownReader.source}['"]?\\]?\\(\\s*['"]([^'"]*)['"]`, 'g');

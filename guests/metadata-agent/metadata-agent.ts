@@ -267,8 +267,8 @@ function forwardFor(
 }
 
 /**
- * Origin of a request through the proxy of a router: the router, and the address of the sender.
- * Such a proxy does not know the network.
+ * Origin of a request that the proxy of a router has forwarded: the router, and the address of the
+ * sender. The sender's network is unknown to such a proxy.
  */
 interface RouterOrigin {
   readonly router: string;

@@ -110,8 +110,8 @@ function startAttempt(
 
 interface Attempt {
   /**
-   * Number of earlier attempts to run the command on minions that had not succeeded. 0 for the
-   * first attempt.
+   * Number of this attempt, counted from 0. Every further attempt runs the command only on minions
+   * on which it has not succeeded yet.
    */
   readonly attempt: number;
   /** Minions that have not succeeded yet. */

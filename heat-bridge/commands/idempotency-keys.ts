@@ -40,8 +40,8 @@ const keyRetentionMs = 86_400_000;
 const maxBytes = 1_048_576;
 const maxKey = 255;
 /**
- * Limits above which a row is shortened before it is encoded. Encoding a larger row would block the
- * event loop, and a row of more characters than this limit could not be stored anyway.
+ * Maximum numbers of values and characters of a row. A larger row is shortened before it is
+ * encoded. Encoding more values would block the event loop, and more characters cannot be stored.
  */
 const maxEncoded = { values: 100_000, characters: maxBytes } as const;
 

@@ -207,9 +207,9 @@ export class RunUpdates {
   }
 
   /**
-   * Adds updates to the run, without repetitions. Skips the update with the outcome, because this
-   * member reads the outcome from the store. Also skips `unfinished` results. A member sends such
-   * results when it closes, but the member that continues the run still waits for these minions.
+   * Adds updates to the run, without repetitions. Skips the outcome, which this member reads from
+   * the store. Also skips `unfinished` results, which a member sends when it closes. The member
+   * that continues the run still waits for results of these minions.
    */
   #add({ run, digests, isTakenOver }: Follower, updates: readonly Update[]): void {
     for (const update of updates) {

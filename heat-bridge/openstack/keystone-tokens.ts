@@ -58,8 +58,8 @@ export function looksLikeKeystoneToken(token: string): boolean {
 export class KeystoneTokens {
   readonly #options: KeystoneTokensOptions;
   /**
-   * Results for tokens that Keystone has accepted before (`#known`). Results for other tokens are
-   * stored separately, so they cannot evict these.
+   * Cached results for tokens in `#known`, which Keystone has accepted before. Other tokens have a
+   * separate cache, so their results cannot evict the results in this one.
    */
   readonly #answers: RecentAnswers<IdentityToken | undefined>;
   /**

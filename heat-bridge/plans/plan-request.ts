@@ -80,8 +80,8 @@ const StepProgressSchema = Type.Object({
   kind: Kind,
   state: Type.Enum(['running', 'succeeded', 'failed', 'skipped']),
   /**
-   * Numbers of minions: of the step (`all`), with a result (`ended`), and with success
-   * (`succeeded`).
+   * Number of all minions of the step (`all`), of minions with a result (`ended`), and of minions
+   * on which the step succeeded (`succeeded`).
    */
   minions: Type.Object({ ...counts, succeeded: Type.Integer() }),
   /** Total number of steps of the plan (`all`), and number of steps that have ended (`ended`). */

@@ -103,9 +103,9 @@ export function send(value: WireValue): Reply {
 }
 
 /**
- * Returns an ordinary reply that the channel sends when the minion's rate limit permits it.
- * @param isNext - `true` to send the reply immediately, or a promise that resolves when the reply
- * may be sent
+ * Returns a reply that is sent as soon as the minion's rate limit permits.
+ * @param isNext - `true` if the limit permits the reply now. Otherwise a promise that resolves when
+ * it does
  */
 export function sendLater(value: WireValue, isNext: true | Promise<true>): Reply {
   return isNext === true ? send(value) : { kind: 'send', value, after: isNext };

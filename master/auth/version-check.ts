@@ -110,9 +110,9 @@ export class VersionPins {
   }
 
   /**
-   * Pins a version after a request with this version was decrypted and verified. Durable when the
-   * promise resolves.
-   * @param provenAt - time in milliseconds since 1970
+   * Pins the protocol version of a minion: lower versions are rejected from now on. Call it after a
+   * request with this version was decrypted and verified. Durable when the promise resolves.
+   * @param provenAt - time of this request, in milliseconds since 1970. Default: now
    */
   async prove(id: string, version: ProtocolVersion, provenAt: number = Date.now()): Promise<void> {
     if (version <= this.of(id)) return;

@@ -151,8 +151,8 @@ export class EventRing {
   /** Records of the stored events, oldest first. */
   readonly #held: Held[];
   /**
-   * Position of the latest event of each member, by the result of {@link memberMark} for the
-   * member.
+   * Position of the latest event of each cluster member. The keys are results of
+   * {@link memberMark}.
    */
   readonly #latest: Map<string, EventPosition>;
   #heldBytes: number;

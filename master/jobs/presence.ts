@@ -189,7 +189,8 @@ type Place = Omit<PresentMinion, 'id' | 'isSure'>;
 class Listeners {
   readonly announced = new Map<string, Place>();
   /**
-   * Number of connections per address that receive all publications and have not announced an id.
+   * For each address, the number of connections that receive all publications but have not
+   * announced an id.
    */
   readonly anonymous: PlaceCounts = new PlaceCounts();
   readonly #topics = new Map<string, Place>();

@@ -64,7 +64,7 @@ export interface RequestChannelOptions
   readonly acceptedKey: (id: string) => string | undefined;
   readonly repeats: ReplayCache;
   readonly rate: Throttle;
-  /** Rate limit of the bytes and elements of loads. */
+  /** Limits how many bytes and elements the loads (contents) of requests may have over time. */
   readonly loads: LoadMeter;
   /** Encrypts a reply for the requesting minion only, in a worker thread. */
   readonly sealPrivate: (

@@ -32,9 +32,9 @@ export interface CallerProof {
 }
 
 /**
- * Creates a proof. Returns `undefined` if the client owns the socket, because
- * {@link accountOfCaller} then needs no proof. Also returns `undefined` if the file cannot be
- * created. The call is then made without a proof.
+ * Creates a proof of the account that makes a call. Returns `undefined` if this account owns the
+ * socket, because {@link accountOfCaller} then needs no proof. Also returns `undefined` if the file
+ * of the proof cannot be created. The call is then made without a proof.
  */
 export async function createCallerProof(socketPath: string): Promise<CallerProof | undefined> {
   const owner = await lstat(socketPath).then(

@@ -109,7 +109,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
   #unread: Uint8Array = noBytes;
   #isHeldBack = false;
   #isEnding = false;
-  /** Whether the connection waits for its turn. */
+  /** Whether the connection waits for its turn to decode received bytes. */
   #isWaiting = false;
   /**
    * Whether the connection must not read further bytes, because received bytes still wait to be

@@ -85,7 +85,10 @@ export function runGit(
   });
 }
 
-/** Returns the error of a run that was aborted. */
+/**
+ * Returns the error for a git command that was aborted: by its timeout, or because the master
+ * closes.
+ */
 export function endedError({ access, limits }: GitSetting, signal: AbortSignal): MasterError {
   const { reason } = signal;
   if (reason instanceof MasterError) return reason;

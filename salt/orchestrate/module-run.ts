@@ -62,8 +62,8 @@ async function runAll(call: StateCall, functions: MasterFunctions): Promise<Outc
 }
 
 /**
- * Runs a state that names its only function in `name`, such as `name: test.ping`. The arguments of
- * the function are arguments of the state.
+ * Runs a state whose `name` is the function to call, such as `name: test.ping`. All other arguments
+ * of the state are passed to the function.
  */
 async function runNamed(call: StateCall, functions: MasterFunctions): Promise<Outcome> {
   const { name: fun, given } = call;

@@ -24,12 +24,13 @@ export class OneAtATime {
   }
 
   /**
-   * Returns the result of `find`. If `find` finds nothing, performs `work` and returns its result.
-   * If another request with the same key is performing its work, first waits for that work, and
-   * then calls `find` again. A request waits any number of times for its own owner, but only once
-   * for each other owner. An owner with many requests therefore does not delay others.
-   * @param owner - minion of the request
-   * @param isFutile - whether requests cannot use results of other requests; then no request waits
+   * Returns the result of `find`, or the result of `work` if `find` returns `undefined`. If another
+   * request with the same key is doing its work, first waits for it, and then calls `find` again. A
+   * request waits for each other owner only once, so an owner with many requests does not delay
+   * others. It may wait for its own owner repeatedly.
+   * @param owner - minion that sent the request
+   * @param isFutile - returns `true` if this request cannot use results of other requests. It then
+   * does not wait
    */
   async run<T>(
     { key, owner }: { readonly key: string; readonly owner: string },

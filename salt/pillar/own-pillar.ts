@@ -168,8 +168,8 @@ export class OwnPillar implements PillarSource {
   }
 
   /**
-   * Returns the number of cached pillars. For each grain that they depend on, also returns the
-   * number of its different values.
+   * Returns the number of cached pillars, and the grains that they depend on. For each grain,
+   * returns the number of distinct values.
    */
   async inputs(): Promise<PillarInputs> {
     return pillarInputs(await this.#sharing.inputs(), this.#cache.kept());

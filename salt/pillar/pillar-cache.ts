@@ -342,7 +342,10 @@ export interface PillarKey {
    * none.
    */
   readonly lower: string;
-  /** Digest of the options and the program version. */
+  /**
+   * Digest of the program version and of the options that affect pillars. If it changes, cached
+   * pillars become invalid.
+   */
   readonly rules: string;
 }
 

@@ -44,8 +44,7 @@ export interface ProvidedPillar {
   /** Whether the pillar was compiled for an earlier request. */
   readonly isShared: boolean;
   /**
-   * Dependencies of a pillar that must be cached for this minion only. Absent for all other
-   * pillars.
+   * Dependencies of the pillar. Present only if the pillar must be cached for this minion alone.
    */
   readonly own?: CacheDependencies;
 }

@@ -69,8 +69,7 @@ export class PillarSources {
   }
 
   /**
-   * Returns the lists of an environment's files. The result is the same object until a file is
-   * added or removed.
+   * Lists the files of an environment. Returns the same object until a file is added or removed.
    */
   lists(saltenv: string): Promise<FileLists> {
     return this.#options.backend.lists(saltenv);

@@ -11,8 +11,9 @@ const width = 80;
 const maxNesting = 200;
 
 /**
- * Formats a value in lines of at most 80 columns, if the value can be broken at these columns.
- * @param perLevel - the option `indent`: number of columns per level
+ * Formats a value like Python's `pprint`. Breaks lists, dicts and other values so that each line
+ * has at most 80 columns, if possible.
+ * @param perLevel - number of columns by which each nesting level is indented (the option `indent`)
  * @throws LimitExceeded
  */
 export function pformat(value: Value, meter: UsageMeter, perLevel = 1): string {
