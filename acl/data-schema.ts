@@ -98,10 +98,11 @@ export function compileDataSchema(
 }
 
 /**
- * Compiles a check that returns the first mismatch, or `undefined`. Integers beyond 2^53 are
- * compared as the nearest float, like the numbers in the schema.
+ * Returns a function that checks data by a JSON Schema. The function returns the first mismatch, or
+ * `undefined` if the data match. Integers beyond 2^53 are compared as the nearest float, like the
+ * numbers in the schema.
  * @param search - compiles a regular expression that may match anywhere in a text
- * @throws PolicyError ERR_POLICY_PATTERN, with the keyword
+ * @throws PolicyError ERR_POLICY_PATTERN, which names the invalid keyword of the schema
  */
 export function compileJsonSchema(
   schema: unknown,

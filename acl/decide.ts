@@ -214,8 +214,8 @@ function noTargetsReason(
 const rateObstacle = 'the rate limit of the rule is exhausted';
 
 /**
- * Returns the reason why a rule does not apply to a request of a subject that the rule covers.
- * Returns `undefined` if the rule applies.
+ * Returns the reason why a rule does not apply to a request, or `undefined` if it applies. The rule
+ * must cover the subject of the request.
  */
 function obstacleTo(it: CompiledRule, request: Request, now: number): string | undefined {
   return obstacleBesideMinions(it, request, now) ?? obstacleOfMinions(it, request);

@@ -72,7 +72,7 @@ function createUserApi(caller: MethodCaller, token: string): UserApi {
   };
 }
 
-/** Yields a batch for each item, because items arrive one by one over a connection. */
+/** Wraps each item in a batch of its own, because items arrive one by one over a connection. */
 async function* inSingleItemBatches<T>(
   items: AsyncIterable<T>,
 ): AsyncGenerator<readonly T[], void, void> {

@@ -155,8 +155,8 @@ function optionOf(key: string): string {
 const ports = ['publish_port', 'ret_port', 'transport_opts'];
 
 /**
- * For each of these options, the list of options on which its check depends. If an option in the
- * list has a mistake, the error about the checked option can be misleading.
+ * For each option, the options that its check depends on. If one of them has a mistake, an error
+ * about the option itself can be misleading.
  */
 const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ...ports.map((port): [string, readonly string[]] => [port, ports]),

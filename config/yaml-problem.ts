@@ -31,8 +31,8 @@ const words: Readonly<Record<string, string>> = {
 };
 
 /**
- * Patterns for messages of the parser about missing characters. These messages do not quote the
- * file.
+ * Patterns for messages of the YAML parser about missing characters, each with the text that
+ * replaces the message.
  */
 const missing: readonly (readonly [RegExp, string])[] = [
   [/^Missing closing ["']quote/, 'the quote that begins the text is not closed'],

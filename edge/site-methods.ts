@@ -18,7 +18,9 @@ export interface SiteStatus extends LinkState {
   readonly problem: string | undefined;
   /** Latest time that the centre has signed, in milliseconds since 1970. */
   readonly timeFloor: number;
-  /** Time without the centre after which its orders are invalid, in seconds. */
+  /**
+   * Time without contact to the centre after which the centre's orders become invalid, in seconds.
+   */
   readonly validOfflineSeconds: number;
   readonly log: Readonly<Record<LogClass, WaitingEntries>>;
 }

@@ -7,8 +7,9 @@ export class SerialGuard {
   #last = 0n;
 
   /**
-   * Returns the value without its `serial`. Returns an empty map if `serial` is not an integer, or
-   * not greater than every serial received before.
+   * Returns a publication without its `serial`. If the publication is a replay, returns an empty
+   * map. It is a replay if its `serial` is not an integer, or not higher than all serials received
+   * before.
    */
   admit(value: WireValue): WireValue {
     if (!isWireMap(value) || value.serial === undefined) return value;

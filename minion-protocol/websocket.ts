@@ -119,8 +119,8 @@ const chunkOverheadBytes = 128;
 /** State of the receiver while it reads the payload of a frame. */
 const readsPayload = 4;
 /**
- * Number of bytes that the decoder reads at a time for each event that the caller accepts. The
- * shortest message has six bytes.
+ * Number of bytes that the decoder reads for each event that the caller accepts. The decoder may
+ * return more events than that, because a message can have as few as six bytes.
  */
 const bytesPerEvent = 128;
 const headEnd = '\r\n\r\n';

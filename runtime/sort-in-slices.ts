@@ -8,10 +8,11 @@ const stepsOfSorting = 50;
 const stepsOfMerging = 10;
 
 /**
- * Sorts items by a text, in the order of UTF-16 code units, like `Array.prototype.sort`. Other work
- * runs between the slices. Items with equal texts keep their order.
+ * Sorts items by a text, in the order of UTF-16 code units, like `Array.prototype.sort`. Items with
+ * equal texts keep their order.
  * @param textOf - returns the text of an item
- * @param budget - work budget of the request, whose slices include the work
+ * @param budget - work budget of the request. Sorting counts towards it, and lets other work run
+ * after each slice
  */
 export async function sortInSlices<Item extends string | object>(
   items: readonly Item[],

@@ -14,10 +14,10 @@ import { bearerOf, sessionTokenOf } from './session-token.ts';
 export type ReceiveBody = (request: FastifyRequest, payload: IncomingMessage) => Promise<BodyBytes>;
 
 /**
- * Adds a content parser that receives bodies as bytes. A body without a token may have at most
+ * Makes the server receive bodies as bytes. A body without a token may have at most
  * `maxUnauthenticatedBodySize`. All such bodies of one address share a budget until their requests
  * are answered.
- * @returns the function that receives a body, for parsers of plugins
+ * @returns the function that receives a body, so that other content parsers can call it
  */
 export function addBodyReception(app: FastifyInstance, context: ApiContext): ReceiveBody {
   const responses = new WeakMap<IncomingMessage, ServerResponse>();

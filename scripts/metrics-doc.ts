@@ -16,8 +16,8 @@ import { createMemoryStore } from '#store';
 import { tableOf, updatePage } from './generated-page.ts';
 
 /**
- * Sections of the page, each with a pattern for the names of its metrics. The last section contains
- * the rest.
+ * Sections of the page, each with a pattern for names of metrics. A metric belongs to the first
+ * section whose pattern matches its name.
  */
 const sections: readonly (readonly [string, RegExp])[] = [
   ['process', /^(?:process|nodejs)_|event_loop/],

@@ -124,11 +124,11 @@ async function printResult(
 }
 
 /**
- * Returns the outputter for a result, and the data to format. If the result is a map with only
- * `outputter` and `data`, returns these two values. If the map has other members too, as after an
- * orchestration, returns the whole map as the data.
- * @param asked - outputter that the user selected. {@link formatData} uses it in place of the
- * returned outputter, unless the user selected `highstate`
+ * Returns the outputter for a result, and the data to format. A function selects its outputter by
+ * returning a map with `outputter` and `data`. If this map has other keys too, as after an
+ * orchestration, the whole map is the data.
+ * @param asked - outputter that the user selected. {@link formatData} prefers it to the returned
+ * outputter, unless it is `highstate`
  */
 function splitOutputter(
   value: WireValue,

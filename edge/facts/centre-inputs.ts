@@ -33,9 +33,8 @@ export interface SiteInputsReport extends SiteInputs {
  */
 export interface InputsOfSites {
   /**
-   * Number of compiled pillars that can serve several minions with equal inputs, as a sum over all
-   * sites in `sites`. `own` is the number of all other compiled pillars. Each of these is for one
-   * minion only.
+   * Number of compiled pillars at all sites in `sites` that minions with equal inputs can share.
+   * `own` is the number of compiled pillars that only one minion can use.
    */
   readonly shared: number;
   readonly own: number;

@@ -450,7 +450,7 @@ function itemOf(key: readonly string[], value: Uint8Array): StoredItem {
   return { sequence, ms, count, kind, value: row.value, minion };
 }
 
-/** Adds bytes to the amount of a minion. Does nothing without a minion. */
+/** Adds bytes to the total of a minion in `amounts`. Does nothing if `minion` is `undefined`. */
 function add(amounts: Map<string, number>, minion: string | undefined, bytes: number): void {
   if (minion !== undefined) amounts.set(minion, (amounts.get(minion) ?? 0) + bytes);
 }

@@ -45,7 +45,9 @@ export const OrderResultSchema = Type.Object({
 /** Result of an order at a site. */
 export type OrderResult = Readonly<Static<typeof OrderResultSchema>>;
 
-/** Counts and lists of an order that has no results yet. */
+/**
+ * Result of an order that no minion has answered yet: all numbers are 0, and all lists are empty.
+ */
 export const noResults = {
   succeeded: 0,
   failed: 0,

@@ -55,7 +55,7 @@ export const roleFields = {
    * is the name that the role's own software uses for the value.
    */
   reads: Type.Optional(Type.Record(Attribute, ValueKey, strict)),
-  /** Written values by name. Their keys are `<role>/<name>`. */
+  /** Values that guests of the role write, by name. The key of a value is `<role>/<name>`. */
   writes: Type.Optional(Type.Record(valueNameSchema, Type.Object(writeFields, strict), strict)),
 };
 

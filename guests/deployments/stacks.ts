@@ -414,9 +414,9 @@ export class StackRegistry {
   }
 
   /**
-   * Reserves the bytes and servers that a registration needs in addition to those of the
-   * registration that it replaces.
-   * @returns a function that releases the reserved amounts
+   * Reserves bytes and servers for a registration. If it replaces another registration, reserves
+   * only what it needs in addition.
+   * @returns a function that ends the reservation
    * @throws BridgeError ERR_STACK_LIMIT
    */
   #reserve(id: string, { owner, bytes, servers }: StackSize): () => void {

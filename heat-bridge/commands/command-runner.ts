@@ -224,8 +224,8 @@ export class CommandRunner {
   }
 
   /**
-   * Runs a command for a caller and minions that are already known. The run does not count toward
-   * the caller's limit of active runs.
+   * Runs a command whose caller and minions have already been determined, for example by a plan.
+   * The run does not count toward the caller's limit of active runs.
    */
   start(call: CommandCall): Promise<CommandHandle> {
     return this.#carryOut(async () => call);

@@ -235,7 +235,7 @@ export class RunConcurrency {
   }
 }
 
-/** Removes the entry of a run from its queue. */
+/** Removes a waiting run from one of its queues. A seat is the place of a run in a queue. */
 function removeSeat(seat: Seat): void {
   const { run, line } = seat;
   const own = line.waiting.get(run.owner);

@@ -13,8 +13,8 @@ import type { TrackedRun } from './tracked-run.ts';
  */
 const askMs = 2000;
 /**
- * Time for which a member continues to send updates after the last request of the member that
- * follows the run, in milliseconds.
+ * Time after which a member stops sending updates of a run to another member, in milliseconds. Each
+ * request of the other member restarts the time.
  */
 const heardMs = 10_000;
 /** Maximum time to wait for the last updates after a run has ended, in milliseconds. */

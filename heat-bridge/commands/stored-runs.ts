@@ -134,7 +134,7 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
 
   /**
    * Performs work for a request with an idempotency key. Requests with the same key are handled one
-   * after the other. If another cluster member uses the key first, the work is repeated.
+   * after the other. If another cluster member stores the key first, calls `work` again.
    */
   claim<T>(owner: IdempotencyKeyOwner, work: () => Promise<T>): Promise<T> {
     return this.#byOwner.run(JSON.stringify(owner), async () => {
@@ -150,10 +150,10 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
 
   /**
    * Performs a run, and releases its resources when it ends.
-   * @param work - performs the run, or finds an existing run. It calls `reply` as soon as the run
-   * is active or found. For a new run, it returns a function that publishes the outcome. This
-   * function is called after the resources have been released
-   * @returns the handle that was passed to `reply`
+   * @param work - starts a run, or finds an existing one, and then passes its handle to `reply`.
+   * Resolves when the run has ended. For a new run, it resolves with a function that publishes the
+   * outcome. This function is called after the resources were released
+   * @returns the handle of the run
    */
   carryOut<H>(
     work: (releases: Releases, reply: (handle: H) => void) => Promise<(() => void) | undefined>,

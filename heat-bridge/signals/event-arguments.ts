@@ -47,8 +47,8 @@ export function signalOfArguments(args: readonly WireValue[], maxBytes: number):
 }
 
 /**
- * Returns the value of an argument if the argument is the parameter `data`. Callers can pass `data`
- * by position or by name.
+ * Returns the value of an argument of `event.send` if the argument can be its parameter `data`;
+ * otherwise `undefined`. Callers can pass `data` by position or by name.
  */
 function dataArgument(arg: WireValue): WireValue | undefined {
   if (isWireMap(arg)) return arg.__kwarg__ === true ? arg.data : arg;

@@ -282,7 +282,7 @@ export class HandleRegistry {
   /** Runs changes of handles with the same alias one after the other. */
   readonly #changes = new KeyedMutex();
   readonly #pending = new PendingRegistrations();
-  /** Serializes decisions about aliases across the cluster. */
+  /** Ensures that only one member of the cluster at a time decides about an alias. */
   readonly #names: SharedNames;
   #onFollowed: (id: string) => void = () => {};
 

@@ -147,8 +147,8 @@ interface Turn {
 /** Queue of turns. A turn begins when all earlier turns have been released. */
 class TurnQueue {
   /**
-   * Turns that have not been released, in order. Each element is the function that lets its turn
-   * begin. The first turn has already begun.
+   * Functions that begin the turns which have not been released, in the order of the turns. The
+   * first turn has already begun.
    */
   readonly #waiting: (() => void)[] = [];
 

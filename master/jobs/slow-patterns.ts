@@ -91,7 +91,9 @@ export class SlowPatterns {
     return this.#patterns.length > 0;
   }
 
-  /** Compiles a regular expression of the target. The compiler of targets calls this function. */
+  /**
+   * Compiles a regular expression of the target. Pass this function to the compiler of the target.
+   */
   readonly compile: PatternCompiler = (pattern, meter) => {
     const compiled = compilePattern(pattern, meter);
     if (compiled.kind === 'linear') return compiled.test;

@@ -97,7 +97,10 @@ export class MessageTurns {
   }
 }
 
-/** Turns of the connections of a listener. */
+/**
+ * Turns in which the connections of a listener process their messages. Verified minions and other
+ * peers have separate turns.
+ */
 export interface ListenerTurns {
   /**
    * Turns of connections whose requests were verified. The owner of such a connection is the id of

@@ -186,8 +186,8 @@ export function addStatusRoutes(app: FastifyInstance, context: ApiContext): Rout
 }
 
 /**
- * Accepts or rejects a key as a form requests.
- * @returns the name of the message about the result
+ * Accepts or rejects a key, as the submitted form requests.
+ * @returns the name of the message that the page then shows
  */
 async function decideKey(user: Caller['user'], fields: WireMap): Promise<string> {
   const { action, id, fingerprint } = fields;

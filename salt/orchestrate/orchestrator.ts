@@ -281,9 +281,9 @@ export class Orchestrator {
   }
 
   /**
-   * Returns the running orchestration in which the requested orchestration is nested, or
-   * `undefined`. Users can nest an orchestration only in one of their own. Otherwise, events could
-   * appear under another user's jid.
+   * If the request names a running orchestration of the same user, returns this orchestration, in
+   * which the requested one is then nested. Otherwise returns `undefined`. Nesting in another
+   * user's orchestration is not possible, because events would appear under that user's jid.
    */
   #wholeOf(
     { orchestrationJid: given }: OrchestrationRequest,

@@ -103,8 +103,8 @@ export interface CachedPillar {
   /** Packed pillar. Unpacked objects would take about ten times the memory. */
   readonly pillar: Uint8Array;
   /**
-   * Packed version of the pillar that does not depend on grains. If it equals `pillar`, both
-   * properties contain the same object.
+   * Packed pillar that the minion would receive if the master did not know its grains. If it equals
+   * `pillar`, both properties contain the same object.
    */
   readonly proven: Uint8Array;
 }

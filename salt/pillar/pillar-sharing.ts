@@ -91,7 +91,7 @@ interface Placed {
   readonly root: string;
   readonly assignment: Assignment;
   readonly proven: Assignment;
-  /** Whether the assignment is independent of grains. */
+  /** Whether the minion would have the same SLS assigned if the master did not know its grains. */
   readonly isProven: boolean;
 }
 

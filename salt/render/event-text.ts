@@ -121,9 +121,8 @@ export class EventPrinter {
   }
 
   /**
-   * Whether a text is printed unchanged even if it comes from the event. True if the text has no
-   * special meaning in YAML. If `marksWords` is set, false for text that YAML would read as a
-   * string.
+   * Whether a text is printed unchanged even if it comes from the event, because it has no special
+   * meaning in YAML. If `marksWords` is set, this excludes text that YAML would read as a string.
    */
   #isLeft(text: string): boolean {
     return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));

@@ -63,8 +63,8 @@ export class Reads implements Notes {
   }
 
   /**
-   * Creates the record for a second compilation of the same minion's pillar. The second compilation
-   * uses the same files, but other grains.
+   * Creates the record of dependencies for compiling the pillar of the same minion again, with
+   * other grains. Files that were already read are not read again.
    */
   beside(): Reads {
     return new Reads(this.#sources, this);

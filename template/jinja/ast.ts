@@ -250,7 +250,10 @@ export type Statement =
       readonly kind: 'fromImport';
       readonly line: number;
       readonly template: Expression;
-      /** Pairs of the exported name and the local name. */
+      /**
+       * Imported names. Each pair has the name in the imported template, and the name in this
+       * template.
+       */
       readonly names: readonly (readonly [string, string])[];
       readonly withContext: boolean;
     }
