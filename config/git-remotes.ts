@@ -31,7 +31,10 @@ export interface GitfsRemote {
   readonly disableSaltenvMapping: boolean;
   readonly saltenvWhitelist: readonly string[];
   readonly saltenvBlacklist: readonly string[];
-  /** Settings of environments. Settings of the remote take precedence over common ones. */
+  /**
+   * Settings by environment: those of this remote, then the common settings of all remotes. If both
+   * set the same option, the remote's value is used.
+   */
   readonly saltenv: ReadonlyMap<string, GitSaltenv>;
 }
 

@@ -145,8 +145,8 @@ function mistakeToError(
 }
 
 /**
- * Returns the error for a part of a reaction. Its location is this part, or the nearest existing
- * part.
+ * Returns the error for a part of a reaction. The error states the location of this part, or of the
+ * nearest part that exists.
  */
 function refuseField(
   setting: Setting,

@@ -191,11 +191,10 @@ interface Registered {
 }
 
 /**
- * Returns the registration with a name.
- * @param owner - owner of the registration. If absent, returns the registration that has no owner.
- * If there is none, returns an owner's registration, but only if no other owner has registered the
- * same name
- * @throws BridgeError with the given code
+ * Returns the registration with this name and owner. Without `owner`, returns the registration that
+ * has no owner. If there is none, returns the only registration with this name.
+ * @throws BridgeError with the given code if there is no such registration, or if several owners
+ * have one
  */
 export function findRegistration<R extends Registered>(
   all: readonly R[],

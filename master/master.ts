@@ -33,8 +33,8 @@ import type { Assembly } from './create-master.ts';
 import type { MasterParts, ReplaceableParts, StartedParts } from './master-parts.ts';
 
 /**
- * Options of {@link createBareMaster}: configuration options, or `config`, and parts that the
- * program replaces.
+ * Options of {@link createBareMaster}: plain options or a complete `config`, and the parts of the
+ * master that the program replaces.
  */
 export interface BareMasterOptions extends PlainOptions, ReplaceableParts {
   /**

@@ -31,7 +31,7 @@ export class Budget {
     this.#timesFree = values.timesFree ?? Infinity;
   }
 
-  /** Total amount that the owners hold. */
+  /** Amount of the resource that all owners hold together. */
   get total(): number {
     return this.#taken;
   }
@@ -63,7 +63,7 @@ export class Budget {
     return this.#timesFree === Infinity ? Infinity : free * this.#timesFree;
   }
 
-  /** Takes `amount` for an owner, even if a limit is exceeded. */
+  /** Counts `amount` of the resource as held by an owner, even if a limit is exceeded. */
   take(owner: string, amount = 1): void {
     this.#held.set(owner, this.heldBy(owner) + amount);
     this.#taken += amount;

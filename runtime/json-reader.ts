@@ -51,8 +51,8 @@ const stepCharacters = 32_768;
 const stepValues = maxReadingStep.values / 2;
 
 /**
- * Number of characters that are parsed between two checks whether the step must end. Each character
- * begins at most one value. So a step exceeds {@link stepValues} by less than this number.
+ * Number of characters after which it is checked whether the step must end. A step can exceed
+ * {@link stepValues} by less than this number, because each character begins at most one value.
  */
 const sliceCharacters = maxReadingStep.values / 2;
 

@@ -90,7 +90,7 @@ export class KeystoneClient {
   /**
    * Requests the description of a token. Parse the body with {@link readToken}. The status is 404
    * if `token` is invalid, and 401 if `own` is invalid.
-   * @param own - token of the requesting user
+   * @param own - token that authenticates this request to Keystone
    */
   describe(own: string, token: string): Promise<HttpResult> {
     const headers = { 'x-auth-token': own, 'x-subject-token': token };
@@ -100,7 +100,7 @@ export class KeystoneClient {
 
   /**
    * Requests the groups of a user.
-   * @param own - token of the requesting user
+   * @param own - token that authenticates this request to Keystone
    */
   groupsOf(own: string, userId: string): Promise<HttpResult> {
     const url = `${this.#url}/users/${encodeURIComponent(userId)}/groups`;

@@ -27,7 +27,7 @@ export class AnswerBytes {
   }
 
   /**
-   * Counts a result for a user.
+   * Counts the bytes of a result towards the limit of a user, until the response ends.
    * @throws LimitExceeded if the results of the user, or of all users, take too many bytes
    */
   take(owner: string, value: WireValue): void {

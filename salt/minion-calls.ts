@@ -25,11 +25,10 @@ export interface MinionAnswers {
 }
 
 /**
- * Returns the interface with which a runner starts jobs on behalf of its requester. The requester
- * chooses the function of such a job. Users and minions therefore need the same rights as if they
- * started the job themselves.
- * @throws MasterError ERR_ARGS if the requester is a user or a minion, and the call provides no
- * interface for the requester's jobs
+ * Returns the interface with which a runner starts jobs in the name of its requester. The requester
+ * needs the same rights as for starting these jobs directly, because the requester chooses their
+ * function.
+ * @throws MasterError ERR_ARGS if the requester is not the operator, and `requesterJobs` is absent
  */
 export function jobsOfRequester(
   { jobs }: MinionCalls,

@@ -48,7 +48,10 @@ const heldRow = defineRow({
     member: Type.String(),
     /** Id of the process that performs the work. Empty if any process may take over the work. */
     process: Type.String(),
-    /** Request to cancel the work. `undo` states whether to revert its effects. */
+    /**
+     * Present if cancelling the work was requested. `undo` states whether to undo what was already
+     * done.
+     */
     cancel: Type.Optional(Type.Object({ undo: Type.Boolean() })),
     body: Bytes,
   }),

@@ -29,7 +29,7 @@ interface KeyChangeRequest {
   /** Globs that the ids of the keys must match, separated by commas. */
   readonly match: string;
   /**
-   * States of further keys. The operation changes matching keys in these states too, besides those
+   * Further key states. The operation changes matching keys in these states, in addition to those
    * in its usual states.
    */
   readonly include: readonly KeyState[];

@@ -498,9 +498,8 @@ function describe({ version, state }: Release): string {
 }
 
 /**
- * Assigns sites to rings. A percentage selects the sites with the lowest digests, and at least one
- * site. The digest covers the name of the site and the version, so each release begins at different
- * sites.
+ * Assigns sites to rings. A ring lists its sites, or states a percentage of all sites. A percentage
+ * selects at least one site, in an order that is different for each release.
  * @returns the index of the first ring that contains each site. A site in no ring is omitted
  */
 export function assignRings(

@@ -31,7 +31,7 @@ interface MessageDeclaration<P extends TSchema, R extends TSchema> {
   readonly isEarly?: boolean;
 }
 
-/** Declared kind of request, with compiled checks of its two schemas. */
+/** Declared kind of request, with compiled checks of its parameters and of its reply. */
 export interface LinkMessage<P extends TSchema, R extends TSchema>
   extends MessageDeclaration<P, R> {
   readonly paramsCheck: SchemaCheck<P>;

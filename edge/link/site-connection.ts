@@ -57,7 +57,10 @@ const maxEarlyFrames = maxEarlyBytes - 128;
  */
 const choice: Buffer = Buffer.alloc(0);
 
-/** Duration after which a connection counts as stable, in milliseconds. */
+/**
+ * Duration after which a connection counts as stable, in milliseconds. When a stable connection
+ * ends, the delay before the next attempt starts at its minimum again.
+ */
 const stableMs = 30_000;
 
 export interface SiteConnectionOptions {

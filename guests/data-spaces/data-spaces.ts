@@ -158,7 +158,10 @@ export async function parseDataSpace(
 
 type SpaceRole = DataSpaceRegistration['roles'][string];
 
-/** Part of a registration that is small enough to be parsed at once. */
+/**
+ * Part of a registration of a data space. Registrations are parsed in parts, because parsing a
+ * large one at once would take too long.
+ */
 interface RegistrationPart {
   /** Content of this part of a registration. It has the form of a complete registration. */
   readonly form: unknown;

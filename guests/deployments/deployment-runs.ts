@@ -25,8 +25,8 @@ export interface DeploymentRunsDeps {
 }
 
 /**
- * Minimum time for which the idempotency key of a run is stored, in milliseconds. Keys are deleted
- * a day after the deadline of their run.
+ * Time after the start of a run for which its idempotency key is certainly still stored, in
+ * milliseconds. The key is deleted a day after the deadline of the run.
  */
 const keyCertainMs = 86_400_000;
 

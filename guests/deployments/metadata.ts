@@ -289,7 +289,10 @@ function isHeatInput(name: string): boolean {
   return heatInputs.has(name);
 }
 
-/** Resolves a software component of Heat, which has a config and a tool for each action. */
+/**
+ * Returns the config and the group of a deployment. If the group is `component`, takes both from
+ * the part of Heat's software component that has this action.
+ */
 function resolveComponent(
   group: string,
   given: unknown,

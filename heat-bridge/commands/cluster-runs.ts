@@ -9,8 +9,8 @@ import { RunUpdates } from './run-updates.ts';
 import type { TrackedRun } from './tracked-run.ts';
 
 /**
- * Maximum time that this member waits for the stored request of another member's run, in
- * milliseconds.
+ * Maximum time to wait until the store reports the row of another member's run, in milliseconds.
+ * The row contains the request of the run.
  */
 const hearMs = 500;
 

@@ -235,7 +235,7 @@ export class RunConcurrency {
   }
 }
 
-/** Removes a waiting run from one of its queues. A seat is the place of a run in a queue. */
+/** Removes the entry of a waiting run from the queue of one minion. */
 function removeSeat(seat: Seat): void {
   const { run, line } = seat;
   const own = line.waiting.get(run.owner);

@@ -33,7 +33,7 @@ const ticketForm = /^(sbt1\.[A-Za-z0-9_-]+)\.([A-Za-z0-9_-]{86})$/;
 
 const ClaimText = Type.String({ minLength: 1, maxLength: 255 });
 
-/** Claims of a ticket. */
+/** Signed content of a ticket: the minion, and the machine that may use the ticket. */
 const TicketClaims = Type.Object(
   {
     /** Number of the ticket and of its enrolment: an identifier of 22 characters. */

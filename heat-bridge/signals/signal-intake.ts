@@ -106,8 +106,8 @@ export class SignalIntake implements TakesSignals {
   }
 
   /**
-   * Accepts a signal from a sender that receives the result. The sender can learn of a rejection,
-   * so an invalid signal is rejected, and nothing is sent to Heat.
+   * Accepts a signal whose sender waits for the result. If the signal is invalid, the sender
+   * receives a rejection, and nothing is sent to Heat.
    * @throws StoreError if it cannot be stored
    */
   accept(signal: TakenSignal): Promise<IntakeResult> {

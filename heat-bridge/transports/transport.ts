@@ -108,8 +108,8 @@ export interface ResultDelivery<D> {
    */
   readonly askAsOwner: AskAsOwner | undefined;
   /**
-   * Accepts a signal for a handle as if the minion of the server had sent it. Resolves when the
-   * signal is durable.
+   * Accepts a signal for a handle as if it came from the minion on which the deployment ran.
+   * Resolves when the signal is durable.
    */
   readonly signalHandle: (alias: string, signal: ResultSignal) => Promise<DeliveryOutcome>;
 }

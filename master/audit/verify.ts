@@ -125,8 +125,8 @@ class Verifier {
   #first = 0;
   #last: AuditRecord | undefined;
   /**
-   * Whether `previous` of the next record can be checked. It cannot be checked after an altered
-   * line.
+   * Whether the next record can be checked against the record before it, by its field `previous`.
+   * This is not possible if a line between them was altered.
    */
   #isLinkKnown = true;
   #hashAtExpected: string | undefined;

@@ -20,8 +20,8 @@ import { conflict } from './services.ts';
 import { operationOfArea } from './state-area.ts';
 
 /**
- * Owner of the names of the master's own methods and request types. The error about an extension
- * that uses one of these names mentions this owner.
+ * Name of the master in errors about an extension that uses the name of one of the master's own
+ * methods or request types.
  */
 const master = 'the master';
 

@@ -21,7 +21,10 @@ const maxRemembered = 2_000;
  */
 const maxRememberedMinions = 250_000;
 
-/** Job that was added to the cache, with a function that ends the cache's listening to the job. */
+/**
+ * Job that was added to the cache. After `stopListening` is called, the cache no longer receives
+ * updates of the job.
+ */
 export interface AddedJob {
   readonly job: Job;
   /**

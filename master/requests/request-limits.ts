@@ -18,8 +18,8 @@ import { replayCheck } from './replay-cache.ts';
  */
 const leastBytes = 16 * 1024;
 /**
- * Size of a burst, in seconds. A minion can receive as many bytes as the rate limit permits in this
- * time before it must wait. Bursts are necessary, because a highstate requests many files at once.
+ * A minion may receive the bytes of this many seconds at once before its rate limit makes it wait.
+ * Bursts are necessary, because a highstate requests many files at once.
  */
 const burstSeconds = 2;
 

@@ -112,9 +112,9 @@ export class StreamPublisher {
   }
 
   /**
-   * Whether a publication is sent to a subscriber. A subscriber that has not announced its id
-   * receives everything, because an announcement may be lost, or may fail while the key changes.
-   * This reveals nothing, because all minions may read every publication [THREATS N-15].
+   * Whether a publication is sent to a subscriber. A subscriber whose id is unknown receives every
+   * publication, because its announcement of the id may have been lost. This reveals nothing,
+   * because all minions may read every publication [THREATS N-15].
    */
   #concerns({ minionIds }: SubscriberLink, addressees: ReadonlySet<string> | undefined): boolean {
     if (addressees === undefined) return true;

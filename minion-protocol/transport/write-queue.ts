@@ -25,7 +25,7 @@ export function toEncodedMessage(chunks: readonly Uint8Array[]): EncodedMessage 
   return { chunks, bytes: chunks.reduce((sum, chunk) => sum + chunk.length, 0) };
 }
 
-/** Objects that all queues of a listener share. */
+/** Clock, write scheduler and turns that all queues of a listener share. */
 export interface ListenerDeps {
   /** Returns the current time, in milliseconds since 1970. The time never goes back. */
   readonly now: () => number;

@@ -39,7 +39,8 @@ export function isCommitId(name: string): boolean {
 
 /**
  * Returns the tree id of the first existing ref, or `undefined`.
- * @param kinds - kinds to try for each name, in this order
+ * @param kinds - kinds of refs (branches, tags, commit ids) in which each name is looked up, in
+ * this order
  */
 export function treeOfRef(
   { refs }: GitSnapshot,

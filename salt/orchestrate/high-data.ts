@@ -36,7 +36,7 @@ export interface Body {
   readonly sls: string;
   /** Environment of the SLS that contains the declaration. */
   readonly saltenv: string;
-  /** Names of the SLS that include the SLS with the declaration. */
+  /** Names of the SLS that include the SLS of this declaration. */
   readonly includedFrom: readonly string[];
   /**
    * Arguments by state module, such as `test` or `salt`. A well-formed value is a list. It contains

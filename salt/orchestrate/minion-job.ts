@@ -62,7 +62,7 @@ interface Work {
 
 /**
  * Runs a function on minions, and waits for their answers.
- * @param kind - value of `type` in the event about the call
+ * @param kind - kind of call, which the event about the call states as `type`
  * @throws SlsError, MasterError
  */
 export async function runOnMinions(

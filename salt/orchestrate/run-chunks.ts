@@ -75,9 +75,8 @@ export class ChunkRun {
   /** Chunks that must be run as a trial before they are run, because a `prereq` refers to them. */
   readonly #trials = new Set<Chunk>();
   /**
-   * Chunks that have a `prereq` requisite. A chunk with `prereq` depends on the chunks that the
-   * requisite names. Each of them depends in turn on the chunk with `prereq`; this dependency is
-   * called `prerequired`.
+   * Chunks that have a `prereq` requisite. Such a chunk depends on the chunks that the requisite
+   * names, and each of these depends on it in turn (`prerequired`).
    */
   readonly #awaited = new Set<Chunk>();
   /**

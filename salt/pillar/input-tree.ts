@@ -47,9 +47,9 @@ export class InputTree<Result extends Inputs> {
 
   /**
    * Adds a result, and returns the results that it replaces: a result with the same inputs, and
-   * results that contradict the new one. Two results contradict each other if their renderings
-   * first read the same inputs with the same values, and then read different inputs. This happens,
-   * for example, if a file has changed between the renderings.
+   * results that contradict the new one. Results contradict each other if their renderings read
+   * equal inputs up to some point, but then different ones. The cause is, for example, a file that
+   * has changed between the renderings.
    */
   add(result: Result): Result[] {
     const replaced: Result[] = [];

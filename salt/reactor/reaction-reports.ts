@@ -17,8 +17,8 @@ export interface ReactionReportOptions {
 }
 
 /**
- * Reports calls that were not made. Reports with the same reaction and reason within one minute
- * form a burst.
+ * Reports calls of reactions that were not made. Within a minute, logs only one message for each
+ * reaction and reason, and counts the others.
  */
 export class ReactionReports {
   readonly #options: ReactionReportOptions;

@@ -21,8 +21,8 @@ export interface CacheRunnerDeps {
 type Part = 'grains' | 'pillar' | 'mine';
 
 /**
- * Estimated work for reading the grains, pillar or mine of one minion, in steps of a `WorkBudget`.
- * It includes unpacking the stored data.
+ * Estimated work for reading and unpacking either the grains, the pillar or the mine of one minion,
+ * in steps of a `WorkBudget`.
  */
 const stepsOfPart = 20_000;
 /**

@@ -37,10 +37,7 @@ function listOf(items: WireValue): readonly WireValue[] {
   return Array.isArray(items) ? items : [items];
 }
 
-/**
- * Parses a quantity. Returns `undefined` for `all`.
- * @throws MasterError ERR_ARGS
- */
+/** Parses the argument `quantity`, a number of items. Returns `undefined` for `all`. */
 function quantityOf(quantity: WireValue): number | undefined {
   if (quantity === 'all') return undefined;
   const count = numberOf(quantity) ?? 0;
