@@ -81,7 +81,10 @@ function copyOfSetting({ value, origin, entries }: Setting, file: string): Setti
   };
 }
 
-/** Copies lists, and the maps in them. Other values of a file do not change. */
+/**
+ * Copies a list or map, with all lists and maps inside it. Other values are returned as they are,
+ * because no code changes them.
+ */
 function copyOfData(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(copyOfData);
   if (value instanceof Map) return new Map([...value].map(([key, it]) => [key, copyOfData(it)]));

@@ -15,8 +15,8 @@ export function sessionTokenOf(headers: IncomingHttpHeaders): string | undefined
 }
 
 /**
- * Returns a token of the master itself from the header `Authorization`. Only programs use this
- * header.
+ * Returns the token in the header `Authorization`. It is a token of the master, not of a session.
+ * Only programs send it.
  */
 export function bearerOf({ authorization }: IncomingHttpHeaders): string | undefined {
   return /^Bearer ([0-9a-f]{64})$/i.exec(authorization ?? '')?.[1];

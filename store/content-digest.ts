@@ -24,8 +24,8 @@ export interface ContentDigest {
 /** Content that the digest covers. */
 export interface DigestOptions {
   /**
-   * Key prefix of the entries that belong to one member of a cluster. The digest uses their keys
-   * without this prefix, as in a standalone store. Default: none.
+   * Key prefix of the rows that belong to one cluster member. The digest omits this prefix from
+   * their keys, so that it equals the digest of a standalone store. Default: none.
    */
   readonly own?: Key;
   /** Key prefixes of the entries that are excluded. */

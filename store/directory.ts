@@ -191,8 +191,8 @@ async function linkTo(candidate: string, name: string): Promise<boolean> {
 }
 
 /**
- * Removes the other lock sockets in the directory. The process of such a socket has ended already,
- * or will find this lock at its next check.
+ * Removes all other lock sockets in the directory. Their processes have ended, or will notice at
+ * their next check that this process holds the lock.
  */
 async function removeOthers(directory: string, own: string): Promise<void> {
   for (const name of await readdir(directory)) {

@@ -39,8 +39,8 @@ export type JoinReply = Readonly<Static<typeof JoinReply>>;
 export const checkJoinReply = compileSchema(JoinReply);
 
 /**
- * Returns the content that the centre signs when it accepts a ticket: the purpose of the signature,
- * the ticket, the key, and a digest of the root metadata.
+ * Returns the content that the centre signs when it accepts a ticket. It consists of the purpose of
+ * the signature, the ticket, the key, and a digest of the root metadata.
  */
 export function signedReply(
   ticket: string,

@@ -23,10 +23,7 @@ import {
 } from './statement.ts';
 import { type StatementReply, statementReplyRow, statementRow } from './statement-rows.ts';
 
-/**
- * Published statement that moves sites to another centre, in the form in which RPC methods of the
- * centre return it.
- */
+/** Published statement that moves sites to another centre, as RPC methods return it. */
 export interface StatementInfo {
   /** Time of issue, in milliseconds since 1970. `expiresAt` is the end of the validity. */
   readonly issuedAt: number;

@@ -162,9 +162,10 @@ export class DataValues {
   }
 
   /**
-   * Returns the written values that the minion's role reads, by attribute. Values that another
-   * program wrote, and values that Salt would interpret, are omitted. Returns no values if an
-   * external server is unavailable. Reads each value once, even if several attributes name it.
+   * Returns the values that the minion's role reads and that were already written, by attribute.
+   * Values that another program wrote, and values that Salt would interpret, are omitted. Returns
+   * no values if an external server is unavailable. Reads each value once, even if several
+   * attributes name it.
    * @param isPermitted - whether the minion may read the value with this key
    */
   async attributesOf(

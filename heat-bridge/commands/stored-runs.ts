@@ -151,8 +151,8 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   /**
    * Performs a run, and releases its resources when it ends.
    * @param work - starts a run, or finds an existing one, and then passes its handle to `reply`.
-   * Resolves when the run has ended. For a new run, it resolves with a function that publishes the
-   * outcome. This function is called after the resources were released
+   * For a new run, resolves when the run has ended, with a function that publishes the outcome.
+   * This function is called after the resources were released
    * @returns the handle of the run
    */
   carryOut<H>(

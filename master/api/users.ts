@@ -156,8 +156,8 @@ export interface ReplayChange {
     | 'other-rule';
   readonly recorded: Omit<RecordedDecision, 'samples'>;
   /**
-   * Decision of the tested policy. A recorded request can have several samples of its data. If the
-   * policy would deny only some of them, this is the decision about a denied sample.
+   * Decision of the tested policy about a recorded request. A request can have several samples of
+   * its data. If the policy denies at least one sample, this is the decision about a denied sample.
    */
   readonly decision: Decision;
 }

@@ -15,9 +15,9 @@ export interface FunctionDeps extends ModuleDeps {
     readonly runners: FunctionTable;
     readonly wheel: FunctionTable;
     /**
-     * Functions that return what to use instead of a Salt function that this master does not
-     * support, or `undefined`. They are asked in order, and the error message contains the first
-     * advice.
+     * Functions that give advice about a Salt function that this master does not support. Each
+     * returns what to use instead, or `undefined`. They are called in order, and the error message
+     * contains the first advice.
      */
     readonly insteadOf: Iterable<InsteadOf>;
   };

@@ -21,10 +21,7 @@ const maxRemembered = 2_000;
  */
 const maxRememberedMinions = 250_000;
 
-/**
- * Job that was added to the cache. After `stopListening` is called, the cache no longer receives
- * updates of the job.
- */
+/** Job that was added to the cache. `stopListening` removes the listener for its returns. */
 export interface AddedJob {
   readonly job: Job;
   /**

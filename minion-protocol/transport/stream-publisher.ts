@@ -113,8 +113,8 @@ export class StreamPublisher {
 
   /**
    * Whether a publication is sent to a subscriber. A subscriber whose id is unknown receives every
-   * publication, because its announcement of the id may have been lost. This reveals nothing,
-   * because all minions may read every publication [THREATS N-15].
+   * publication. Its announcement may have been lost, or rejected while the publish key was
+   * replaced. This reveals nothing, because all minions may read every publication [THREATS N-15].
    */
   #concerns({ minionIds }: SubscriberLink, addressees: ReadonlySet<string> | undefined): boolean {
     if (addressees === undefined) return true;

@@ -99,7 +99,10 @@ export class StatusHistory {
     return rateMetrics.map(([title]) => ({ title, values: this.#rates.get(title) ?? [] }));
   }
 
-  /** Returns the minions with their current presence, in the order of their keys. */
+  /**
+   * Returns all minions, in the order of their keys. For each minion, states whether it is present,
+   * and since when if that is known.
+   */
   async minions(): Promise<readonly MinionSince[]> {
     const minions = await this.#master.minions();
     this.#askedAt = this.#now();

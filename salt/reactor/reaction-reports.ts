@@ -17,8 +17,8 @@ export interface ReactionReportOptions {
 }
 
 /**
- * Reports calls of reactions that were not made. Within a minute, logs only one message for each
- * reaction and reason, and counts the others.
+ * Reports calls of reactions that were not made. Within a minute, reports only the first call for
+ * each reaction and reason, and counts the others.
  */
 export class ReactionReports {
   readonly #options: ReactionReportOptions;

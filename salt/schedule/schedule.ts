@@ -31,8 +31,8 @@ export class Schedule {
   readonly #running = new Map<string, number>();
   readonly #last = new Map<string, number>();
   /**
-   * For each entry, the latest due time that this member skipped, because another member of the
-   * cluster ran the schedule.
+   * For each entry, the latest time at which it was due while another cluster member ran the
+   * schedule.
    */
   readonly #skipped = new Map<ScheduleEntry, number>();
 
