@@ -370,7 +370,7 @@ export interface CompiledRule {
   readonly order: number;
   readonly subject: CompiledSubject;
   readonly resource: CompiledResource;
-  /** Expiry in milliseconds since 1970, or `Infinity`. */
+  /** Time at which the rule expires, in milliseconds since 1970. `Infinity` if it never expires. */
   readonly expiresAt: number;
   readonly meter: TokenBuckets | undefined;
   /**

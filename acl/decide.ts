@@ -322,8 +322,9 @@ function firstOf(
 }
 
 /**
- * Returns the decision of the built-in rules that no policy can change, or `undefined` if they do
- * not decide. If the question is not about the return of a job, the decision is always a denial.
+ * Returns the decision of the built-in rules that no policy can override, or `undefined` if none of
+ * them applies. Only about returns of jobs can this decision be a permission. About other actions
+ * it is a denial.
  */
 export function applyBuiltInLimits(question: Question): Decision | undefined {
   switch (question.action) {

@@ -10,8 +10,9 @@ const functionsByNameOnly: Readonly<Partial<Record<RuleAction, ReadonlySet<strin
 };
 
 /**
- * Whether a rule with these patterns must not permit the function. This is so if the function may
- * be permitted only by its full name, without wildcards, and this name is not among the patterns.
+ * Whether a rule with these patterns does not permit a powerful function, because it does not name
+ * the function. Rules must name such a function in full, without wildcards. Returns `false` for all
+ * other functions.
  */
 export function mustBeNamed(action: RuleAction, fun: string, patterns: TextPatterns): boolean {
   return functionsByNameOnly[action]?.has(fun) === true && !asList(patterns).includes(fun);

@@ -413,9 +413,8 @@ class SeenUpdates {
   }
 
   /**
-   * Makes {@link fresh} yield the next `published` update. Without this call, `fresh` omits it,
-   * because it has already yielded an update of this type. Call this method before the job is
-   * published to more minions.
+   * Makes {@link fresh} yield the next update of type `published`, which it would otherwise skip as
+   * a duplicate. Call this method before the job is published to more minions.
    */
   expectAnother(): void {
     this.#names.delete('published');

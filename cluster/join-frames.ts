@@ -25,7 +25,7 @@ export interface Ticket {
    * members.
    */
   readonly key: string;
-  /** Expiry in milliseconds since 1970. */
+  /** Time at which the ticket expires, in milliseconds since 1970. */
   readonly expiresAt: number;
 }
 

@@ -126,8 +126,8 @@ function describe({ key, entry = '', ...place }: OptionOrigin, problem: string):
 
 /**
  * Returns the error for an unknown option name. The message proposes the most similar known name.
- * @param code - ERR_OPTION_TYPE for a key in a section, because an unknown key makes the value of
- * the section invalid
+ * @param code - error code. Use ERR_OPTION_TYPE for an unknown key in a section, because such a key
+ * makes the whole value of the section invalid
  */
 export function unknownOption(
   origin: OptionOrigin,

@@ -44,7 +44,10 @@ export interface GitPillarRemote {
   readonly access: GitAccess;
   /** Branch to read. `__env__` selects the branch of the requested environment. */
   readonly branch: string;
-  /** Environment that uses the pillar. `__env__` is the requested environment. */
+  /**
+   * Environment whose pillar the remote provides. `__env__`: the remote provides the pillar of each
+   * requested environment.
+   */
   readonly env: string;
   /** Branch for the environment `base`, if `branch` is `__env__`. */
   readonly base: string;

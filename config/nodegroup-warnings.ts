@@ -35,8 +35,8 @@ function problemOf(name: string, nodegroups: MasterConfig['nodegroups']): string
 }
 
 /**
- * Accepts every regular expression. Expressions that the linear-time engine cannot run are valid in
- * targets too, and run in a thread with a time limit.
+ * Accepts every regular expression, even one that the linear-time engine cannot run. Targets can
+ * contain such an expression; it then runs in a thread with a time limit.
  */
 function anyPattern(): () => boolean {
   return () => false;

@@ -44,7 +44,7 @@ export interface ConfigReading {
    */
   readonly onProblem?: (problem: ConfigError) => void;
   /**
-   * Returns the name that stands for a file in locations. A location says where a value is set.
+   * Returns the name by which error messages and other locations of options refer to a file.
    * Default: the path of the file.
    */
   readonly nameOf?: (file: string) => string;

@@ -30,7 +30,7 @@ export type Keywords = {
   readonly expected?: string;
   /** Sentence that describes the option in the documentation. */
   readonly description?: string;
-  /** Value if the member is not set. */
+  /** Value of an option that is not set. */
   readonly default?: unknown;
   /** Name of a member in files. Default: the name of the member in snake case. */
   readonly fileName?: string;

@@ -153,7 +153,8 @@ function reachesOwn(pattern: string): boolean {
 
 /**
  * Whether a tag needs no rule: the master emits it itself, or every minion may emit it.
- * @param begin - the tag, or the literal prefix of a pattern
+ * @param begin - text of the pattern before its first wildcard
+ * @param isLiteral - whether `begin` is the whole tag, because the pattern has no wildcards
  */
 function isOwn(begin: string, isLiteral: boolean): boolean {
   if (isLiteral) return lifecycleTags.has(begin) || isReservedTag(begin);

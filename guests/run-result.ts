@@ -116,9 +116,9 @@ function resultOfReturn(
 }
 
 /**
- * Returns the parts of a minion's return: the standard output, the standard error, and the map that
- * may contain outputs (`found`). If the return does not contain `stdout` and `stderr` like that of
- * `cmd.run_all`, the whole return becomes the standard output.
+ * Splits a minion's return into standard output, standard error, and the map that may contain
+ * outputs (`found`). If the return lacks the texts `stdout` and `stderr` of `cmd.run_all`, the
+ * whole return becomes the standard output.
  * @param code - shell code that the minion ran, or `undefined` if it ran none. With shell code, the
  * minion's `stdout` also contains the outputs of the script, and this function separates them
  */

@@ -184,9 +184,9 @@ class BridgePillar implements ExtPillar {
   readonly #contributions: readonly BridgeContribution[];
 
   /**
-   * Creates the provider.
-   * @param contributions - contributions of the opened extensions. More may be added until the
-   * first minion is served
+   * Creates the pillar of the bridge.
+   * @param contributions - contributions of the opened extensions to the bridge. The list may
+   * become longer until the first minion is served
    */
   constructor(contributions: readonly BridgeContribution[]) {
     this.#contributions = contributions;

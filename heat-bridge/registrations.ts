@@ -87,7 +87,10 @@ export interface RegistrationsApi<
   remove(name: string, of?: Of): Promise<Info>;
 }
 
-/** Cost of converting one part of a registration, in steps of a {@link WorkBudget}. */
+/**
+ * Cost of converting a registration, for each of its parts (for example each server), in steps of a
+ * {@link WorkBudget}.
+ */
 const stepsPerPart = 200;
 
 /**

@@ -17,9 +17,10 @@ const rowCount = 64;
 const maxTries = 100;
 
 /**
- * Serializes decisions about names across the members of a cluster. A member decides with its
- * current data, and writes the result together with a row for the name. If another member has
- * written this row in the meantime, nothing is written and the decision is repeated.
+ * Makes decisions about names, for example whether a name is free, one after the other in the whole
+ * cluster. A member decides with its current data, and writes the result together with a row for
+ * the name. If another member has written this row in the meantime, nothing is written and the
+ * decision is repeated.
  */
 export class SharedNames {
   readonly #state: SharedArea;

@@ -14,7 +14,10 @@ import {
   type WireMap,
 } from './payload.ts';
 
-/** Head of a load. */
+/**
+ * Fields that identify a request and its sender, and the number of elements of its load. They are
+ * determined without unpacking the load.
+ */
 export interface LoadHead {
   /**
    * Fields `cmd`, `id`, `nonce`, `tok` and `ts` of the load, if they are present. A value of more

@@ -188,8 +188,8 @@ const maxObjectEntries = 20_000;
 /** Maximum number of elements in a named constant. Salt's constants have a few. */
 const maxConstantElements = 1_000;
 /**
- * Number of steps between two reports of a reader that works in slices. A slice has ten times as
- * many steps.
+ * Number of steps after which a reader that works in slices yields its count of steps. A slice has
+ * ten times as many steps.
  */
 const stepsPerCount = 10_000;
 /** Number of steps for reading a value that contains no other value. */

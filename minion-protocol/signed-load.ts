@@ -20,9 +20,9 @@ const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA2
 const noLimits = { maxBytes: Infinity, maxDepth: Infinity, maxElements: Infinity };
 
 /**
- * Whether the owner of the key signed the load, in any of the forms that minions use. If recent
- * minions sign bytes that are valid UTF-8, the result is `false`, because the bytes arrive as text
- * and the signed form is lost. Slow, because it uses RSA.
+ * Whether the owner of the key signed the load, in any of the forms that minions use. The result is
+ * `false` if a recent minion signed byte values that are valid UTF-8. Such values arrive as text,
+ * so the signed bytes cannot be restored. Slow, because it uses RSA.
  * @param packed - the load as it arrived; it must already have been unpacked successfully
  */
 export function isSignedLoad(
@@ -64,9 +64,8 @@ function headOfMap(size: number): Buffer {
 }
 
 /**
- * Returns the size of the length field after the first byte of a MessagePack value, in bytes. If
- * the value is a number, returns the size of the number after the first byte. Returns 0 if the
- * first byte contains the length or the number.
+ * Returns how many bytes after the first byte of a MessagePack value contain its length or, for a
+ * number, the number itself. Returns 0 if the first byte contains them.
  */
 function lengthBytes(bytes: Buffer, offset: number): number {
   const head = bytes[offset] ?? 0;

@@ -27,7 +27,7 @@ export type ScanBreach = 'bad-payload' | 'message-too-large' | 'too-deep' | 'too
 
 /** Meaning of the first byte of a value. */
 type Head =
-  /** `count` bytes follow. */
+  /** The value consists of the first byte and `count` more bytes. */
   | { readonly kind: 'bytes'; readonly count: number }
   | { readonly kind: 'list' | 'map'; readonly count: number }
   /**
@@ -50,7 +50,9 @@ type Head =
  */
 export class PayloadScanner {
   readonly #limits: PayloadLimits;
-  /** Number of values that are still missing from each open list or map, outermost first. */
+  /**
+   * For each open list or map, outermost first: the number of its values that were not scanned yet.
+   */
   #open: number[] = [];
   /**
    * Number of bytes that are still missing from the current value, if it is a text, number or

@@ -2,9 +2,12 @@ import type { Limit, LimitValues } from './limits.ts';
 
 /** Amounts of a {@link Budget}, in any unit: bytes, connections, slots. */
 export interface BudgetLimits {
-  /** Maximum amount that all owners may hold together. */
+  /**
+   * Maximum that all owners together may hold, in the unit of the budget: bytes, connections or
+   * slots.
+   */
   readonly total: number;
-  /** Maximum amount that one owner may hold. */
+  /** Maximum that one owner may hold, in the unit of the budget: bytes, connections or slots. */
   readonly perOwner: number;
 }
 
@@ -21,8 +24,8 @@ export class Budget {
   #taken = 0;
 
   /**
-   * @param values - maximum amounts, in total and for each owner. Default: those that `limit`
-   * defines
+   * @param values - maximums to use instead of those in `limit`: `perOwner` for each owner, `total`
+   * for all owners together
    */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#perOwner = values.perOwner ?? Infinity;

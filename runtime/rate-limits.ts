@@ -146,10 +146,9 @@ export class SharedPlaces {
 }
 
 /**
- * A rate that several owners share, with one token bucket. Each owner has a share of an eighth of
- * the rate. The last quarter of the tokens in the full bucket is reserved for owners that have not
- * exceeded their share. Therefore one owner alone can use almost the whole rate, and other owners
- * still get tokens.
+ * A rate limit that several owners share, with one token bucket. Each owner has a share of an
+ * eighth of the rate. When only a quarter of the tokens is left, owners that exceed their share get
+ * none. One owner can therefore use almost the whole rate, and the others still get tokens.
  */
 export class SharedRate {
   readonly #tokens: TokenBuckets;
@@ -190,9 +189,9 @@ export class Throttle {
 
   /**
    * Creates the throttle.
-   * @param weigh - returns the weight of a waiting request. Its argument `count` is the number of
-   * tokens that the request costs. The limit on an owner's waiting requests applies to the sum of
-   * their weights. Default: each request has the weight 1
+   * @param weigh - returns the weight of a waiting request that costs `count` tokens. The weights
+   * of all waiting requests of an owner together may not exceed `perOwner` of `limit`. Default:
+   * each request has the weight 1
    */
   constructor(limit: Limit, buckets: TokenBuckets, weigh: (count: number) => number = () => 1) {
     this.#buckets = buckets;

@@ -7,8 +7,8 @@ interface ValueSize {
   /** Maximum number of values. Lists and maps count as values, keys do not. */
   readonly values: number;
   /**
-   * Maximum of this sum: the characters of all texts and keys, plus the bytes of all byte arrays.
-   * Default: unlimited.
+   * Maximum total length of all texts, keys and byte arrays, in characters or bytes. Default:
+   * unlimited.
    */
   readonly characters?: number;
 }

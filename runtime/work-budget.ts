@@ -120,7 +120,11 @@ export class WorkBudget implements WorkMeter {
     if (!(this.#steps <= limit)) throw new WorkLimitExceeded(part, limit, 'steps');
   }
 
-  /** @throws WorkLimitExceeded */
+  /**
+   * Counts bytes of memory that the work uses.
+   * @param part - name of the work, for the error message
+   * @throws WorkLimitExceeded if the limit on bytes is exceeded
+   */
   hold(part: string, bytes: number): void {
     this.#bytes += bytes;
     const { bytes: limit } = this.#limits;

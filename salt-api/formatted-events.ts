@@ -173,8 +173,8 @@ export class FormattedEvents {
   }
 
   /**
-   * Applies an event about minions.
-   * @returns whether the state has changed
+   * Updates the list of minions after an event about a minion's key, grains or presence.
+   * @returns whether the list may have changed
    */
   #takeMinions(event: MasterEvent): boolean {
     const { tag, data } = event;

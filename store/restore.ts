@@ -24,7 +24,9 @@ export interface RestoreOptions {
 
 /** Result of a restore. */
 export interface RestoreReceipt {
-  /** Layout and numbers of entries of the restored store. */
+  /**
+   * Summary of the restored store: its layout version, the numbers of its entries, and problems.
+   */
   readonly restored: StoreInspection;
   /** Directory with the previous store, or `undefined` if there was none. */
   readonly old: string | undefined;

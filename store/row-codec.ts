@@ -38,7 +38,10 @@ export interface RowDefinition<S extends TSchema> {
    * rejected.
    */
   readonly unversioned?: (bytes: Uint8Array) => unknown;
-  /** Whether a row has version 0. Default: whether its first byte is not 0xC1. */
+  /**
+   * Whether the bytes are a row of version 0. Needed only if such rows can begin with 0xC1. Bytes
+   * with another first byte are always a row of version 0.
+   */
   readonly isUnversioned?: (bytes: Uint8Array) => boolean;
   /**
    * Functions that upgrade a row by one version. The function at index n upgrades from version n +

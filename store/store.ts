@@ -37,7 +37,7 @@ export type Operation =
       readonly op: 'put';
       readonly key: Key;
       readonly value: Uint8Array;
-      /** Expiry in milliseconds since 1970. Default: never. */
+      /** Time at which the entry expires, in milliseconds since 1970. Default: never. */
       readonly expiresAt?: number;
       /** Revision that the entry must have. `0` requires that the entry does not exist. */
       readonly ifRevision?: number;

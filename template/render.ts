@@ -135,7 +135,7 @@ class SaltFunctions implements PyObject {
   }
 }
 
-/** Applies a change of a plain dict to the copy of this dict that the template uses. */
+/** Applies a change, which a function has made to plain data, to the template's own dict. */
 function apply({ dict, entries, isDeep }: DictChange, origins: Origins): void {
   const target = toPython(dict, undefined, origins);
   if (!(target instanceof Dict)) return;

@@ -90,8 +90,8 @@ export interface YamlOptions {
 export interface TextMarks {
   readonly text: string;
   /**
-   * Prefix of placeholders in plain (unquoted) scalars, where it replaces the prefix `text`. It
-   * shows that YAML could read the value as another type than text.
+   * Prefix that replaces `text` in placeholders in plain (unquoted) scalars. It marks a value that
+   * YAML could read as another type than text.
    */
   readonly plain: string;
 }
@@ -100,7 +100,10 @@ const defaultNodes = 1_000_000;
 const defaultDepth = 100;
 const core = 'tag:yaml.org,2002:';
 
-/** A key and a value of a mapping. Merged pairs (`<<`) come from other mappings. */
+/**
+ * Key and value in a mapping. The pair may belong to another mapping that `<<` merges into this
+ * one.
+ */
 interface Pair {
   readonly key: Node;
   readonly value: Node | null;

@@ -196,8 +196,8 @@ interface GenerateOptions {
 }
 
 /**
- * Key operations. `include` lists the key states that an operation changes only if the user selects
- * them with an option.
+ * Key operations with their help texts. By default, an operation does not change keys in the states
+ * of `include`. The user can add each of these states with an option.
  */
 const operations: readonly {
   readonly operation: KeyOperation;

@@ -59,9 +59,9 @@ function parseCall(
 }
 
 /**
- * Splits the arguments of several functions into one list for each function. If a split at the
- * arguments that equal the separator gives the right number of lists, uses these lists. Otherwise,
- * splits the text of every argument at the separator.
+ * Splits the arguments of several functions into one list for each function. If enough arguments
+ * equal the separator, splits only there. Otherwise, also splits the text of each argument at the
+ * separator.
  * @throws CommandError ERR_COMPOUND if the number of lists differs from the number of functions
  */
 function splitArguments(args: readonly string[], functions: number, separator: string): string[][] {

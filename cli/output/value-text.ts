@@ -105,8 +105,8 @@ export function formatJson(value: WireValue, { indent }: JsonOptions = {}): stri
 }
 
 /**
- * Formats a value like Python's `pprint`: between the items of lists and maps, breaks lines that
- * are longer than 80 columns [salt output/pprint_out.py].
+ * Formats a value like Python's `pprint`. A list or map that needs more than 80 columns is broken
+ * between its items [salt output/pprint_out.py].
  */
 export function formatPprint(value: WireValue, indentPerLevel = 1): string {
   const converted: Value = toPythonValue(value, printed);

@@ -31,7 +31,7 @@ export interface Joined {
   readonly pid: number;
 }
 
-/** Maximum number of joined processes. Each uses a connection. */
+/** Maximum number of other processes that use this master. Each of them occupies a connection. */
 const maxProcesses = 64;
 
 const Text = Type.String({ maxLength: 256 });

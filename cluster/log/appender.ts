@@ -164,8 +164,8 @@ export class Appender {
   }
 
   /**
-   * Sends an entry repeatedly. The promise resolves when the log has stored the entry, or when no
-   * further attempt is made.
+   * Sends an entry with these transactions, and repeats this until the log has stored it. If the
+   * time limit is reached first, the transactions are rejected. The returned promise never rejects.
    */
   async #send(pending: readonly PendingTransaction[]): Promise<void> {
     const transactions = pending.map(({ bytes }) => bytes);

@@ -145,9 +145,9 @@ interface AdoptContext {
 }
 
 /**
- * Returns the state of a store after the first entry of a log. The first entry names the point in a
- * store's history after which the log begins. Returns `undefined` if the history of this store ends
- * at a different point.
+ * Returns the state of a store that begins to follow a new log, after the first entry of this log.
+ * The entry names the point in a store's history at which the log continues. Returns `undefined` if
+ * the history of this store ends at another point.
  * @throws StoreError ERR_CLUSTER_SECRET
  */
 function adopt(

@@ -5,7 +5,7 @@
 const maxWaiting = 64;
 
 /**
- * Measures the time since this member was last known to have all entries of the log. The time
+ * Measures for how long it is uncertain whether this member has all entries of the log. The time
  * restarts at 0 when the member has applied all entries up to a reported end of the log. Until then
  * it grows, for example without a connection, with a full disk, or while the thread is blocked.
  */

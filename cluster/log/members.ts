@@ -76,7 +76,10 @@ export class Members {
    * its own hash when it reaches the position.
    */
   readonly #toCompare = new Map<string, HistoryMark>();
-  /** Members with a different hash than this member at the same position, by name. */
+  /**
+   * Members whose history differs from that of this member, by name. `position` is the position in
+   * the log at which the hashes differ.
+   */
   readonly #disputes = new Map<string, { readonly position: number; readonly since: number }>();
   readonly #ending = new AbortController();
   readonly #timer: NodeJS.Timeout;

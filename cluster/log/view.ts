@@ -21,8 +21,8 @@ interface MemberState {
   /** Position in the log of the entry with which the member began its current session. */
   readonly openedAt: number;
   /**
-   * Highest counter up to which entries of this session are ignored. Such entries are copies of
-   * applied entries, or they arrive after more than {@link maxBeyond} entries with higher counters.
+   * Counter up to which arriving entries of this session are ignored. Such entries are copies of
+   * applied entries, or arrive after more than {@link maxBeyond} entries with higher counters.
    */
   readonly through: number;
   /**
@@ -134,8 +134,8 @@ export class LogView {
   }
 
   /**
-   * Returns the running hash at a position, or `undefined` if the position is not reached yet or
-   * the hash is no longer cached.
+   * Returns the hash of all entries up to a position of the log. Returns `undefined` if this member
+   * has not applied the position yet, or no longer caches its hash.
    */
   hashAt(position: number): string | undefined {
     return this.#hashes.get(position);

@@ -73,7 +73,10 @@ export interface InstalledBundle {
 
 /** Bundle to install. The caller has already verified its manifest. */
 export interface NewBundle {
-  /** Version as in {@link InstalledBundle}. Default: the version in the manifest. */
+  /**
+   * Version under which the site installs the bundle, see {@link InstalledBundle.version}. Default:
+   * the version in the manifest.
+   */
   readonly version?: number;
   readonly manifestBytes: Buffer;
   readonly manifest: Manifest;

@@ -88,9 +88,9 @@ interface NamedRelease extends WantedRelease {
    */
   readonly have: Have | undefined;
   /**
-   * Whether the centre has named the release in its reply to a report of the site. The site
-   * requests its secrets together with each report. It therefore does not request the secrets again
-   * before it installs this release.
+   * Whether the centre has named the release in reply to a report of the site. With each report,
+   * the site also requests its secrets. It therefore need not request them again before it installs
+   * this release.
    */
   readonly isReply: boolean;
 }
@@ -484,9 +484,9 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Returns the update from the message that named the release. Returns `undefined` if the message
-   * contains no update. Also returns `undefined` if the site's metadata or bundle has changed since
-   * the site last reported them to the centre.
+   * Returns the update that the centre sent together with the name of the release. Returns
+   * `undefined` if the centre sent no update. Also returns `undefined` if the site's metadata or
+   * bundle has changed since the site last reported them to the centre.
    */
   #updateIn(
     { update, have }: NamedRelease,

@@ -39,8 +39,8 @@ export interface InputsOfSites {
   readonly shared: number;
   readonly own: number;
   /**
-   * Grains that the pillars depend on. `values` is the number of different values at the site with
-   * the most values. `pillars` is the number of pillars at all sites.
+   * Grains that the pillars depend on. For each grain, `values` is the highest number of different
+   * values at a single site. `pillars` is a sum over all sites.
    */
   readonly grains: SiteInputs['grains'];
   readonly sites: readonly SiteInputsReport[];

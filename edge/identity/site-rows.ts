@@ -23,7 +23,10 @@ const Site = Type.Object({
   nextKey: Type.Optional(Bytes),
   joinedAt: Type.Optional(Time),
   revokedAt: Type.Optional(Time),
-  /** Former centre of an imported site, and the time of the first connection to this centre. */
+  /**
+   * Former centre of an imported site. `at` is the time at which the site first connected to the
+   * centre that imported it.
+   */
   from: Type.Optional(Type.Object({ centre: Type.String(), at: Type.Optional(Time) })),
   /** Next centre of a site in the state `rehomed`, and the time of the change. */
   to: Type.Optional(Type.Object({ centre: Type.String(), at: Time })),

@@ -119,7 +119,10 @@ export class CentreConnections implements CentreLinks {
   readonly #handshakes = new Budget(edgeLimits.openHandshakes);
   readonly #refused: TokenBuckets;
   readonly #inHandshake = new Set<WebSocket>();
-  /** Accepted connections that their site has not chosen yet, by the name of the site. */
+  /**
+   * Accepted connections of sites that have not yet chosen which of their connections to use, by
+   * the name of the site.
+   */
   readonly #candidates = new Map<string, Set<Candidate>>();
   readonly #sealKey: KeyObject;
   readonly #sweeper: NodeJS.Timeout;

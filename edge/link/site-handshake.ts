@@ -53,7 +53,10 @@ export interface Greeting {
   readonly challenge: Challenge;
   /** Clock of the centre minus clock of the site, in milliseconds. */
   readonly clockDifferenceMs: number;
-  /** Duration between the hello and the challenge, in milliseconds. */
+  /**
+   * Time between the site's first message (hello) and the centre's answer (challenge), in
+   * milliseconds.
+   */
   readonly roundTripMs: number;
   /**
    * Third message of the handshake: the proof of the site's identity. `undefined` if the hello
@@ -86,16 +89,23 @@ export interface GreetOptions {
 
 /** First message of the handshake (hello) that this site has sent. */
 interface SentHello {
-  /** Bytes of the encoded hello. The signatures are made over these bytes. */
+  /**
+   * Encoded first message of the handshake (hello). The signatures in the handshake cover these
+   * bytes.
+   */
   readonly body: Buffer;
   readonly binding: Uint8Array;
-  /** Time of the site's clock in the hello, in milliseconds since 1970. */
+  /**
+   * Time at which the site sent the first message of the handshake (hello), by its own clock, in
+   * milliseconds since 1970.
+   */
   readonly at: number;
   readonly begun: number;
 }
 
 /**
- * Connects to a centre, sends the hello with the upgrade request, and verifies the challenge.
+ * Connects to a centre, and sends the first message of the handshake (hello) with the upgrade
+ * request. Then verifies the centre's answer (challenge).
  * @throws EdgeError ERR_SITE_LINK, ERR_SITE_MESSAGE; ERR_SITE_REFUSED if the other side does not
  * have the key of the centre
  */
@@ -133,9 +143,10 @@ export async function greet(options: GreetOptions): Promise<Greeting> {
 }
 
 /**
- * Proves the identity of the site if the hello has not done so, and waits until the centre has
- * accepted the site.
- * @throws EdgeError ERR_SITE_LINK, ERR_SITE_MESSAGE; ERR_SITE_REFUSED if the centre refuses the site
+ * Sends the proof of the site's identity, unless the first message of the handshake (hello)
+ * contained it. Then waits until the centre has accepted the site.
+ * @throws EdgeError ERR_SITE_LINK, ERR_SITE_MESSAGE; ERR_SITE_REFUSED if the centre refuses the
+ * site
  */
 export async function beWelcomed(
   { socket, messages, proof }: Greeting,

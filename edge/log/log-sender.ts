@@ -41,8 +41,8 @@ const batchMs = 2000;
 const retryMs = 2000;
 
 /**
- * Remaining time of a turn, in milliseconds, below which the site requests another turn instead of
- * sending a further batch.
+ * Minimum time that must remain of a turn for sending another batch, in milliseconds. With less
+ * time, the site requests another turn first.
  */
 const marginMs = 1000;
 

@@ -34,8 +34,8 @@ export interface StatementInfo {
   readonly to: string;
   readonly addresses: readonly string[];
   /**
-   * Reply of each site to this statement, or the state `waiting` if the site has not replied. Sites
-   * that a later statement names are not included.
+   * Replies of the sites that this statement moves. The state is `waiting` if a site has not
+   * replied. Sites that a later statement names are not included.
    */
   readonly replies: readonly StatementReplyInfo[];
 }

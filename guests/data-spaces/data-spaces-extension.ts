@@ -128,10 +128,9 @@ async function readNotificationSecret(
 }
 
 /**
- * Returns a function that reads the connections of all minions at one time. Its result is a second
- * function, which looks up the address of one minion. The address is `undefined` for a minion
- * behind a relay. It is also `undefined` if the connection may belong to a client other than the
- * minion.
+ * Returns a function that reads the connections of all minions at once, and resolves to a look-up
+ * of addresses by minion. The look-up returns `undefined` if the minion is not connected or is
+ * behind a relay. It also returns `undefined` if the connection may belong to another client.
  */
 function addressReader(host: ExtensionHost): () => Promise<AddressOf> {
   const present = createPresence(host);

@@ -36,8 +36,8 @@ const writeFields = {
 export type RoleWrite = Readonly<Static<TObject<typeof writeFields>>>;
 
 /**
- * Schema of a written value in a template. If it has an expression `value`, Heat determines the
- * value instead of a guest.
+ * Schema of a value that a role in a template writes. If the field `value` contains an expression,
+ * Heat determines the value, and no guest writes it.
  */
 export const TemplateWriteSchema = Type.Object(
   { ...writeFields, value: Type.Optional(Type.Unknown()) },

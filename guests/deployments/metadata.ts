@@ -113,7 +113,7 @@ export type ParsedMetadata =
   | { readonly ok: true; readonly metadata: ServerMetadata }
   | { readonly ok: false; readonly problem: string };
 
-/** Parses the metadata of a server resource in one step. */
+/** Parses the metadata of a server resource, without pauses for other work. */
 export function parseServerMetadata(given: unknown): ParsedMetadata {
   const steps = serverMetadataInSteps(given);
   for (;;) {

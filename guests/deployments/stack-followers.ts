@@ -106,7 +106,7 @@ export class StackFollower {
   readonly #stack: RegisteredStack;
   readonly #deps: StackFollowerDeps;
   readonly #workers = new Map<string, ServerWorker>();
-  /** Workers of removed servers that are still ending. */
+  /** Workers that have not ended yet, although their servers were removed. */
   readonly #ending = new Set<Promise<void>>();
   readonly #stop = new AbortController();
   readonly #found: Promise<void>;

@@ -548,7 +548,7 @@ export class StackRegistry {
   }
 }
 
-/** Stack, with the name and owner by which callers look it up. */
+/** Stack with its name and its owner. Callers refer to a stack by both. */
 interface NamedStack {
   readonly stack: RegisteredStack;
   readonly name: string;
@@ -556,8 +556,8 @@ interface NamedStack {
 }
 
 /**
- * Returns a registration without this minion. Otherwise, a later machine with the same minion id
- * would become the minion of the registered servers.
+ * Returns a registration without a minion that was removed. A later machine with the same minion id
+ * then does not become the minion of the registered servers.
  */
 function withoutMinion(registration: StackRegistration, minion: string): StackRegistration {
   const { minions = [], servers = [] } = registration;

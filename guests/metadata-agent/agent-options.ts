@@ -259,8 +259,8 @@ function only<T>(found: readonly T[]): T | undefined {
 }
 
 /**
- * Returns an instance if its ids are valid. Tenants can write any text into the fields of their own
- * ports.
+ * Returns an instance, or `undefined` if one of its ids has an invalid form. The ids may come from
+ * a port, whose fields its tenant can fill with any text.
  */
 function toInstance(instance: string, project: string): AgentInstance | undefined {
   return [instance, project].every((it) => idForm.test(it)) ? { instance, project } : undefined;

@@ -156,9 +156,9 @@ export class PeerPoller {
 }
 
 /**
- * Returns the details of an instance. Nova returns an instance without details if the cell of the
- * instance is unreachable. In this case, returns the details from the previous poll, if the
- * instance had the same project then. If there are none, returns the instance without details.
+ * Returns an instance with its details. If the cell of the instance is unreachable, Nova omits the
+ * details. They are then taken from the previous poll, provided that the instance belonged to the
+ * same project. If that fails, returns the instance without details.
  */
 function withKnown(server: CloudServer, before: ReadonlyMap<string, CloudServer>): CloudServer {
   if (server.name !== undefined) return server;

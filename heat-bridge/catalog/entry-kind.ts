@@ -1,8 +1,8 @@
 import type { Catalog } from '../commands/command-catalog.ts';
 
 /**
- * Kind of entries in catalog files, besides commands and plans. The entries are below a separate
- * key.
+ * Kind of entries in catalog files, besides commands and plans. The entries are below the key of
+ * their kind, for example `murano`.
  */
 export interface CatalogEntryKind<D extends { readonly name: string } = { readonly name: string }> {
   /** Key in catalog files, for example `murano`. No command can have this name. */

@@ -55,9 +55,8 @@ export class IdempotencyKeys<T extends StoredRequest> {
   /**
    * Creates the store of keys.
    * @param shorten - returns a smaller form of a row. Called if the row exceeds 1 MiB or 100,000
-   * values, or if its caller has already stored as much as the rate `bytes` allows
-   * @param bytes - rate at which each caller may store rows, in bytes. Default:
-   * `bridgeLimits.keyBytes`
+   * values, or if its caller exceeds the rate limit `bytes`
+   * @param bytes - rate limit of each caller on the stored bytes. Default: `bridgeLimits.keyBytes`
    */
   constructor(
     state: SharedArea,

@@ -30,7 +30,7 @@ interface Run {
    */
   readonly number: number;
   readonly seats: readonly Seat[];
-  /** Number of minions on which the run is not yet the next one to start. At 0, the run starts. */
+  /** Number of minions on which the run must still wait for other runs. At 0, the run starts. */
   missing: number;
   state: 'waiting' | 'seated' | 'left';
   total: FairSlot | undefined;

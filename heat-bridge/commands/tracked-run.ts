@@ -154,8 +154,8 @@ export abstract class TrackedRun<U, O extends { readonly status: string }> {
   }
 
   /**
-   * Counts the returns of this run toward a budget of its caller.
-   * @returns function that releases their bytes
+   * Counts the bytes of this run's returns toward a budget of its caller.
+   * @returns function that releases these bytes and ends the counting
    */
   limitReturns(budget: Budget): () => void {
     this.#budget = budget;

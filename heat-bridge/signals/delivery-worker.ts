@@ -246,8 +246,9 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Waits while every waiting signal has a Heat signal id that was sent too recently to be sent
-   * again. Ends early when a signal with another id arrives.
+   * Waits until the first Heat signal id in {@link HandleQueue.resting} may be sent again. Ends
+   * early when a signal with another id arrives. Called when each waiting signal has an id that was
+   * sent too recently.
    */
   async #rest(lane: HandleQueue): Promise<void> {
     const { now } = this.#options;

@@ -32,8 +32,8 @@ export const groupFields = {
   /** Globs on minion ids. */
   globs: namesOf('^\\S+$', 253),
   /**
-   * Names of nodegroups, in the form that targets accept. A minion can report false grains. A
-   * condition on grains in a nodegroup can therefore exclude a minion, but cannot include one.
+   * Names of nodegroups, as targets use them. Conditions on grains can keep a minion out of the
+   * group, but cannot bring it in, because minions can report false grains.
    */
   nodegroups: namesOf('^[^\\s()]+$', 256),
   /** Projects. The group of a project contains the minions that the bridge enrolled for it. */

@@ -81,9 +81,8 @@ export interface OutboxOptions {
 /** Receiver of pending signals. */
 export interface PendingSignals {
   /**
-   * Receives each record, in the order in which records are accepted. In a cluster, the call
-   * follows the write of the record, and members also receive the records of other members. Without
-   * a cluster, the call precedes the write.
+   * Called for each accepted record, in order. Without a cluster, it is called before the record is
+   * written. In a cluster, it is called after the write, and also for records of other members.
    */
   add(pending: PendingSignal): void;
   /**

@@ -92,8 +92,8 @@ export function parseSignal(said: WireValue | undefined, maxBytes: number): Pars
 }
 
 /**
- * Returns the id under which Heat stores the signal: the id of the minion. If the event tag has a
- * third part, the member (`heat/<alias>/<member>`), `/` and this member follow. The id is unique,
+ * Returns the id under which Heat stores the signal. It is the id of the minion, or
+ * `<minion>/<member>` if the event tag names a member (`heat/<alias>/<member>`). The id is unique,
  * because ids of minions contain no slash.
  */
 export function signalId(minion: string, member: string | undefined): string {

@@ -101,7 +101,10 @@ interface AuditedInside {
  */
 interface AuditedDecision<P> {
   readonly action: string;
-  /** Returns the audit record's field `what`: the name of the object that the call acts on. */
+  /**
+   * Returns the field `what` of the audit record: the name of the object that the permitted call
+   * acts on.
+   */
   permitted(parameters: P): string;
 }
 

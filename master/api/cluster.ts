@@ -85,7 +85,8 @@ export interface ClusterApi {
    */
   ticket(request?: { readonly seconds?: number }): Promise<ClusterTicket>;
   /**
-   * Removes from the cluster a member that will not return.
+   * Permanently removes a member from the cluster. Use it for a member that will not be started
+   * again.
    * @throws MasterError ERR_ARGS if the member is alive or unknown; ERR_NOT_SERVED
    */
   remove(request: { readonly member: string }): Promise<void>;

@@ -33,9 +33,9 @@ interface Tail {
 }
 
 /**
- * Finds the end of a log. An incomplete last line is moved to a separate file. If records are
- * missing or altered, the number of the next record follows the last number in the store, so that
- * the gap stays visible.
+ * Finds the end of a log, where new records are appended. An incomplete last line is moved to a
+ * separate file. If records are missing or altered, the next record gets a higher number than the
+ * last record that the store knows. The gap therefore stays visible.
  */
 export async function findContinuation(
   directory: string,

@@ -111,8 +111,8 @@ export class KeyChanger {
   }
 
   /**
-   * Removes the key in one state. If the id has a key in a state of lower precedence, that key
-   * becomes the id's key.
+   * Removes the key that an id has in this state. If the id also has a key in a state of lower
+   * precedence, that key then takes effect.
    */
   async remove(place: KeyState, id: string): Promise<void> {
     await this.#dir.remove(place, id);

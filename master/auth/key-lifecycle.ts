@@ -213,8 +213,8 @@ export class Revocation {
   }
 
   /**
-   * Revokes the access of ids at this member of a cluster. The member that changed the key performs
-   * the rest of the revocation.
+   * Ends the connections of ids at this cluster member, and calls the listeners for revoked keys.
+   * The member that changed the key also deletes the sessions of these ids.
    */
   revokeHere(ids: readonly string[]): void {
     const { lastRequests, transports } = this.#options;

@@ -91,7 +91,7 @@ interface Search {
   first?: Held;
   /** Latest stored event that the reader has read, of the run to which `place` belongs. */
   last?: Held;
-  /** Oldest of the member's stored events that come after `last`. */
+  /** First stored event of the member after `last`. */
   afterLast?: Held | undefined;
 }
 
@@ -306,10 +306,10 @@ export class EventRing {
   }
 
   /**
-   * Returns a function that recognises events that this member will still receive, but that the
-   * reader has already read at another cluster member. The reader must not get these events again.
+   * Returns a function that tests whether the reader has already read an event at another cluster
+   * member. Such an event must not be sent to the reader again.
    * @param id - id of the last event that the reader has read
-   * @returns `undefined` if there are no such events
+   * @returns `undefined` if this member has received all events that the reader has read
    */
   seenElsewhere(id: string): ((event: MasterEvent) => boolean) | undefined {
     const ahead = parseEventId(id).filter(({ run, number }) => {
@@ -357,8 +357,8 @@ export class EventRing {
   }
 
   /**
-   * Writes the waiting events. If no event was lost, also stores this fact. The next run then does
-   * not report missing events.
+   * Writes the waiting events. If no event was lost, also stores a marker. Because of the marker,
+   * the next run does not report missing events.
    */
   async close(): Promise<void> {
     this.#isClosed = true;

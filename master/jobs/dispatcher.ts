@@ -209,11 +209,14 @@ export class JobDispatcher {
   }
 
   /**
-   * Stores the record of a publication. If no job has this jid, the record becomes the job. If the
-   * job exists with the same functions and without these minions, the minions are added to it,
-   * because all publications of a batch have one jid. In other cases, a job that was sent to no
-   * minion is replaced by the record. A minion that the job already has is accepted again only if
-   * the master stopped before it sent the job to this minion.
+   * Stores the record of a publication, in one of four ways:
+   * - No job has this jid: the record becomes the job.
+   * - The job has the same functions and none of these minions: adds the minions to the job. All
+   *   publications of a batch have one jid.
+   * - The job was sent to no minion: replaces it by the record.
+   * - The job has the same functions and some of these minions, but the master stopped before it
+   *   sent the job to them: adds the minions again.
+   *
    * @throws MasterError ERR_ARGS if the job can be neither extended nor replaced
    */
   async #addSlice(record: JobRecord, { onReturn, also }: AddingSlice): Promise<AddedJob> {

@@ -264,9 +264,9 @@ export class JobCache {
   }
 
   /**
-   * Reads a return that another member has stored, and updates the job in memory with it. This is
-   * necessary if both members wrote the same return at the same time. In this case, this member has
-   * ignored the store's report of the other write.
+   * Updates the job in memory with a return that another member has stored. Called if both members
+   * wrote the same return at the same time. During its own write, this member ignores the store's
+   * notice of the other member's write.
    */
   async #answerByKept(jid: string, result: JobReturn): Promise<void> {
     const kept = await this.#options.store.get(returnKey(jid, result));
@@ -303,8 +303,8 @@ export class JobCache {
   }
 
   /**
-   * Whether the identifier of this request is stored. If it is, the self-started job in the request
-   * has already been processed.
+   * Whether the identifier (mark) of a request is stored. If so, the job that the minion reported
+   * in this request has already been processed.
    */
   async hasMark(minionId: string, mark: string | undefined): Promise<boolean> {
     return mark !== undefined && this.#marks.has(minionId, mark);

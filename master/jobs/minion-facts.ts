@@ -151,7 +151,7 @@ export class PackedFacts implements FactSource {
     return new PackedFacts(shared.shareAll(names), values);
   }
 
-  /** Returns the names and packed values in their stored form. */
+  /** Encodes the grains or pillar for the store. {@link PackedFacts.unpack} decodes the result. */
   pack(): Uint8Array {
     return packedFactsRow.encode({
       names: this.#names,
@@ -159,7 +159,7 @@ export class PackedFacts implements FactSource {
     });
   }
 
-  /** Size of the values, in bytes. */
+  /** Total size of the packed grains or pillar values, in bytes. */
   get size(): number {
     return this.#bytes.length - this.#names.length * endBytes;
   }

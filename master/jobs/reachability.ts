@@ -5,7 +5,7 @@ import type { JobDispatcher } from './dispatcher.ts';
 export interface ReachabilityOptions {
   readonly dispatcher: Pick<JobDispatcher, 'closing' | 'publishUnstored'>;
   readonly isAccepted: (id: string) => boolean;
-  /** Returns the time that minions have to respond, in milliseconds. */
+  /** Returns the maximum time to wait for responses of minions, in milliseconds. */
   readonly waitMs: () => number;
   readonly log: Logger;
 }
@@ -14,8 +14,8 @@ export interface ReachabilityOptions {
 const freshMs = 5_000;
 
 /**
- * Delay before the master publishes `test.ping`, in milliseconds. All minions that must be asked
- * within this time are asked with the same publication.
+ * Delay before the master publishes `test.ping`, in milliseconds. Minions whose reachability is
+ * requested during this delay are asked with the same publication.
  */
 const collectMs = 10;
 

@@ -41,8 +41,9 @@ export class RequestMarks {
   }
 
   /**
-   * Writes operations and the mark of the request in one transaction.
-   * @param mark - mark of the request; `undefined`: repetitions are not recognized
+   * Writes operations and the identifier (mark) of a request in one transaction.
+   * @param mark - identifier of the request. `undefined`: repetitions of the request are not
+   * recognized
    * @returns `false` if nothing was written. Then either the mark was already stored, or a row of
    * `operations` had another revision than expected
    */

@@ -107,8 +107,10 @@ export function sampleOf(question: MinionQuestion): Sample | undefined {
 }
 
 /**
- * Returns the form in which a sample is stored, or `undefined` if it is larger than 2048 bytes.
- * @param storesValues - whether to store the values. If false, only their structure is stored
+ * Returns the form in which a sample is stored, or `undefined` if it is larger than 2048 bytes. A
+ * sample contains data of a request.
+ * @param storesValues - whether to store the texts and numbers in the data. If false, only the
+ * structure of the data is stored
  */
 export function storedSample(sample: Sample, storesValues: boolean): WireValue | undefined {
   const value = sample.value();

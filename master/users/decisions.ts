@@ -47,9 +47,9 @@ interface Count extends Omit<RecordedDecision, 'samples'> {
   readonly shapes: Set<string>;
   isDirty: boolean;
   /**
-   * Value of `lastAt` when the record was last moved to the end of the map. If `lastAt` has changed
-   * since, the record was used again. `#forgetOldest` then moves the record to the end instead of
-   * removing it.
+   * Value of `lastAt` when the record was last placed at the end of the map. A higher `lastAt`
+   * means that the record was used since then. `#forgetOldest` then places it at the end again, and
+   * does not remove it.
    */
   placedAt: number;
 }
@@ -210,9 +210,9 @@ export class DecisionRecorder {
   }
 
   /**
-   * Evicts the oldest record without a use since it got its place in the map. Older records with
-   * such a use move to the end of the map. Because records move only here, a use of a record does
-   * not have to move it.
+   * Removes the first record in the map that was not used since it was placed there. The used
+   * records before it are placed at the end of the map. The map therefore need not be reordered at
+   * each use.
    */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {

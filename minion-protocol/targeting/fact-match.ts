@@ -39,8 +39,8 @@ interface CutExpression {
   /** Parts of the condition after the first delimiter. For `os:Debian`, only `Debian`. */
   readonly parts: readonly string[];
   /**
-   * For each part in {@link parts}, the text of the condition from the start of this part to the
-   * end of the condition.
+   * Remainders of the condition: for each part in {@link parts}, the text from the start of this
+   * part to the end.
    */
   readonly rests: readonly string[];
 }

@@ -38,8 +38,8 @@ export interface Peer {
  */
 export interface RequestSlot {
   /**
-   * Releases the slot before the request has ended. Used if the request must wait for something, or
-   * may take long. May be called twice.
+   * Releases the slot for other requests, although this request has not ended. Used if this request
+   * must wait for something, or may take long. May be called twice.
    */
   release(): void;
 }

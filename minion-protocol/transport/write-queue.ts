@@ -5,8 +5,8 @@ import type { ListenerTurns } from './message-turns.ts';
 
 const BATCH_BYTES = 256 * 1024;
 /**
- * Size of a batch, in bytes, below which its chunks are copied into one buffer. This is cheaper
- * than writing the chunks one by one.
+ * Size in bytes below which all chunks of a batch are copied into one buffer. One write is cheaper
+ * than one for each chunk.
  */
 const JOIN_BELOW_BYTES = 64 * 1024;
 /** Number of queued bytes above which reading from the peer should stop. */

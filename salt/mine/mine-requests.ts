@@ -97,9 +97,9 @@ function hasTooMany(sent: WireMap): boolean {
 
 /**
  * Separates the values that the mine can store from the values that it refuses. It refuses a value
- * if the target in the value's `allow_tgt` takes too much work to compile. When the budget of the
- * request is used up, no further targets are compiled. All values with targets that were not
- * compiled before are then refused.
+ * if compiling the target in its `allow_tgt` takes too much work. When the budget of the request is
+ * used up, no more targets are compiled. Values whose target was not compiled until then are
+ * refused.
  */
 async function checkTargets(
   data: WireMap,

@@ -164,7 +164,7 @@ function publishedArguments({ given }: StateCall, { arg, kwarg, expectsAll }: Wo
   return published;
 }
 
-/** Properties of a job that determine whether its answers count as failures. */
+/** Properties of a job that determine which answers and missing answers count as failures. */
 interface Spread extends Pick<Work, 'expectsAll'> {
   readonly isBatch: boolean;
   readonly isSubset: boolean;

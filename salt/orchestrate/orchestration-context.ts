@@ -15,8 +15,8 @@ export interface OrchestrationDeps {
 /** Context of one orchestration. Its states act with the rights and the name of its caller. */
 export interface OrchestrationContext extends OrchestrationDeps {
   /**
-   * Job id in the tags of the orchestration's events. If it is `undefined`, the arguments of the
-   * states are not published.
+   * Job id of the orchestration, which the tags of its events contain. If it is `undefined`, no
+   * events with the arguments of states are published.
    */
   readonly jid: string | undefined;
   /** User name in the events of the jobs and runners that the orchestration starts. */

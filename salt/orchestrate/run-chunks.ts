@@ -52,10 +52,7 @@ const maxDepth = 1000;
  */
 const maxEvaluations = 1000;
 
-/**
- * Numbers of evaluations that led to the present evaluation of a chunk: evaluations that wait for
- * its end, and earlier evaluations of the same chunk.
- */
+/** Counters of the evaluations before the present evaluation of a chunk. They detect cycles. */
 interface Path {
   /** Number of times that the same chunk was evaluated directly before the present evaluation. */
   readonly looks: number;

@@ -7,7 +7,7 @@ import type { Outcome } from './state-result.ts';
 /** One call of a state's function. */
 export interface StateCall {
   readonly name: string;
-  /** Arguments by name, without `name`. */
+  /** Arguments of the call, by name. The argument `name` is not included. */
   readonly given: ReadonlyMap<string, PlainData>;
   readonly saltenv: string;
   /** Whether to run in test mode, without changes. */
@@ -26,7 +26,7 @@ export interface StateFunction {
   readonly required?: readonly string[];
   /** Names of optional arguments. */
   readonly optional?: readonly string[];
-  /** Whether the function accepts further arguments. */
+  /** Whether the function accepts arguments that neither `required` nor `optional` lists. */
   readonly takesMore?: true;
   /**
    * Runs the function.

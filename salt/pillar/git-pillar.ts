@@ -107,8 +107,8 @@ function treeOf({ remote, mirror }: OpenRemote, env: string): string | undefined
 /**
  * Returns the files of the remote `opened` as a file server backend.
  *
- * @param includer - given if the SLS of another remote include the files: that remote. The files
- * are then visible only in environments for which `opened` provides pillar
+ * @param includer - another remote, whose SLS include the files. The files are then visible only in
+ * environments for which `opened` provides pillar. `undefined`: `opened` itself uses the files
  */
 function filesOf(opened: OpenRemote, includer: OpenRemote | undefined): FileServerBackend {
   const { remote, files } = opened;

@@ -58,7 +58,10 @@ const StoredPillar = Type.Object({
   rules: Type.String(),
   from: StoredDependencies,
   pillar: Bytes,
-  /** Packed version of the pillar that does not depend on grains. Absent if it equals `pillar`. */
+  /**
+   * Second version of the pillar, which was compiled without grains, in packed form. Absent if it
+   * equals `pillar`.
+   */
   proven: Type.Optional(Bytes),
 });
 type StoredPillar = Type.Static<typeof StoredPillar>;

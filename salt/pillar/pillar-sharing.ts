@@ -328,8 +328,8 @@ export class PillarSharing {
   }
 
   /**
-   * Whether other minions can share a compiled pillar, if their grains have the same values. Only
-   * the grains that the rendering has read are compared.
+   * Whether other minions can use a compiled pillar, provided that their values of the grains that
+   * it depends on are the same.
    * @param reads - dependencies of the pillar
    * @param beside - dependencies of the second version of the pillar, which is compiled without
    * grains

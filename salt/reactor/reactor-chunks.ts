@@ -22,7 +22,7 @@ export class FormError extends Error {
   }
 }
 
-/** Requisites. They have no effect in reactor files, but their form is checked. */
+/** Names of Salt's requisites. In reactor files they have no effect, but their form is checked. */
 const requisites: ReadonlySet<PlainData> = new Set(['require', 'watch', 'prereq', 'onchanges']);
 
 /**

@@ -197,7 +197,8 @@ export class LatePaths {
 }
 
 /**
- * Settings that {@link numberMarks} needs to find placeholders and to decide whether they can stay.
+ * Settings with which {@link numberMarks} finds placeholders, and decides whether they are
+ * permitted where they are.
  */
 export interface MarkRules {
   readonly secret: string;

@@ -120,7 +120,10 @@ export class SlsRenderer {
     }
   }
 
-  /** Parses a rendered text as data, and then replaces the placeholders by the original texts. */
+  /**
+   * Parses a rendered text as data. Then replaces each placeholder in the data by the text that it
+   * stands for.
+   */
   async #readRendered(
     { text, marked }: Rendered,
     name: string,

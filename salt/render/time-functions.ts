@@ -6,8 +6,8 @@ import { takes, textOr } from './function-arguments.ts';
 
 /**
  * Returns the template functions that read the clock.
- * @param now - returns the current time. If a template uses it, the rendered text must not be
- * cached
+ * @param now - returns the current time. Callers must not cache the text of a template that has
+ * called it
  */
 export function timeFunctions(now: () => Date): Readonly<Record<string, SaltFunction>> {
   return {

@@ -35,8 +35,8 @@ export class StoredAmounts {
   readonly #values: LimitValues;
 
   /**
-   * @param values - maximum amounts per owner and in total, and the reserved amount. Default: the
-   * amounts in `limit`
+   * @param values - maximums to use instead of those in `limit`: per owner, in total, and the part
+   * of the total that is reserved for new owners
    */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#budget = new Budget(limit, values);

@@ -47,8 +47,8 @@ export abstract class LateValue implements PyObject {
  */
 export abstract class LateDict extends Dict {
   /**
-   * Returns the late value of a key, which a template can output as a placeholder. Returns
-   * `undefined` if the template must read the value.
+   * Returns the value of a key as a late value, which the template can output as a placeholder.
+   * Returns `undefined` if the template must read the value instead.
    */
   abstract late(key: Value): LateValue | undefined;
 }

@@ -9,7 +9,7 @@ import { translatePythonRegex } from './regex-translation.ts';
 import { typeName } from './repr.ts';
 import { isText, Tuple, textOf, Undefined, type Value } from './values.ts';
 
-/** Flags of Salt's filters. */
+/** Flags of a regular expression that Salt's template filters can set. */
 export interface RegexFlags {
   readonly ignoreCase: boolean;
   readonly multiline: boolean;
