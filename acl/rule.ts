@@ -25,7 +25,7 @@ export type TextPatterns = TextPattern | readonly TextPattern[];
  * - Tokens, by `token`.
  */
 export interface SubjectPattern {
-  /** Ids of minions. */
+  /** Ids of the minions that the rule applies to. */
   readonly minion?: TextPatterns;
   /**
    * Grain and value, for example `os:Debian`. Minions report grains themselves, so a grain only

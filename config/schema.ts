@@ -24,7 +24,7 @@ import {
 
 /** Keywords of our schemas that are not part of JSON Schema. */
 export type Keywords = {
-  /** Unit of a number. */
+  /** Unit of a numeric option, for example `seconds`. */
   readonly unit?: string;
   /** Description of the expected value, for the operator. */
   readonly expected?: string;

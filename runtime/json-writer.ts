@@ -16,7 +16,7 @@ export interface JsonForm {
   readonly open: (value: unknown) => string | readonly unknown[] | JsonMembers | undefined;
   /** Separator between two items of a list or map. */
   readonly comma: string;
-  /** Separator after a key. */
+  /** Separator between a key and its value. */
   readonly colon: string;
 }
 

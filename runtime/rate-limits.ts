@@ -76,7 +76,7 @@ export class TokenBuckets {
     return this.#buckets.size === 0;
   }
 
-  /** Gives tokens back that were taken. The balance does not exceed the burst. */
+  /** Gives back tokens that the owner has taken. The balance does not exceed the burst. */
   give(owner: string, count: number): void {
     const bucket = this.#buckets.get(owner);
     if (bucket !== undefined) bucket.tokens = Math.min(this.#rate.burst, bucket.tokens + count);

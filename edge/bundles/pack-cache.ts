@@ -108,8 +108,8 @@ export class PackCache {
 
   /**
    * Replaces the descriptions of small packs by the bytes of these packs, for a reply. The pack of
-   * the manifest is small up to {@link maxInlineBytes}. The pack of the files is small if it fits
-   * into this size together with the manifest's pack.
+   * the manifest is small up to {@link maxInlineBytes}. The pack of the files is small if both
+   * packs together do not exceed this size.
    */
   async inlined({ isDelta, manifest, files }: Packs): Promise<PackReply> {
     const isSmall = manifest.length <= maxInlineBytes;

@@ -165,8 +165,8 @@ export async function readTargets(bytes: Uint8Array): Promise<Metadata<Targets>>
 }
 
 /**
- * Reads root metadata. Verifies that the metadata have enough signatures by the root keys that they
- * list themselves.
+ * Reads root metadata, which list the root keys. Verifies that enough of these keys have signed the
+ * metadata.
  * @throws EdgeError ERR_BUNDLE_SIGNATURE if the metadata are malformed, or too few keys signed them
  */
 export async function readRoot(bytes: Uint8Array): Promise<VerifiedRoot> {
@@ -206,7 +206,8 @@ export interface VerifiedRoot extends RootContent {
 }
 
 /**
- * Verifies that the metadata have enough signatures by keys that the root lists for this role.
+ * Verifies that enough keys have signed the metadata of a role. Only keys that the root metadata
+ * list for this role count.
  * @throws EdgeError ERR_BUNDLE_SIGNATURE if too few keys signed
  */
 export function verify(

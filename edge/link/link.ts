@@ -75,8 +75,8 @@ export interface EarlyRequest {
   readonly name: string;
   readonly params: WireValue;
   /**
-   * Called when the site has chosen the connection over which it sent this request. Not called if
-   * the site chooses another connection.
+   * Called if the site uses the connection over which it sent this request. Not called if the site
+   * chooses another connection.
    * @param reply - function that waits for the reply to this request
    */
   onUsed(reply: ReadReply): void;

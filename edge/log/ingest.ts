@@ -107,8 +107,8 @@ export class Ingest implements LogIngest {
   }
 
   /**
-   * Number of sites that may send returns and facts now, and number of sites that wait for their
-   * turn.
+   * Number of sites whose turn it is to send returns and facts (`active`), and of sites that wait
+   * for a turn (`waiting`).
    */
   get turns(): { readonly active: number; readonly waiting: number } {
     return { active: this.#slots.held, waiting: this.#slots.waiting };

@@ -37,7 +37,7 @@ const earlyOverhead = 64;
 /** Target duration of sending a batch, in milliseconds. */
 const batchMs = 2000;
 
-/** Delay after a failure, in milliseconds. */
+/** Delay before the next attempt after a failure, in milliseconds. */
 const retryMs = 2000;
 
 /**

@@ -20,7 +20,7 @@ export type OrderState = (typeof orderStates)[number];
 /** Schema of the result of an order at a site. */
 export const OrderResultSchema = Type.Object({
   state: Type.Enum([...orderStates]),
-  /** Reason of a refusal or failure. */
+  /** Reason why the order is in the state `refused` or `failed`. */
   reason: Type.Optional(Type.String({ maxLength: 4096 })),
   /**
    * Number of minions that succeeded. The property `failed` counts the minions that failed, and

@@ -16,7 +16,7 @@ export interface StackResult extends Pick<Deployment, 'id' | 'resource' | 'signa
   readonly login: OwnerLogin | undefined;
   readonly serverId: string;
   readonly minion: string;
-  /** Result in JSON. */
+  /** Result of the deployment, as JSON text. */
   readonly body: string;
 }
 

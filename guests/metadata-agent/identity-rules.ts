@@ -14,7 +14,7 @@ export interface InstanceFacts {
   readonly agent: readonly string[];
   /** Id of the image, read from Nova. */
   readonly image: readonly string[];
-  /** Ids of the networks, read from Neutron. */
+  /** Ids of the networks of the instance, read from Neutron. */
   readonly network: readonly string[];
   /** Name of the availability zone, read from Nova. */
   readonly zone: readonly string[];

@@ -60,8 +60,8 @@ export async function executeCommandRun(
   const tries = definition.idempotent === true ? (definition.retries ?? 0) : 0;
   /**
    * Follows a job until it ends.
-   * @returns minions that never received the job, because the process that published it ended
-   * before it had sent the job to them
+   * @returns minions to which the job was never sent, because the publishing process ended too
+   * early
    */
   const followAttempt = async (updates: AsyncIterable<JobUpdate>): Promise<readonly string[]> => {
     let notSent: readonly string[] = [];

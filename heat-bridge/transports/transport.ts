@@ -99,7 +99,7 @@ export interface ResultDelivery<D> {
   readonly serverId: string;
   /** Resource to signal. Absent if no stack created the deployment. */
   readonly resource?: { readonly stackPath: string; readonly name: string };
-  /** Result in JSON. */
+  /** Result of the deployment, as JSON text. */
   readonly body: string;
   readonly ask: Ask;
   /**

@@ -58,16 +58,15 @@ export interface JobCacheOptions {
   /** `keep_jobs_seconds` in milliseconds. It applies to jobs that are published from now on. */
   readonly keepMs: number;
   /**
-   * Time for which the master stores the identifier of a request in which a minion reports a job
-   * that it started itself, in milliseconds. The master recognizes a repeated request by this
-   * identifier. After this time, a repeated request cannot be decrypted, because the session key
-   * has changed.
+   * Storage time of the identifiers of requests in which minions report self-started jobs, in
+   * milliseconds. By these identifiers, the master recognizes repeated requests. After this time, a
+   * repeated request cannot be decrypted, because the session key has changed.
    */
   readonly keepMarksMs: number;
   readonly now: () => number;
   /**
-   * Returns whether it is certain that a publication was never sent: the process that prepared it
-   * ended before sending it. Default: a function that returns false.
+   * Returns whether a publication was certainly never sent, because the process that prepared it
+   * ended first. Default: a function that returns false.
    */
   readonly wasNeverSent?: (publication: PublicationId) => boolean;
   /** Whether other members of a cluster store jobs in the same store. Default: false. */

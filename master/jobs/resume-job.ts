@@ -13,9 +13,9 @@ export interface ResumeDeps extends FollowDeps {
 export interface FollowOptions {
   readonly signal?: AbortSignal | undefined;
   /**
-   * Period during which the master repeatedly asks minions that have not returned, in seconds.
-   * After it, the master stops waiting for them. The period ends no earlier than 80 seconds after
-   * the start of the master. Default: 0.
+   * Time for which the master asks silent minions whether they still run the job, in seconds. After
+   * it, the master stops waiting for them. It ends no earlier than 80 seconds after the start of
+   * the master. Default: 0.
    */
   readonly patienceSeconds?: number | undefined;
 }

@@ -54,8 +54,8 @@ export class DigestPool {
   }
 
   /**
-   * Returns the index of the first word of a mark, which is the identifier of a request. The index
-   * refers to the array that {@link DigestPool.pageOf} returns for the block.
+   * Returns the index at which a mark (identifier of a request) begins in the array that
+   * {@link DigestPool.pageOf} returns for the block.
    * @param index - position of the mark in the block, from 0 to 3
    */
   markAt(block: number, index: number): number {

@@ -29,8 +29,8 @@ interface RequestNature {
    */
   readonly rate: 'requests' | 'own';
   /**
-   * Whether the connection processes its next request only after this request has ended. Use it for
-   * requests that take little time and whose order must be preserved. Default: false.
+   * Whether the connection waits for the end of this request before it processes its next one. Use
+   * it for requests that take little time and whose order must be preserved. Default: false.
    */
   readonly isBrief?: boolean;
   /**

@@ -50,9 +50,9 @@ export interface LoginsOptions {
 const failureStepMs = 250;
 
 /**
- * Time above which the duration of a log-in is ignored, in milliseconds. The master delays failed
- * log-ins until they take as long as the longest log-in that it has measured. A log-in that takes
- * longer than this limit indicates a problem of the backend, so it must not lengthen this delay.
+ * Maximum duration of a log-in that is measured, in milliseconds. Failed log-ins are delayed until
+ * they take as long as the longest measured one. A log-in that takes longer than this maximum
+ * indicates a problem of the backend, and must not lengthen the delay.
  */
 const longestMeasureMs = 2000;
 

@@ -42,8 +42,8 @@ interface Node {
 }
 
 /**
- * Radix tree of topics. A look-up visits only nodes whose texts are prefixes of the searched text,
- * so that its cost does not depend on the topics that other peers choose.
+ * Radix tree of topics. A look-up visits only nodes whose texts are prefixes of the searched text.
+ * Its cost therefore does not depend on topics that other peers have added.
  */
 class PrefixTree {
   readonly #root = createNode('', false);

@@ -18,7 +18,7 @@ export interface SlsNames {
 interface IncludingSls extends SlsPlace {
   /** Whether the file of this SLS is named `init.sls`. */
   readonly isInit: boolean;
-  /** Environment of the run. */
+  /** Salt environment (`saltenv`) of the run. */
   readonly runEnv: string;
 }
 

@@ -14,8 +14,8 @@ interface Counted {
 
 /**
  * Returns the numbers of compiled pillars, and one row for each grain on which they depend.
- * @param shared - one map for each shared pillar. It contains the fingerprint of each grain that
- * the pillar has read, by name of the grain
+ * @param shared - for each shared pillar, a map of the grains that it has read: from the name of
+ * the grain to the fingerprint of its value
  * @param own - pillars that belong to one minion
  */
 export function pillarInputs(

@@ -328,8 +328,8 @@ export class PillarSharing {
   }
 
   /**
-   * Whether other minions can use a compiled pillar, provided that their values of the grains that
-   * it depends on are the same.
+   * Whether other minions can use a compiled pillar if they have the same values of the grains on
+   * which it depends.
    * @param reads - dependencies of the pillar
    * @param beside - dependencies of the second version of the pillar, which is compiled without
    * grains

@@ -10,7 +10,7 @@ import { findSls, type SlsRenderer } from '../render/sls-renderer.ts';
 export interface TopTarget {
   readonly saltenv: string;
   readonly tgt: string;
-  /** Options and names of SLS, in the order of the file. */
+  /** Names of SLS, and options of the target, in the order of the file. */
   readonly items: readonly PlainData[];
 }
 

@@ -90,8 +90,8 @@ export class ReactionIntake {
 
   /**
    * Queues a run.
-   * @returns `true` if this call added the run, or if the minion repeated a request and the run had
-   * already been added
+   * @returns `false` if the run was dropped, because the queue is full or a recent run of the
+   * reaction excludes it (`once`)
    */
   async #queue(
     { reaction, places }: CompiledReaction,

@@ -164,7 +164,7 @@ interface RunElsewhere {
 }
 
 const noProcess = '';
-/** Time in milliseconds after which a failed write can no longer take effect. */
+/** Time after which a failed write certainly has no later effect, in milliseconds. */
 const unconfirmedMs = 60_000;
 /** Revision number that no row has. If a write requires this revision, it always fails. */
 const noRevision = Number.MAX_SAFE_INTEGER;

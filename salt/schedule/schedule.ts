@@ -79,8 +79,8 @@ export class Schedule {
 
   /**
    * Waits until an entry must run, and then runs it.
-   * @param due - due time
-   * @param at - time at which it runs; it may be later than `due`
+   * @param due - time for which the entry is scheduled
+   * @param at - time at which to run the entry: `due`, or later because of a random delay (`splay`)
    */
   #sleepUntil(entry: ScheduleEntry, due: number, at: number): void {
     const { now } = this.#deps.context;

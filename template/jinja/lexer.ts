@@ -59,7 +59,7 @@ export interface Token {
   readonly type: TokenType;
   /** Source characters. For a string literal, its value. */
   readonly text: string;
-  /** Value of an `integer` or `float`. */
+  /** Number that an `integer` or `float` token contains. */
   readonly value: Value;
   readonly line: number;
 }
