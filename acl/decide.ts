@@ -323,8 +323,8 @@ function firstOf(
 
 /**
  * Returns the decision of the built-in rules that no policy can override, or `undefined` if none of
- * them applies. Only about returns of jobs can this decision be a permission. About other actions
- * it is a denial.
+ * them applies. For returns of jobs, the decision may be a permission. For all other actions, it is
+ * a denial.
  */
 export function applyBuiltInLimits(question: Question): Decision | undefined {
   switch (question.action) {

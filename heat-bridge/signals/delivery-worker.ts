@@ -246,9 +246,8 @@ export class DeliveryWorker implements PendingSignals {
   }
 
   /**
-   * Waits until the first Heat signal id in {@link HandleQueue.resting} may be sent again. Ends
-   * early when a signal with another id arrives. Called when each waiting signal has an id that was
-   * sent too recently.
+   * Called when all waiting signals have a Heat signal id that was sent too recently. Waits until
+   * the first of these ids may be sent again. Ends early when a signal with another id arrives.
    */
   async #rest(lane: HandleQueue): Promise<void> {
     const { now } = this.#options;
