@@ -112,8 +112,8 @@ export class ClusterJobs implements OtherMembers {
   }
 
   /**
-   * Makes the other members publish a job that is not stored, and forward the returns of their
-   * minions.
+   * Sends a job that is not stored to the other members. Each of them publishes the job, and
+   * forwards the returns that it receives from minions.
    */
   shareUnstored(load: PublicationLoad, minions: readonly string[]): void {
     this.#deps.cluster.send('publish', { load, minions: [...minions] });

@@ -66,8 +66,8 @@ export class MemberVersions {
   }
 
   /**
-   * Returns one sentence for each part of the configuration, for example `policy`, whose version
-   * differs between these members.
+   * Compares the configuration of members. Returns one sentence for each part, for example
+   * `policy`, that is not the same on all of these members.
    */
   differences(members: readonly string[]): readonly string[] {
     const kinds = new Set(members.flatMap((member) => Object.keys(this.of(member))));

@@ -184,8 +184,9 @@ function readExport(item: unknown): EventExport | undefined {
 type Mistake = readonly [member: keyof Given | undefined, problem: string];
 
 /**
- * Returns problems of an export, other than wrong types of its options.
- * @param set - names of all options that are set, including options of other kinds of export
+ * Returns the problems of an export. Does not check the types of the options.
+ * @param set - names of all options that are set, including options that only other kinds of export
+ * have
  */
 function mistakesOf(given: Given, set: readonly (keyof Given)[] = membersOf(given)): Mistake[] {
   const { name } = given;

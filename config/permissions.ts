@@ -54,8 +54,8 @@ function readPermissions(value: unknown, mapKey: GrantSyntax['mapKey']): Permiss
 }
 
 /**
- * Returns an error for each expression in an entry that cannot be read. If the problem is not a
- * single expression, returns one error for the whole entry. Returns none if the entry is valid.
+ * Returns one error for each invalid expression in an entry. If the entry is invalid for another
+ * reason, returns one error for the whole entry. If the entry is valid, returns an empty list.
  */
 function explainEntry(
   id: string,

@@ -12,7 +12,7 @@ const tables = { ...saltOptions, ...rightsOptions, ...ownOptions };
 
 type Rows = typeof tables;
 
-/** Name of an option in programs. `never` if programs cannot set the option by a name. */
+/** Name that an option from a file has in {@link PlainOptions}. `never` if it has none. */
 type ProgramName<Name extends keyof Rows> = Rows[Name] extends { readonly program: infer Program }
   ? Program extends string
     ? Program

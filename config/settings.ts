@@ -168,9 +168,9 @@ function nameOfPlace({ key, entry = '' }: OptionOrigin): string {
 }
 
 /**
- * Whether the name of `one` can be compared with the name of `other`. The name of a location in a
- * list (`one.entry`) contains an index, and each file counts from 0. Such a name can be compared
- * only with names from the same file.
+ * Whether the names of two locations can be compared. The name of a location in a list
+ * (`one.entry`) contains an index, which starts at 0 in each file. Such a name can be compared only
+ * with names from the same file.
  */
 function isSameList(one: OptionOrigin, other: OptionOrigin): boolean {
   return one.entry === undefined || one.file === other.file;

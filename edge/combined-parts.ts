@@ -30,7 +30,7 @@ export function combined(parts: readonly EdgePart[]): Combined {
   };
 }
 
-/** Starts the parts one after the other. */
+/** Starts the parts of a site or centre one after the other. */
 export async function startAll(parts: readonly EdgePart[]): Promise<void> {
   for (const part of parts) await part.start?.();
 }

@@ -21,7 +21,7 @@ export interface EdgePart
     'close' | 'files' | 'intake' | 'metrics' | 'pillar' | 'returnRows' | 'rpc' | 'start'
   > {}
 
-/** Services of the extension `site` for its parts. */
+/** Objects that the extension `site` passes to each of its parts, such as bundles and orders. */
 export interface SiteContext {
   readonly host: ExtensionHost;
   readonly options: SiteOptions;

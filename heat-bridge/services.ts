@@ -15,7 +15,7 @@ export interface CommandsService {
   readonly plans: PlanApi;
   readonly catalog: Catalog;
   readonly runner: CommandRunner;
-  /** Returns the catalog entries of a kind. */
+  /** Returns the catalog entries of one kind, for example all entries of `deployments:`. */
   readonly entriesOf: EntriesOf;
   /**
    * Creates a runner for the commands of another catalog. For example, an extension can run

@@ -202,7 +202,7 @@ class OpenList {
   readonly value: WireValue[] = [];
   /** Whether the next value is the key of a map entry. Always false, because this is a list. */
   readonly isAtKey = false;
-  /** Number of values that are missing. */
+  /** Number of elements of the list that have not been read yet. */
   missing: number;
 
   constructor(length: number) {
@@ -876,7 +876,7 @@ export function packWire(value: WireValue): Buffer {
   return writer.finish();
 }
 
-/** Texts that are packed for the wire one after the other. */
+/** Several texts in packed form, each directly after the previous one. */
 export interface PackedTexts {
   readonly bytes: Buffer;
   /** Offset of each text in `bytes`, followed by the length of `bytes`. */

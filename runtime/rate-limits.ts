@@ -95,7 +95,10 @@ export class TokenBuckets {
     return known;
   }
 
-  /** Returns the number of tokens at this time. If the clock was set back, no tokens are added. */
+  /**
+   * Returns the number of tokens in a bucket at the time `now`. If the clock was set back, no
+   * tokens are added.
+   */
   #filled({ tokens, filledAt }: Bucket, now: number): number {
     const earned = (Math.max(0, now - filledAt) / 1000) * this.#rate.perSecond;
     return Math.min(this.#rate.burst, tokens + earned);

@@ -28,8 +28,8 @@ const fewEntries = 500;
 const beginnings = [64, 16, 4] as const;
 
 /**
- * Schema keywords that a shortened list or map may violate although the complete one does not.
- * Mistakes about these keywords are ignored for shortened lists and maps.
+ * Schema keywords that a list or map may violate only because it was shortened. Mistakes about
+ * these keywords are ignored in shortened lists and maps.
  */
 const wholeKeywords: ReadonlySet<string> = new Set([
   'const',

@@ -195,9 +195,9 @@ export class SendQueue {
   }
 
   /**
-   * Whether the queue is too full for a message of this size. While at most `extraBytes` are
-   * waiting, it is never too full, whatever the size of the message. Otherwise, the waiting bytes
-   * together with the message must not exceed `messageBytes` plus `extraBytes`.
+   * Whether the queue has no room for a message of this size. While at most `extraBytes` are
+   * waiting, there is room for any message. Otherwise, the waiting bytes and the message together
+   * must not exceed `messageBytes` plus `extraBytes`.
    */
   #isFull(bytes: number): boolean {
     const { messageBytes, extraBytes } = this.#pool.limits;

@@ -1,6 +1,9 @@
 import type { WorkBudget } from './work-budget.ts';
 
-/** Number of items that the engine sorts in one step. Longer lists are merged from such parts. */
+/**
+ * Number of items that the engine sorts in one step. A longer list is split into parts of this
+ * size, which are sorted and then merged.
+ */
 const itemsOfPart = 1_000;
 /** Estimated work for sorting one item of a part, in steps of a {@link WorkBudget}. */
 const stepsOfSorting = 50;

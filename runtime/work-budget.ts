@@ -131,7 +131,10 @@ export class WorkBudget implements WorkMeter {
     if (!(this.#bytes <= limit)) throw new WorkLimitExceeded(part, limit, 'bytes');
   }
 
-  /** @throws WorkLimitExceeded */
+  /**
+   * Rejects a part that exceeds a separate limit, for example a maximum length.
+   * @throws WorkLimitExceeded always
+   */
   refuse(part: string, limit: number, unit: string): never {
     throw new WorkLimitExceeded(part, limit, unit);
   }

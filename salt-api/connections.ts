@@ -306,8 +306,8 @@ export class HttpConnections {
 }
 
 /**
- * Number of bytes that one request adds to the count of its connection. A connection may have
- * several requests.
+ * Counts the bytes of one request's body. They are part of the byte count of the connection, which
+ * may have several requests.
  */
 class BodyShare {
   readonly #guarded: GuardedConnection;

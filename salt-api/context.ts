@@ -63,7 +63,7 @@ export interface ApiContext {
   readonly answers: AnswerWriter;
   /** Budget for the bytes of bodies from unidentified senders, by address. */
   readonly anonymousBodyBudget: Budget;
-  /** Budget for the bytes of results in responses, by user. */
+  /** Limits the total size of the results in the unfinished responses to each user. */
   readonly answerBudget: Budget;
   readonly streams: StreamLimiter;
   /** Memory budget for the responses that wait for slow readers, shared by all streams. */

@@ -80,9 +80,9 @@ const sessionRow = defineRow({
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
 /**
- * Number of times within `idleMs` that the store gets the last use of a session. If `idleMs` is
- * long, the store gets it more often: every {@link maxWriteIntervalMs} milliseconds. Nothing is
- * written for a session that is not in use.
+ * Number of times per `idleMs` that the time of a session's last use is written to the store. If
+ * `idleMs` is long, it is written more often: every {@link maxWriteIntervalMs} milliseconds. While
+ * a session is not in use, nothing is written.
  */
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;

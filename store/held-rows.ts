@@ -12,7 +12,7 @@ import type { Change, Entry, Key, Operation } from './store.ts';
 
 const lookMs = 5000;
 const noProcess = '';
-/** Revision that never matches the revision of a row. */
+/** Revision number that no row has. A write that requires this revision always fails. */
 const noRevision = Number.MAX_SAFE_INTEGER;
 
 type RowOperation = Exclude<Operation, { readonly op: 'append' }>;

@@ -27,8 +27,8 @@ export class HolderRecord {
   readonly #meta: Table;
   readonly #own: Buffer;
   /**
-   * Record of the previous holder. The store still contains it if the disk was full when this
-   * process opened the store.
+   * Record of the process that had the store before. If the disk was full when this process opened
+   * the store, the store still contains that record.
    */
   readonly #previous: Buffer | undefined;
   #onFenced: ((error: StoreError) => void) | undefined;

@@ -51,7 +51,7 @@ interface DictChange {
  * Salt do.
  */
 export class ChangedArguments {
-  /** Result of the function, for callers other than templates. */
+  /** Value that the function returns to callers other than templates. */
   readonly data: PlainData;
   readonly changes: readonly DictChange[];
   /**
@@ -66,12 +66,12 @@ export class ChangedArguments {
     this.returned = returned;
   }
 
-  /** Merges `entries` into a dict, and returns this dict. */
+  /** Returns the result of a function that merges `entries` into a dict and returns this dict. */
   static merging(dict: PlainDict, entries: PlainDict): ChangedArguments {
     return new ChangedArguments(entries, [{ dict, entries, isDeep: true }], dict);
   }
 
-  /** Sets entries of a dict, and returns this dict. */
+  /** Returns the result of a function that sets entries of a dict and returns this dict. */
   static setting(dict: PlainDict, entries: PlainDict): ChangedArguments {
     const data = new Map([...dict, ...entries]);
     return new ChangedArguments(data, [{ dict, entries, isDeep: false }], dict);

@@ -25,7 +25,7 @@ export interface JoinRequest {
   readonly options: OptionDigests;
 }
 
-/** Item of the stream, which is sent once after the process has joined. */
+/** The only item of the stream. It is sent when the process has joined. */
 export interface Joined {
   /** Process id of the process that runs the master. */
   readonly pid: number;

@@ -83,7 +83,8 @@ interface LogStoreStatus {
   /** Whether writes are rejected because too few members are running. */
   readonly refusesWrites: boolean;
   /**
-   * Time since the log began to reject this member's writes, in milliseconds. 0 if it accepts them.
+   * Time since the log began to reject writes of this member, in milliseconds. 0 while writes
+   * succeed.
    */
   readonly failingMs: number;
   /**

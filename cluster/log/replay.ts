@@ -45,7 +45,7 @@ export interface ReplayReceipt {
 
 const entriesPerStep = 256;
 const retryMs = 250;
-/** Maximum number of consecutive attempts to read the log that fail or return nothing. */
+/** Maximum number of consecutive reads of the log that may fail or return nothing. */
 const maxFailures = 40;
 
 /**

@@ -122,7 +122,7 @@ class Refusals {
     void this.#watch();
   }
 
-  /** Returns the subjects that the user may not publish to. */
+  /** Publishes each probe, and returns the subjects to which the user may not publish. */
   async ofPublishing(probes: readonly Probe[]): Promise<readonly string[]> {
     for (const { subject, payload, headers } of probes) {
       this.#connection.publish(subject, payload, headers === undefined ? {} : { headers });

@@ -88,7 +88,7 @@ export interface NewBundle {
   readonly contents: () => Readable;
 }
 
-/** State of the bundles after a start of the master. */
+/** State of the last switch to a new bundle, as the master finds it when it starts. */
 export type RecoveredSwitch =
   | { readonly kind: 'none' }
   /** The new bundle is in use and must be checked. */

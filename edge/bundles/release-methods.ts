@@ -72,7 +72,10 @@ export interface ReleasesApi {
   /** Returns the current TUF root metadata in base64, or `null` if no keys were created yet. */
   root(): Promise<string | null>;
   setRoot(root: string): Promise<void>;
-  /** Creates a release from the source, or from the content of an earlier release. */
+  /**
+   * Creates a release from the files in the source directory, or with the files of an earlier
+   * release.
+   */
   propose(request: ReleaseRequest): Promise<ProposedRelease>;
   publish(version: number, targets: string): Promise<ReleaseState>;
   hold(): Promise<ReleaseState>;

@@ -75,13 +75,13 @@ export class TufRepository {
   readonly #rows: SharedArea;
   readonly #now: () => number;
   /**
-   * Encoded updates of a site's metadata. The key contains the version of the timestamp metadata,
-   * and the versions that the site already has.
+   * Encoded updates of a site's metadata. The key consists of the version of the timestamp metadata
+   * and the versions of the metadata that the site already has.
    */
   readonly #bodies = createBoundedMap<string, Buffer>(edgeLimits.metadataBodies);
   /**
-   * Updates that are being encoded. The key contains the version of the timestamp metadata, and the
-   * versions that the site already has. Sites that need the same update share the result.
+   * Updates that are being encoded, so that sites that need the same update share the result. The
+   * keys have the same form as the keys of finished updates.
    */
   readonly #encoding = new Map<string, Promise<Buffer>>();
 
@@ -98,8 +98,8 @@ export class TufRepository {
   /**
    * Returns the metadata files that a site needs for an update, as one compressed body.
    * @param known - the site's versions of the root, the targets and the snapshot, in this order
-   * @returns the body, and in `known` the number of the site's files (0 to 3, in this order) that
-   * serve as dictionary. The site needs them to decompress the body
+   * @returns the body, and in `known` how many of these three files of the site were used as
+   * compression dictionary: the first 0 to 3. The site needs the same files to decompress the body
    */
   async update(
     known: readonly number[],

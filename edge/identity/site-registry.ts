@@ -97,7 +97,7 @@ export interface SiteConnection {
   readonly lastContactAt: number;
 }
 
-/** Functions through which other parts of the centre supply values for {@link SiteInfo}. */
+/** Functions of other parts of the centre, from whose results {@link SiteInfo} is filled. */
 export interface SiteFigures {
   connectionOf(name: string): SiteConnection | undefined;
   /** Returns the running member of the cluster to which a site is connected, or `undefined`. */

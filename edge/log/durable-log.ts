@@ -69,7 +69,10 @@ const headRow = defineRow({
   }),
 });
 
-/** Counters of one class of the log, as in the row `headRow`. */
+/**
+ * Counters for the log entries of one class (such as `alarm` or `signal`), with the fields of the
+ * row `headRow`.
+ */
 interface Head {
   next: number;
   entries: number;

@@ -86,7 +86,10 @@ export const turnMessage = defineMessage({
   maxBytes: 64,
 });
 
-/** Message with which a site ends its turn early, because it has nothing more to send. */
+/**
+ * Message that a site sends if it has no more entries to send in its turn. The turn then ends
+ * early.
+ */
 export const turnEndMessage = defineMessage({
   name: 'log.turn-end',
   sender: 'site',

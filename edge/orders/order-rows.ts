@@ -30,8 +30,8 @@ export const OrderResultSchema = Type.Object({
   failed: Count,
   silent: Count,
   /**
-   * Number of names in the target that received no job, because the name is unknown or the caller
-   * lacks a right.
+   * Number of minions that the target names but that received no job. The site does not know them,
+   * or the caller lacks a right.
    */
   unaddressed: Count,
   unaddressedNames: Texts,

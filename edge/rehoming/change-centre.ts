@@ -57,7 +57,7 @@ export interface ChangeOfCentre {
   readonly trust: NextTrust;
   /** Key with which the next centre has accepted the site: the present key or a former key. */
   readonly key: KeyObject;
-  /** Value of the option `centre` at the site. */
+  /** Value of the option `centre` in the site's configuration. */
   readonly configured: string;
   /** Addresses of the present centre. */
   readonly former: readonly CentreEndpoint[];

@@ -64,8 +64,8 @@ export const secretsChangedMessage = defineMessage({
 });
 
 /**
- * Returns a digest of the name of a site and its secrets. Sites with equal secrets therefore have
- * different digests.
+ * Returns a digest that covers a site's secrets and its name. The name makes the digests of two
+ * sites differ, even if their secrets are equal.
  */
 export function digestOfSecrets(site: string, content: Uint8Array): string {
   return createHash('sha256').update(`${site}\n`).update(content).digest('hex');

@@ -242,8 +242,7 @@ function* chunksOf(field: unknown): Generator<readonly [part: unknown, declarati
 }
 
 /**
- * Joins the parts of a role into one declaration. The parts come from different parts of the
- * registration.
+ * Joins the declarations of a role, which occur in several places of the registration, into one.
  * @throws BridgeError ERR_DATA_FORM
  */
 function joinRole(role: string, parts: readonly SpaceRole[]): SpaceRole {

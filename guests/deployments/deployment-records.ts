@@ -126,8 +126,8 @@ export class DeploymentRecords {
   readonly #servers = new Map<string, Map<string, DeploymentRecord>>();
   readonly #bytes: Budget;
   /**
-   * Size of the records of one owner, in bytes, from which on finished records are deleted at once
-   * instead of after the retention time. It is half of the limit for one owner.
+   * Threshold for the total size of one owner's records, in bytes: half of the owner's limit. Above
+   * it, finished records are deleted at once instead of after the retention time.
    */
   readonly #crowdedBytes: number;
   readonly #sizes = new WeakMap<DeploymentRecord, RecordSize>();

@@ -232,7 +232,9 @@ function hooksOf(metadata: Readonly<Record<string, unknown>>): {
 
 interface ParsedHook {
   readonly name: string;
-  /** Hook to run, or `undefined` if it never runs. */
+  /**
+   * The parsed hook. `undefined` if a mistake in the definition prevents that the hook ever runs.
+   */
   readonly hook?: Hook;
   /** Reason why the hook never runs, or does not run for some triggers. */
   readonly warning?: string;

@@ -114,8 +114,8 @@ export class ServerWorker {
    */
   #settledAnswer: string | undefined;
   /**
-   * Digest of the server's metadata at the time when this worker began to wait for the minion to
-   * connect. `undefined` if the worker does not wait for it.
+   * Digest that the server's metadata had when this worker began to wait until the minion connects.
+   * `undefined` if the worker does not wait for the minion.
    */
   #waiting: string | undefined;
   /**

@@ -25,7 +25,7 @@ type StoredStamp = RowOf<typeof stampRow>;
 
 const prefix = ['murano', 'stamps'];
 
-/** Guest, and the project that sends its execution plans. */
+/** Guest that runs execution plans, and the project that sends them. */
 interface StampOwner {
   readonly guest: string;
   readonly project: string;

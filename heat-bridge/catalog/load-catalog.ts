@@ -37,7 +37,7 @@ export interface CatalogFinding {
 export interface LoadedCatalog {
   readonly definitions: readonly CommandDefinition[];
   readonly plans: readonly PlanDefinition[];
-  /** Returns the entries of one of the loaded kinds. */
+  /** Returns the catalog entries of one kind, for example all entries of `deployments:`. */
   readonly entriesOf: EntriesOf;
   readonly findings: readonly CatalogFinding[];
 }

@@ -15,8 +15,8 @@ const reservedKeywords: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Validates a definition, except its schemas.
- * @param names - names of the parameters
+ * Validates the definition of a command, except its schemas.
+ * @param names - names of the command's parameters
  * @throws BridgeError ERR_CATALOG
  */
 export function checkCommandDefinition(

@@ -20,7 +20,7 @@ import lists from './function-lists.json' with { type: 'json' };
 
 /** Keyword arguments that are permitted for a function which was reviewed for safety. */
 export interface ReviewedFunction {
-  /** Whether any keywords with any text are permitted. */
+  /** Whether every keyword argument is permitted, with any text as its value. */
   readonly isOpen: boolean;
   /** Permitted values by keyword argument: any text, or a single word. */
   readonly keywords: ReadonlyMap<string, 'text' | 'word'>;

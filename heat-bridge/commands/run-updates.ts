@@ -20,8 +20,8 @@ const heardMs = 10_000;
 /** Maximum time to wait for the last updates after a run has ended, in milliseconds. */
 const lastMs = 1000;
 /**
- * Maximum size of a message, in characters. If one update with the result of a minion is already
- * larger, its message omits the minion's return.
+ * Maximum size of a message, in characters. If the result of a single minion is larger, the message
+ * contains this result without the minion's return.
  */
 const maxText = 262_144;
 
@@ -109,7 +109,10 @@ export class RunUpdates {
     this.#ask(run.id, follower);
   }
 
-  /** Records that another process continues a run, and requests all updates of that process. */
+  /**
+   * Records that another process continues a run, and requests all updates of the run from that
+   * process.
+   */
   passOn(id: string, process: string): void {
     const follower = this.#followers.get(id);
     if (follower === undefined || follower.process === process) return;

@@ -111,7 +111,10 @@ export abstract class TrackedRun<U, O extends { readonly status: string }> {
   readonly #cancel = new AbortController();
   #updates = new UpdateLog<U | OutcomeUpdate<O>, O>();
   #isInterrupted = false;
-  /** Budget of the bytes of returns. `undefined` if this process does not execute the run. */
+  /**
+   * Counts the bytes of the run's returns towards the limit of its owner. `undefined` if this
+   * process does not execute the run.
+   */
   #budget: Budget | undefined;
   #returnBytes = 0;
 

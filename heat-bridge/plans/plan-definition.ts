@@ -24,7 +24,7 @@ export type StepSource =
   | { readonly value: JsonValue }
   /** Value in the return of an earlier step, at a JSON pointer [RFC 6901]. */
   | { readonly step: string; readonly path: string }
-  /** Map whose values each come from a source of their own. */
+  /** Map in which each value has its own source. */
   | { readonly map: Readonly<Record<string, StepSource>> };
 
 /** Sources of parameters, by parameter of a command. */

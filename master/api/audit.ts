@@ -42,8 +42,8 @@ export function limitOwnerOf(by: Pick<AuditRequester, 'who'> | undefined): strin
 }
 
 /**
- * Returns a new work budget for a call of a requester. Users take turns with their work, and all
- * budgets of one user together count as one participant.
+ * Returns a new work budget for a call of a requester. Users take turns. All calls of one user
+ * share the turn of this user.
  */
 export function workBudgetOf(by: Pick<AuditRequester, 'who'> | undefined): WorkBudget {
   return new WorkBudget(userWork, limitOwnerOf(by));

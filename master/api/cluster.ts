@@ -40,7 +40,7 @@ export interface ClusterStatus {
   /** Whether the member is draining for a restart (`drain`) and accepts no new jobs or calls. */
   readonly isDraining: boolean;
   /**
-   * Time since the log last accepted a write of this member, in milliseconds. 0 as long as writes
+   * Time since the log began to reject writes of this member, in milliseconds. 0 while writes
    * succeed.
    */
   readonly failingMs: number;

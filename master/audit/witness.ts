@@ -25,7 +25,7 @@ const noteMs = 600_000;
  * them.
  */
 export interface Witness extends AuditHead {
-  /** Name of the other member. */
+  /** Name of the member whose log contains the record. */
   readonly member: string;
 }
 

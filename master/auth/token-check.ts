@@ -22,7 +22,7 @@ export class TokenCheck {
    */
   readonly #underWay = new Map<string, Promise<boolean>>();
 
-  /** @param verify - RSA check, off the main thread */
+  /** @param verify - checks with RSA, outside the main thread, that a token was made with a key */
   constructor(verify: (pem: string, token: Uint8Array, owner: string) => Promise<boolean>) {
     this.#verify = verify;
   }

@@ -54,9 +54,9 @@ export interface KnownResourcesOptions {
 }
 
 /**
- * Resources (a feature of Salt 3008 and later) that each minion has registered. The registrations
- * are unverified claims of the minions. They determine which minions a target matches, and for
- * which resources a minion may return. They do not grant rights.
+ * Resources (a feature of Salt 3008 and later) that each minion states to manage. The master does
+ * not verify these statements. They determine which minions a target matches, and for which
+ * resources a minion may return. They do not grant rights.
  */
 export class KnownResources {
   readonly #options: KnownResourcesOptions;
@@ -67,7 +67,7 @@ export class KnownResources {
   }
 
   /**
-   * Opens the stored registrations.
+   * Loads the stored resources of all minions.
    * @throws StoreError ERR_STORE_CORRUPT
    */
   static async open(options: KnownResourcesOptions): Promise<KnownResources> {
@@ -133,7 +133,7 @@ export class KnownResources {
 }
 
 /**
- * Decodes the stored registration of a minion.
+ * Decodes the row with the resources that a minion has registered.
  * @throws StoreError ERR_STORE_CORRUPT
  */
 function unpackResources(entry: Pick<Entry, 'key' | 'value'>): MinionResources {

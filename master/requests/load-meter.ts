@@ -8,14 +8,14 @@ import { requestLimits } from './limits.ts';
  */
 const bytesPerElement = 32;
 
-/** Sender of a load, as far as it is known. */
+/** Sender of a load (request content), as far as the master knows it. */
 export interface LoadSender {
   /** Proven id of the sender, or `undefined` if only the address is known. */
   readonly minionId: string | undefined;
   readonly address: string;
 }
 
-/** Size of a load, which counts towards the rate of its sender. */
+/** Size of a load (request content). It counts towards the rate limit of the sender. */
 export interface LoadCost {
   readonly bytes: number;
   readonly elements: number;
@@ -53,8 +53,9 @@ export class LoadMeter {
   }
 
   /**
-   * Counts an expired request towards the rate of its address, and not of the minion. Otherwise
-   * anyone who has recorded a request of the minion could repeat it and use up the minion's rate.
+   * Counts an expired request towards the rate limit of its address instead of the limit of its
+   * minion. Otherwise anyone who has recorded a request of the minion could repeat it and use up
+   * the minion's limit.
    */
   chargeExpired(minionId: string, address: string, cost: LoadCost): void {
     this.#minions.give(minionId, weightOf(cost));

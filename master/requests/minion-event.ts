@@ -133,10 +133,7 @@ function noteTrimmed(
   }
 }
 
-/**
- * Result of storing the signals and reactions that permitted events trigger. `events` contains all
- * permitted events.
- */
+/** Permitted events of a request, after the signals and reactions that they trigger were stored. */
 interface KeptEvents {
   readonly events: readonly Permitted[];
   /**

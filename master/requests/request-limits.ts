@@ -76,7 +76,9 @@ export function createRequestLimits({ config, context, auth }: RequestLimitDeps)
     config,
     /** Rate limit of a minion's requests. */
     requests: new Throttle(requestLimits.waitingRequests, requests),
-    /** Rate limit of the bytes and elements of loads. */
+    /**
+     * Limits how fast each sender may send request contents (loads), by their bytes and elements.
+     */
     loads: new LoadMeter(),
     /** Rate limit of a minion's events. Events above the limit are dropped. */
     events,

@@ -123,9 +123,10 @@ function learned({ reason }: Decision): Decision {
 }
 
 /**
- * Whether a decision is not recorded, because such decisions are too frequent. This is so for
- * permitted reads of pillar, and of the mine data of one owner. A request for a mine function
- * causes one decision about each owner, and one about the function. Only the latter is recorded.
+ * Whether a decision is not recorded, because decisions of its kind are too frequent. These are
+ * permitted reads of pillar, and permitted reads of the mine data of a particular minion. A request
+ * for a mine function causes one such decision for each of these minions, and one recorded decision
+ * about the function itself.
  */
 function isEverydayReading(question: MinionQuestion, { effect }: Decision): boolean {
   if (effect === 'deny') return false;

@@ -74,8 +74,8 @@ export interface TargetBounds {
    */
   readonly hasSecrets?: boolean;
   /**
-   * Requester of the target. Requesters take turns, and the evaluations of all targets of one
-   * requester share its turn. Default: the operator.
+   * Requester on whose behalf the target is evaluated. Requesters take turns. All targets of one
+   * requester share the turn of this requester. Default: the operator.
    */
   readonly who?: AuditRequester['who'] | undefined;
 }

@@ -20,8 +20,8 @@ import {
 import type { PatternCompiler, TextMatcher } from './pattern.ts';
 
 /**
- * Maximum number of parts in a condition. The number of ways to divide it into path and value grows
- * with the parts.
+ * Maximum number of parts between the delimiters of a condition. More parts mean more ways to
+ * divide the condition into path and value.
  */
 const maxParts = 100;
 /**

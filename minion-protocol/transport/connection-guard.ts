@@ -411,12 +411,12 @@ export class ConnectionGuard {
 
   /**
    * Counts a change of the memory for incomplete messages and subscriptions, in bytes, and checks
-   * the limits. If all connections together exceed `maxHeldBytes`, one connection must end: of the
-   * idle connections from unknown addresses, the one that uses the most memory. The guard itself
-   * ends it. If there is none, or if it is `connection`, the caller must end `connection`.
-   * @returns a reason why the caller must end `connection` or undo the change, otherwise
-   * `undefined`. `held-bytes`: all connections together exceed the limit, and `connection` must
-   * end. `held-bytes-from-address`: an unknown address exceeds `maxHeldBytesPerAddress`
+   * the limits. If all connections together exceed `maxHeldBytes`, ends the idle connection from an
+   * unknown address that uses the most memory. This method cannot end `connection` itself.
+   * @returns `undefined` if the limits are met, or after another connection was ended. Otherwise a
+   * reason why the caller must end `connection` or undo the change. `held-bytes`: all connections
+   * together exceed the limit, and no other connection could be ended. `held-bytes-from-address`:
+   * an unknown address exceeds `maxHeldBytesPerAddress`
    */
   heldBytesChanged(connection: GuardedConnection, change: number): GuardRefusal | undefined {
     this.#heldBytes += change;

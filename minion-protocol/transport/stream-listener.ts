@@ -53,8 +53,8 @@ export interface PortProtocol extends PortRules {
 }
 
 /**
- * Returns the protocol of a port. It opens a {@link Connection} with `protocol` for each accepted
- * socket.
+ * Returns the definition of a port. For each accepted socket, the port opens a {@link Connection}
+ * that speaks `protocol`.
  */
 export function createPortProtocol<
   Event extends { readonly type: string },
@@ -189,8 +189,8 @@ export interface ListenerDesign {
     publish(publication: OutgoingPublication): PublishOutcome;
     subscribers(): readonly SubscriberInfo[];
     /**
-     * Ends the subscriptions that belong to this minion. Only the publisher can find them, for
-     * example by their topic.
+     * Ends subscriptions of this minion that only the publisher can recognise, for example by their
+     * topic.
      */
     disconnect?(minionId: string): void;
   };

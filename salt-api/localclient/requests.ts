@@ -160,10 +160,10 @@ export class LocalRequests {
   }
 
   /**
-   * Publishes the job of a request, unless the request is a repetition. It is one if an identical
-   * request arrived at least {@link repetitionAfterMs} earlier and is still unanswered. Both
-   * requests then get the same reply. If less time has passed between them, they come from
-   * different callers, and each publishes a job.
+   * Publishes the job of a request, unless the client has only repeated the request. This is
+   * assumed if an identical request arrived at least {@link repetitionAfterMs} earlier and is still
+   * unanswered. Both requests then get the same reply. Identical requests that arrive within a
+   * shorter time come from different callers, and each publishes a job.
    */
   #publishOnce(load: WireMap, request: Uint8Array, known?: Caller): Promise<WireValue> {
     const { now } = this.#deps;

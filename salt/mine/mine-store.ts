@@ -21,11 +21,17 @@ export interface MineStoreOptions {
    * `enforce_mine_cache` is set.
    */
   readonly isOn: boolean;
-  /** `mine_bytes`: maximum size of all values of a minion including their names, in bytes. */
+  /**
+   * `mine_bytes`: maximum total size of the mine values of one minion, including their names, in
+   * bytes.
+   */
   readonly maxBytes: number;
   /** `mine_value_bytes`: maximum size of one value, in bytes. */
   readonly maxValueBytes: number;
-  /** Retention time of the ids of processed requests, in milliseconds. */
+  /**
+   * Time for which the ids of processed requests are stored, in milliseconds. They prevent that a
+   * repeated request is processed again.
+   */
   readonly keepMarksMs: number;
   readonly now: () => number;
 }

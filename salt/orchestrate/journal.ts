@@ -331,10 +331,10 @@ export class JournalStep {
   }
 
   /**
-   * Stores the start of a state that waits. If an earlier process has already stored the start,
-   * returns the earlier one.
+   * Stores the start of a state that waits. If an earlier process has already stored a start for
+   * this state, returns that one.
    * @param at - start of the state, in milliseconds since 1970
-   * @param events - position in the event stream after all events so far
+   * @param events - position behind the latest event of the event stream
    * @throws StoreError
    */
   async start(at: number, events: string | undefined): Promise<Begin> {

@@ -49,13 +49,10 @@ export class SlsError extends Error {
 /**
  * Records in the journal that a state is about to start work that must run only once, such as a
  * runner or a batch.
- *
  * @param step - journal entry of the state; `undefined`: nothing is recorded
- *
  * @param what - description of the work for the error message
- *
- * @throws SlsError if a member that has stopped had already started this work, so that its result
- * is unknown
+ * @throws SlsError if another member started this work and then stopped, so that its result is
+ * unknown
  */
 export async function beginOnce(
   step: JournalStep | undefined,

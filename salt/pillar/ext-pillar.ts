@@ -46,7 +46,10 @@ export interface ExtPillarDeps extends MergeOptions {
   readonly log: Logger;
 }
 
-/** Merges external pillar over the pillar of `base`, or under it if `areFirst` is set. */
+/**
+ * Adds external pillar to the pillar of `base`. External values override the values of `base`. If
+ * `areFirst` is set, the values of `base` override the external values.
+ */
 export function withExtPillar(base: PillarSource, parts: ExtPillarDeps): PillarSource {
   if (parts.sources.length === 0) return base;
   return parts.areFirst === true ? withExtBelow(base, parts) : withExtAbove(base, parts);

@@ -20,8 +20,8 @@ export interface OnDemandDeps {
   readonly reader: TextReader;
   readonly merge: MergeOptions;
   /**
-   * Returns the source of the ordinary pillar, to which `pillar.ext` adds data. The ordinary pillar
-   * already includes the sources in the configuration.
+   * Returns the source of the pillar to which `pillar.ext` adds data. This pillar already includes
+   * the external pillar from the configuration.
    */
   readonly source: () => PillarSource;
 }

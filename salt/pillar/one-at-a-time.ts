@@ -16,8 +16,8 @@ export class OneAtATime {
 
   /**
    * @param maxWaitMs - maximum time that a request waits for the work of one other request, in
-   * milliseconds. If that work takes longer, one of the requests that wait for it starts the work
-   * too. The total waiting time of a request is at most ten times as long
+   * milliseconds. After this time, one of the waiting requests starts the same work too. A request
+   * waits at most ten times this long in total
    */
   constructor(maxWaitMs: number) {
     this.#maxWaitMs = maxWaitMs;

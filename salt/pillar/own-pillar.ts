@@ -321,7 +321,8 @@ export class OwnPillar implements PillarSource {
   }
 
   /**
-   * Returns the functions that only templates of pillar have [salt/modules/pillar.py file_exists].
+   * Returns the template functions that exist in pillar files only [salt/modules/pillar.py
+   * file_exists].
    */
   #ownFunctions(envs: ReadonlySet<string>): AskedFunctions {
     return {

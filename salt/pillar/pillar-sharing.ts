@@ -61,7 +61,7 @@ export interface PillarSharingOptions {
   readonly now: () => number;
   /** Called for each compiled pillar. */
   readonly onCompiled: (compiled: CompiledPillar, minion: string) => void;
-  /** Called if a result could not be stored. */
+  /** Called if a compiled pillar could not be written to the store. */
   readonly onUnstored: (error: unknown, minion: string) => void;
 }
 
@@ -100,9 +100,8 @@ const idGrain = 'id';
 /** Maximum time that a request waits for the rendering of another request, in milliseconds. */
 const maxWaitMs = 3000;
 /**
- * Period in which requests with the same `root` ({@link Placed.root}) do not wait for each other's
- * results, in milliseconds. The period starts when the result of one of them proves unsuitable for
- * sharing.
+ * Time for which requests with the same `root` ({@link Placed.root}) do not wait for each other's
+ * results, in milliseconds. It begins when one of these results turns out not to be shareable.
  */
 const unsharedMs = 60_000;
 /** Names of the store's tables for shared pillars and shared top files. */

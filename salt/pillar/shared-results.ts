@@ -108,8 +108,8 @@ interface Entry {
 
 /**
  * Results that minions with equal inputs share, in memory and in the store. The owner of a result
- * is the minion for which it was rendered. In a full table, a new result evicts a result of the
- * owner with the most results.
+ * is the minion for which it was rendered. If the table is full, a new result replaces a result of
+ * the owner that has the most results.
  */
 export class SharedResults {
   readonly #options: SharedResultsOptions;

@@ -414,8 +414,8 @@ export class ReactionQueue {
   }
 
   /**
-   * Whether a run with the same values was already stored in the time window. A concurrent call of
-   * {@link add} may still store one.
+   * Whether a run of the same call with the same values of `throttle_key` was already stored in the
+   * time window. A call of {@link add} that is in progress may still store one.
    */
   async isWithin(reaction: string, window: QueueConditions['window']): Promise<boolean> {
     if (window === undefined) return false;

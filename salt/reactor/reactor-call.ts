@@ -279,9 +279,8 @@ function textsOf(data: PlainData): string[] {
 }
 
 /**
- * Reads the arguments.
- * @param named - reads the keyword arguments that stand beside `fun`, as in the old form of reactor
- * files
+ * Reads the arguments of a call in a reactor file.
+ * @param named - reads the keyword arguments of the old form, in which they stand next to `fun`
  */
 function argumentsOf(chunk: Chunk, text: EventText, named: () => PillarMap): Arguments {
   const args = chunk.get('args');

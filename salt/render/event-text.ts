@@ -26,7 +26,7 @@ function markFor(place: number, secret: string): string {
   return `${open}${secret}.${place}${close}`;
 }
 
-/** Replaces the placeholders in one rendered text by the original texts. */
+/** Replaces the placeholders in a rendered file by the texts of the event that they stand for. */
 export class EventText {
   readonly #texts: readonly string[];
   readonly #marks: RegExp;

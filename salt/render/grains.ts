@@ -76,9 +76,9 @@ export class TracedGrains implements FactSource {
   }
 
   /**
-   * Returns an object for a grain, with which a template can print a placeholder without reading
-   * the value of the grain. Returns `undefined` if a placeholder is not possible, so that the
-   * template must read the value.
+   * Returns an object that stands for a grain in a template. If the template only prints the
+   * object, a placeholder is printed, and the value of the grain is not read. Returns `undefined`
+   * if this grain cannot have a placeholder, so that the template must read the value.
    * @param holder - reads the value if the template needs it, and reports whether it was read.
    * Default: reads a new copy of the value
    */

@@ -76,5 +76,5 @@ export interface PillarLayer {
   readonly data: PillarMap;
 }
 
-/** SLS of a minion by environment, in order. */
+/** Names of the SLS files that the top file assigns to a minion, in order, by environment. */
 export type Matches = ReadonlyMap<string, readonly string[]>;

@@ -186,8 +186,8 @@ export interface PillarSetting extends PillarRules {
    */
   readonly foreign?: UntrustedInput | undefined;
   /**
-   * Settings of the grains that SLS files print as placeholders. Top files read the values of these
-   * grains instead. Default: no grains are printed as placeholders.
+   * Grains that become placeholders when SLS files print them. Top files always read the real
+   * values. Default: no grains become placeholders.
    */
   readonly late?: LateSetting | undefined;
   /** Files of `file_roots` that functions may read. `undefined` if the master serves none. */

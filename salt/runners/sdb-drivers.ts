@@ -76,8 +76,8 @@ export class EnvironmentDriver implements SdbDriver {
   }
 
   /**
-   * Deletes a value that a caller set, and returns whether it existed. Variables of the process
-   * itself are never deleted.
+   * Deletes a variable that `sdb.set` stored, and returns whether it existed. Variables of the
+   * process environment are never deleted.
    */
   delete(key: string): WireValue {
     const found = this.#own.get(key);

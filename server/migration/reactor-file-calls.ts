@@ -106,8 +106,8 @@ function readBlock(
 }
 
 /**
- * Whether a block of a reactor file contains more targets than calls. Its template then chooses one
- * of the targets for a call.
+ * Whether a block of a reactor file contains more targets than calls. In this case, a template in
+ * the block chooses one of the targets for a call.
  */
 function isChosen(block: string): boolean {
   const targets = block.match(/^\s*(?:-\s+)?tgt\s*:/gm) ?? [];

@@ -136,7 +136,7 @@ export interface DataNode {
   readonly text: string;
 }
 
-/** A loop. Each part has its own scope. */
+/** A `for` loop. The body, the `if` condition and the `else` branch each have their own scope. */
 export interface ForNode {
   readonly kind: 'for';
   readonly line: number;

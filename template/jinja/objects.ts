@@ -187,7 +187,7 @@ export class Module implements PyObject {
     this.#exported = exported;
   }
 
-  /** Returns an exported value, which may be a `LateValue`. */
+  /** Returns the value that the template exports under a name. It may be a `LateValue`. */
   exported(name: string): Value | undefined {
     return this.#exported.get(name);
   }

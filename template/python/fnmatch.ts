@@ -26,7 +26,10 @@ interface Segment {
 }
 
 const anyCharacter = 'any';
-/** Number of characters that JavaScript's string functions compare in the time of one step. */
+/**
+ * Number of characters that count as one step of work when JavaScript's string functions compare
+ * them.
+ */
 const charactersPerStep = 16;
 /** Maximum length of a glob with wildcards from a client or minion, in characters. */
 const maxGlobLength = 16_384;
@@ -154,7 +157,7 @@ function find(segment: Segment, text: Characters, from: number, meter?: WorkMete
 
 /** Number of positions that are tried between two calls of the meter. */
 const countedPlaces = 64;
-/** Number of comparisons with a wildcard that take the time of one step. */
+/** Number of comparisons with a wildcard that count as one step of work. */
 const unitsPerStep = 2;
 
 function accepts(unit: Unit | undefined, character: string): boolean {
