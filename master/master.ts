@@ -93,7 +93,10 @@ export function createBareMaster(options: BareMasterOptions = {}): Master {
   return new MasterInProcess(partsOf(options));
 }
 
-/** Separates the configuration options from the parts that the program replaces. */
+/**
+ * Returns the parts from which the master is built: those that the program passes, and the
+ * configuration, which it builds from the other options.
+ */
 function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: Logger } {
   const {
     config: given,

@@ -150,8 +150,8 @@ async function writeRepr(value: WireValue, text: WrittenText, budget: WorkBudget
 }
 
 /**
- * Converts the keys of a map to dictionary keys. Of keys that are equal in Python, such as `1` and
- * `True`, the first one remains, with the last value.
+ * Converts the keys of a map to keys of a Python dictionary. If several keys are equal in Python,
+ * such as `1` and `True`, keeps only the first key, with the value of the last one.
  */
 async function equalKeysMerged(
   map: ReadonlyMap<WireValue, WireValue>,

@@ -236,7 +236,7 @@ export type TcpBreach = ScanBreach | 'bad-frame';
 export type TcpEvent =
   | {
       readonly type: 'frame';
-      /** Packed head, to be sent back with the reply. */
+      /** Head of the frame in packed form. The reply must have the same head. */
       readonly head: Uint8Array;
       readonly mid: WireValue | undefined;
       /** Packed body, a view into the received bytes. */

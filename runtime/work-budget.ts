@@ -36,9 +36,11 @@ export interface WorkMeter {
   refuse(part: string, limit: number, unit: string): never;
 }
 
-/** Error of work that exceeds its budget. The message names the part that was too expensive. */
+/**
+ * Error of work that exceeds its budget. The message names the data or work that was too expensive.
+ */
 export class WorkLimitExceeded extends SaltbridgeError<'ERR_WORK_LIMIT'> {
-  /** Name of the part that was too expensive. */
+  /** Name of the data or work that exceeded the budget, for example `a glob`. */
   readonly part: string;
 
   constructor(part: string, limit: number, unit: string) {

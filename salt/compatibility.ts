@@ -33,8 +33,8 @@ export interface CompatibilityRow {
   readonly name: string;
   readonly status: 'served' | 'different' | 'refused';
   /**
-   * Difference from Salt, or the reason why this master does not serve the element, with an
-   * alternative. Empty if the element is served unchanged.
+   * For `different`, the difference from Salt. For `refused`, the reason, with an alternative.
+   * Empty for `served`.
    */
   readonly text: string;
 }

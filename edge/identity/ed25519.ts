@@ -57,7 +57,7 @@ export function signedForm(purpose: string, parts: readonly Uint8Array[]): Buffe
   );
 }
 
-/** Signs the parts together with the purpose of the signature. */
+/** Signs several byte arrays, together with the purpose of the signature. */
 export function signParts(key: KeyObject, purpose: string, parts: readonly Uint8Array[]): Buffer {
   return sign(null, signedForm(purpose, parts), key);
 }

@@ -276,7 +276,7 @@ export function parseDataOptions(given: unknown) {
   const { coordinator = {} } = data;
   checkCoordinatorOptions(coordinator);
   return {
-    /** Maximum size of the values of one data space, in bytes. Default: 64 MiB. */
+    /** Maximum total size of the values of one data space, in bytes. Default: 64 MiB. */
     bytesPerStack: data.bytes_per_stack ?? 67_108_864,
     /** Maximum number of values of one data space. Default: 10,000. */
     keysPerStack: data.keys_per_stack ?? 10_000,

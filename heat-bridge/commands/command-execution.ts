@@ -189,7 +189,10 @@ function recordResult(
   run.tell({ type: 'result', jid, result });
 }
 
-/** Returns the result for a minion's return. */
+/**
+ * Converts the return of a minion to the result of a command on this minion: `succeeded` or
+ * `failed`.
+ */
 export function commandResultOf(
   command: CompiledCommand,
   {

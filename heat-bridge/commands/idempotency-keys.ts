@@ -89,7 +89,8 @@ export class IdempotencyKeys<T extends StoredRequest> {
   }
 
   /**
-   * Stores a row under a key, and replaces a previous one. Resolves when the row is durable.
+   * Stores the data of a run under its idempotency key, and replaces earlier data of the same key.
+   * Resolves when the data is durable.
    * @param deadline - deadline of the run, in milliseconds since 1970
    * @param besides - further operations for the same transaction
    * @throws StoreError ERR_REVISION if a condition in `besides` fails

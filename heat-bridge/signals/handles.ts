@@ -99,8 +99,8 @@ const Time = Type.Number();
 const storedFields = {
   alias: Text,
   /**
-   * Id of this registration. A later handle with the same alias has another id, and does not
-   * receive the signals of this one.
+   * Id of the handle. If a handle with the same alias is registered later, it has another id, and
+   * does not receive the signals of this handle.
    */
   id: Text,
   transport: Type.Unsafe<Transport>(Type.String({ description: handleForms })),

@@ -71,8 +71,9 @@ export class RetiredIds {
   /**
    * Hides the jobs that were published to an id so far, because another minion may use the id
    * later. Durable when the promise resolves.
-   * @param jid - first unused job id
-   * @param span - period for which the record is needed: until the hidden jobs have expired
+   * @param jid - unused job id. Jobs with lower ids are hidden
+   * @param span - current time, and the time at which the last hidden job has expired. Until then,
+   * the record is stored
    */
   async note(id: string, jid: string, { now, expiresAt }: Span): Promise<void> {
     for (const [known, end] of this.#ends) if (end.expiresAt <= now) this.#ends.delete(known);

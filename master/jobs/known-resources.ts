@@ -54,9 +54,9 @@ export interface KnownResourcesOptions {
 }
 
 /**
- * Resources (a feature of Salt 3008 and later) that each minion states to manage. The master does
- * not verify these statements. They determine which minions a target matches, and for which
- * resources a minion may return. They do not grant rights.
+ * Resources (a feature of Salt 3008 and later) that each minion claims to manage. The claims are
+ * not verified. They determine which minions a target matches, and for which resources a minion may
+ * return. They do not grant rights.
  */
 export class KnownResources {
   readonly #options: KnownResourcesOptions;

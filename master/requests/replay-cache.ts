@@ -29,7 +29,10 @@ export class DigestPool {
   /** Number of memory blocks that currently contain marks. */
   inUse = 0;
 
-  /** Takes a free block, and returns its number. The block does not refer to a next block yet. */
+  /**
+   * Takes a free block of memory, and returns its number. The block is not linked to another block
+   * yet.
+   */
   take(): number {
     this.inUse += 1;
     const block = this.#free;

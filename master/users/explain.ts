@@ -19,9 +19,9 @@ export async function explainRequest(
 ): Promise<Explanation> {
   const { subject, action, resource: text, target } = request;
   /**
-   * Returns the minions for which the policy is evaluated: those among the targeted minions on
-   * which the subject has rights. If there are none, returns all targeted minions, so that the
-   * decision is a denial. Returns `{}` if the request has no target.
+   * Returns the minions for which the policy is evaluated: the targeted minions on which the
+   * subject has rights. If the subject has rights on none of them, returns all targeted minions, so
+   * that the decision is a denial. Returns `{}` if the request has no target.
    */
   const meant = async (
     calls: readonly Call[],

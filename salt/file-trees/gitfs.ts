@@ -81,8 +81,8 @@ export class TreeFiles {
   }
 
   /**
-   * Returns the lists of a tree. The result is the same object until the tree changes or the cache
-   * evicts it.
+   * Returns the lists of the files and directories in a git tree. The result is the same object
+   * until the tree changes or the cache evicts it.
    */
   lists(tree: string, place: { readonly root: string; readonly mountpoint: string }): FileLists {
     const { snapshot } = this.#mirror;

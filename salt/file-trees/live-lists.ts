@@ -58,7 +58,10 @@ export class LiveLists {
     if (options.checkMs > 0) this.#scheduleCheck(options.checkMs);
   }
 
-  /** Returns the current lists. They include all changes that were reported before the call. */
+  /**
+   * Returns the current lists of files and directories. They include all changes that were reported
+   * before the call.
+   */
   async current(): Promise<FileLists> {
     // A walk that is already running may have read a directory before that directory changed.
     if (this.#walking !== undefined) await this.#walking;

@@ -204,8 +204,8 @@ class Roots implements FileServerBackend {
   }
 
   /**
-   * Opens the lists of environments that exist only through the root `__env__`. Minions may name
-   * any environment, so empty lists are not cached.
+   * Returns the file lists of an environment that exists only through the root `__env__`. Minions
+   * may name any environment, so empty lists are not cached.
    */
   async #openOther(places: readonly string[]): Promise<FileLists> {
     const key = keyOf(places);

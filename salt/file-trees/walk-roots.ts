@@ -28,7 +28,7 @@ export function compileIgnore(rules: IgnoreRules): (path: string) => boolean {
   return (path) => tests.some((test) => test(path));
 }
 
-/** Options of a walk. */
+/** Options for listing the files of roots. */
 export interface WalkOptions {
   /** `fileserver_followsymlinks`: whether to enter directories through links. */
   readonly followsSymlinks: boolean;

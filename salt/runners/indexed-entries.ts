@@ -41,7 +41,7 @@ export class IndexedEntries<Index> {
   /**
    * Runs tasks one after the other. Owners take turns. A task may change entries, and must update
    * the index after each write.
-   * @param owner - result of `ownerOfValues`
+   * @param owner - owner of the task, as `ownerOfValues` returns it
    */
   run<T>(owner: string, work: (index: Index) => Promise<T>): Promise<T> {
     return this.#slots.run(owner, async () => {

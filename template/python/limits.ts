@@ -11,8 +11,8 @@ export interface TemplateLimits {
   /** Maximum nesting of macros, blocks, includes, imports and recursive loops. Default: 100. */
   readonly depth: number;
   /**
-   * Maximum length of all texts that a rendering creates, in characters. It includes the result.
-   * Default: 33,554,432.
+   * Maximum total length of the texts that a rendering creates, in characters. This includes the
+   * result. Default: 33,554,432.
    */
   readonly characters: number;
   /**

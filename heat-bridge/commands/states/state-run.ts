@@ -41,7 +41,8 @@ export interface StatesReport {
 }
 
 /**
- * Returns the report for a minion's return.
+ * Converts the return of a minion that has applied states to a report: whether all succeeded, and
+ * texts for stdout and stderr.
  * @param labels - labels of all states by id, in the order of the states
  */
 export function reportOfStates(
