@@ -113,8 +113,8 @@ export interface MinePattern {
   /** Ids of the minions that own the mine. Default: any. */
   readonly owner?: TextPatterns;
   /**
-   * Facts by which a mine request may select the minions whose data it reads. With `pillar`, this
-   * includes the exact value of a pillar key, but no pattern. Default: only ids and grains.
+   * With `pillar`, a mine request may also use the exact value of a pillar key to select the
+   * minions whose data it reads. Default: it can select them only by ids and grains.
    */
   readonly facts?: 'pillar';
 }

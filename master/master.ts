@@ -94,8 +94,8 @@ export function createBareMaster(options: BareMasterOptions = {}): Master {
 }
 
 /**
- * Returns the parts from which the master is built: those that the program passes, and the
- * configuration, which it builds from the other options.
+ * Returns the parts of a master: those that the program passes, its logger, and the configuration,
+ * made from all other options.
  */
 function partsOf(options: BareMasterOptions): MasterParts & { readonly logger: Logger } {
   const {

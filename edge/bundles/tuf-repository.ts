@@ -80,8 +80,8 @@ export class TufRepository {
    */
   readonly #bodies = createBoundedMap<string, Buffer>(edgeLimits.metadataBodies);
   /**
-   * Updates that are being encoded, so that sites that need the same update share the result. The
-   * keys have the same form as the keys of finished updates.
+   * Updates that are being encoded. Sites that need the same update share the result. The keys have
+   * the same form as those of `#bodies`.
    */
   readonly #encoding = new Map<string, Promise<Buffer>>();
 
@@ -98,8 +98,8 @@ export class TufRepository {
   /**
    * Returns the metadata files that a site needs for an update, as one compressed body.
    * @param known - the site's versions of the root, the targets and the snapshot, in this order
-   * @returns the body, and in `known` how many of these three files of the site were used as
-   * compression dictionary: the first 0 to 3. The site needs the same files to decompress the body
+   * @returns the body, and in `known` how many of these files (the first 0 to 3) are the
+   * compression dictionary. The site needs its copies of them to decompress the body
    */
   async update(
     known: readonly number[],

@@ -64,8 +64,8 @@ export const secretsChangedMessage = defineMessage({
 });
 
 /**
- * Returns a digest that covers a site's secrets and its name. The name makes the digests of two
- * sites differ, even if their secrets are equal.
+ * Returns a digest of a site's secrets together with the name of the site. Two sites with equal
+ * secrets therefore have different digests.
  */
 export function digestOfSecrets(site: string, content: Uint8Array): string {
   return createHash('sha256').update(`${site}\n`).update(content).digest('hex');

@@ -109,8 +109,8 @@ export const readKeys: (role: Role) => ReadonlySet<string> = oncePer(
 );
 
 /**
- * Wraps a function of a role or a map of roles, so that it computes its result only once for each
- * of them. The roles must be immutable. This saves time, because they can contain 10,000 values.
+ * Wraps a function so that it computes its result only once for each role or map of roles. These
+ * must be immutable. They can contain 10,000 values, so computing takes long.
  */
 function oncePer<K extends object, T>(make: (key: K) => T): (key: K) => T {
   const made = new WeakMap<K, T>();

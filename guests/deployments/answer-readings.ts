@@ -22,8 +22,8 @@ export type Reading<T> =
   | { readonly ok: false; readonly reason: string };
 
 /**
- * Number of values in a response for which the response occupies its slot one millisecond longer
- * after it was read. With 100,000 values, these are 4 seconds.
+ * Number of values per millisecond. For example, a response with 100,000 values occupies its slot
+ * for 4 more seconds after it was read.
  */
 const workPerMs = 25;
 /**

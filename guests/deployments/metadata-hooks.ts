@@ -233,7 +233,8 @@ function hooksOf(metadata: Readonly<Record<string, unknown>>): {
 interface ParsedHook {
   readonly name: string;
   /**
-   * The parsed hook. `undefined` if a mistake in the definition prevents that the hook ever runs.
+   * The parsed hook. `undefined` if the definition has a mistake because of which the hook never
+   * runs.
    */
   readonly hook?: Hook;
   /** Reason why the hook never runs, or does not run for some triggers. */

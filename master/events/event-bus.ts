@@ -76,7 +76,7 @@ export class EventBus {
 
   /**
    * Publishes an event that another cluster member has published. Subscribers with `isOwnOnly` do
-   * not receive it from this member, but only from the member that published it first.
+   * not receive it. They can receive it only on the member that published it first.
    * @param idThere - id of the event at the other member, or `undefined` if that member stores no
    * events
    */

@@ -123,10 +123,10 @@ function learned({ reason }: Decision): Decision {
 }
 
 /**
- * Whether a decision is not recorded, because decisions of its kind are too frequent. These are
- * permitted reads of pillar, and permitted reads of the mine data of a particular minion. A request
- * for a mine function causes one such decision for each of these minions, and one recorded decision
- * about the function itself.
+ * Whether a decision is not recorded, because there are too many of its kind. These kinds are
+ * permitted reads of pillar, and permitted reads of the mine data of one minion. A request for a
+ * mine function causes one such decision for each minion, and also one about the function, which is
+ * recorded.
  */
 function isEverydayReading(question: MinionQuestion, { effect }: Decision): boolean {
   if (effect === 'deny') return false;

@@ -53,8 +53,8 @@ export interface PortProtocol extends PortRules {
 }
 
 /**
- * Returns the definition of a port. For each accepted socket, the port opens a {@link Connection}
- * that speaks `protocol`.
+ * Returns the definition of a port. On this port, each accepted socket gets a {@link Connection}
+ * that uses `protocol`.
  */
 export function createPortProtocol<
   Event extends { readonly type: string },

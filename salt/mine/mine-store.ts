@@ -29,8 +29,8 @@ export interface MineStoreOptions {
   /** `mine_value_bytes`: maximum size of one value, in bytes. */
   readonly maxValueBytes: number;
   /**
-   * Time for which the ids of processed requests are stored, in milliseconds. They prevent that a
-   * repeated request is processed again.
+   * Time for which the ids of processed requests are stored, in milliseconds. During this time, a
+   * repeated request is not processed again.
    */
   readonly keepMarksMs: number;
   readonly now: () => number;

@@ -61,7 +61,7 @@ export interface PillarSharingOptions {
   readonly now: () => number;
   /** Called for each compiled pillar. */
   readonly onCompiled: (compiled: CompiledPillar, minion: string) => void;
-  /** Called if a compiled pillar could not be written to the store. */
+  /** Called if a shared pillar or a shared top file could not be written to the store. */
   readonly onUnstored: (error: unknown, minion: string) => void;
 }
 

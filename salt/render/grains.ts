@@ -77,8 +77,8 @@ export class TracedGrains implements FactSource {
 
   /**
    * Returns an object that stands for a grain in a template. If the template only prints the
-   * object, a placeholder is printed, and the value of the grain is not read. Returns `undefined`
-   * if this grain cannot have a placeholder, so that the template must read the value.
+   * object, it prints a placeholder, and the value of the grain is not read. Returns `undefined` if
+   * this grain cannot have a placeholder. The template must then read the value.
    * @param holder - reads the value if the template needs it, and reports whether it was read.
    * Default: reads a new copy of the value
    */
