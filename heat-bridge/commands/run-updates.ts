@@ -42,7 +42,7 @@ interface RunUpdatesOptions {
   readonly find: (id: string) => Run | undefined;
 }
 
-/** Run of this process whose updates are sent to other members. */
+/** Command run that this process executes. Other members of the cluster receive its updates. */
 interface Sender {
   /** Position of the next update to send. The first update of a run has the position 0. */
   next: number;
@@ -51,7 +51,7 @@ interface Sender {
   isOver: boolean;
 }
 
-/** Run that another process executes and that clients of this process follow. */
+/** Command run that another process executes, and that clients of this process follow. */
 interface Follower {
   readonly run: Run;
   process: string | undefined;

@@ -99,7 +99,8 @@ const factsRow = defineRow({
     /** Pillar, encrypted. */
     pillar: Type.Optional(Bytes),
     /**
-     * Pillar that does not depend on the minion's grains, encrypted. Absent if it equals `pillar`.
+     * Pillar compiled without the grains that the minion reports, because the minion could report
+     * false ones. Encrypted. Absent if it equals `pillar`.
      */
     proven: Type.Optional(Bytes),
   }),

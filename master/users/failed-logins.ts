@@ -9,8 +9,9 @@ const { perOwner: maxFailures = 5 } = userLimits.failedLogins;
 /**
  * Limits failed log-ins for each combination of user and source, so that failures do not lock out
  * other users [THREATS A-04]. A source is an address, or an IPv6 network of 64 bits. The total of a
- * source, over all user names, is also limited. Otherwise, a source could try many names until its
- * own earlier failures are evicted.
+ * source, over all user names, is also limited. Without this total, a source could try many user
+ * names until the records of its earlier failures are evicted, because the number of records is
+ * limited.
  */
 export class FailedLogins {
   readonly #now: () => number;
