@@ -69,15 +69,16 @@ export class OwnedCache<Value extends {}> {
   }
 
   /**
-   * Adds or replaces an entry. If the size of this one entry exceeds a limit, the entry is not
-   * added, and a previous entry with this key is removed.
+   * Adds or replaces an entry.
+   * @returns `false` if the size of this one entry exceeds a limit. The entry was then not added, and
+   * a previous entry with this key was removed. The caller must not keep the value anywhere else
    */
-  set(owner: string, key: string, value: Value): void {
+  set(owner: string, key: string, value: Value): boolean {
     const size = this.#sizeOf(value, key);
     this.#entries.delete(key);
-    if (size > this.#perOwner) return;
+    if (size > this.#perOwner) return false;
     this.#entries.set(key, { key, owner, value, size });
-    if (!this.#entries.has(key)) return;
+    if (!this.#entries.has(key)) return false;
     const own = this.#owners.get(owner) ?? { keys: new Set<string>(), size: 0 };
     this.#owners.set(owner, own);
     own.keys.add(key);
@@ -86,6 +87,7 @@ export class OwnedCache<Value extends {}> {
       if (own.size <= this.#perOwner) break;
       this.#entries.delete(oldest);
     }
+    return true;
   }
 
   delete(key: string): void {

@@ -90,7 +90,7 @@ export const saltLimits = defineLimits('salt', {
     perOwner: 64 * 1024 * 1024,
     total: 128 * 1024 * 1024,
     effect:
-      'The least recently used entry is evicted: of the minion at its limit, otherwise of all minions.',
+      'The least recently used entry is evicted: of the minion at its limit, otherwise of all minions. A pillar or result that alone exceeds the limit of a minion is not shared.',
   },
   pillarAssignments: {
     unit: 'minions whose assigned pillar SLS are remembered',

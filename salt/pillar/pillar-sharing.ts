@@ -81,7 +81,11 @@ interface Tops {
  */
 interface Placed {
   readonly base: string;
-  readonly tops: Tops;
+  /**
+   * Top files from which the assignment was made. Only the table of shared results, which has
+   * limits, keeps top files in memory.
+   */
+  readonly tops: WeakRef<Tops>;
   /** Grains that were read to match the targets of the top files. */
   readonly read: GrainReads;
   /**
@@ -166,7 +170,7 @@ export class PillarSharing {
     const placed = await this.#place(base, tops, settings);
     const { root } = placed;
     const find = (): Promise<Found | undefined> => this.#find(root, grains);
-    const make = (): Promise<Found> => this.#make(placed, settings);
+    const make = (): Promise<Found> => this.#make(placed, tops, settings);
     const found = await this.#turns.run({ key: root, owner: id }, find, make, () =>
       this.#isUnshared(root),
     );
@@ -269,7 +273,7 @@ export class PillarSharing {
   ): Promise<Placed> {
     const { id, grains } = setting;
     const known = this.#placed.get(id);
-    const isSame = known?.base === base && known.tops === tops;
+    const isSame = known?.base === base && known.tops.deref() === tops;
     if (known !== undefined && isSame && known.read.agreeWith(grains)) return known;
     const read = new GrainReads();
     const assignment = await assign(tops.top, setting, read);
@@ -280,16 +284,17 @@ export class PillarSharing {
     const name = `${root} ${read.text()}`;
     const equal = this.#placings.get(name);
     const placed =
-      equal?.tops === tops
+      equal?.tops.deref() === tops
         ? equal
-        : { base, tops, read, root, assignment, proven: other, isProven };
+        : { base, tops: new WeakRef(tops), read, root, assignment, proven: other, isProven };
     this.#placings.set(name, placed);
     if (isKept) this.#placed.set(id, placed);
     return placed;
   }
 
   async #make(
-    { tops, read, root, isProven, ...assigned }: Placed,
+    { read, root, isProven, ...assigned }: Placed,
+    tops: Tops,
     { setting, proven, isKept }: PillarSettings,
   ): Promise<Found> {
     const { id, grains } = setting;

@@ -152,7 +152,8 @@ export class SharedResults {
   }
 
   /**
-   * Adds a result in memory. Returns `undefined` if the table is full and no result may be evicted.
+   * Adds a result in memory. Returns `undefined` if the result alone exceeds the limit of bytes, or
+   * if the table is full and no result may be evicted.
    */
   add(shared: SharedResult): KeptResult | undefined {
     const result = toKept(shared);
@@ -211,7 +212,10 @@ export class SharedResults {
     return (await Promise.all(all)).flat();
   }
 
-  /** Adds a result in memory. Returns `false` if the table is full and no result may be evicted. */
+  /**
+   * Adds a result in memory. Returns `false` if the result alone exceeds the limit of bytes, or if
+   * the table is full and no result may be evicted.
+   */
   #note(result: KeptResult): boolean {
     const entry = { result, usedAt: this.#options.now() };
     this.#removeUnusedFor(result.owner);
@@ -220,8 +224,9 @@ export class SharedResults {
       if (replaced.name !== result.name) this.#forgetEvicted(replaced);
       else if (replaced.owner !== result.owner) this.#deleteLater(replaced);
     }
-    this.#inOrder.set(result.owner, result.name, result);
-    return true;
+    if (this.#inOrder.set(result.owner, result.name, result)) return true;
+    this.#forgetEvicted(result);
+    return false;
   }
 
   /**

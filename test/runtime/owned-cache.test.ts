@@ -44,3 +44,16 @@ test('a replaced entry belongs to its new owner, and a too large entry is not ad
   t.is(cache.get('b'), 'bbbb');
   t.deepEqual(gone, ['one', 'two']);
 });
+
+test('the cache reports whether it holds an added entry', (t) => {
+  const { cache, gone } = open();
+  t.true(cache.set('a', 'k', 'aaaa'));
+  t.false(cache.set('a', 'k', 'x'.repeat(5)));
+  t.is(cache.get('k'), undefined);
+  t.deepEqual(gone, ['aaaa']);
+  const unlimited = new OwnedCache<string>(testLimit({ total: 8 }), {
+    sizeOf: ({ length }) => length,
+  });
+  t.false(unlimited.set('a', 'k', 'x'.repeat(9)));
+  t.true(unlimited.set('a', 'k', 'x'.repeat(8)));
+});

@@ -3,12 +3,15 @@
 import test, { type ExecutionContext } from 'ava';
 import { createSeal } from '#master';
 import type { WireMap } from '#minion-protocol';
+import { saltLimits } from '#salt/limits.ts';
 import { OneAtATime } from '#salt/pillar/one-at-a-time.ts';
 import type { OwnPillar } from '#salt/pillar/own-pillar.ts';
+import { type KeptResult, SharedResults } from '#salt/pillar/shared-results.ts';
+import { GrainReads } from '#salt/render/grains.ts';
 import type { PillarAnswer } from '#salt/render/pillar-source.ts';
 import { createMemoryStore } from '#store';
 import { layOut } from '../../helpers/file-tree.ts';
-import { openTree } from '../../helpers/pillar.ts';
+import { noSources, openTree } from '../../helpers/pillar.ts';
 
 function ask(pillar: OwnPillar, id: string, grains: WireMap = {}): Promise<PillarAnswer> {
   return pillar.provide({
@@ -200,6 +203,34 @@ test('a minion with many grain values does not evict the shared pillar of others
   const { shared, own, grains } = await pillar.inputs();
   t.deepEqual([shared, own], [17, 0]);
   t.deepEqual(grains, [{ grain: 'role', values: 17, pillars: 17, isShared: true }]);
+});
+
+test('a result above the limit of bytes of its minion is not held', async (t) => {
+  const results = new SharedResults({
+    sources: noSources,
+    limit: saltLimits.sharedPillars,
+    table: 'results',
+    now: Date.now,
+  });
+  const add = (root: string, bytes: number): KeptResult | undefined => {
+    const pillar = Buffer.allocUnsafe(bytes);
+    const madeFrom = { files: [], lists: [], grains: new GrainReads() };
+    return results.add({
+      root,
+      owner: 'm1',
+      late: [],
+      secret: '',
+      pillar,
+      proven: pillar,
+      madeFrom,
+    });
+  };
+  const { perOwner = 0 } = saltLimits.sharedPillarBytes;
+  const small = add('small', 1000);
+  t.is(await results.find('small', {}), small);
+  t.is(add('large', perOwner), undefined);
+  t.is(await results.find('large', {}), undefined);
+  t.deepEqual(results.results(), [small]);
 });
 
 test('grains of a minion have no effect on the shared pillar of others', async (t) => {
