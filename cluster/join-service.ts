@@ -1,3 +1,4 @@
+import { readdirSync } from 'node:fs';
 import { mkdtemp, open, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { Logger } from 'pino';
@@ -29,6 +30,8 @@ const prefix: Key = ['cluster', 'tickets'];
  */
 const rememberedMs = 7 * 86_400_000;
 const chunkBytes = 262_144;
+/** Prefix of the names of directories with temporary backups. */
+const joiningPrefix = 'joining-';
 /** Time without a new chunk after which the transfer of a backup is cancelled, in milliseconds. */
 const idleMs = 120_000;
 
@@ -64,7 +67,11 @@ interface Handover {
 type ReplyChannel = (answer: JoinReply, content?: Uint8Array) => void;
 
 export interface JoinServiceDeps {
-  readonly cluster: OpenCluster;
+  readonly cluster: Pick<OpenCluster, 'name' | 'secret'> & {
+    readonly status: () => Pick<ReturnType<OpenCluster['status']>, 'members'>;
+    readonly log: Pick<OpenCluster['log'], 'announce' | 'onAnnouncement'>;
+    readonly store: Pick<OpenCluster['store'], 'handOver'>;
+  };
   readonly store: Store;
   /** Directory for temporary backups for new members. */
   readonly directory: string;
@@ -82,9 +89,12 @@ export class JoinService {
   readonly #deps: JoinServiceDeps;
   readonly #handovers = new Map<string, Handover>();
   readonly #underWay = new Set<string>();
+  /** Resolves when the backups that an earlier process left behind are deleted. */
+  readonly #cleaned: Promise<unknown>;
 
   constructor(deps: JoinServiceDeps) {
     this.#deps = deps;
+    this.#cleaned = Promise.all(this.#leftovers().map((directory) => this.#delete(directory)));
     deps.cluster.log.onAnnouncement((bytes) => {
       const frame = decodeFrame(frameKinds.request, bytes);
       if (frame === undefined) return;
@@ -104,11 +114,32 @@ export class JoinService {
   }
 
   async close(): Promise<void> {
-    for (const { timer, directory } of this.#handovers.values()) {
-      clearTimeout(timer);
-      await rm(directory, { recursive: true, force: true });
-    }
+    await this.#cleaned;
+    const handovers = [...this.#handovers.values()];
     this.#handovers.clear();
+    for (const { timer } of handovers) clearTimeout(timer);
+    await Promise.all(handovers.map(({ directory }) => this.#delete(directory)));
+  }
+
+  /**
+   * Returns the directories of temporary backups. Before the first request is answered, these are
+   * directories that an earlier process left behind, for example because it was killed.
+   */
+  #leftovers(): string[] {
+    const { directory } = this.#deps;
+    return readdirSync(directory)
+      .filter((name) => name.startsWith(joiningPrefix))
+      .map((name) => path.join(directory, name));
+  }
+
+  /** Deletes the directory of a temporary backup. A failure is only logged. */
+  async #delete(directory: string): Promise<void> {
+    try {
+      await rm(directory, { recursive: true, force: true });
+    } catch (err) {
+      const message = 'cannot delete the temporary backup for a new member; delete the directory';
+      this.#deps.log.error({ directory, err }, message);
+    }
   }
 
   #put(id: string, row: TicketRow, ifRevision: number) {
@@ -199,30 +230,36 @@ export class JoinService {
     { request }: Extract<JoinRequest, { kind: 'join' }>,
     channel: ReplyChannel,
   ): Promise<JoinReply> {
-    const { cluster } = this.#deps;
-    const directory = await mkdtemp(path.join(this.#deps.directory, 'joining-'));
-    const file = path.join(directory, 'backup');
-    await cluster.store.handOver(file);
-    const { size } = await stat(file);
-    const chunks = Math.ceil(size / chunkBytes);
-    const answer: JoinReply = {
-      kind: 'joined',
-      request,
-      secret: Buffer.from(cluster.secret).toString('base64'),
-      chunks,
-      sha256: (await hashFile(file, 'sha256')).toString('hex'),
-    };
-    const timer = this.#timer(request);
-    const sent = new Set<number>();
-    this.#handovers.set(request, { directory, file, answer, channel, chunks, sent, timer });
-    return answer;
+    const { cluster, closing } = this.#deps;
+    const directory = await mkdtemp(path.join(this.#deps.directory, joiningPrefix));
+    try {
+      const file = path.join(directory, 'backup');
+      await cluster.store.handOver(file);
+      const { size } = await stat(file);
+      const chunks = Math.ceil(size / chunkBytes);
+      const answer: JoinReply = {
+        kind: 'joined',
+        request,
+        secret: Buffer.from(cluster.secret).toString('base64'),
+        chunks,
+        sha256: (await hashFile(file, 'sha256')).toString('hex'),
+      };
+      closing.throwIfAborted();
+      const timer = this.#timer(request);
+      const sent = new Set<number>();
+      this.#handovers.set(request, { directory, file, answer, channel, chunks, sent, timer });
+      return answer;
+    } catch (error) {
+      await this.#delete(directory);
+      throw error;
+    }
   }
 
   #timer(request: string): NodeJS.Timeout {
     return setTimeout(() => {
       const handover = this.#handovers.get(request);
       this.#handovers.delete(request);
-      if (handover !== undefined) void rm(handover.directory, { recursive: true, force: true });
+      if (handover !== undefined) void this.#delete(handover.directory);
     }, idleMs).unref();
   }
 

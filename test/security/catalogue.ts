@@ -2666,6 +2666,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'a client that only has access to NATS replays or forges messages of a cluster',
     tests: [
       'master/cluster/masters-as-one.long.test.ts: a replayed request for a chunk does not keep the backup for a new member',
+      'cluster/join-service.test.ts: a member deletes the backup for a new member if it cannot hand it over',
+      'cluster/join-service.test.ts: a member that closes leaves no backup for a new member behind',
+      'cluster/join-service.test.ts: a member deletes the backups that an earlier process left behind',
       clusterMasters('a forged frame that a ticket is unknown does not end a join'),
     ],
   },
