@@ -689,6 +689,8 @@ export interface InProcessJobsApi extends JobsApi {
   publish(request: PublishRequest & JobOrigin): Promise<JobReceipt>;
   run(request: RunRequest & JobOrigin, signal?: AbortSignal): AsyncIterable<JobUpdate>;
   batch(request: BatchRequest & JobOrigin, signal?: AbortSignal): AsyncIterable<BatchUpdate>;
+  /** @param by - requester that follows the job. Default: the operator */
+  follow(jid: string, signal?: AbortSignal, by?: AuditRequester): AsyncIterable<JobUpdate>;
 }
 
 /**

@@ -89,6 +89,16 @@ interface Described {
 
 type JobRequest = PublishRequest & JobOrigin;
 
+/** Internal function call that is not stored as a job. */
+interface UnstoredCall {
+  /** Minions that run the function. */
+  readonly tgt: readonly string[];
+  readonly fun: string;
+  readonly arg: readonly WireValue[];
+  /** Requester on whose behalf the master makes the call. Default: the operator. */
+  readonly by?: JobOrigin['by'] | undefined;
+}
+
 /** Fields of a request that are copied to the publication without a change. */
 type CarriedFields = Pick<JobRequest, 'ret' | 'metadata' | 'requestedBy' | 'startEvent'>;
 
@@ -278,16 +288,16 @@ export class JobDispatcher {
   /**
    * Publishes an internal function call, such as `saltutil.find_job`, which asks about a job. The
    * call exists only in memory. It is not stored as a job, and no event announces it.
+   * @param call - call with the minions, and the requester for whom the master asks
    * @returns a function that removes `onReturn`. The published call is not evicted from memory
    * until this function is called
    */
   async publishUnstored(
-    minions: readonly string[],
-    fun: string,
-    arg: WireValue[],
+    { by, ...call }: UnstoredCall,
     onReturn: (result: JobReturn) => void,
   ): Promise<() => void> {
-    const { record, target } = await this.#describe({ tgt: minions, tgtType: 'list', fun, arg });
+    const requested = by === undefined ? {} : { by };
+    const { record, target } = await this.#describe({ ...call, tgtType: 'list', ...requested });
     const job = new Job(record, { isKept: false });
     const stopListening = job.onReturn(onReturn);
     this.#options.cache.remember(job);

@@ -7,6 +7,7 @@ import type { LiveConfig } from '#config';
 import type { WireValue } from '#minion-protocol';
 import { BoundedQueue } from '#runtime';
 import {
+  type AuditRequester,
   type Delivery,
   type JobReturn,
   type JobUpdate,
@@ -24,6 +25,7 @@ import { jobLimits } from './limits.ts';
  * that answer yes. Waits until all minions have answered yes, or until the time is over. The answer
  * no is not final: the minion may just have sent its return, or may not have started the job yet
  * [salt/client/__init__.py get_iter_returns].
+ * @param by - requester that follows the job
  */
 export async function findRunning(
   dispatcher: Pick<JobDispatcher, 'publishUnstored'>,
@@ -31,6 +33,7 @@ export async function findRunning(
   minions: readonly string[],
   gatherMs: number,
   end: AbortSignal,
+  by?: AuditRequester,
 ): Promise<Set<string>> {
   const running = new Set<string>();
   let finish = (): void => {};
@@ -45,7 +48,8 @@ export async function findRunning(
   };
   let stopListening = (): void => {};
   try {
-    stopListening = await dispatcher.publishUnstored(minions, 'saltutil.find_job', [jid], note);
+    const question = { tgt: minions, fun: 'saltutil.find_job', arg: [jid], by };
+    stopListening = await dispatcher.publishUnstored(question, note);
     await finished;
   } finally {
     stopListening();
@@ -204,6 +208,8 @@ interface FollowedJob {
   readonly patienceMs: number;
   /** Minions that never received the job. Default: none. */
   readonly notSent?: ReadonlySet<string>;
+  /** Requester that follows the job. Default: the operator. */
+  readonly by?: AuditRequester | undefined;
 }
 
 /**
@@ -220,9 +226,11 @@ export function createJobEventQueue(): BoundedQueue<JobNews> {
  */
 export async function* followJob(
   { dispatcher, facts }: FollowDeps,
-  { job, record, news, firstMs, quietMs, gatherMs, patienceMs, notSent = new Set() }: FollowedJob,
+  followed: FollowedJob,
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
+  const { job, record, news, firstMs, quietMs, gatherMs, patienceMs, by } = followed;
+  const { notSent = new Set() } = followed;
   const { jid } = record;
   const waiting = new Awaited(
     record.minions.filter((id) => !notSent.has(id)),
@@ -247,7 +255,7 @@ export async function* followJob(
   if (reasons.some((reason) => reason.aborted)) abort();
   // The minions are asked in the background, while returns continue to be processed.
   const ask = (asked: readonly string[]): void => {
-    findRunning(dispatcher, jid, asked, gatherMs, end.signal).then(
+    findRunning(dispatcher, jid, asked, gatherMs, end.signal, by).then(
       (running) => news.push({ type: 'asked', asked, running }),
       (error: unknown) => news.push({ type: 'failed', error }),
     );

@@ -28,7 +28,8 @@ export function createJobsApi(parts: JobsApiDeps): InProcessJobsApi {
       const jid = request.jid ?? (await dispatcher.freshJid());
       yield* runBatch(run, { ...request, jid }, signal);
     },
-    follow: (jid, signal) => resumeJob(parts, jid, { signal }),
+    follow: (jid, signal, by) =>
+      resumeJob(parts, jid, { signal, ...(by === undefined ? {} : { by }) }),
     list: (request) => listJobs(parts, request),
     active: async () => cache.underWay(idleTimeoutMs(config)).map(progressOf),
     plan: (request) => targets.plan(request),

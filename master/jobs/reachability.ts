@@ -96,7 +96,9 @@ export class Reachability {
     this.#next = undefined;
     if (dispatcher.closing.aborted) return;
     dispatcher
-      .publishUnstored([...asked.keys()], 'test.ping', [], ({ minion }) => asked.get(minion)?.())
+      .publishUnstored({ tgt: [...asked.keys()], fun: 'test.ping', arg: [] }, ({ minion }) =>
+        asked.get(minion)?.(),
+      )
       .then((stopListening) => setTimeout(stopListening, waitMs()).unref())
       .catch((error: unknown) =>
         log.error(

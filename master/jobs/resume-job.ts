@@ -1,4 +1,10 @@
-import { type JobReturn, type JobUpdate, MasterError } from '../api/index.ts';
+import {
+  type JobReturn,
+  type JobUpdate,
+  MasterError,
+  type Requested,
+  workBudgetOf,
+} from '../api/index.ts';
 import { createJobEventQueue, type FollowDeps, followJob } from './follow-job.ts';
 import type { JobCache } from './job-cache.ts';
 
@@ -10,7 +16,7 @@ export interface ResumeDeps extends FollowDeps {
   readonly startedAt: number;
 }
 
-export interface FollowOptions {
+export interface FollowOptions extends Requested {
   readonly signal?: AbortSignal | undefined;
   /**
    * Time for which the master asks silent minions whether they still run the job, in seconds. After
@@ -42,7 +48,7 @@ const returnMs = 80_000;
 export async function* resumeJob(
   parts: ResumeDeps,
   jid: string,
-  { signal, patienceSeconds = 0 }: FollowOptions = {},
+  { signal, patienceSeconds = 0, by }: FollowOptions = {},
 ): AsyncGenerator<JobUpdate, void, void> {
   const { cache, config, startedAt, now } = parts;
   const [job, record] = [await cache.find(jid), await cache.record(jid)];
@@ -66,7 +72,7 @@ export async function* resumeJob(
     const left = notSent.size === 0 ? {} : { notSent: [...notSent] };
     const narrowed = isNarrowed === true ? { isNarrowed } : {};
     yield { type: 'published', jid, minions, missing, skipped, ...narrowed, ...left };
-    for await (const result of cache.returns(jid)) {
+    for await (const result of cache.returns(jid, workBudgetOf(by))) {
       job.answer(result);
       note(result);
     }
@@ -75,7 +81,8 @@ export async function* resumeJob(
     const patienceMs = Math.max(startedAt + returnMs - now(), patienceSeconds * 1000);
     const patience = { firstMs: Math.max(reconnectMs, quietMs), quietMs, patienceMs };
     const gatherMs = gatherJobTimeout * 1000;
-    yield* followJob(parts, { job, record, news, ...patience, gatherMs, notSent }, signal);
+    const followed = { job, record, news, ...patience, gatherMs, notSent, by };
+    yield* followJob(parts, followed, signal);
   } finally {
     stopListening();
   }

@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import type { InProcessJobsApi, JobUpdate, RunRequest } from '../api/index.ts';
+import type { InProcessJobsApi, JobOrigin, JobUpdate, RunRequest } from '../api/index.ts';
 import { runSubset } from './batch.ts';
 import type { JobDispatcher } from './dispatcher.ts';
 import { createJobEventQueue, type FollowDeps, followJob } from './follow-job.ts';
@@ -16,7 +16,7 @@ export interface RunDeps extends FollowDeps {
  */
 export async function* runJob(
   parts: RunDeps,
-  request: RunRequest,
+  request: RunRequest & JobOrigin,
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
   const { current } = parts.config;
@@ -39,7 +39,8 @@ export async function* runJob(
     const quietMs = timeoutSeconds * 1000;
     const patience = { firstMs: quietMs, quietMs, patienceMs: patienceSeconds * 1000 };
     const gatherMs = gatherJobTimeoutSeconds * 1000;
-    yield* followJob(parts, { job, record, news, ...patience, gatherMs }, signal);
+    const followed = { job, record, news, ...patience, gatherMs, by: request.by };
+    yield* followJob(parts, followed, signal);
   } finally {
     stopListening();
   }

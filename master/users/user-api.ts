@@ -8,6 +8,7 @@ import {
   type EventsApi,
   type InProcessFunctionsApi,
   isServingMember,
+  type JobUpdate,
   type MasterDescription,
   type MasterEvent,
   type UserApi,
@@ -16,7 +17,7 @@ import { flat, MissedEvents } from '../events/index.ts';
 import { AuthenticationError } from './errors.ts';
 import { suffixOf } from './own-jobs.ts';
 import { readableBy } from './readable-events.ts';
-import { UserGate } from './user-gate.ts';
+import { type FollowRequest, UserGate } from './user-gate.ts';
 import { hasFullRights, type UserApiDeps, type UserSession } from './user-session.ts';
 
 /**
@@ -84,6 +85,8 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
       session.stop();
     }
   }
+  const follow = ({ jid, by }: FollowRequest, signal?: AbortSignal): AsyncIterable<JobUpdate> =>
+    parts.jobs.follow(jid, signal, by);
   const run: UserApi['jobs']['run'] = (request, signal) =>
     judged(parts.jobs.run, (session, it) => gate.judgeOneJob(session, it), request, signal);
   const requesterJobs = { run };
@@ -101,7 +104,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
       batch: (request, signal) =>
         judged(parts.jobs.batch, (session, it) => gate.judgeOneJob(session, it), request, signal),
       follow: (jid, signal) =>
-        judged(parts.jobs.follow, (session, it) => gate.judgeFollowing(session, it), jid, signal),
+        judged(follow, (session, it) => gate.judgeFollowing(session, it), { jid }, signal),
     },
     runners: functions('runner', parts.runners),
     wheel: functions('wheel', parts.wheel),

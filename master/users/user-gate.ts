@@ -19,6 +19,8 @@ import { hasFullRights, type UserApiDeps, type UserSession } from './user-sessio
 
 /** Name that audit records contain instead of a rule if the user has full rights. */
 const unlimitedRule = 'unlimited';
+/** Name that replaces a rule if a user follows a job of its own, which needs no rule. */
+const ownJobRule = 'own-job';
 /** Name that audit records contain instead of a rule if no rule was evaluated. */
 const defaultRule = 'default-deny';
 
@@ -38,6 +40,11 @@ function requester({ name, eauth }: UserSubject, rule: string): AuditRequester {
  */
 function requireInert(asked: AskedCalls): void {
   for (const call of toBoundFunctions(asked)) requireInertArguments(call);
+}
+
+/** Request of a user to follow a job. */
+export interface FollowRequest extends Requested {
+  readonly jid: string;
 }
 
 /**
@@ -98,13 +105,18 @@ export class UserGate {
   }
 
   /**
-   * Checks that the user may follow a job, and returns the job's id. Users without full rights may
-   * follow only jobs whose ids end with the suffix of the user.
+   * Checks that the user may follow a job. Users without full rights may follow only jobs whose ids
+   * end with the suffix of the user.
+   * @returns the request with the user as its requester
    * @throws AuthorizationError
    */
-  judgeFollowing(session: UserSession, jid: string): string {
-    if (!isOwnJid(jid, session.subject)) this.judgeEverything(session, 'jobs.follow');
-    return jid;
+  judgeFollowing(session: UserSession, { jid }: FollowRequest): FollowRequest {
+    const { subject } = session;
+    const isOwn = isOwnJid(jid, subject);
+    const by = isOwn
+      ? requester(subject, ownJobRule)
+      : this.judgeEverything(session, 'jobs.follow');
+    return { jid, by };
   }
 
   /**

@@ -102,7 +102,7 @@ export async function runOnMinions(
 
 /** Runs a job. If an earlier process has already published it, follows it instead. */
 async function* runOrFollow(
-  { jobs, signal }: OrchestrationContext,
+  { jobs, signal, by }: OrchestrationContext,
   request: RunRequest,
   begun: BegunWork | undefined,
 ): AsyncGenerator<JobUpdate> {
@@ -113,7 +113,7 @@ async function* runOrFollow(
   const { jid, wasBegun } = begun;
   try {
     if (wasBegun) {
-      yield* jobs.follow(jid, signal);
+      yield* jobs.follow(jid, signal, by);
       return;
     }
   } catch (error) {

@@ -2604,6 +2604,8 @@ export const catalogue: readonly Threat[] = [
       'master/extensions/extensions.test.ts: targets of one requester delay those of another requester by one turn',
       `master/runners/turns.test.ts: many calls of \${each.fun} by one user delay another user by one turn`,
       'master/runners/turns.test.ts: many calls of one user that change queues delay another user by one call',
+      users('many users that follow jobs take turns, and one user has one turn'),
+      'master/jobs/jobs-api.test.ts: the question about a job counts for the requester that follows the job',
       fairLimits('waiting owners take turns'),
       fairLimits('a reserved slot is for an owner that has none'),
       keystoneTokens(

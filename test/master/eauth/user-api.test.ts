@@ -12,7 +12,10 @@ import {
   readAuditLog,
   type UserApi,
 } from '#master';
-import { createMemoryStore } from '#store';
+import { returnRow } from '#master/jobs/job-return.ts';
+import { jobRow } from '#master/jobs/job-row.ts';
+import { workSlices } from '#runtime';
+import { createMemoryStore, type Operation } from '#store';
 import { otherKey } from '../../helpers/connected-minion.ts';
 import {
   directories,
@@ -419,6 +422,43 @@ test('a user with full rights keeps the target and fields of a request, and othe
   t.false('start_event' in (limited ?? {}));
   t.not(limited?.jid, request.jid);
   t.is(limited?.user, 'fred');
+});
+
+test.serial('many users that follow jobs take turns, and one user has one turn', async (t) => {
+  const jid = '20200102030405000001';
+  const ids = Array.from({ length: 100 }, (_, number) => `web${number}`);
+  const job = jobRow.encode({
+    ...{ jid, fun: 'test.echo', arg: [], tgt: '*', tgtType: 'glob', user: 'root' },
+    ...{ minions: ids, missing: [], publishedAt: 0, selfMade: false },
+  });
+  const returns = ids.map((minion): Operation => {
+    const result = { minion, fun: 'test.echo', return: 'x'.repeat(20_000), retcode: 0 };
+    const value = returnRow.encode({ ...result, success: true, receivedAt: 0 });
+    return { op: 'put', key: ['returns', jid, minion], value };
+  });
+  const store = createMemoryStore();
+  await store.write([{ op: 'put', key: ['jobs', jid], value: job }, ...returns]);
+  const all = ['.*', '@runner', '@wheel'];
+  const running = await start(t, { alice: all, bob: all }, {}, { store });
+  const [alice, bob] = [await running.as('alice'), await running.as('bob')];
+  const follow = async ({ jobs }: UserApi): Promise<void> => {
+    let count = 0;
+    for await (const { type } of jobs.follow(jid)) count += type === 'return' ? 1 : 0;
+    t.is(count, ids.length);
+  };
+  let slices = 0;
+  const count = (): void => {
+    slices += 1;
+  };
+  workSlices.subscribe(count);
+  t.teardown(() => workSlices.unsubscribe(count));
+  await follow(bob);
+  const own = slices;
+  const others = Array.from({ length: 20 }, () => follow(alice));
+  slices = 0;
+  await follow(bob);
+  t.true(own >= 4 && slices <= others.length + 3 * own, `${slices} slices, ${own} alone`);
+  await Promise.all(others);
 });
 
 test('a restricted user can choose and follow only its own job ids', async (t) => {

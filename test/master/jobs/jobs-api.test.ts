@@ -362,17 +362,21 @@ interface Round {
   /** Delivers the return of a minion. */
   answer(minion: string, value: WireValue): void;
   readonly listeners: number;
+  /** Users on whose behalf the master asked. */
+  readonly askers: readonly (string | undefined)[];
   readonly dispatcher: Parameters<typeof findRunning>[0];
 }
 
 function startRound(publish: () => Promise<void> = async () => {}): Round {
   const listeners = new Set<(result: JobReturn) => void>();
+  const askers: (string | undefined)[] = [];
   let notePublished = (): void => {};
   const published = new Promise<void>((resolve) => {
     notePublished = resolve;
   });
   return {
     published,
+    askers,
     answer: (minion, value) => {
       const rest = { fun: 'saltutil.find_job', retcode: 0, success: true, receivedAt: 0 };
       for (const listener of listeners) listener({ minion, return: value, ...rest });
@@ -381,7 +385,8 @@ function startRound(publish: () => Promise<void> = async () => {}): Round {
       return listeners.size;
     },
     dispatcher: {
-      publishUnstored: async (_minions, _fun, _arg, onReturn) => {
+      publishUnstored: async ({ by }, onReturn) => {
+        askers.push(by?.who.name);
         await publish();
         listeners.add(onReturn);
         notePublished();
@@ -398,6 +403,14 @@ test('minions that acknowledge a job run it, and the round ends when all have re
   round.answer('web1', { jid: jid });
   round.answer('web2', { jid: jid });
   t.deepEqual(await asked, new Set(['web1', 'web2']));
+});
+
+test('the question about a job counts for the requester that follows the job', async (t) => {
+  const round = startRound();
+  const by = { who: { kind: 'user', name: 'alice' }, rule: 'all' } as const;
+  await findRunning(round.dispatcher, jid, ['web1'], 1, never, by);
+  await findRunning(round.dispatcher, jid, ['web1'], 1, never);
+  t.deepEqual(round.askers, ['alice', undefined]);
 });
 
 test('a minion that does not confirm the job has the whole round to return', async (t) => {
