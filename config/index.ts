@@ -80,7 +80,7 @@ export type {
   RunAction,
 } from './reaction.ts';
 export { neededValues, pathOf, schemaGuarantees } from './reaction-guarantees.ts';
-export { globsOf, isMapped, reaction, serviceOf } from './reaction-values.ts';
+export { globsOf, isMapped, isReaction, reaction, serviceOf } from './reaction-values.ts';
 export { type ReactorEntry, readReactorEntries } from './reactor-entries.ts';
 export { type ReadOptions, readOptions } from './read-config.ts';
 export { expandGlob, yamlLines } from './read-files.ts';

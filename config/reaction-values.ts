@@ -31,9 +31,20 @@ export function globsOf({ on }: Pick<Reaction, 'on'>): readonly string[] {
   return typeof on === 'string' ? [on] : on;
 }
 
+/** Beginning of the name of each service that stands for a reaction. */
+const ofReaction = 'reaction:';
+
 /** Returns the subject that access rules use for a reaction: the service `reaction:<name>`. */
 export function serviceOf(name: string): { readonly kind: 'service'; readonly name: string } {
-  return { kind: 'service', name: `reaction:${name}` };
+  return { kind: 'service', name: `${ofReaction}${name}` };
+}
+
+/**
+ * Whether a requester is a reaction, which is a service. A user with the same name is of another
+ * kind.
+ */
+export function isReaction({ kind, name }: Readonly<Record<'kind' | 'name', string>>): boolean {
+  return kind === 'service' && name.startsWith(ofReaction);
 }
 
 /** Whether a value is a reference to the event. */

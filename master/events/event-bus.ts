@@ -34,6 +34,8 @@ export interface EventBusOptions {
   readonly sendToMembers?: ((event: MasterEvent) => void) | undefined;
 }
 
+type EventOrigin = 'master' | 'minion' | 'reaction';
+
 interface Reader {
   readonly isOwnOnly: boolean;
   readonly accepts: (tag: string) => boolean;
@@ -48,6 +50,7 @@ interface Reader {
 export class EventBus {
   readonly #readers = new Set<Reader>();
   readonly #options: EventBusOptions;
+  readonly #ofReactions = new WeakSet<MasterEvent>();
   #ofMaster = 0;
   #ofMinions = 0;
   #dropped = 0;
@@ -58,18 +61,19 @@ export class EventBus {
 
   /**
    * Publishes an event. Values that exceed `max_event_size` are replaced by `VALUE_TRIMMED`.
-   * @param origin - source of the event. Default: the master itself
+   * @param origin - source of the event: the master itself, a minion, or the master on behalf of a
+   * reaction. Default: the master itself
    */
-  fire(tag: string, data: WireMap, origin: 'master' | 'minion' = 'master'): void {
-    if (origin === 'master') this.#ofMaster += 1;
-    else this.#ofMinions += 1;
+  fire(tag: string, data: WireMap, origin: EventOrigin = 'master'): void {
+    if (origin === 'minion') this.#ofMinions += 1;
+    else this.#ofMaster += 1;
     let event: MasterEvent | undefined;
     if (this.#options.ring !== undefined || this.#options.sendToMembers !== undefined)
-      event = this.#make(tag, data);
+      event = this.#make(tag, data, origin);
     if (event !== undefined) this.#options.sendToMembers?.(event);
     for (const { isOwnOnly, accepts, queue } of this.#readers) {
       if ((origin === 'minion' && isOwnOnly) || !accepts(tag)) continue;
-      event ??= this.#make(tag, data);
+      event ??= this.#make(tag, data, origin);
       queue.push(event);
     }
   }
@@ -99,13 +103,24 @@ export class EventBus {
     return this.#options.now?.() ?? new Date();
   }
 
+  /**
+   * Whether the master fired this event on behalf of a reaction. The event itself does not contain
+   * this, because subscribers receive the event.
+   */
+  isOfReaction(event: MasterEvent): boolean {
+    return this.#ofReactions.has(event);
+  }
+
   /** Creates the event object. All subscribers share it. */
-  #make(tag: string, given: WireMap): MasterEvent {
+  #make(tag: string, given: WireMap, origin: EventOrigin): MasterEvent {
     const stamped = { ...given, _stamp: formatEventStamp(this.#date()) };
     const data = trimValues(stamped, this.#options.maxEventBytes);
-    return this.#options.ring === undefined
-      ? { tag, data }
-      : { tag, data, id: this.#options.ring.keep(tag, data) };
+    const event: MasterEvent =
+      this.#options.ring === undefined
+        ? { tag, data }
+        : { tag, data, id: this.#options.ring.keep(tag, data) };
+    if (origin === 'reaction') this.#ofReactions.add(event);
+    return event;
   }
 
   /**

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { isReaction } from '#config';
 import { isJid, type WireMap, type WireValue } from '#minion-protocol';
 import { codeOf, errorMessage } from '#runtime';
 import {
@@ -179,7 +180,8 @@ export class FunctionCaller {
     const args = isConfidential ? [] : [...arg, ...keywords];
     const data = { fun: `${kind}.${fun}`, jid, user, fun_args: args };
     if (!isResumed) {
-      this.#options.bus.fire(`${tag}/new`, kind === 'wheel' ? { ...data, tag } : data);
+      const event = kind === 'wheel' ? { ...data, tag } : data;
+      this.#options.bus.fire(`${tag}/new`, event, originOf(call.by));
     }
     const { timeoutSeconds, by, requesterJobs } = call;
     const end = { isElsewhere: false, work: [] };
@@ -224,7 +226,7 @@ export class FunctionCaller {
     const { tag, data } = ready;
     const told = { ...outcome, return: reportedValue(ready, outcome.return) };
     const event = this.#options.kind === 'wheel' ? { ...data, tag, ...told } : { ...data, ...told };
-    this.#options.bus.fire(`${tag}/ret`, event);
+    this.#options.bus.fire(`${tag}/ret`, event, originOf(ready.by));
     await this.#writeAudit(ready, outcome.success);
   }
 
@@ -317,6 +319,11 @@ export class FunctionCaller {
     await cache.addReturn(jid, kept, by);
     cache.stored.note(by, bytes);
   }
+}
+
+/** Returns the origin of the events of a call. */
+function originOf(by: AuditRequester | undefined): 'master' | 'reaction' {
+  return by !== undefined && isReaction(by.who) ? 'reaction' : 'master';
 }
 
 /**

@@ -5,6 +5,10 @@ export interface ReactionEvent {
   readonly tag: string;
   /** Minion that emitted the event, or `undefined` for an event of the master. */
   readonly sender: string | undefined;
+  /**
+   * Whether a reaction called the runner or wheel function that this event reports. Default: false.
+   */
+  readonly isOfReaction?: boolean;
   /** Data that the sender sent. It matches the schema of the rule that permitted the event. */
   readonly data: WireValue | undefined;
   /** Complete event, as subscribers receive it. */

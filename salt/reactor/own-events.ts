@@ -37,9 +37,12 @@ async function follow({ bus, intake, reports, closing }: OwnEventDeps): Promise<
     isOwnOnly: true,
     signal: closing,
   });
-  for await (const { tag, data } of events) {
+  for await (const event of events) {
+    const { tag, data } = event;
+    const isOfReaction = bus.isOfReaction(event);
     try {
-      await intake.take({ ...withoutSender, tag, body: data, jid: jidOf(tag, data) });
+      const jid = jidOf(tag, data);
+      await intake.take({ ...withoutSender, tag, body: data, jid, isOfReaction });
     } catch (error) {
       // The write may succeed later, for example when a full disk has space again.
       if (!(error instanceof StoreError)) throw error;

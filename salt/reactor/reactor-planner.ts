@@ -26,7 +26,8 @@ export interface ReactorDeps {
  */
 export function createReactorPlanner(reference: string, parts: ReactorDeps): Planner {
   return async (event) => {
-    if (isOwnDoing(event)) return { calls: [], refused: [] };
+    // As in Salt, a call of a reaction triggers no further reaction.
+    if (event.isOfReaction === true) return { calls: [], refused: [] };
     const stamped = { _stamp: formatEventStamp(new Date(parts.now())), ...event.body };
     const plans = await planAll(reference, { ...event, body: stamped }, parts);
     return {
@@ -34,15 +35,6 @@ export function createReactorPlanner(reference: string, parts: ReactorDeps): Pla
       refused: plans.flatMap(({ refused }) => refused),
     };
   };
-}
-
-/**
- * Whether a reaction caused this event of a runner or wheel function. As in Salt, such an event
- * triggers no further reaction.
- */
-function isOwnDoing({ tag, sender, body }: ReactionEvent): boolean {
-  if (sender !== undefined || !/^salt\/(?:run|wheel)\//.test(tag)) return false;
-  return typeof body.user === 'string' && body.user.startsWith('reaction:');
 }
 
 async function planAll(

@@ -504,6 +504,7 @@ export const catalogue: readonly Threat[] = [
       reactions('a runner runs only with the rights of its reaction'),
       reactor('an event that no rule permits is denied, and a denied file is not rendered'),
       reactor('a grant to one file does not extend to another'),
+      reactor('calls of a user whose name is that of a reaction trigger reactions'),
       reports('a minion cannot fire a tag of others in any request form'),
     ],
   },

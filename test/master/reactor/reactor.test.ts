@@ -571,17 +571,36 @@ test('caller is refused, and the rest of the file is executed', async (t) => {
 
 test('calls of a reaction on the master trigger no further reaction', async (t) => {
   const { directory, plan } = await planFiles(t, { 'a.sls': ping('a') });
-  const tag = 'salt/run/20260102030405678901/ret';
-  const eventBy = (user: string, sender?: string): ReactionEvent => ({
+  const returned: ReactionEvent = {
     ...event,
-    tag,
-    sender,
-    body: { user },
-  });
+    tag: 'salt/run/20260102030405678901/ret',
+    sender: undefined,
+    body: { user: 'reaction:/srv/a.sls' },
+  };
   const place = path.join(directory, 'a.sls');
-  t.is((await plan(place, eventBy('reaction:/srv/a.sls'))).calls.length, 0);
-  t.is((await plan(place, eventBy('root'))).calls.length, 1);
-  t.is((await plan(place, eventBy('reaction:/srv/a.sls', 'web1'))).calls.length, 1);
+  t.is((await plan(place, { ...returned, isOfReaction: true })).calls.length, 0);
+  t.is((await plan(place, returned)).calls.length, 1);
+});
+
+test('calls of a user whose name is that of a reaction trigger reactions', async (t) => {
+  const stage = await startReactor(
+    t,
+    { 'run.sls': 'run:\n  runner.test.arg:\n    - args: [{text: a}]\n' },
+    { 'salt/run/*/ret': 'run.sls' },
+    (nameOf) => [grant(nameOf('run.sls'), 'runner', 'test.arg')],
+  );
+  const user = `reaction:${stage.nameOf('run.sls')}`;
+  const by = { who: { kind: 'user', name: user, eauth: 'pam' }, rule: 'test' } as const;
+  const call = { fun: 'test.arg', user, by };
+  for (const count of [1, 2]) {
+    await stage.master.runners.run(call);
+    // The runner that the reaction calls has the same user, and triggers no further run.
+    const runs = await stage.ended(count);
+    t.deepEqual(
+      runs.map(({ state }) => state),
+      Array.from({ length: count }, () => 'succeeded'),
+    );
+  }
 });
 
 // Results of Salt for the same files; see test/fixtures/reactor/README.md.
