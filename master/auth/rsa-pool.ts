@@ -160,6 +160,17 @@ class RsaThreads {
 const threads = new RsaThreads();
 
 /**
+ * Returns a task that contains copies of tokens. A token of a request is a view of the whole
+ * request, which can have 16 MiB. A message to a thread would copy the whole request, and a waiting
+ * task would keep it in memory.
+ */
+function withOwnBytes(task: RsaTask): RsaTask {
+  if (task.kind === 'check-token') return { ...task, token: new Uint8Array(task.token) };
+  if (task.kind !== 'accept' || task.request.token === undefined) return task;
+  return { ...task, request: { ...task.request, token: new Uint8Array(task.request.token) } };
+}
+
+/**
  * Performs the RSA operations of a master in worker threads, so that they do not block the main
  * thread. The queue is limited. When it is full, sign-ins are rejected immediately.
  */
@@ -189,7 +200,8 @@ export class RsaPool {
       // The worker returns the result type that RsaResult defines for this kind of task.
       const settle = resolve as (result: unknown) => void;
       try {
-        this.#queue.push(owner, { id: threads.nextId(), task, resolve: settle, reject });
+        const waiting = { id: threads.nextId(), task: withOwnBytes(task), resolve: settle, reject };
+        this.#queue.push(owner, waiting);
       } catch (cause) {
         const message = `the queue of RSA operations is full (${this.#queue.length}); try again later`;
         reject(new MasterError('ERR_RSA_OVERLOAD', message, { cause }));

@@ -3057,6 +3057,7 @@ export const catalogue: readonly Threat[] = [
       largeLoads('large loads of a minion wait because of their size, over all its connections'),
       largeLoads('unknown commands count towards the rate of requests'),
       largeLoads('a large return is unpacked in slices, and a small request does not wait for it'),
+      'master/keys/rsa-pool.test.ts: a message to a thread contains a token, but not the request around it',
       loadReading(`a large value is read in slices: \${title}`),
       largeLoads('many expired requests of a minion block only its requests from their address'),
       largeLoads('an expired request costs its address and not the minion'),

@@ -1,7 +1,8 @@
 import { createPublicKey, verify } from 'node:crypto';
+import { Worker } from 'node:worker_threads';
 import test, { type ExecutionContext } from 'ava';
 import { RsaPool } from '#master/auth/rsa-pool.ts';
-import type { RsaTask } from '#master/auth/rsa-worker.ts';
+import type { RsaOrder, RsaTask } from '#master/auth/rsa-worker.ts';
 import { parsePrivateKey } from '#minion-protocol';
 import { pem } from '../../helpers/vectors.ts';
 
@@ -55,6 +56,25 @@ test('a flood is refused at its limit, which other masters do not share', async 
     (it) => it.status === 'rejected' && it.reason.code === 'ERR_RSA_OVERLOAD',
   );
   t.true(refused.length > 0 && refused.length < 1000, `${refused.length}`);
+});
+
+test.serial('a message to a thread contains a token, but not the request around it', async (t) => {
+  const request = Buffer.alloc(1_000_000);
+  const token = new Uint8Array(request.buffer, 500_000, 256);
+  const sizes: number[] = [];
+  const { postMessage } = Worker.prototype;
+  Worker.prototype.postMessage = function note(orders: readonly RsaOrder[]): void {
+    for (const { task } of orders) {
+      if (task.kind === 'check-token') sizes.push(task.token.buffer.byteLength);
+    }
+    postMessage.call(this, orders);
+  };
+  t.teardown(() => {
+    Worker.prototype.postMessage = postMessage;
+  });
+  const { publicPem } = pem('minion');
+  t.false(await pool(t).run({ kind: 'check-token', pem: publicPem, token }, 'web1'));
+  t.deepEqual(sizes, [256]);
 });
 
 test('an address has its turn while another one has 300 operations waiting', async (t) => {
