@@ -3057,6 +3057,8 @@ export const catalogue: readonly Threat[] = [
       largeLoads('large loads of a minion wait because of their size, over all its connections'),
       largeLoads('unknown commands count towards the rate of requests'),
       largeLoads('a large return is unpacked in slices, and a small request does not wait for it'),
+      largeLoads('a long text is unpacked in a slice of its own'),
+      returns('a large return is encoded and written in two slices'),
       'master/keys/rsa-pool.test.ts: a message to a thread contains a token, but not the request around it',
       loadReading(`a large value is read in slices: \${title}`),
       largeLoads('many expired requests of a minion block only its requests from their address'),
