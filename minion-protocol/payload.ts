@@ -602,6 +602,8 @@ function limitError(what: string): ProtocolError {
 type WritingDialect = 'wire' | 'local';
 
 const initialBufferBytes = 512;
+/** Free memory after the last value, each time that the memory of a packed value grows, in bytes. */
+const spareBytes = 512;
 /**
  * Maximum nesting of maps and lists in a value to write. Every reader has a lower maximum. A value
  * that contains itself is rejected when it reaches this depth.
@@ -835,7 +837,9 @@ class PayloadWriter {
     const needed = this.#length + size;
     if (needed <= this.#bytes.length) return;
     if (needed > this.#maxBytes) throw new PackedSizeExceeded();
-    const grown = Buffer.allocUnsafe(Math.max(needed, 2 * this.#bytes.length));
+    // Without spare bytes, the next value after a large text would double the memory and copy the
+    // text.
+    const grown = Buffer.allocUnsafe(Math.max(needed + spareBytes, 2 * this.#bytes.length));
     this.#bytes.copy(grown, 0, 0, this.#length);
     this.#bytes = grown;
   }

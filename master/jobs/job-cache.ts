@@ -255,9 +255,7 @@ export class JobCache {
   async addReturn(jid: string, result: JobReturn, by?: AuditRequester): Promise<boolean> {
     const put = this.#putReturn(jid, result);
     this.stored.note(by, put.value.length);
-    if (put.value.length > maxBytesAtOnce) {
-      await new WorkBudget(unlimitedSteps, minionOwner(result.minion)).giveWay();
-    }
+    if (isLarge(put)) await giveWayFor(result);
     const operations = [put, ...this.#rowsOf(jid, result)];
     if (!this.#options.isShared) return tryToWrite(this.#options.store, operations);
     const name = takingName(jid, result.minion);
@@ -294,9 +292,11 @@ export class JobCache {
     mark: string | undefined,
   ): Promise<boolean> {
     if (!this.#options.isOn) return this.addMark(result.minion, mark);
+    const put = this.#putReturn(record.jid, result);
+    if (isLarge(put)) await giveWayFor(result);
     return this.#marks.write(result.minion, mark, [
       this.#putRecord(record),
-      this.#putReturn(record.jid, result),
+      put,
       ...this.#rowsOf(record.jid, result),
     ]);
   }
@@ -410,6 +410,15 @@ export class JobCache {
     this.#rememberedMinions -= this.#remembered.get(jid)?.minions.size ?? 0;
     this.#remembered.delete(jid);
   }
+}
+
+function isLarge({ value }: PutOperation): boolean {
+  return value.length > maxBytesAtOnce;
+}
+
+/** Lets other work run after a large return is encoded, before it is written. */
+function giveWayFor({ minion }: JobReturn): Promise<void> {
+  return new WorkBudget(unlimitedSteps, minionOwner(minion)).giveWay();
 }
 
 function takingName(jid: string, minion: string): string {

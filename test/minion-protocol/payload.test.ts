@@ -449,3 +449,8 @@ test('a suffix follows an underscore', (t) => {
   const next = createJidSource(() => 0, '4711');
   t.is(next(), '19700101000000000001_4711');
 });
+
+test('values after a large text do not double the memory of the packed value', (t) => {
+  const packed = packLocal({ text: 'x'.repeat(1_000_000), more: ['a', 1] });
+  t.true(packed.buffer.byteLength < packed.length + 2000, String(packed.buffer.byteLength));
+});

@@ -3059,6 +3059,7 @@ export const catalogue: readonly Threat[] = [
       largeLoads('a large return is unpacked in slices, and a small request does not wait for it'),
       largeLoads('a long text is unpacked in a slice of its own'),
       returns('a large return is encoded and written in two slices'),
+      'minion-protocol/payload.test.ts: values after a large text do not double the memory of the packed value',
       'master/keys/rsa-pool.test.ts: a message to a thread contains a token, but not the request around it',
       loadReading(`a large value is read in slices: \${title}`),
       largeLoads('many expired requests of a minion block only its requests from their address'),

@@ -544,6 +544,9 @@ test.serial('a large return is encoded and written in two slices', async (t) => 
     return (await slicesOf(() => cache.addReturn(job.jid, result))).length;
   };
   t.deepEqual([await slicesFor('m1', 1000), await slicesFor('m2', 2_000_000)], [0, 1]);
+  const rest = { fun: 'test.echo', retcode: 0, success: true, receivedAt: 0 };
+  const large = { minion: 'm1', return: 'x'.repeat(2_000_000), ...rest };
+  t.is((await slicesOf(() => cache.addSelfMade(recordOf(1), large, 'mark'))).length, 1);
 });
 
 test('memory holds only some jobs of a whole fleet, and all can be found', async (t) => {
