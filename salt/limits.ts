@@ -92,6 +92,14 @@ export const saltLimits = defineLimits('salt', {
     effect:
       'The least recently used entry is evicted: of the minion at its limit, otherwise of all minions. A pillar or result that alone exceeds the limit of a minion is not shared.',
   },
+  pillarAssignmentBytes: {
+    unit: 'bytes of assignments of pillar SLS that minions share',
+    owner: 'minion',
+    perOwner: 2 * 1024 * 1024,
+    total: 64 * 1024 * 1024,
+    effect:
+      'The least recently used entry is evicted: of the minion at its limit, otherwise of all minions. The top file is then matched again.',
+  },
   pillarAssignments: {
     unit: 'minions whose assigned pillar SLS are remembered',
     owner: 'none',

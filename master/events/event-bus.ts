@@ -34,6 +34,7 @@ export interface EventBusOptions {
   readonly sendToMembers?: ((event: MasterEvent) => void) | undefined;
 }
 
+/** Source of an event. `reaction`: the master, which called a function on behalf of a reaction. */
 type EventOrigin = 'master' | 'minion' | 'reaction';
 
 interface Reader {

@@ -7,7 +7,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { LRUCache } from 'lru-cache';
 import { packLocal, type WireMap, type WireValue } from '#minion-protocol';
-import { createBoundedMap } from '#runtime';
+import { createBoundedMap, OwnedCache } from '#runtime';
 import type { PlainData } from '#template';
 import { saltLimits } from '../limits.ts';
 import { GrainReads, markOfGrain } from '../render/grains.ts';
@@ -123,7 +123,7 @@ export class PillarSharing {
   readonly #pillars: SharedResults;
   readonly #read = new WeakMap<CachedPillar, Tops>();
   readonly #placed: LRUCache<string, Placed>;
-  readonly #placings: LRUCache<string, Placed>;
+  readonly #placings: OwnedCache<Placed>;
   readonly #unshared: LRUCache<string, number>;
   readonly #turns = new OneAtATime(maxWaitMs);
 
@@ -146,7 +146,9 @@ export class PillarSharing {
       table: sharedTables.pillars,
     });
     this.#placed = createBoundedMap<string, Placed>(saltLimits.pillarAssignments);
-    this.#placings = createBoundedMap<string, Placed>(saltLimits.sharedPillars);
+    this.#placings = new OwnedCache<Placed>(saltLimits.pillarAssignmentBytes, {
+      sizeOf: ({ assignment, proven }) => sizeOfAssignments([assignment, proven]),
+    });
     this.#unshared = createBoundedMap<string, number>(saltLimits.pillarAssignments);
   }
 
@@ -283,12 +285,12 @@ export class PillarSharing {
     const root = digestOf([base, ...assignments.map(wireOfAssignment)]);
     const name = `${root} ${read.text()}`;
     const equal = this.#placings.get(name);
-    const placed =
-      equal?.tops.deref() === tops
-        ? equal
-        : { base, tops: new WeakRef(tops), read, root, assignment, proven: other, isProven };
-    this.#placings.set(name, placed);
-    if (isKept) this.#placed.set(id, placed);
+    const isEqual = equal?.tops.deref() === tops;
+    const placed = isEqual
+      ? equal
+      : { base, tops: new WeakRef(tops), read, root, assignment, proven: other, isProven };
+    const isHeld = isEqual || this.#placings.set(id, name, placed);
+    if (isKept && isHeld) this.#placed.set(id, placed);
     return placed;
   }
 
@@ -410,6 +412,25 @@ function digestOf(value: WireValue): string {
 function wireOfAssignment({ matches, mayBeMissing, errors }: Assignment): WireValue {
   const names = Array.from(matches, ([saltenv, sls]): WireValue => [saltenv, [...sls]]);
   return [names, [...mayBeMissing], [...errors]];
+}
+
+/** Estimated memory of one SLS of an assignment, in bytes. The length of its name is added. */
+const bytesPerName = 100;
+/** Estimated memory of assignments without their SLS, in bytes. */
+const bytesPerPlaced = 1000;
+
+/**
+ * Returns the estimated memory of the assignments of a minion, in bytes. The two assignments can be
+ * the same object, which then counts once.
+ */
+export function sizeOfAssignments(assignments: readonly Assignment[]): number {
+  let size = bytesPerPlaced;
+  for (const { matches, mayBeMissing, errors } of new Set(assignments)) {
+    for (const names of [...matches.values(), mayBeMissing, errors]) {
+      for (const { length } of names) size += bytesPerName + length;
+    }
+  }
+  return size;
 }
 
 function wireOfTop({ targets, mayBeMissing, errors }: Top): WireMap {

@@ -6,6 +6,7 @@ import type { WireMap } from '#minion-protocol';
 import { saltLimits } from '#salt/limits.ts';
 import { OneAtATime } from '#salt/pillar/one-at-a-time.ts';
 import type { OwnPillar } from '#salt/pillar/own-pillar.ts';
+import { sizeOfAssignments } from '#salt/pillar/pillar-sharing.ts';
 import { type KeptResult, SharedResults } from '#salt/pillar/shared-results.ts';
 import { GrainReads } from '#salt/render/grains.ts';
 import type { PillarAnswer } from '#salt/render/pillar-source.ts';
@@ -231,6 +232,22 @@ test('a result above the limit of bytes of its minion is not held', async (t) =>
   t.is(add('large', perOwner), undefined);
   t.is(await results.find('large', {}), undefined);
   t.deepEqual(results.results(), [small]);
+});
+
+test('the names of assigned SLS count towards the memory of a minion', (t) => {
+  const assignmentOf = (count: number) => ({
+    matches: new Map([['base', Array.from({ length: count }, (_, at) => `${at}`.padStart(900))]]),
+    mayBeMissing: new Set<string>(),
+    errors: [],
+  });
+  const { perOwner = 0, total = 0 } = saltLimits.pillarAssignmentBytes;
+  // The largest pillar has 2,000 SLS, and two assignments: with grains and without them.
+  const [some, most] = [assignmentOf(1000), assignmentOf(2000)];
+  t.is(sizeOfAssignments([some, some]), sizeOfAssignments([some]));
+  t.is(sizeOfAssignments([some, most]), 1000 + 3000 * 1000);
+  t.true(sizeOfAssignments([some]) < perOwner);
+  t.true(sizeOfAssignments([some, most]) > perOwner);
+  t.true(16 * perOwner < total);
 });
 
 test('grains of a minion have no effect on the shared pillar of others', async (t) => {
