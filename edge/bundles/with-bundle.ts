@@ -47,9 +47,8 @@ export async function withBundle(
 }
 
 /**
- * Reads the options of a bundle. Error messages show the files of the bundle as `bundle:etc`,
- * without the directory of the site. Several sites in one process can therefore share the parsed
- * options.
+ * Reads the options of a bundle. The result does not depend on the directory of the site, so several
+ * sites in one process can share it. For example, error messages name the files `bundle:etc`.
  */
 function optionsOf(bundle: string): Promise<ReadOptions> {
   return readOptions(path.join(bundle, 'etc'), 'bundle:etc');

@@ -27,8 +27,9 @@ interface StateErrorEvent {
   readonly tag: string;
   /**
    * Event tag of older Salt versions: module and function of the state, for example
-   * `pkg.installed`. The minion chooses both names. It therefore needs the same permission as for a
-   * signal with this tag. `undefined` if the names do not form a valid tag.
+   * `pkg.installed`. A minion could choose any tag in this way, because it chooses both names. So the
+   * minion needs the same permission as to send a signal with this tag. `undefined` if the names do
+   * not form a valid tag.
    */
   readonly oldTag: string | undefined;
   readonly data: WireMap;
