@@ -64,7 +64,7 @@ export interface DeploymentsModule
   extends Required<Pick<OpenExtension, 'close' | 'metrics' | 'rpc' | 'start'>> {
   readonly api: StacksApi;
   /**
-   * Returns the same API for calls on behalf of another requester, whom audit records then name.
+   * Returns the same API for calls on behalf of another requester. Audit records name this requester.
    * @param subject - subject whose rules apply to the stacks that are registered through this API
    */
   as(requester: AuditRequester, subject: Subject): StacksApi;

@@ -288,7 +288,7 @@ export class JobDispatcher {
   /**
    * Publishes an internal function call, such as `saltutil.find_job`, which asks about a job. The
    * call exists only in memory. It is not stored as a job, and no event announces it.
-   * @param call - call with the minions, and the requester for whom the master asks
+   * @param call - call with the minions, and its requester
    * @returns a function that removes `onReturn`. The published call is not evicted from memory
    * until this function is called
    */
