@@ -117,7 +117,10 @@ function addPrepare(heat: Command, context: CommandContext): void {
       '{resource}.{stack}',
     )
     .option('--owner <name>', 'owner of the data space, for example a project')
-    .option('--replace', 'replace the existing data space of this name; its values are preserved')
+    .option(
+      '--replace',
+      'replace the settings of the data space with this name, but not its values',
+    )
     .addOption(configOption())
     .addOption(logLevelOption())
     .action(async (file: string, options: HeatPrepareOptions) => {

@@ -150,9 +150,9 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
 
 /**
  * Removes the findings that do not count for this kind of requisite. For `onfail` and the kinds
- * `…_any`, one dependency that meets its requisite is sufficient: the findings about the others are
- * removed. For `onfail_all`, one dependency that succeeded is enough to prevent the run: the
- * finding `met` is removed.
+ * `…_any`, one dependency that meets the requisite is sufficient, so the findings that would prevent
+ * the run are removed. For `onfail_all`, all dependencies must have failed. If one succeeded (the
+ * finding `onfail`), the finding `met` is removed, so that the state does not run.
  */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
   if (kind.endsWith('_any') || kind === 'onfail') {
