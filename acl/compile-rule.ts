@@ -329,7 +329,7 @@ type GuestRequest = Pick<Request, 'project' | 'subject'>;
 interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   /** Message to a sender whose request names a minion to which the rule does not apply. */
   readonly obstacle: string;
-  /** Compound target that selects the minions. */
+  /** Compound target. The rule applies only to minions that match it. */
   readonly within?: string;
   /**
    * Whether grains alone can decide that a minion matches `within`, or one of its alternatives. The

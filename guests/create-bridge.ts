@@ -94,7 +94,7 @@ export interface LoadedCatalog
 
 /**
  * Loads catalog files. For a directory, loads the files `*.yaml` and `*.yml` in it, sorted by name.
- * @param known - commands that the program defines; steps of plans may refer to them
+ * @param known - commands that the embedding program defines; steps of plans may use them
  * @throws BridgeError ERR_CATALOG if one of the paths cannot be read
  */
 export async function loadCatalog(

@@ -76,7 +76,7 @@ export interface CheckContext {
 /** Input that all extensions of one bridge get when they are opened. */
 export interface BridgeContext {
   readonly sections: BridgeSections;
-  /** Commands that the program defines. */
+  /** Commands that the embedding program defines in addition to those of the catalog files. */
   readonly commands: readonly CommandDefinition[];
   readonly plans: readonly PlanDefinition[];
   /** Name of the service that counts as the caller if a request names no caller. */

@@ -98,8 +98,8 @@ const stepsPerPart = 200;
  * divided into slices of about one millisecond, and other work can run between them.
  * @param partsOf - returns the number of parts of a registration, for example its servers. A
  * registration with more parts takes longer to convert
- * @param owner - owner of all registrations. Owners take turns. Concurrent conversions for one
- * owner share the turn of this owner
+ * @param owner - owner of all registrations. If several owners wait, their slices alternate.
+ * Several calls for one owner together get as many slices as one call
  */
 export async function listInSlices<Item, Info>(
   items: readonly Item[],

@@ -20,9 +20,9 @@ const algorithms: readonly SigningAlgorithm[] = ['PKCS1v15-SHA1', 'PKCS1v15-SHA2
 const noLimits = { maxBytes: Infinity, maxDepth: Infinity, maxElements: Infinity };
 
 /**
- * Whether the owner of the key signed the load, in any of the forms that minions use. The result is
- * `false` if a recent minion signed byte values that are valid UTF-8. Such values arrive as text,
- * so the signed bytes cannot be restored. Slow, because it uses RSA.
+ * Whether the owner of the key signed the load, in any of the forms that minions use. Slow, because
+ * it uses RSA. If a recent minion signed binary values that are valid UTF-8, the result is `false`.
+ * These values arrive as text, so the bytes that were signed cannot be restored.
  * @param packed - the load as it arrived; it must already have been unpacked successfully
  */
 export function isSignedLoad(

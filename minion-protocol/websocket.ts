@@ -119,8 +119,8 @@ const chunkOverheadBytes = 128;
 /** State of the receiver while it reads the payload of a frame. */
 const readsPayload = 4;
 /**
- * Number of bytes that the decoder reads for each event that the caller accepts. The decoder may
- * return more events than that, because a message can have as few as six bytes.
+ * Number of bytes that the decoder reads for each event that its caller requests. Because a message
+ * can have as few as six bytes, the decoder may return more events than requested.
  */
 const bytesPerEvent = 128;
 const headEnd = '\r\n\r\n';
@@ -165,10 +165,9 @@ export class WebsocketDecoder {
   /**
    * Returns the events that `chunk` completes, in order. After a protocol violation or the end it
    * returns none. {@link consumedBytes} is the number of bytes that were read.
-   * @param maxEvents - approximate number of events after which the decoder stops reading. The
-   * parser of `ws` cannot stop between two messages, so the decoder limits the bytes. It reads
-   * {@link bytesPerEvent} bytes for each event, or the rest of the current frame if that is more.
-   * Default: no limit
+   * @param maxEvents - approximate maximum number of events to return. The decoder can limit only
+   * the number of bytes that it reads. It reads {@link bytesPerEvent} bytes for each event, and at
+   * least the rest of the current frame. Default: no limit
    */
   push(chunk: Uint8Array, maxEvents = Infinity): WebsocketEvent[] {
     const part = chunk.subarray(0, Math.max(maxEvents * bytesPerEvent, this.#missingBytes()));

@@ -38,8 +38,7 @@ export class AnswerBytes {
   }
 
   /**
-   * Releases all counted bytes, because the response has ended. After that, {@link take} no longer
-   * counts results.
+   * Releases all counted bytes when the response ends. Later calls of {@link take} have no effect.
    */
   release(): void {
     this.#isReleased = true;

@@ -19,8 +19,8 @@ export class HandshakeTurns {
   /**
    * Requests a handshake.
    * @param start - called when the handshake may start
-   * @returns a function that cancels the request while it waits. The function has no effect on a
-   * handshake that has started: it keeps its slot for the time `holdMs`
+   * @returns a function that cancels the request while it waits. After the start of the handshake,
+   * the function has no effect, and the slot stays in use for the time `holdMs`
    * @throws LimitExceeded if too many handshakes wait
    */
   enter(address: string, start: () => void): () => void {

@@ -137,7 +137,7 @@ export class HeldRows {
     return this.#rows.get(id);
   }
 
-  /** Whether another running process performs the work. */
+  /** Whether another running process performs the work with this id. */
   isElsewhere(id: string): boolean {
     const row = this.#rows.get(id);
     return row !== undefined && row.process !== this.process && !this.#isFree(row);
@@ -216,8 +216,8 @@ export class HeldRows {
   }
 
   /**
-   * Returns the operation that deletes the row of a piece of work. Writing the operation fails if
-   * the work is assigned to another process.
+   * Returns the operation that deletes the row of work that this process has ended. The write fails
+   * if the work is assigned to another process.
    */
   end(id: string): RowOperation[] {
     return [{ op: 'delete', key: this.#key(id), ifRevision: this.#ownRevision(id) }];

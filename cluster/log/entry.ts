@@ -39,7 +39,10 @@ export interface EntryBody {
   readonly member: string;
   /** Time at which the member wrote the entry, on its own clock, in milliseconds since 1970. */
   readonly time: number;
-  /** Point in the history up to which the member had applied the log when it wrote the entry. */
+  /**
+   * Last entry of the log that the member had applied when it wrote this entry: its position, and
+   * the hash of the history up to it.
+   */
   readonly known: HistoryMark;
   readonly content: EntryContent;
 }

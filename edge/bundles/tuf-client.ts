@@ -72,7 +72,10 @@ export interface KnownMetadata {
 /** Metadata that were in the store when an update began. */
 interface StoredMetadata {
   readonly files: ReadonlyMap<string, Uint8Array>;
-  /** Digest that `#epochOf` returned when the site stored its first metadata of this centre. */
+  /**
+   * Digest of the root metadata that the site trusted when it stored these files (see `#epochOf`).
+   * If the digest changes meanwhile, the site has moved to another centre.
+   */
   readonly epoch: Uint8Array | undefined;
 }
 

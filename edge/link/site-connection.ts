@@ -99,7 +99,10 @@ export class SiteConnection implements SiteLink {
   #sealKey: { readonly centreKey: Uint8Array; readonly sealKey: Uint8Array } | undefined;
   readonly #earlySources: EarlySource[] = [];
   #peer: LinkPeer<void> | undefined;
-  /** Aborts the requests for parts of packs when the connection is lost. */
+  /**
+   * Aborts the downloads of packs (compressed content of bundles) when the connection to the centre
+   * is lost.
+   */
   #parts = new AbortController();
   /** Number of requests in progress that read parts of packs. */
   #openParts = 0;

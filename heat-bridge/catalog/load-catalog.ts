@@ -64,7 +64,7 @@ interface CatalogFile {
 
 /**
  * Loads catalog files. For a directory, loads the files `*.yaml` and `*.yml` in it, sorted by name.
- * @param known - commands that the program defines; steps of plans may refer to them
+ * @param known - commands that the embedding program defines; steps of plans may use them
  * @param kinds - kinds of entries to load besides commands and plans
  * @throws BridgeError ERR_CATALOG if one of the paths cannot be read
  */

@@ -42,7 +42,9 @@ interface RunUpdatesOptions {
   readonly find: (id: string) => Run | undefined;
 }
 
-/** Command run that this process executes. Other members of the cluster receive its updates. */
+/**
+ * State of a run that this process executes, for sending its updates to the other cluster members.
+ */
 interface Sender {
   /** Position of the next update to send. The first update of a run has the position 0. */
   next: number;

@@ -83,12 +83,12 @@ interface OwnRegistrations<Api> {
 }
 
 /**
- * Adds the routes `GET` and `POST` on the collection, and `GET`, `PUT` and `DELETE` on a name.
- * `PUT` replaces an existing registration. To create or replace a registration, the caller needs
- * the right for this kind of registrations on all minions that the registration names.
- *
- * @returns a function for further routes. It authenticates the service that sent a request, and
- * returns the API for this service and the service's owner name
+ * Adds the HTTP routes of one kind of registrations: `GET` and `POST` for the collection, and
+ * `GET`, `PUT` and `DELETE` for a name. `PUT` replaces an existing registration. To create or
+ * replace a registration, the caller needs the right to do so on all minions that the registration
+ * names.
+ * @returns a function for the handlers of further routes. It authenticates the service that sent a
+ * request, and returns the access of this service to its own registrations
  */
 export function addRegistrationRoutes<Registration, Info, Details>(
   app: FastifyInstance,

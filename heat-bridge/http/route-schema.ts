@@ -63,8 +63,8 @@ export function parseForm<T>(
 }
 
 /**
- * Parses the body of a request for a run. Floats without a fraction become numbers, except in the
- * field `params`.
+ * Parses the body of a request for a run. Converts each `Float` (a float without a fraction, such
+ * as `1.0`) to a plain number, except in the field `params`.
  * @throws BridgeError ERR_COMMAND_PARAMETERS; its message contains no values
  */
 export function parseBody<T>(form: CompiledSchema<T> & { Type(): TSchema }, body: unknown): T {

@@ -21,9 +21,9 @@ interface PlanCall {
 
 /**
  * Returns the minions that the target of a group may match, and whether commands send secrets to
- * them. A minion is permitted if the caller may run on it all commands of the steps for the whole
- * group. If steps name parts of the group (`first` or `rest`), the caller must also have the right
- * to all commands of at least one part.
+ * them. The caller must have the right to run all commands for the whole group on each of these
+ * minions. If steps run on a part of the group (`first` or `rest`), the caller also needs the right
+ * to all commands of one such part.
  * @throws BridgeError ERR_COMMAND_PARAMETERS
  */
 export function targetBoundsOfGroup(

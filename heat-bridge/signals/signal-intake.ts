@@ -222,10 +222,10 @@ export class SignalIntake implements TakesSignals {
 }
 
 /**
- * Reads the data of an event. If the event has no data, reads them from the arguments of the call
- * that fired the event.
- * @returns the parsed signal. If the arguments are not known yet, `source` describes where they
- * will arrive
+ * Parses the data of an event as a signal. If the event has no data, parses the arguments of the
+ * call that fired the event.
+ * @returns the parsed signal. If these arguments have not arrived yet, also returns `source`, which
+ * states where they will arrive
  */
 function readData(
   { data, body }: TakenSignal,

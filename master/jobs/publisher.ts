@@ -95,7 +95,8 @@ export class Publisher {
 
   /**
    * Prepares and sends a publication at once. The job is not stored.
-   * @param to - as in {@link PublicationSlot.send}
+   * @param to - recipients, and the time for which transports retain the publication for minions
+   * that subscribe later
    */
   async publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
     const slot = await this.prepare(load);

@@ -65,9 +65,9 @@ export function keyOf(subject: DecisionSubject): string {
 }
 
 /**
- * Returns the key under which the decision about a question is recorded. It is the same key that
- * {@link keyOf} returns. Most questions are about events. For these questions, the key is computed
- * without creating a record, to save time.
+ * Returns the key under which the decision about a question (a minion's request) is recorded, like
+ * {@link keyOf}. For events, it does so without creating a {@link DecisionSubject}, to save time.
+ * Most questions are about events.
  */
 export function keyOfQuestion(question: MinionQuestion, decision: Decision): string {
   if (question.action !== 'signal') return keyOf(subjectOf(question, decision));

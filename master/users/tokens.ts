@@ -80,9 +80,8 @@ export class TokenTable {
   readonly #clocks: TokenClocks;
   readonly #isStale: () => boolean;
   /**
-   * Tokens by digest. If the table is full, the member that creates a token evicts another token,
-   * and the other members only repeat this change. All members of a cluster therefore have the same
-   * tokens.
+   * Tokens by digest. If the table is full, the cluster member that creates a token chooses which
+   * token to evict. The other members only repeat this change, so that all have the same tokens.
    */
   readonly #held: FairTable<Held>;
   readonly #limit: Limit;

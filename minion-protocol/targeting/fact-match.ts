@@ -39,8 +39,8 @@ interface CutExpression {
   /** Parts of the condition after the first delimiter. For `os:Debian`, only `Debian`. */
   readonly parts: readonly string[];
   /**
-   * Remainders of the condition: for each part in {@link parts}, the text from the start of this
-   * part to the end.
+   * For each element of {@link parts}, the text of the condition from this element to the end. For
+   * `a:b:c`, these are `b:c` and `c`.
    */
   readonly rests: readonly string[];
 }

@@ -62,8 +62,8 @@ export interface GuardLimits {
   readonly maxConnectionsPerAddress: number;
   /**
    * Maximum number of new connections of one unknown address. A connection is new until its first
-   * request has ended. A further connection evicts the oldest new one whose TLS handshake has not
-   * started, or else the oldest new one. Default: 1,000.
+   * request has ended. Above the maximum, the oldest new connection is evicted. Connections whose
+   * TLS handshake has not started are evicted first. Default: 1,000.
    */
   readonly maxNewConnectionsPerAddress: number;
   /**
@@ -446,11 +446,11 @@ export class ConnectionGuard {
   /**
    * Counts a change of the memory for incomplete messages and subscriptions, in bytes, and checks
    * the limits. If all connections together exceed `maxHeldBytes`, ends the idle connection from an
-   * unknown address that uses the most memory. This method cannot end `connection` itself.
-   * @returns `undefined` if the limits are met, or after another connection was ended. Otherwise a
-   * reason why the caller must end `connection` or undo the change. `held-bytes`: all connections
-   * together exceed the limit, and no other connection could be ended. `held-bytes-from-address`:
-   * an unknown address exceeds `maxHeldBytesPerAddress`
+   * unknown address that uses the most memory.
+   * @returns `undefined` if `connection` may continue. Otherwise a reason why the caller must end
+   * `connection` or undo the change. `held-bytes`: the total exceeds `maxHeldBytes`, and
+   * `connection` itself uses the most memory, or no connection may be ended.
+   * `held-bytes-from-address`: an unknown address exceeds `maxHeldBytesPerAddress`
    */
   heldBytesChanged(connection: GuardedConnection, change: number): GuardRefusal | undefined {
     this.#heldBytes += change;

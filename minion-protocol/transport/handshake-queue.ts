@@ -1,8 +1,8 @@
 import { type Limit, LinkedList, type ListNode } from '#runtime';
 
 /**
- * Time in progress after which a handshake ends if its address is at its limit and others of the
- * address wait, in milliseconds.
+ * Duration after which a TLS handshake is ended in favour of a waiting one of the same address, in
+ * milliseconds. Applies only while the address has its maximum number of handshakes in progress.
  */
 const fullAddressMs = 10_000;
 /**
@@ -95,7 +95,9 @@ export class HandshakeQueue {
   readonly #groups: AddressGroup[] = [];
   /** No group with a lower number has an address with waiting handshakes. */
   #fewest = 0;
-  /** No group with a higher number has an address. */
+  /**
+   * Index of the last group that can contain addresses. All groups with a higher index are empty.
+   */
   #most = 0;
   #count = 0;
   /** Number of handshakes that may start in this turn of the event loop. */

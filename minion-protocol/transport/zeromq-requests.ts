@@ -35,8 +35,9 @@ export function requestHandlers(
 }
 
 /**
- * Splits a message at its empty frame. Returns `undefined` if there is no empty frame, or unless
- * exactly one frame follows it.
+ * Splits a message into its routing frames, which end with an empty frame, and the body in the next
+ * frame. Returns `undefined` if there is no empty frame, if not exactly one frame follows it, or if
+ * a routing frame is too long.
  */
 function splitRequest(
   frames: readonly Uint8Array[],

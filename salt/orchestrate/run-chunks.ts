@@ -39,10 +39,9 @@ export interface ChunkRunOptions {
 const maxLooks = 20;
 
 /**
- * Maximum number of evaluations in a chain of requisites. A longer chain is treated as a cycle.
- * Salt fails at the recursion limit of Python, which is also 1000. For runs of more than 500
- * chunks, the maximum is twice the number of chunks instead. A chain without a cycle never needs
- * more.
+ * Maximum depth of nested evaluations along a chain of requisites. A deeper chain is treated as a
+ * cycle. Salt has the same maximum, the recursion limit of Python. In a run of more than 500
+ * chunks, the maximum is twice the number of chunks. A chain without a cycle is never deeper.
  */
 const maxDepth = 1000;
 

@@ -14,8 +14,8 @@ interface Counted {
 
 /**
  * Returns the numbers of compiled pillars, and one row for each grain on which they depend.
- * @param shared - for each shared pillar, a map of the grains that it has read: from the name of
- * the grain to the fingerprint of its value
+ * @param shared - for each pillar that several minions share, the fingerprints of the grain values
+ * that it depends on, by name of the grain
  * @param own - pillars that belong to one minion
  */
 export function pillarInputs(

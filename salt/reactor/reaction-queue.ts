@@ -136,8 +136,8 @@ export interface QueueConditions {
     | { readonly minion: string; readonly request: string; readonly place: string }
     | undefined;
   /**
-   * Limit of one run per `lengthMs` milliseconds for runs with equal `values`. The values are the
-   * index of the call, and the values of `throttle_key` in the event. `undefined`: no such limit.
+   * Rate limit: at most one run per `lengthMs` milliseconds with the same `values`. These are the
+   * index of the call and the event's values of `throttle_key`. `undefined`: no such limit.
    */
   readonly window: { readonly values: readonly unknown[]; readonly lengthMs: number } | undefined;
 }
@@ -164,7 +164,10 @@ interface RunElsewhere {
 }
 
 const noProcess = '';
-/** Time after which a failed write certainly has no later effect, in milliseconds. */
+/**
+ * Time for which this process remembers a run whose write failed, in milliseconds. Within this
+ * time, the store may still apply the write. Afterwards, it certainly does not.
+ */
 const unconfirmedMs = 60_000;
 /** Revision number that no row has. If a write requires this revision, it always fails. */
 const noRevision = Number.MAX_SAFE_INTEGER;

@@ -121,8 +121,9 @@ export class EventPrinter {
   }
 
   /**
-   * Whether a text is printed unchanged even if it comes from the event, because it has no special
-   * meaning in YAML. If `marksWords` is set, this excludes text that YAML would read as a string.
+   * Whether a text needs no placeholder even if it comes from the event, because it has no special
+   * meaning in YAML. If `marksWords` is set, only a number, date, boolean or null of YAML needs
+   * none.
    */
   #isLeft(text: string): boolean {
     return isInert(text) && !(this.#origins.marksWords && isPlainYamlText(text));

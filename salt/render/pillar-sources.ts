@@ -156,7 +156,10 @@ export interface PillarRules extends MergeOptions {
   readonly limits: Partial<TemplateLimits>;
 }
 
-/** Grains of one pillar that SLS files print as placeholders. */
+/**
+ * Settings for compiling one pillar whose SLS files print placeholders instead of the values of
+ * some grains.
+ */
 export interface LateSetting {
   readonly rules: LateRules;
   /** Receives the paths of the placeholders in the compiled pillar. */

@@ -8,8 +8,8 @@ import { PythonException } from './exceptions.ts';
 import { Dict, type PyObject, type Value } from './values.ts';
 
 /**
- * Number of characters that each placeholder of a late value counts towards the limit of the text
- * length.
+ * Number of characters that each placeholder counts towards the limit of the text length. A
+ * placeholder stands for a value that is inserted after the rendering.
  */
 export const countedMarkLength = 256;
 

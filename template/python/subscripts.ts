@@ -28,7 +28,7 @@ export interface Slice {
   readonly meter: UsageMeter;
 }
 
-/** Number of items or characters that are copied in the time of one step. */
+/** Number of copied items or characters that count as one work step. */
 const itemsPerStep = 16;
 
 /**
