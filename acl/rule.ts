@@ -35,7 +35,10 @@ export interface SubjectPattern {
   /** Pillar key and value, for example `role:web`. */
   readonly pillar?: string;
   readonly nodegroup?: string;
-  /** Compound target. Conditions on grains in it narrow a rule, but grant nothing. */
+  /**
+   * Compound target that selects minions. Its conditions on grains can exclude minions, but never
+   * suffice to select one.
+   */
   readonly target?: string;
   readonly user?: TextPatterns;
   readonly group?: TextPatterns;

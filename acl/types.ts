@@ -62,9 +62,9 @@ export interface ReturnResource {
       }
     | undefined;
   /**
-   * Present if the minion returns the result of a resource that it manages (Salt 3008). Contains
-   * the id of the resource, and whether this minion has registered it. Absent if the minion returns
-   * its own result.
+   * Present if the minion returns the result of a resource that it manages (Salt 3008), and absent
+   * if it returns its own. `id` is the resource. `isOwn` states whether the minion has reported
+   * that it manages this resource.
    */
   readonly managed?: { readonly id: string; readonly isOwn: boolean };
 }

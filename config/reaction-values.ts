@@ -31,7 +31,7 @@ export function globsOf({ on }: Pick<Reaction, 'on'>): readonly string[] {
   return typeof on === 'string' ? [on] : on;
 }
 
-/** Beginning of the name of each service that stands for a reaction. */
+/** Prefix of the service names by which access rules refer to reactions: `reaction:<name>`. */
 const ofReaction = 'reaction:';
 
 /** Returns the subject that access rules use for a reaction: the service `reaction:<name>`. */

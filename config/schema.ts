@@ -61,8 +61,8 @@ export interface GivenSection {
   /** Members of the section that are valid, by name. */
   readonly values: Readonly<Record<string, unknown>>;
   /**
-   * Names, as in programs, of the options that the user has set or tried to set in the section.
-   * Includes options with a wrong value. For a misspelt option, includes the most similar option.
+   * Names of the options that the user has set in the section, as programs write them. Includes
+   * options with invalid values. For a misspelt name, includes the most similar option.
    */
   readonly meant: ReadonlySet<string>;
 }

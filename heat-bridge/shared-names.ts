@@ -44,10 +44,10 @@ export class SharedNames {
   }
 
   /**
-   * Calls `work` to decide about names that all members of the cluster share, such as whether a
-   * name is free.
-   * @param work - writes its decision in one transaction with the operations that it receives. If
-   * another member has decided about a name first, this write fails, and `work` is called again.
+   * Calls `work` to decide about names, for example whether a name is free. Members of the cluster
+   * decide about one name one after the other.
+   * @param work - makes the decision, and writes it in one transaction with the operations in
+   * `steps`. If another member has decided meanwhile, this write fails, and `work` is called again.
    * `work` must have no effects before the write
    */
   async decide<T>(

@@ -185,7 +185,10 @@ export interface PayloadLimits {
  * more keys takes several times as long to build, and all its keys must be listed in one step.
  */
 const maxObjectEntries = 20_000;
-/** Maximum number of elements in a named constant. Salt's constants have a few. */
+/**
+ * Maximum number of elements in a named constant, a MessagePack extension with a name and a value.
+ * Salt's constants have a few.
+ */
 const maxConstantElements = 1_000;
 /**
  * Number of steps after which a reader that works in slices yields its count of steps. A slice has

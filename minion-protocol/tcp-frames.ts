@@ -269,8 +269,8 @@ export class TcpFrameDecoder {
   #isBroken = false;
 
   /**
-   * @param maxBodyBytes - maximum size of a body; the limits for depth and elements are those of
-   * envelopes
+   * @param maxBodyBytes - maximum size of a body, in bytes. Nesting and number of elements have the
+   * limits of unencrypted envelopes
    */
   constructor(maxBodyBytes: number) {
     this.#limits = {

@@ -16,7 +16,8 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
    * Creates the queue.
    * @param overflow - creates the error with which the queue ends if it overflows
    * @param onEnd - called once, when the queue accepts no more items
-   * @param values - contains the capacity as `perOwner`. Default: `limit`
+   * @param values - bounds of the queue, of which only `perOwner`, the maximum number of items, is
+   * used. Default: those of `limit`
    */
   constructor(
     limit: Limit,

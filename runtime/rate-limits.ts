@@ -130,8 +130,8 @@ export class SharedPlaces {
   readonly #total: number;
 
   /**
-   * @param total - number of places that the owners share. Default: the total of the limit, or
-   * unlimited if the limit has none
+   * @param total - number of places that the owners share, for example in a queue. Default: the
+   * total of the limit. If the limit has none, the number is unlimited
    */
   constructor({ total: ownTotal }: Limit, total: number = ownTotal ?? Infinity) {
     this.#total = total;

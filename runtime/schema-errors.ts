@@ -21,9 +21,9 @@ interface CompiledCheck {
 const fewEntries = 500;
 
 /**
- * Lengths to which the lists and maps of a large value are shortened before its mistakes are
- * determined. If the value is still too large, or if the shortening may have caused all mistakes in
- * it, the next length is tried.
+ * Maximum numbers of entries to which the lists and maps of a large value are shortened before its
+ * mistakes are determined. The next number is tried if the shortened value is still too large, or
+ * if the shortening may have caused all its mistakes.
  */
 const beginnings = [64, 16, 4] as const;
 

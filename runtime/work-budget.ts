@@ -69,8 +69,8 @@ export const userWork: WorkLimits = { steps: 1_000_000_000 };
 /** Limits of the work that each evaluation of a stored target or pattern may cause. */
 export const storedWork: WorkLimits = { steps: 200_000, bytes: 1_048_576 };
 /**
- * No limit of steps, for work whose amount other limits bound. The budget only divides the work into
- * slices.
+ * No maximum number of steps, for work that other limits already bound. The budget only divides the
+ * work into slices.
  */
 export const unlimitedSteps: WorkLimits = { steps: Infinity };
 

@@ -83,8 +83,8 @@ export async function checkServerConfig(directory: string): Promise<ConfigCheck>
 }
 
 /**
- * Loads the master of a directory together with all of its tenants. Tenants that are valid
- * separately may share a resource such as a port, which is an error.
+ * Loads the master of a directory together with all its tenants. Returns an error if tenants
+ * conflict that are valid separately, for example because they use the same port.
  */
 async function join(directory: string): Promise<Pick<ConfigCheck, 'loaded' | 'problems'>> {
   try {

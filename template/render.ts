@@ -51,7 +51,7 @@ interface DictChange {
  * Salt do.
  */
 export class ChangedArguments {
-  /** Value that the function returns to callers other than templates. */
+  /** Result of the function for callers other than templates, as plain data. */
   readonly data: PlainData;
   readonly changes: readonly DictChange[];
   /**
@@ -135,7 +135,10 @@ class SaltFunctions implements PyObject {
   }
 }
 
-/** Applies a change, which a function has made to plain data, to the template's own dict. */
+/**
+ * Applies a function's change of a dict argument to the dict in the template. The function received
+ * only a copy of this dict, as plain data.
+ */
 function apply({ dict, entries, isDeep }: DictChange, origins: Origins): void {
   const target = toPython(dict, undefined, origins);
   if (!(target instanceof Dict)) return;

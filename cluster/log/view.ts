@@ -21,8 +21,9 @@ interface MemberState {
   /** Position in the log of the entry with which the member began its current session. */
   readonly openedAt: number;
   /**
-   * Counter up to which arriving entries of this session are ignored. Such entries are copies of
-   * applied entries, or arrive after more than {@link maxBeyond} entries with higher counters.
+   * Counter of an entry of this session. If an entry with this counter or a lower one arrives, it
+   * is ignored. It is a copy of an applied entry, or more than {@link maxBeyond} entries with
+   * higher counters were applied first.
    */
   readonly through: number;
   /**

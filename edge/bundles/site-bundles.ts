@@ -88,9 +88,9 @@ interface NamedRelease extends WantedRelease {
    */
   readonly have: Have | undefined;
   /**
-   * Whether the centre has named the release in reply to a report of the site. With each report,
-   * the site also requests its secrets. It therefore need not request them again before it installs
-   * this release.
+   * Whether the centre has named the release in reply to a report of the site. The site requests
+   * its secrets with each report. In this case, it need not request them again before it installs
+   * the release.
    */
   readonly isReply: boolean;
 }

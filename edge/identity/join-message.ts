@@ -4,10 +4,16 @@ import { createHash } from 'node:crypto';
 import Type, { type Static } from 'typebox';
 import { compileSchema } from '#runtime';
 
-/** Purpose of the signature with which a site signs its ticket. */
+/**
+ * Text that a site signs together with its ticket, so that the signature is not valid for any other
+ * purpose.
+ */
 export const joinPurpose = 'saltbridge site join 1';
 
-/** Purpose of the signature with which the centre signs its reply. */
+/**
+ * Text that the centre signs together with its reply, so that the signature is not valid for any
+ * other purpose.
+ */
 const replyPurpose = 'saltbridge site joined 1';
 
 /** Maximum size of the root metadata in a reply, in bytes. */

@@ -163,9 +163,9 @@ function mayLaunch(running: readonly Running[], slowMs: number): boolean {
 }
 
 /**
- * Returns the connection attempts to abort. Only a limited number of attempts may do the handshake
- * at a time. When that many have reached the centre, the earliest of them continue, and all others
- * are aborted.
+ * Returns the connection attempts to abort, because only a limited number may do the handshake at a
+ * time. As soon as this number has reached the centre, those that reached it first continue. All
+ * others are aborted.
  */
 function excessOf(running: readonly Running[], slowMs: number): readonly Running[] {
   const permitted = handshakesOf(running, slowMs);

@@ -88,7 +88,8 @@ export type ReadReply = <P extends TSchema, R extends TSchema>(
 ) => Promise<Static<R>>;
 
 /**
- * Function that returns an early request, or `undefined` if there is nothing to send.
+ * Function that returns a request to send together with the first message of the handshake (hello).
+ * Returns `undefined` if there is nothing to send.
  * @param maxBytes - maximum size of the frame of the request
  */
 export type EarlySource = (maxBytes: number) => Promise<EarlyRequest | undefined>;

@@ -173,8 +173,8 @@ export interface StatementRequirements {
    */
   readonly site?: string;
   /**
-   * Text of the statement that was accepted last, or `undefined`. This statement may be accepted
-   * again.
+   * Text of the statement that was accepted last, or `undefined`. This statement is accepted again.
+   * Any other statement with the same time of issue is refused.
    */
   readonly known: string | undefined;
   /**

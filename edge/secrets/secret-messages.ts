@@ -15,7 +15,10 @@ export const maxSecretBytes = 49_152;
 
 const strict = { additionalProperties: false };
 
-/** Purpose of the centre's signature of a reply with secrets. */
+/**
+ * Text that the centre signs together with a site's secrets, so that the signature is not valid for
+ * any other purpose.
+ */
 export const secretsPurpose = 'saltbridge site secrets 1';
 
 /** Size of the random number in a request, in bytes. */

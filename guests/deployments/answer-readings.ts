@@ -22,8 +22,8 @@ export type Reading<T> =
   | { readonly ok: false; readonly reason: string };
 
 /**
- * Number of values per millisecond. For example, a response with 100,000 values occupies its slot
- * for 4 more seconds after it was read.
+ * Number of values for which a response occupies its slot one millisecond longer. For example, a
+ * response with 100,000 values occupies it for 4 seconds after it was read.
  */
 const workPerMs = 25;
 /**
@@ -98,10 +98,7 @@ function* countSteps<T>(
 const maxAnswerDepth = 1_000;
 /** A response may contain one value for each 20 bytes of its maximum size. */
 const bytesPerValue = 20;
-/**
- * Number of values that a response may always have, even if the maximum size of a response is
- * small.
- */
+/** Number of values that every response may contain, even if its maximum size is small. */
 const alwaysPermittedValues = 10_000;
 
 /**

@@ -8,8 +8,8 @@ import type { ExtensionHost } from '#master';
 import { defineRow, fromJson, type RowOf, StoreError } from '#store';
 
 /**
- * Rows `murano/stamps/<guest>/<project>`. A row has the stamp of an execution plan. The stamps of
- * different projects are independent.
+ * Rows `murano/stamps/<guest>/<project>` with the stamp of the latest execution plan: an increasing
+ * number that prevents a replay. Each project has its own stamps.
  */
 const stampRow = defineRow({
   name: 'stamp',
@@ -33,7 +33,9 @@ interface StampOwner {
 
 /** Stamps are counted in units of 0.1 milliseconds since 1970 [murano engine/system/agent.py]. */
 const unitsPerMs = 10;
-/** Maximum difference between a stamp in the future and the clock, in milliseconds. */
+/**
+ * Maximum time by which the stamp of an execution plan may be ahead of the clock, in milliseconds.
+ */
 const maxAheadMs = 86_400_000;
 
 /**

@@ -28,7 +28,7 @@ const PeerSchema = Type.Object({
   /** Reservation id. Instances that one request has started share it. */
   reservation_id: Type.Optional(Text),
   security_groups: listOf(Type.Object({ id: Type.Optional(Text), name: Text })),
-  /** Ports of the instance. */
+  /** Networks of the instance, with one entry for each of its ports. */
   networks: listOf(
     Type.Object({
       id: Text,

@@ -95,7 +95,7 @@ export class MachineRequests {
  * credentials: the ticket in the body.
  */
 const ticketAccess = 'credentials';
-/** Schema of a claim. */
+/** OpenAPI description of the route through which a machine submits its key with its ticket. */
 const claimOperation: FastifySchema = describeRoute({
   summary: "Accepts a machine's key, authenticated by its ticket",
   access: ticketAccess,

@@ -10,7 +10,9 @@ export type AgedSignal = Pick<OutboxRecord, 'handle' | 'minion' | 'owner'>;
 
 interface AgedId {
   readonly expiresAt: number;
-  /** Minion that sent the signal. `undefined` if a handle was registered for the signal. */
+  /**
+   * Minion that sent the signal, if no handle was registered for the signal. Otherwise `undefined`.
+   */
   readonly unclaimedOf: string | undefined;
 }
 

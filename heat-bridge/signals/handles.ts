@@ -282,7 +282,7 @@ export class HandleRegistry {
   /** Runs changes of handles with the same alias one after the other. */
   readonly #changes = new KeyedMutex();
   readonly #pending = new PendingRegistrations();
-  /** Ensures that only one member of the cluster at a time decides about an alias. */
+  /** Ensures that the members of a cluster change the handles of one alias one after the other. */
   readonly #names: SharedNames;
   #onFollowed: (id: string) => void = () => {};
 

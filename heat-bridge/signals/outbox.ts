@@ -189,7 +189,8 @@ export class Outbox {
 
   /**
    * Accepts a signal. Resolves when it is durable.
-   * @param mark - request that contained the signal, to recognize repetitions
+   * @param mark - identifies the request that contained the signal. If this request is repeated,
+   * its signal is not stored again
    * @throws StoreError if it cannot be stored
    */
   async accept(fresh: NewRecord, mark: RequestReference | undefined): Promise<AcceptResult> {
@@ -337,8 +338,8 @@ export class Outbox {
 
   /**
    * Counts a record as a held signal again, and no longer as a signal of a handle. Without a
-   * cluster, called after the write of the row has failed. In a cluster, called before the write.
-   * All members then count the record for the handle when they receive the row.
+   * cluster, this undoes the count after a failed write. In a cluster, it is done before the write,
+   * because every member counts the record for the handle when it receives the row.
    */
   #countAgain(pending: PendingSignal, use: QuotaUse): void {
     this.#quotas.release(use);

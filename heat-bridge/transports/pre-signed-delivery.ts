@@ -116,8 +116,9 @@ export function putResultObject({
 /**
  * Writes an object. If the object already has this content, an earlier attempt succeeded without a
  * response, and nothing is written.
- * @param refusal - called with the etag of the existing object and its age in milliseconds. If the
- * object must not be replaced yet, returns the outcome of the delivery
+ * @param refusal - called if the object has other content, with its etag and its age in
+ * milliseconds. Returns `undefined` if the object may be replaced. Otherwise returns the outcome of
+ * the delivery, and nothing is written
  */
 async function putObject(
   url: string,

@@ -42,8 +42,8 @@ export function limitOwnerOf(by: Pick<AuditRequester, 'who'> | undefined): strin
 }
 
 /**
- * Returns a new work budget for a call of a requester. Users take turns. All calls of one user
- * share the turn of this user.
+ * Returns a new work budget for a call of a requester. If several users wait, slices of their work
+ * alternate. A user with several calls gets no more slices than one with a single call.
  */
 export function workBudgetOf(by: Pick<AuditRequester, 'who'> | undefined): WorkBudget {
   return new WorkBudget(userWork, limitOwnerOf(by));

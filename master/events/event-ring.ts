@@ -89,7 +89,10 @@ interface Search {
    * the start of a member's process to its end.
    */
   first?: Held;
-  /** Latest stored event that the reader has read, of the run to which `place` belongs. */
+  /**
+   * Latest stored event that the reader has read. Only events of the run to which `place` belongs
+   * are considered.
+   */
   last?: Held;
   /** First stored event of the member after `last`. */
   afterLast?: Held | undefined;

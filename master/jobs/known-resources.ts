@@ -17,8 +17,8 @@ const maxTypes = jobLimits.resourceTypes.perOwner ?? Infinity;
 const AnyValue = Type.Unsafe<WireValue>(Type.Unknown());
 
 /**
- * Codec of the rows `minion-resources/<id>`, which contain the resources that a minion has
- * registered.
+ * Codec of the rows `minion-resources/<id>`, which contain the resources that a minion claims to
+ * manage, and their grains.
  */
 const resourcesRow = defineRow({
   name: 'resources',
@@ -133,7 +133,7 @@ export class KnownResources {
 }
 
 /**
- * Decodes the row with the resources that a minion has registered.
+ * Decodes the row with the resources that a minion claims to manage.
  * @throws StoreError ERR_STORE_CORRUPT
  */
 function unpackResources(entry: Pick<Entry, 'key' | 'value'>): MinionResources {

@@ -215,7 +215,10 @@ class Listeners {
   }
 }
 
-/** Counts of connections by transport and network address. Some instances count minions instead. */
+/**
+ * Numbers of connections, or of minions, by transport and network address. Each object of this
+ * class counts only one of the two.
+ */
 class PlaceCounts {
   readonly #counts = new Map<string, Map<string, number>>();
 

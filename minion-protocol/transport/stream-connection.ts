@@ -75,8 +75,8 @@ export interface StreamConnection {
    */
   pauseReading(isHeldBack: boolean): void;
   /**
-   * Sets the number of bytes that the session stores for this peer. They count towards the limits
-   * for incomplete messages.
+   * Sets the number of bytes that the session stores for this peer, for example its subscriptions.
+   * They count towards the same limits as incomplete messages.
    */
   setExtraBytes(bytes: number): void;
   refuse(reason: string): void;

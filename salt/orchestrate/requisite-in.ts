@@ -34,8 +34,8 @@ const notUsed: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Converts `…_in` requisites, `use` and `prereq` to extensions of the states that they refer to,
- * and applies these extensions.
+ * Applies `…_in` requisites, `use` and `prereq` by adding arguments to the states that they affect.
+ * For example, if state `a` has `require_in: b`, state `b` gets `require: a`.
  * @returns errors in Salt's words
  */
 export function turnRequisites(high: High): string[] {

@@ -149,10 +149,10 @@ function find(kind: RequisiteKind, result: StateResult | undefined): readonly Fi
 }
 
 /**
- * Removes the findings that do not count for this kind of requisite. For `onfail` and the kinds
- * `…_any`, one dependency that meets the requisite is sufficient, so the findings that would prevent
- * the run are removed. For `onfail_all`, all dependencies must have failed. If one succeeded (the
- * finding `onfail`), the finding `met` is removed, so that the state does not run.
+ * Removes findings about single dependencies that do not decide whether the state runs. For
+ * `onfail` and the kinds `…_any`, one suitable dependency is sufficient, so findings that would
+ * prevent the run are removed. For `onfail_all`, all dependencies must have failed. If one
+ * succeeded (the finding `onfail`), the finding `met` is removed, so that the state does not run.
  */
 function weigh(kind: RequisiteKind, findings: Set<Finding>): void {
   if (kind.endsWith('_any') || kind === 'onfail') {

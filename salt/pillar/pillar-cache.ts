@@ -341,8 +341,8 @@ export interface PillarKey {
   readonly saltenv: string | undefined;
   readonly pillarenv: string | undefined;
   /**
-   * Digest of the external pillar data, which data from pillar files override. Empty if there are
-   * none.
+   * Digest of the external pillar data over which the data of pillar files is merged. Empty if
+   * there is no such data.
    */
   readonly lower: string;
   /**

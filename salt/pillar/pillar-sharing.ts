@@ -414,7 +414,10 @@ function wireOfAssignment({ matches, mayBeMissing, errors }: Assignment): WireVa
   return [names, [...mayBeMissing], [...errors]];
 }
 
-/** Estimated memory of one SLS of an assignment, in bytes. The length of its name is added. */
+/**
+ * Estimated memory for the name of one SLS in an assignment, in addition to its characters, in
+ * bytes.
+ */
 const bytesPerName = 100;
 /** Estimated memory of assignments without their SLS, in bytes. */
 const bytesPerPlaced = 1000;

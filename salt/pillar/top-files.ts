@@ -134,10 +134,10 @@ function mergeTops(tops: readonly RenderedTop[]): Omit<Top, 'errors'> {
 }
 
 /**
- * Groups targets by environment. Within an environment, the targets keep their order.
- * @param sorted - targets in their final order
- * @param met - the same targets in the order in which the top files contain them. The environments
- * are sorted in this order
+ * Groups targets by environment.
+ * @param sorted - targets in their final order, which they keep within each environment
+ * @param met - the same targets in the order of the top files. The environments are sorted by their
+ * first target in this order
  */
 function groupByEnv(sorted: readonly TopTarget[], met: Iterable<TopTarget>): TopTarget[] {
   const envs = new Set(Array.from(met, ({ saltenv }) => saltenv));

@@ -21,8 +21,9 @@ export function ownerOfValues({ by }: Pick<CallContext, 'by'>): string {
 }
 
 /**
- * Returns a work budget for handling the values that an owner has stored. Owners take turns. All
- * budgets of one owner together get only one turn.
+ * Returns a work budget for handling the values that an owner has stored. If several owners wait,
+ * slices of their work alternate. An owner with several budgets gets no more slices than one with a
+ * single budget.
  * @param owner - result of {@link ownerOfValues}
  */
 export function valueWorkOf(owner: string): WorkBudget {
@@ -35,8 +36,8 @@ export class StoredAmounts {
   readonly #values: LimitValues;
 
   /**
-   * @param values - maximums to use instead of those in `limit`: per owner, in total, and the part
-   * of the total that is reserved for new owners
+   * @param values - bounds to use instead of those in `limit`: the maximum per owner, the maximum
+   * in total, and the part of the total that is reserved for owners that have stored nothing yet
    */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#budget = new Budget(limit, values);
