@@ -11,8 +11,8 @@ import { originOf, rateProblem } from './reactions.ts';
 import { isSettings, placeWithin, type Settings } from './settings.ts';
 
 /**
- * Returns the mistakes that are found only after the form of the reactions was validated, such as
- * invalid targets and duplicate names.
+ * Returns the mistakes in reactions whose form is valid, such as invalid targets and duplicate
+ * names.
  */
 export function reactionProblems(config: MasterConfig, own: Settings): readonly ConfigError[] {
   const names = new Set<string>();

@@ -155,8 +155,8 @@ function optionOf(key: string): string {
 const ports = ['publish_port', 'ret_port', 'transport_opts'];
 
 /**
- * For each option, the options that its check depends on. If one of them has a mistake, an error
- * about the option itself can be misleading.
+ * For each option, the other options that its validity depends on. A mistake in one of them can be
+ * the real cause of an error about the option.
  */
 const goesBy: ReadonlyMap<string, readonly string[]> = new Map([
   ...ports.map((port): [string, readonly string[]] => [port, ports]),

@@ -430,7 +430,7 @@ class StrictForms {
     }
   }
 
-  /** Rejects a question mark without a key as an item of a flow sequence. */
+  /** Rejects an item of a flow sequence that is only a question mark without a key. */
   #checkFlowItem(item: Node): void {
     if (!isMap<Node, Node | null>(item)) return;
     const [from, to] = item.range ?? [0, 1];

@@ -184,8 +184,8 @@ export class PackCache {
   }
 
   /**
-   * Returns the pack whose id begins with `place`, and creates it if it does not exist. Concurrent
-   * calls for the same pack create it once.
+   * Returns the pack with this key (`place`), which is the beginning of its id. Creates the pack if
+   * it does not exist. Concurrent calls for the same pack create it once.
    * @param bytes - size of the content before compression
    */
   #pack(place: string, bytes: number, sources: PackSources): Promise<Pack> {

@@ -20,8 +20,8 @@ import {
 export const closeCodes = { malformed: 4400, refused: 4403, replaced: 4409, busy: 4429 } as const;
 
 /**
- * Maximum number of unanswered requests of one class. The other side limits the unanswered requests
- * of all classes together to {@link edgeLimits.openRequests}.
+ * Maximum number of unanswered requests of one class, such as `alarm` or `order`. In addition, the
+ * other side limits those of all classes together to {@link edgeLimits.openRequests}.
  */
 const openRequestsPerClass = 6;
 

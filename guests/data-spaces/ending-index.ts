@@ -5,8 +5,8 @@
 
 export class EndingIndex {
   /**
-   * Endings, sorted by their reversed texts. An ending that itself ends with a shorter one is
-   * omitted. A binary search therefore finds the only ending that can match a text.
+   * Endings, sorted by their reversed texts. If one ending ends with another one, only the shorter
+   * of the two is stored. A binary search therefore finds the only ending that can match a text.
    */
   readonly #sorted: readonly string[];
 

@@ -221,7 +221,8 @@ export class RunConcurrency {
 
   /**
    * Chooses the run that starts next on a minion.
-   * @returns the chosen run, or `undefined` if the choice has not changed or if no run can start
+   * @returns the chosen run if it was not chosen before. Otherwise, or if no run can start,
+   * `undefined`
    */
   #updateNext(line: Line): Run | undefined {
     const next = line.active < line.limit ? firstSeat(line) : undefined;

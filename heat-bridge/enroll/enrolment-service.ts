@@ -231,8 +231,8 @@ export class EnrolmentService {
   }
 
   /**
-   * Returns an open enrolment with its unchanged ticket and new user-data. The ticket is not
-   * stored, but computed from the enrolment.
+   * Creates new user-data for an open enrolment. Its ticket stays the same: it is not stored, but
+   * computed from the enrolment.
    * @throws BridgeError ERR_ENROLL_OFF
    */
   async reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment> {

@@ -44,7 +44,7 @@ export interface EnrolmentModule {
    */
   readonly expectedProjectOf: (id: string) => string | undefined;
   /**
-   * Returns an open enrolment of the method `claim` with its unchanged ticket and new user-data.
+   * Creates new user-data for an open enrolment of the method `claim`. Its ticket stays the same.
    * @throws BridgeError ERR_ENROLL_OFF
    */
   reissue(enrolment: Enrolment, request: EnrolRequest): Promise<NewEnrolment>;

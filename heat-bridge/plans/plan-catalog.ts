@@ -30,7 +30,10 @@ export interface CompiledPlan {
   /** Steps of the plan, sorted so that each step comes after all steps that it needs. */
   readonly steps: readonly CompiledStep[];
   readonly needs: StepDependencies;
-  /** Names of parameters that the plan passes only to secret parameters of commands. */
+  /**
+   * Names of the plan's secret parameters. The plan passes their values only to secret parameters
+   * of commands.
+   */
   readonly secret: readonly string[];
   /**
    * Validates parameters, and adds defaults.

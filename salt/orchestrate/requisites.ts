@@ -25,7 +25,10 @@ export const decisiveKinds: readonly RequisiteKind[] = [
   'onchanges_any',
 ];
 
-/** All kinds of requisites. Only a chunk to which a `prereq` refers has `prerequired`. */
+/**
+ * All kinds of requisites. `prerequired` is the reverse of `prereq`: a chunk has it if another
+ * chunk's `prereq` refers to it.
+ */
 export const allKinds: readonly RequisiteKind[] = [...decisiveKinds, 'prerequired'];
 
 /** Kind of a dependency between chunks. */

@@ -119,8 +119,8 @@ export class LateGrain extends LateValue {
   }
 
   /**
-   * Creates a late value for a grain. A template can print a placeholder for it instead of reading
-   * the grain. Returns `undefined` if the template must read the grain.
+   * Creates a late value: a grain's value for which a template can print a placeholder, so that it
+   * need not read the value. Returns `undefined` if the template must read the value.
    */
   static of(
     path: LatePath,

@@ -224,7 +224,7 @@ export class Queues {
 
   /**
    * Returns the number of items in a queue.
-   * @param owner - caller whose budget pays for the work: a result of {@link ownerOfValues}
+   * @param owner - caller for whom the work is counted, as {@link ownerOfValues} returns it
    */
   length(queue: string, owner: string = operatorOwner): Promise<number> {
     return this.#entries.run(owner, async (index) => index.length(queue));
