@@ -382,9 +382,10 @@ function damagedExport(directory: string, why: string): StoreError {
 }
 
 /**
- * Copies a stopped master or member of a cluster. The copy is a new master in another place, or the
- * first member of a new cluster. The original stays unchanged. Never start both.
- * @param config - configuration of the new master
+ * Copies a stopped master or cluster member to the directories of another configuration. The copy
+ * is a standalone master, or the first member of a new cluster. The original stays unchanged.
+ * Afterwards, start only one of the two.
+ * @param config - configuration of the copy
  * @throws the errors of {@link exportStore} and {@link importStore}; StoreError ERR_STORE_LOCKED if
  * the original is running
  */

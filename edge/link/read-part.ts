@@ -21,8 +21,9 @@ export interface PartRequest {
 }
 
 /**
- * Returns the bytes of a part from `range.from` on. The stream fails with ERR_SITE_LINK if the
- * request fails, and with ERR_BUNDLE_CONTENT if the part is larger than permitted.
+ * Downloads a part of a pack (compressed content of a bundle) as a stream that starts at
+ * `range.from`. The stream fails with ERR_SITE_LINK if the request fails, and with
+ * ERR_BUNDLE_CONTENT if the part is larger than permitted.
  */
 export function readPart(asked: PartRequest): Readable {
   const { url, range, signal, stallMs } = asked;

@@ -136,8 +136,8 @@ export class ServedMasters {
   /**
    * Starts the masters one after the other. If one fails, the masters that have started are closed.
    * If `close` is called in the meantime, no further master is started.
-   * @throws the errors of a master's start, or ProcessError ERR_TENANT if the master belongs to a
-   * tenant
+   * @throws the error of the master that failed; for a tenant's master, ProcessError ERR_TENANT
+   * instead
    */
   async start(): Promise<void> {
     for (const { tenant, server, log } of this.#masters) {
