@@ -8,7 +8,7 @@ export type RuleIndexKey =
   | { readonly kind: 'pieces'; readonly pieces: readonly string[] }
   | { readonly kind: 'any' };
 
-/** Returns the key of a glob or regular expression. */
+/** Returns the key under which the rule index finds a glob or regular expression. */
 export function indexKeyOf(pattern: TextPattern): RuleIndexKey {
   if (typeof pattern !== 'string') return { kind: 'any' };
   return /[*?[]/.test(pattern) ? indexKeyOfGlobs([pattern]) : { kind: 'literal', text: pattern };

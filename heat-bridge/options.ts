@@ -49,7 +49,7 @@ export interface SectionProblem {
   readonly problem: string;
   /** File that contains the error. Absent if the error is in the configuration itself. */
   readonly file?: string;
-  /** Line in that file. 0 for the whole file. */
+  /** Line of the error in `file`. 0 if the error concerns the whole file. */
   readonly line?: number;
 }
 

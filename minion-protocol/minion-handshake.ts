@@ -64,7 +64,10 @@ export type HandshakeStep =
   | {
       readonly state: 'accepted';
       readonly aes: string;
-      /** Key string of the session key in version 3, `undefined` in older versions. */
+      /**
+       * Session key of the minion as text (a key string) in protocol version 3. `undefined` in
+       * older versions.
+       */
       readonly session: string | undefined;
       readonly publishPort: number;
       /** Public key of the master in PEM, as sent. Store it if it is new. */

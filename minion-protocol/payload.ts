@@ -191,8 +191,8 @@ const maxObjectEntries = 20_000;
  */
 const maxConstantElements = 1_000;
 /**
- * Number of steps after which a reader that works in slices yields its count of steps. A slice has
- * ten times as many steps.
+ * Number of steps after which a reader that works in slices reports to its caller how many steps it
+ * has done. A slice is ten times as long.
  */
 const stepsPerCount = 10_000;
 /** Number of steps for reading a value that contains no other value. */

@@ -207,7 +207,10 @@ export interface CheckedRequest {
   readonly nonce: string | undefined;
   /** Token that proves the identity of the minion. Always present in version 3. */
   readonly tok: Uint8Array | undefined;
-  /** The load. If the request was encrypted, the load is without `tok` and `nonce`. */
+  /**
+   * Load: the fields of the request by name. If the request was encrypted, `tok` and `nonce` have
+   * been removed from them.
+   */
   readonly load: WireMap;
 }
 

@@ -93,9 +93,9 @@ export interface BudgetPart {
 }
 
 /**
- * Takes several amounts together, each from its own budget. If one budget does not permit its
- * amount, takes none.
- * @returns the first amount that was not permitted, or `undefined` if all were taken
+ * Takes the amount of each part from the budget of the part. If a budget does not permit its
+ * amount, takes nothing from any budget.
+ * @returns the first part that was not permitted, or `undefined` if all amounts were taken
  */
 export function tryTakeAll<Part extends BudgetPart>(parts: readonly Part[]): Part | undefined {
   for (const [index, part] of parts.entries()) {

@@ -83,8 +83,8 @@ export const workSlices: Channel = channel('saltbridge.work.slice');
 /** Work budget of one request. All parts of the request share the budget. */
 export class WorkBudget implements WorkMeter {
   /**
-   * Name of the owner of this budget. All budgets of one owner take turns as one participant. If
-   * `undefined`, this budget is a participant of its own.
+   * Name of the owner of this budget. When work takes turns, all budgets of one owner share the
+   * turns of that owner. If `undefined`, this budget has its own turns.
    */
   readonly owner: string | undefined;
   readonly #limits: Required<WorkLimits>;

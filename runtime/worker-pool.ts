@@ -11,10 +11,9 @@ export interface WorkerPoolOptions {
   /** URL of the worker script. */
   readonly script: URL;
   /**
-   * Maximum number of threads for the tasks of all owners. Default: one less than the number of
-   * processors, but at least 1 and at most 2. The limit of the pool can add `reserved` threads,
-   * which only owners without a running task may use. A new thread starts only if all others are
-   * busy.
+   * Maximum number of threads, without reserved ones. Default: one less than the number of
+   * processors, but at least 1 and at most 2. A new thread starts only if all others are busy. With
+   * `reserved`, the limit of the pool adds threads for owners that have no running task.
    */
   readonly threads?: number;
   /** Maximum number of waiting tasks. Default: `waiting` of the limit. */

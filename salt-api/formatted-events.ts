@@ -122,7 +122,7 @@ export class FormattedEvents {
     return this.#hasNewJobs || this.#hasNewMinions;
   }
 
-  /** Updates the state from events. */
+  /** Applies new events to the state of jobs and minions that is kept for the reader. */
   apply(events: readonly MasterEvent[]): void {
     for (const event of events) {
       this.#hasNewJobs = this.#takeJob(event) || this.#hasNewJobs;

@@ -196,8 +196,8 @@ interface GenerateOptions {
 }
 
 /**
- * Key operations with their help texts. By default, an operation does not change keys in the states
- * of `include`. The user can add each of these states with an option.
+ * Subcommands that change keys, with their help texts. A subcommand changes keys in a state of
+ * `include` only if the user gives the option `--include-<state>`.
  */
 const operations: readonly {
   readonly operation: KeyOperation;

@@ -381,8 +381,8 @@ export class Releases {
   }
 
   /**
-   * Returns the progress of a site with the published release, or `undefined` if no release has
-   * been published.
+   * Returns how far a site has come in installing the published release, or `undefined` if no
+   * release has been published.
    */
   progressOf(site: string): SiteProgress | undefined {
     const { published } = this;

@@ -152,8 +152,8 @@ export interface PartRange {
   /** Offset of the first byte to read. The site already has the bytes before it. */
   readonly from: number;
   /**
-   * Maximum size of the whole part of the pack, in bytes, including those that the site already
-   * has. If the part is larger, the stream fails with ERR_BUNDLE_CONTENT.
+   * Maximum size of the whole part, in bytes, including the bytes that the site already has. If the
+   * part is larger, the stream fails with ERR_BUNDLE_CONTENT.
    */
   readonly maxBytes: number;
 }

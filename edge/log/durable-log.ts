@@ -343,10 +343,10 @@ export class DurableLog implements SiteLog {
   }
 
   /**
-   * Encodes an entry. If the log has too little space for further entries of the entry's minion,
-   * replaces the large fields of the entry by `VALUE_TRIMMED`.
-   * @param ofMinions - number of bytes that the current write already adds for each minion. This
-   * method adds the size of the entry
+   * Encodes an entry. If the log has too little space for the entry of this minion, replaces the
+   * large fields of the entry by `VALUE_TRIMMED`.
+   * @param ofMinions - for each minion, the number of bytes that the current write adds. The size
+   * of the entry is added here
    */
   #fit(
     { minion, packed, value }: PendingEntry,

@@ -48,9 +48,9 @@ export interface MetadataUpdates {
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /**
-   * Ids of earlier hook runs whose records must be retained. These are the last runs of hooks whose
-   * watched values have changed since. Their ids contain the digests of the previous values, and
-   * are needed until the new runs are recorded.
+   * Ids of hook runs whose records must not be deleted yet. Each is the last run of a hook whose
+   * watched values have changed since. The id contains the digests of the previous values, so its
+   * record is needed until the hook's new run is recorded.
    */
   readonly before: readonly string[];
   /** Reasons why hooks never run, or do not run for some triggers. */

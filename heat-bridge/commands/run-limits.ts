@@ -199,7 +199,10 @@ export class RunConcurrency {
     this.#serve(run.seats.map(({ line }) => line));
   }
 
-  /** Starts the waiting runs that the limits permit after the given queues have changed. */
+  /**
+   * Starts waiting runs after the queues in `lines` have changed. A run starts if the limits now
+   * permit it.
+   */
   #serve(lines: readonly Line[]): void {
     const changed = [...lines];
     for (let line = changed.pop(); line !== undefined; line = changed.pop()) {

@@ -149,10 +149,10 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   }
 
   /**
-   * Performs a run, and releases its resources when it ends.
-   * @param work - starts a run, or finds an existing one, and then passes its handle to `reply`.
-   * For a new run, resolves when the run has ended, with a function that publishes the outcome.
-   * This function is called after the resources were released
+   * Calls `work`, and releases the resources of the run when the promise of `work` settles.
+   * @param work - starts a run, or finds an existing one, and passes its handle to `reply`. If it
+   * starts a run, its promise resolves when the run has ended. The promise's value is a function
+   * that publishes the outcome. It is called after the resources were released
    * @returns the handle of the run
    */
   carryOut<H>(

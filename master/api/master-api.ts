@@ -708,9 +708,9 @@ export type RequesterJobs = Pick<InProcessJobsApi, 'run'>;
 /** Origin of a call of a runner or wheel function. */
 export interface CallOrigin extends Requested {
   /**
-   * Interface through which runners start a job on behalf of a requester who has chosen the
-   * function. The interface checks the requester's rights. If it is absent, the operator can start
-   * such jobs, but users and minions cannot.
+   * Interface through which a runner starts a job whose function the requester has chosen. The
+   * interface checks the requester's rights. If it is absent, only the operator can start such
+   * jobs, not users and minions.
    */
   readonly requesterJobs?: RequesterJobs | undefined;
 }

@@ -38,7 +38,7 @@ interface PillarInputGrain {
 
 /** Number of compiled pillars of a master, and the grains that they depend on. */
 export interface PillarInputs {
-  /** Number of compiled pillars that all minions with equal inputs share. */
+  /** Number of shared compiled pillars. A shared pillar serves all minions with equal inputs. */
   readonly shared: number;
   /** Number of compiled pillars that belong to one minion. */
   readonly own: number;

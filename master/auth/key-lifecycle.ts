@@ -194,8 +194,9 @@ export class Revocation {
   }
 
   /**
-   * Registers a listener that is called after each replacement of the publish key, except in
-   * {@link revokeLost}. {@link rotate} waits until the listener's promise has resolved.
+   * Registers a listener that is called after each replacement of the publish key. {@link rotate}
+   * waits for the promise of the listener. A replacement by {@link revokeLost} does not call the
+   * listener.
    */
   onRotated(listener: () => Promise<void>): void {
     this.#onRotated.push(listener);

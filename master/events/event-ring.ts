@@ -118,7 +118,7 @@ function note(it: Held, search: Search): void {
   search.afterLast ??= it;
 }
 
-/** Tag of the notice to a reader that events may be missing. */
+/** Tag of the event that warns a reader that it may have missed events. */
 const eventsMissedTag = 'saltbridge/events/missed';
 
 const stream = 'events';

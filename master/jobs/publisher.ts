@@ -148,8 +148,8 @@ interface Turn {
 /** Queue of turns. A turn begins when all earlier turns have been released. */
 class TurnQueue {
   /**
-   * Functions that begin the turns which have not been released, in the order of the turns. The
-   * first turn has already begun.
+   * One function for each turn that has not been released, in the order of the turns. Calling the
+   * function begins the turn. The first turn has already begun.
    */
   readonly #waiting: (() => void)[] = [];
 

@@ -84,8 +84,8 @@ export class SlowPatterns {
   readonly #patterns: SlowPattern[] = [];
 
   /**
-   * Whether the target has regular expressions without a limit of running time. Call
-   * {@link SlowPatterns.settle} only if it has.
+   * Whether the target contains regular expressions whose running time has no limit. If it contains
+   * none, do not call {@link SlowPatterns.settle}.
    */
   get isNeeded(): boolean {
     return this.#patterns.length > 0;
@@ -109,8 +109,8 @@ export class SlowPatterns {
   };
 
   /**
-   * Matches the texts that the first evaluation of the target collected. The worker thread does the
-   * matching. Records the results, which the second evaluation uses.
+   * Matches, in the worker thread, the texts that the first evaluation of the target has collected.
+   * Stores the results for the second evaluation.
    * @param owner - name under which the runner counts waiting calls. Empty for the operator
    * @throws MasterError ERR_BAD_TGT if matching takes longer than the time limit
    */

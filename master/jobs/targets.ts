@@ -203,11 +203,11 @@ export class TargetResolver {
   }
 
   /**
-   * Compiles a target that one request evaluates for several sets of permitted minions (reaches).
-   * The returned function returns the minions of a reach that certainly match, as
-   * {@link resolveWithin} does. It stores each result, so that a later call need not test the same
-   * minion again.
-   * @param isEveryone - whether the reaches are {@link everyone}
+   * Compiles a target that one request evaluates several times, each time for another set of
+   * permitted minions (a reach). The returned function returns the minions of a reach that
+   * certainly match, as {@link resolveWithin} does. It stores its result for each minion, so that
+   * later calls do not test the minion again.
+   * @param isEveryone - whether each reach is {@link everyone}
    * @param budget - work budget of the request that contains the target
    * @throws MasterError ERR_BAD_TGT; WorkLimitExceeded
    */

@@ -50,9 +50,9 @@ export interface LoginsOptions {
 const failureStepMs = 250;
 
 /**
- * Maximum duration of a log-in that is measured, in milliseconds. Failed log-ins are delayed until
- * they take as long as the longest measured one. A log-in that takes longer than this maximum
- * indicates a problem of the backend, and must not lengthen the delay.
+ * Maximum duration of a log-in that can lengthen the delay of failed log-ins, in milliseconds. A
+ * failed log-in is delayed until it has taken as long as the longest log-in so far. Log-ins above
+ * this maximum are not counted, because they indicate a problem of the backend.
  */
 const longestMeasureMs = 2000;
 

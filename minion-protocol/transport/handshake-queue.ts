@@ -173,7 +173,10 @@ export class HandshakeQueue {
     this.#isServing = false;
   }
 
-  /** Returns the waiting address that may start a handshake next, apart from the total. */
+  /**
+   * Returns the address whose waiting handshake may start next, or `undefined` if the limit per
+   * address permits none. Does not check the limit on handshakes in total.
+   */
   #nextAddress(): Address | undefined {
     const end = Math.min(this.#perAddress, this.#groups.length);
     while (this.#fewest < end) {

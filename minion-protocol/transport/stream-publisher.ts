@@ -21,8 +21,8 @@ export interface StreamPublisherOptions extends SubscriberQueueLimits {
    */
   readonly maxMissed: number;
   /**
-   * `order_masters`: whether subscribers may be syndics (masters of other minions), so that all
-   * subscribers receive everything. Default: `false`.
+   * `order_masters`: whether every subscriber receives all publications, because it may be a syndic
+   * (a master of other minions). Default: `false`.
    */
   readonly orderMasters: boolean;
 }

@@ -119,9 +119,10 @@ export class CachedValue<T> {
   #found: { readonly value: Promise<T>; readonly at: number } | undefined;
 
   /**
-   * @param look - looks up the value
-   * @param freshMs - time for which a looked-up value is used again, in milliseconds
-   * @param now - returns milliseconds of a monotonic clock
+   * Creates a cache for one value.
+   * @param look - fetches the value
+   * @param freshMs - time for which a fetched value is reused, in milliseconds
+   * @param now - returns the time of a monotonic clock, in milliseconds
    */
   constructor(
     look: () => Promise<T>,

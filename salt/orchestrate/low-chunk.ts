@@ -24,7 +24,7 @@ export function tagOf({ state, id, name, fun }: Chunk): string {
   return `${state}_|-${id}_|-${textOf(name)}_|-${fun}`;
 }
 
-/** Returns the SLS and id of a chunk, for the event with its result. */
+/** Returns the SLS and the id of a chunk, which the event with the chunk's result contains. */
 export function placeOf({ id, sls }: Pick<Chunk, 'id' | 'sls'>): WireMap {
   return { __sls__: sls, __id__: id };
 }

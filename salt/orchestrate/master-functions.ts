@@ -9,10 +9,10 @@ export type MasterFunctions = ReadonlyMap<
 >;
 
 /**
- * Combines two groups of functions in one table: all functions that the conditions of states
- * (`onlyif`, `unless`) can call.
+ * Returns a table with the functions of both parameters. The conditions of states (`onlyif`,
+ * `unless`) can call all functions of the table.
  * @param functions - functions without side effects
- * @param asked - functions that run on the main thread; they may have side effects
+ * @param asked - functions that run on the main thread and may have side effects
  */
 export function joinFunctions(
   functions: ConditionFunctions,

@@ -175,9 +175,9 @@ export class ChunkRun {
   }
 
   /**
-   * Returns the chunks to which the requisites of a chunk refer, and the requisites that refer to
-   * none. Marks chunks to which a `prereq` refers. Their changes are predicted in a trial run
-   * before they really run.
+   * Finds the chunks to which the requisites of a chunk refer. Also returns the requisites that
+   * refer to no chunk. Marks each chunk to which a `prereq` refers: a trial run then predicts its
+   * changes before it really runs.
    */
   #lookFor(chunk: Chunk): {
     readonly found: readonly Chunk[];

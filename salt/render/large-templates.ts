@@ -2,9 +2,9 @@ import { FairTable } from '#runtime';
 import { saltLimits } from '../limits.ts';
 
 /**
- * Number of owners after which a template counts as large for all owners. For each of them, a
- * rendering of the template must have exceeded the limits of the main thread. One owner does not
- * suffice, because it can make any template slow, for example with many grains.
+ * Number of owners that make a template count as large for all owners. For each of them, a
+ * rendering of the template has exceeded the limits of the main thread. One owner does not suffice,
+ * because it can make any template slow, for example with many grains.
  */
 const ownersOfLarge = 4;
 

@@ -36,7 +36,10 @@ const callsPerTimeCheck = 16;
 const maxNesting = 200;
 const maxSize = 4_000_000;
 
-/** Number of steps of a {@link WorkMeter} that take as long as one step of a rendering. */
+/**
+ * Conversion factor: one step of a rendering takes as long as this number of steps of a
+ * {@link WorkMeter}.
+ */
 const workPerStep = 10;
 
 /**

@@ -58,7 +58,10 @@ export class Float {
     this.value = value;
   }
 
-  /** Returns the number, so that JavaScript can calculate with the object and compare it. */
+  /**
+   * Returns the number in this object. JavaScript calls this method when the object occurs in
+   * arithmetic or in a comparison with `<` or `>`.
+   */
   valueOf(): number {
     return this.value;
   }

@@ -53,8 +53,8 @@ export function fileCalls(file: ConfigFile): readonly FileCall[] {
 }
 
 /**
- * Characters that `file.managed` would change: control characters except tabs and line feeds, and
- * all other line ends of Python's `splitlines`.
+ * Characters that `file.managed` would change: control characters, and the line ends U+2028 and
+ * U+2029. Tabs and line feeds are excluded.
  */
 const otherLineEnds = /(?![\n\t])[\p{Cc}\p{Zl}\p{Zp}]/u;
 
