@@ -122,8 +122,9 @@ export class JoinService {
   }
 
   /**
-   * Returns the directories of temporary backups. Before the first request is answered, these are
-   * directories that an earlier process left behind, for example because it was killed.
+   * Returns the directories of temporary backups that an earlier process left behind, for example
+   * because it was killed. Call it before the first request is answered, because requests create
+   * such directories too.
    */
   #leftovers(): string[] {
     const { directory } = this.#deps;

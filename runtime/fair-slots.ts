@@ -50,8 +50,8 @@ export class FairSlots {
 
   /**
    * Creates the slots.
-   * @param values - maximum numbers of used slots and of waiting requests. They replace those of
-   * `limit`. Default: those of `limit`
+   * @param values - numbers that replace those of `limit`: slots in total, slots of one owner,
+   * reserved slots, and requests that may wait. Default: those of `limit`
    */
   constructor(limit: Limit, values: LimitValues = limit) {
     this.#limit = limit;

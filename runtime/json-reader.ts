@@ -57,8 +57,8 @@ const stepValues = maxReadingStep.values / 2;
 const sliceCharacters = maxReadingStep.values / 2;
 
 /**
- * Maximum number of members of one map. The engine copies, lists and enlarges a map in one step. Each
- * of these takes about a microsecond for each member.
+ * Maximum number of members of one map. The JavaScript engine copies, lists or enlarges a whole map
+ * in one step, which takes about a microsecond for each member.
  */
 const { total: maxMembers = Infinity } = jsonLimits.mapMembers;
 

@@ -51,12 +51,15 @@ export interface LimitValues {
   /** Part of `total` that is reserved for owners that use nothing yet. Default: 0. */
   readonly reserved?: number | undefined;
   /**
-   * Limits each owner to this factor times the number of units that are free now. With 1, a single
-   * owner can use at most half of `total`. Units therefore remain for new owners. Default: no such
-   * limit.
+   * Maximum that one owner may use, as a multiple of the number of units that are free now. With 1,
+   * one owner can use at most half of `total`, so that units remain for new owners. Default: no
+   * such maximum.
    */
   readonly timesFree?: number | undefined;
-  /** Maximum number of uses that may wait. Default: 0, so that further uses fail at once. */
+  /**
+   * Maximum number of calls that may wait until the limit permits them. Default: 0, so that a call
+   * above the limit fails at once.
+   */
   readonly waiting?: { readonly perOwner: number; readonly total: number } | undefined;
   /** Average rate and burst of one owner. */
   readonly rate?: Rate | undefined;

@@ -125,9 +125,9 @@ function mistakesOfMembers(
 }
 
 /**
- * Whether a value has the basic type of a schema: list, map, text or number. {@link mistakesWithin}
- * uses this check for a union of schemas. It reports mistakes inside the value only if exactly one
- * schema of the union has this type.
+ * Whether a value has the basic type of a schema: list, map, text or number. If a value must match
+ * one of several schemas (a union), {@link mistakesWithin} reports mistakes inside the value only
+ * if exactly one of them has this type.
  */
 function isAlike(schema: TSchema, value: unknown): boolean {
   if (Array.isArray(value)) return Type.IsArray(schema);

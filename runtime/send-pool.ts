@@ -4,8 +4,8 @@ import type { Limit } from './limits.ts';
 /** Limits of a {@link SendPool}. */
 export interface SendLimits {
   /**
-   * Maximum size of a message, in bytes. For each reader, at most this number plus
-   * {@link extraBytes} of bytes may wait.
+   * Maximum size of a message, in bytes. All messages that wait for one reader may together have at
+   * most this size plus {@link extraBytes}.
    */
   readonly messageBytes: number;
   /**

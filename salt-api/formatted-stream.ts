@@ -37,8 +37,9 @@ export class StatePace {
   readonly #budget = new WorkBudget(unlimitedSteps);
 
   /**
-   * @param sent - limits the rate of bytes sent to each user. Default: the limit `formattedBytes`
-   * @param wait - resolves after the given time; tests can replace it
+   * @param sent - token buckets that limit how many bytes per second are sent to each user.
+   * Default: buckets with the limit `formattedBytes`
+   * @param wait - returns a promise that resolves after the given time; tests can replace it
    */
   constructor(
     sent: TokenBuckets = new TokenBuckets(apiLimits.formattedBytes),

@@ -36,8 +36,8 @@ const maxReaching = 14;
 const maxHandshakes = 3;
 
 /**
- * Minimum connection time of a slow link, in milliseconds. It is measured from the beginning of an
- * attempt until the TCP connection to the centre is open.
+ * Time to connect from which a link counts as slow, in milliseconds. It is measured from the
+ * beginning of an attempt until the TCP connection to the centre is open.
  */
 const defaultSlowMs = 500;
 

@@ -39,8 +39,8 @@ export interface NextTrust {
 
 /**
  * Returns the root metadata that a site trusts after it changes its centre. This is usually the
- * root metadata in the statement. If the id of the centre stays the same, and the site already
- * trusts root metadata of the same or a later version, nothing changes.
+ * root metadata in the statement. If the id of the centre stays the same, and `trusted` has the
+ * same or a later version, it is `trusted`.
  * @param trusted - root metadata that the site trusts now
  */
 export async function nextTrust(trusted: Uint8Array, { to }: Statement): Promise<NextTrust> {

@@ -199,9 +199,9 @@ function describeMissing(role: string, key: string, roles: Roles): RoleProblem {
 
 /**
  * Returns a dependency graph: the nodes that each value depends on. A value with a list `needs`
- * depends on the keys in this list. Any other value depends on an additional node, `<role>/`, which
- * depends on all keys that its role reads. Thousands of values can therefore share one list of
- * these keys. Yields 1 after each role, so that the caller can pause.
+ * depends on the keys in this list. Any other value depends on the node `<role>/`, which stands for
+ * all keys that its role reads. Thousands of values thus share one list of keys. Yields 1 after
+ * each role, so that the caller can pause.
  */
 function* waitsOf(roles: Roles): Generator<number, ReadonlyMap<string, readonly string[]>, void> {
   const waits = new Map<string, readonly string[]>();

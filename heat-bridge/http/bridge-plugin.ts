@@ -71,9 +71,9 @@ export function refuseIfStale(app: FastifyInstance, requireCurrent: () => void):
 export type BridgePlugin = Required<Omit<NonNullable<OpenExtension['routes']>[number], 'upgrade'>>;
 
 /**
- * Creates the plugin.
- * @param contributions - returns the contributions of the bridge's extensions; called when an HTTP
- * server is created
+ * Creates the plugin with the routes of the bridge.
+ * @param contributions - returns the routes and RPC methods of the bridge's extensions; called when
+ * an HTTP server is created
  * @param requireCurrent - called before each request; throws if this cluster member is stale
  */
 export function createBridgePlugin(

@@ -72,8 +72,8 @@ export class RetiredIds {
    * Hides the jobs that were published to an id so far, because another minion may use the id
    * later. Durable when the promise resolves.
    * @param jid - unused job id. Jobs with lower ids are hidden
-   * @param span - current time, and the time at which the last hidden job has expired. Until then,
-   * the record is stored
+   * @param span - current time (`now`), and the time at which the record is deleted (`expiresAt`).
+   * By then, the last hidden job has expired
    */
   async note(id: string, jid: string, { now, expiresAt }: Span): Promise<void> {
     for (const [known, end] of this.#ends) if (end.expiresAt <= now) this.#ends.delete(known);

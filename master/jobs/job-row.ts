@@ -24,8 +24,8 @@ const fields = {
   tgt: Type.Union([Type.String(), Texts]),
   tgtType: Type.String(),
   /**
-   * User as shown in lists. Never decide about rights or limits by this name: minions report it in
-   * self-made jobs, and it does not include the back end of the user.
+   * User as shown in lists. Never decide about rights or limits by this name: a minion can choose
+   * it for a job that it starts itself, and it does not include the back end of the user.
    */
   user: Type.String(),
   /** Ids to which the job was published. */

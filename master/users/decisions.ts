@@ -210,9 +210,8 @@ export class DecisionRecorder {
   }
 
   /**
-   * Removes the first record in the map that was not used since it was placed there. The used
-   * records before it are placed at the end of the map. The map therefore need not be reordered at
-   * each use.
+   * Removes one record: the first in the map that was not used since it was placed there. Moves the
+   * used records before it to the end of the map. A use of a record therefore need not move it.
    */
   #forgetOldest(): void {
     for (const [key, count] of this.#counts) {

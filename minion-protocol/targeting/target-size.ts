@@ -12,8 +12,8 @@ const maxListLength = 4_000_000;
 const maxTargetLength = 262_144;
 
 /**
- * Default of the parameter `meter` of {@link requireTargetSize}, for callers without a work budget.
- * Its method `refuse` throws a WorkLimitExceeded.
+ * Default of the parameter `meter` of {@link requireTargetSize}, which calls `refuse` for a target
+ * that is too large. This `refuse` throws a WorkLimitExceeded.
  */
 const unlimited: Pick<WorkMeter, 'refuse'> = {
   refuse: (part, limit, unit) => {

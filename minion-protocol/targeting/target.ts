@@ -199,8 +199,8 @@ export function* compileTargetInSteps(
 }
 
 /**
- * Removes the list of ids from a condition that follows `not`. These are the ids that the target
- * excludes, so they do not limit which ids it can match.
+ * Returns a condition that follows `not`, without its list of ids. The target excludes these ids,
+ * so they must not be taken for ids that it can match.
  */
 function withoutNames({ names: _names, ...term }: TargetTerm): TargetTerm {
   return { ...term, ids: [] };

@@ -6,8 +6,9 @@ import { type Limit, LinkedList, type ListNode } from '#runtime';
  */
 const fullAddressMs = 10_000;
 /**
- * Time in progress after which a handshake of an address with the most of them ends if the limit of
- * all addresses is reached and another handshake waits, in milliseconds.
+ * Time that a handshake may take while the limit in total is reached and another handshake waits,
+ * in milliseconds. Then the oldest handshake of the address with the most handshakes in progress
+ * ends.
  */
 const fullQueueMs = 1000;
 
@@ -77,13 +78,14 @@ export class Handshake implements ListNode<Handshake> {
  * because the peers of older ones may have given up.
  *
  * Only a few handshakes start in one turn of the event loop. A turn with hundreds of signatures
- * could take longer than {@link fullQueueMs}, so that handshakes would end although their peers have
- * already answered.
+ * could take longer than {@link fullQueueMs}, so that handshakes would end although their peers
+ * have already answered.
  *
  * A peer that does not finish its handshake does not keep others waiting. See {@link fullAddressMs}
  * for handshakes of the same address. If the total is reached, the oldest handshake of the address
- * with the most in progress ends if that address has at least two more than the waiting one, or
- * after {@link fullQueueMs}.
+ * with the most handshakes in progress makes room for a waiting one. It ends after
+ * {@link fullQueueMs}, or at once if its address has at least two more in progress than the waiting
+ * address.
  */
 export class HandshakeQueue {
   readonly #perAddress: number;

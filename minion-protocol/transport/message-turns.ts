@@ -38,9 +38,9 @@ export class MessageTurns {
   }
 
   /**
-   * Whether a connection that has received bytes must wait for a later turn. It must wait if other
-   * connections that share the limit already wait, or if no messages are left for its owner in this
-   * turn.
+   * Whether a connection that has received bytes must wait for a later turn. It must wait if its
+   * owner may have no further message handled in this turn. It must also wait behind waiting
+   * connections: those of all owners if the limit has a total, otherwise those of its owner.
    */
   mustWait(owner: string): boolean {
     const othersWait = this.#total === Infinity ? this.#waiting.has(owner) : this.#waiting.size > 0;

@@ -111,7 +111,7 @@ function methodsOf(client: LocalClientServer): RpcTable {
   };
 }
 
-/** Resources of the service while it is running. */
+/** Port, listener and handlers of the service while it is running. */
 interface Served {
   readonly port: number;
   readonly listener: MasterTransport;

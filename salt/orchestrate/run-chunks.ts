@@ -46,8 +46,8 @@ const maxLooks = 20;
 const maxDepth = 1000;
 
 /**
- * Maximum average number of evaluations per chunk of a run. Without a cycle, a chunk needs two or
- * three.
+ * Maximum number of evaluations in a run, divided by the number of its chunks. A run without a
+ * cycle needs two or three evaluations per chunk.
  */
 const maxEvaluations = 1000;
 

@@ -30,8 +30,8 @@ import type { Top } from './top-files.ts';
 export interface PillarSettings {
   readonly setting: PillarSetting;
   /**
-   * Settings for compiling the version of the pillar that does not depend on the grains of the
-   * minion.
+   * Settings for compiling a second version of the pillar, which does not depend on the grains of
+   * the minion.
    */
   readonly proven: PillarSetting;
   /** Whether results of this minion are cached. */
@@ -82,8 +82,8 @@ interface Tops {
 interface Placed {
   readonly base: string;
   /**
-   * Top files from which the assignment was made. Only the table of shared results, which has
-   * limits, keeps top files in memory.
+   * Top files from which the assignment was made. The reference is weak, so that only the table of
+   * shared results, whose size is limited, keeps top files in memory.
    */
   readonly tops: WeakRef<Tops>;
   /** Grains that were read to match the targets of the top files. */

@@ -63,8 +63,8 @@ export class Reads implements Notes {
   }
 
   /**
-   * Creates the record of dependencies for compiling the pillar of the same minion again, with
-   * other grains. Files that were already read are not read again.
+   * Returns a record of dependencies for compiling the pillar of the same minion again, with other
+   * grains. The new record reuses the files that were already read.
    */
   beside(): Reads {
     return new Reads(this.#sources, this);
