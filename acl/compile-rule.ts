@@ -279,8 +279,8 @@ function refuseGrainsAlone(
 }
 
 /**
- * Part of a policy question. Each part is decided separately: a job with several functions has one
- * request for each function.
+ * Part of a question to the policy that is decided separately. For example, a job with several
+ * functions becomes one request for each function.
  */
 export interface Request {
   readonly subject: Subject;

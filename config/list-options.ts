@@ -37,8 +37,8 @@ export function listOptions({
 }
 
 /**
- * Returns the object that contains the values of the options in a table: the configuration itself,
- * or its member `eauth`, `limits` or `acl`.
+ * Returns the object whose members are the values of the options in a table. It is the
+ * configuration itself, or its member `eauth`, `limits` or `acl`.
  */
 export function valuesOf(options: OptionTable, config: MasterConfig): object {
   if (options === loginOptions) return config.eauth;

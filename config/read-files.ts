@@ -329,8 +329,8 @@ function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
 }
 
 /**
- * Finds the child of a node by its key or index. Returns two nodes. The line of the child is the
- * line of `found`, and `value` contains the value of the child. Both are `undefined` if there is no
+ * Finds the child of a node by its key or index. Returns two nodes: `found`, which has the line of
+ * the child, and `value`, which has the value of the child. Both are `undefined` if there is no
  * such child.
  */
 function stepInto(node: unknown, step: string | number): readonly [found: unknown, value: unknown] {

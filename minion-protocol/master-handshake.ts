@@ -28,7 +28,7 @@ export type ParsedAuthRequest =
       readonly ok: false;
       readonly code: 'ERR_BAD_ID';
       /**
-       * Context with which {@link buildRefusal} builds the reply. The content of the reply must be
+       * Data from which {@link buildRefusal} builds the reply. The content of the reply must be
        * `false`. From protocol version 2 on, the reply must also be signed.
        */
       readonly refuse: AuthReplyContext;

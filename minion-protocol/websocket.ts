@@ -177,7 +177,10 @@ export class WebsocketDecoder {
     return this.#readFrames(part);
   }
 
-  /** Returns the number of bytes that the current frame still needs, as far as it is known. */
+  /**
+   * Returns the number of payload bytes of the current frame that have not arrived yet. Returns 0
+   * if no payload is being read.
+   */
   #missingBytes(): number {
     const receiver = this.#receiver;
     if (receiver?._state !== readsPayload) return 0;

@@ -167,7 +167,7 @@ export function assertMayWait(
   if (all >= (own === 0 ? total : total / 2)) throw new LimitExceeded(limit, total);
 }
 
-/** Error for a use that would exceed a limit. The message names the limit. */
+/** Error for a call that would exceed a limit. The message names the limit. */
 export class LimitExceeded extends SaltbridgeError<'ERR_LIMIT'> {
   readonly limit: Limit;
 

@@ -88,7 +88,10 @@ export function connectionsOf(
   };
 }
 
-/** Time for which a TLS handshake uses one of the slots, in milliseconds. */
+/**
+ * Time for which a TLS handshake that has started uses a slot of {@link HandshakeTurns}, in
+ * milliseconds.
+ */
 const handshakeHoldMs = 1000;
 
 /** HTTP connections of one server, with the limits for them. */

@@ -52,7 +52,7 @@ interface HeldSession {
 
 export interface SharedSessionsOptions extends Pick<ExtensionHost, 'now'> {
   readonly shared: Pick<SharedArea, 'follow' | 'seal' | 'unseal' | 'write'>;
-  /** Returns milliseconds of a monotonic clock. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
   /** Time without use on any member after which a session expires, in milliseconds. */
   readonly idleMs: number;
@@ -80,9 +80,9 @@ const sessionRow = defineRow({
 const keyOf = (hash: string): readonly string[] => [prefix, hash];
 
 /**
- * Number of times per `idleMs` that the time of a session's last use is written to the store. If
- * `idleMs` is long, it is written more often: every {@link maxWriteIntervalMs} milliseconds. While
- * a session is not in use, nothing is written.
+ * Number of times per `idleMs` that the store is updated with the time at which a session was last
+ * used. The interval between two updates is at most {@link maxWriteIntervalMs}. While a session is
+ * not in use, nothing is written.
  */
 const writesPerIdleTime = 4;
 const maxWriteIntervalMs = 900_000;

@@ -17,8 +17,8 @@ class PendingWrite<T> {
   }
 
   /**
-   * Performs the write. If the work throws a StoreError, only this write fails, and the transaction
-   * continues.
+   * Performs the write. If it throws a StoreError, only this write fails, and the transaction
+   * continues with the other writes.
    */
   run(): void {
     try {

@@ -54,9 +54,9 @@ function newIdentity(): string {
 }
 
 /**
- * Returns the history of an embedded store: the id of its log, and the position and hash that it
- * has applied. If the store has never followed a log, first gives it a new history with a random
- * id. Returns `undefined` if the store is empty.
+ * Returns the history of an embedded store: the id of its log, the position of the last entry that
+ * it has applied, and the hash at this position. If the store has never followed a log, first gives
+ * it a new history with a random id. Returns `undefined` if the store is empty.
  */
 async function markHistory(directory: string): Promise<HistoryMark | undefined> {
   const { tables } = await openHeldTables({ directory });

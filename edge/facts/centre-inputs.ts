@@ -33,8 +33,8 @@ export interface SiteInputsReport extends SiteInputs {
  */
 export interface InputsOfSites {
   /**
-   * Number of compiled pillars at all sites in `sites` that minions with equal inputs can share.
-   * `own` is the number of compiled pillars that only one minion can use.
+   * Number of shared compiled pillars at all sites in `sites`. A shared pillar serves all minions
+   * with equal inputs. `own` is the number of compiled pillars that serve only one minion.
    */
   readonly shared: number;
   readonly own: number;

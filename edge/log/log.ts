@@ -24,9 +24,8 @@ export interface NewLogEntry {
   readonly kind: string;
   readonly value: WireMap;
   /**
-   * Minion that the entry is from. All entries of the minion together may use at most as many bytes
-   * as are still free in the log. If an entry would exceed this limit, its large fields are
-   * replaced by `VALUE_TRIMMED`.
+   * Minion that the entry is from. If the entries of this minion would together exceed the space
+   * that is still free in the log, the large fields of this entry are replaced by `VALUE_TRIMMED`.
    */
   readonly minion?: string | undefined;
 }

@@ -23,7 +23,7 @@ export const statementReplyRow = defineRow({
   schema: Type.Object({
     issuedAt: Time,
     state: Type.Unsafe<'held' | 'refused' | 'used' | 'left'>(Type.String()),
-    /** Reason of a refusal. */
+    /** Reason why the site refused the statement. */
     reason: Type.Optional(Type.String()),
     at: Time,
   }),

@@ -49,8 +49,8 @@ export interface Attributes {
   /** Values, by the names that the reading role uses for them. */
   readonly values: ReadonlyMap<string, DataValue>;
   /**
-   * Whether values are omitted. This happens if all values together exceed the limit
-   * `pillarValueBytes` of a pillar.
+   * Whether some values are omitted, because all values together exceed the limit
+   * `pillarValueBytes`.
    */
   readonly isTruncated: boolean;
 }

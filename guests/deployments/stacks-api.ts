@@ -22,7 +22,7 @@ const DeploymentSchema = Type.Object({
   state: Type.Enum(['done', 'running', 'signalling']),
   end: Type.Optional(Type.Unsafe<DeploymentEnd>(Text)),
   reason: Type.Optional(Text),
-  /** Start, in milliseconds since 1970. */
+  /** Time at which the deployment started, in milliseconds since 1970. */
   begunAt: Type.Integer(),
   endedAt: Type.Optional(Type.Integer()),
 });

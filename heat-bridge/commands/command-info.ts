@@ -25,7 +25,7 @@ export const CommandSchema = Type.Object({
   standing: Type.Enum(['reviewed', 'unsafe', 'unknown']),
   parameters: SchemaField,
   secret: Texts,
-  /** Timeout, in seconds. */
+  /** Timeout of a run of the command, in seconds. */
   timeout: Type.Number(),
   retries: Type.Integer(),
   idempotent: Type.Boolean(),

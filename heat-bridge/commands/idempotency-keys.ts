@@ -56,7 +56,8 @@ export class IdempotencyKeys<T extends StoredRequest> {
    * Creates the store of keys.
    * @param shorten - returns a smaller form of a row. Called if the row exceeds 1 MiB or 100,000
    * values, or if its caller exceeds the rate limit `bytes`
-   * @param bytes - rate limit of each caller on the stored bytes. Default: `bridgeLimits.keyBytes`
+   * @param bytes - token buckets that limit how many bytes each caller may store in a period.
+   * Default: buckets with the limit `bridgeLimits.keyBytes`
    */
   constructor(
     state: SharedArea,

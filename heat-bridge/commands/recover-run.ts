@@ -25,7 +25,7 @@ const row = defineRow({
      * minions. Absent if all minions of the target receive it.
      */
     leftOut: Type.Optional(Type.Unsafe<LeftOut>(Type.Object({}))),
-    /** Start, in milliseconds since 1970. */
+    /** Time at which the run started, in milliseconds since 1970. */
     begunAt: Type.Number(),
     /** Deadline, in milliseconds since 1970. */
     deadline: Type.Number(),

@@ -24,7 +24,7 @@ export interface EnrolmentEvent {
   readonly detail?: string;
 }
 
-/** Objects that all operations on enrolments use. */
+/** Repository, key lifecycle, event receiver and clock that all operations on enrolments use. */
 export interface EnrolmentParts {
   readonly repository: EnrolmentRepository;
   readonly admission: KeyLifecycle;

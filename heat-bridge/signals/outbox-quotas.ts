@@ -160,9 +160,9 @@ export class OutboxQuotas {
   }
 
   /**
-   * Updates `#heldOwners`: the owner towards whose quota a minion's held signals count. While the
-   * minion has held signals, this owner stays the same, even if the minion changes its project. The
-   * sizes can then be subtracted from the same owner.
+   * Updates `#heldOwners`, which names, for each minion, the owner in whose quota its held signals
+   * are counted. While the minion has held signals, this owner stays the same, even if the minion
+   * changes its project. The sizes are thus subtracted from the quota to which they were added.
    */
   #noteHeldOwner(minion: string): void {
     if (this.#held.heldBy(minion) === 0) this.#heldOwners.delete(minion);

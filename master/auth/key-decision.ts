@@ -33,7 +33,7 @@ export type KeyTransition =
 /** Decision about an offered key. */
 export interface KeyDecision {
   readonly outcome: 'accept' | 'pend' | 'reject' | 'denied' | 'refuse';
-  /** Value of `ret` in the reply, unless the outcome is `accept`. */
+  /** Value of the field `ret` in the reply. Not used if the outcome is `accept`. */
   readonly ret: boolean;
   readonly transition: KeyTransition;
   /** Fields of the event `salt/auth` besides `id` and `pub`. */

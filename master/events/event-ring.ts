@@ -74,9 +74,9 @@ interface ReadUpTo {
 }
 
 /**
- * State of the search for the stored event after which a reader continues, among the events of one
- * cluster member. `place` is the position of the last event of this member that the reader has
- * read.
+ * State of a search among the stored events of one cluster member. It looks for the event after
+ * which a reader continues. `place` is the position of the last event of this member that the
+ * reader has read.
  */
 interface Search {
   readonly place: EventPosition;

@@ -69,8 +69,8 @@ interface Ready {
 }
 
 /**
- * Settings for the end of a call. The function that runs can change them through its
- * {@link CallContext}.
+ * Instructions for the end of a call: whether another member reports the result, and actions that
+ * run afterwards. The called function sets them through its {@link CallContext}.
  */
 interface CallEnd {
   /** Whether another member of the cluster continues the call and will report its result. */

@@ -52,8 +52,8 @@ const stepsOfRow = 2000;
 const bytesPerStep = 8;
 
 /**
- * Size above which a return is encoded and written in two slices, in bytes. Both take memory of the
- * size of the return.
+ * Size of a return, in bytes, above which other work may run between encoding the return and
+ * writing it. Each of these two steps takes as much memory as the return itself.
  */
 const maxBytesAtOnce = 1024 * 1024;
 

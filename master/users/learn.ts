@@ -70,9 +70,9 @@ function isPossible(record: RecordedDecision): boolean {
 }
 
 /**
- * Whether a record needs no rule of its own, because the rule for another record covers it. This is
- * possible only for mine requests that do not name an owner of mine data. The other record must
- * have the same minion and function, and name an owner.
+ * Whether a rule for another record also permits the request of this record, which then needs no
+ * rule of its own. This is possible only for mine requests that name no owner of mine data. The
+ * other record must have the same minion and function, and name an owner.
  */
 function isImplied(record: RecordedDecision, all: readonly RecordedDecision[]): boolean {
   if (record.action !== 'mine' || record.owner !== undefined) return false;

@@ -93,9 +93,9 @@ class FactSearch {
   readonly #values: ValueTests;
   readonly #meter: WorkMeter | undefined;
   /**
-   * Cache of split conditions, by the text of the condition. They are compared with maps inside
-   * grains or pillar, and always split at `:`. The delimiter of the whole condition can be a
-   * different one.
+   * Cache of split conditions, by the text of the condition. The search compares them with maps
+   * inside grains or pillar. They are always split at `:`, even if the whole condition has another
+   * delimiter.
    */
   readonly #cuts = new Map<string, CutExpression>();
 

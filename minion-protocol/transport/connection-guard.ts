@@ -505,9 +505,9 @@ export class ConnectionGuard {
   }
 
   /**
-   * Evicts a connection without a first request, from an unknown address that has too many. A
-   * connection whose TLS handshake has not started is evicted first, because it costs its peer the
-   * least.
+   * Evicts one of the connections that have sent no request yet. Called if an unknown address has
+   * too many of them. A connection whose TLS handshake has not started is evicted first, because it
+   * costs its peer the least.
    */
   #evictUnproven(key: string, { unproven }: AddressRecord): void {
     if (this.#handshakes.evictWaiting(key)) return;

@@ -63,8 +63,9 @@ const ownFields: ReadonlySet<string> = new Set([
 const unservedKeywords = ['ret_config', 'ret_kwargs', 'module_executors', 'executor_opts'];
 
 /**
- * Time after which a second identical request counts as a repetition, in milliseconds. Clients
- * repeat a request after their `timeout`, which is at least a second.
+ * Minimum time between two identical requests for the second one to count as a repetition, in
+ * milliseconds. A repetition gets the reply to the first request. Clients repeat a request after
+ * their `timeout`, which is at least a second.
  */
 const repetitionAfterMs = 500;
 

@@ -138,9 +138,8 @@ class Reading {
   readonly #readerId: string | undefined;
   readonly #budget: WorkBudget;
   /**
-   * Whether the sender of the query matches a target in `allow_tgt`, by the text of the target.
-   * Most owners of mine values use the same target, so each target is evaluated only once per
-   * query.
+   * For each target in `allow_tgt`, by its text: whether the sender of the query matches it. Most
+   * owners of mine values use the same target, so each target is evaluated only once per query.
    */
   readonly #verdicts = new Map<string, boolean>();
   #bytes = 0;

@@ -57,8 +57,8 @@ function toWireResults(results: readonly (readonly [string, StateResult])[]): Wi
 }
 
 /**
- * Map with one key, the master's id. The value is a list of errors, or a map of the declarations in
- * the SLS files by their ids.
+ * Map whose only key is the master's id. Its value is a list of errors, or the declarations of the
+ * SLS files: a map by their ids.
  */
 export type ShownHigh = WireMap;
 

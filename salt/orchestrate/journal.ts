@@ -331,10 +331,10 @@ export class JournalStep {
   }
 
   /**
-   * Stores the start of a state that waits. If an earlier process has already stored a start for
-   * this state, returns that one.
+   * Stores when a state that waits has started. If an earlier process has already stored a start
+   * for this state, returns that earlier start.
    * @param at - start of the state, in milliseconds since 1970
-   * @param events - position behind the latest event of the event stream
+   * @param events - position in the event stream behind its latest event
    * @throws StoreError
    */
   async start(at: number, events: string | undefined): Promise<Begin> {

@@ -7,8 +7,8 @@
 const maxOthers = 32;
 
 /**
- * Lets requests with the same key wait for each other's work, and records the work in progress by
- * key and owner.
+ * Makes requests with the same key wait for each other, so that one request does the work and the
+ * others can use its result.
  */
 export class OneAtATime {
   readonly #inProgress = new Map<string, Map<string, Promise<unknown>>>();

@@ -59,7 +59,7 @@ export type PillarConfig = Pick<
 /** Services, caches and callbacks that {@link OwnPillar} uses. */
 export interface PillarDeps {
   readonly log: Logger;
-  /** Returns milliseconds since 1970. */
+  /** Clock: returns the current time in milliseconds since 1970. */
   readonly now: () => number;
   /** Cache that persists across restarts of the master. Default: none. */
   readonly persistent?: PersistentPillarCache | undefined;

@@ -16,7 +16,7 @@ export interface ReactorDeps {
   readonly rules: ReactorRules;
   readonly rendering: Renderer;
   readonly takes: Takes;
-  /** Returns milliseconds since 1970. */
+  /** Clock: returns the current time in milliseconds since 1970. */
   readonly now: () => number;
 }
 

@@ -286,8 +286,9 @@ export class ParsedFileCache {
   readonly #kept: OwnedCache<Promise<PlainData>>;
 
   /**
-   * @param amounts - limits of the cache: maximum total length of the cached texts, in characters,
-   * for one owner (`perOwner`) and for all owners (`total`)
+   * Creates an empty cache.
+   * @param amounts - maximum total length of the cached texts, in characters: of one owner
+   * (`perOwner`), and of all owners (`total`)
    */
   constructor(
     renderer: Pick<Renderer, 'read'>,

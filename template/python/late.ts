@@ -30,8 +30,8 @@ export abstract class LateValue implements PyObject {
   abstract mark(): string | undefined;
 
   /**
-   * Returns the item at a key as a late value of its own, without reading this value. Returns
-   * `undefined` if the caller can get the item only by reading this value.
+   * Returns the item at a key as another {@link LateValue}, so that this value need not be read.
+   * Returns `undefined` if the caller can get the item only by reading this value.
    */
   abstract child(key: Value): LateValue | undefined;
 
