@@ -12,8 +12,8 @@ export interface BudgetLimits {
 }
 
 /**
- * Counts the amounts of a limited resource (bytes, connections) that owners hold. An owner that
- * exceeds a limit is refused and does not wait.
+ * Counts how many units of a limited resource, for example bytes or connections, each owner holds.
+ * A request that would exceed a limit is refused and does not wait.
  */
 export class Budget {
   readonly #perOwner: number;
@@ -24,6 +24,7 @@ export class Budget {
   #taken = 0;
 
   /**
+   * Creates an unused budget.
    * @param values - maximums to use instead of those in `limit`: `perOwner` for each owner, `total`
    * for all owners together
    */
@@ -72,7 +73,7 @@ export class Budget {
     this.#taken += amount;
   }
 
-  /** Returns `amount` to the budget, but at most the amount that the owner holds. */
+  /** Gives back `amount` units that an owner holds, or all its units if it holds fewer. */
   release(owner: string, amount = 1): void {
     const held = this.heldBy(owner);
     const released = Math.min(held, amount);
@@ -83,8 +84,8 @@ export class Budget {
 }
 
 /**
- * Amount to take from a budget for an owner. {@link tryTakeAll} takes several such amounts, or none
- * of them.
+ * Number of units (`amount`) to take from a budget for an owner. {@link tryTakeAll} takes the units
+ * of several parts, or none.
  */
 export interface BudgetPart {
   readonly budget: Pick<Budget, 'tryTake' | 'release'>;

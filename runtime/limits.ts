@@ -46,7 +46,7 @@ export interface Rate {
 export interface LimitValues {
   /** Maximum amount that one owner may use. */
   readonly perOwner?: number | undefined;
-  /** Maximum amount that all owners together may use. */
+  /** Maximum number of units that all owners together may use. */
   readonly total?: number | undefined;
   /** Part of `total` that is reserved for owners that use nothing yet. Default: 0. */
   readonly reserved?: number | undefined;

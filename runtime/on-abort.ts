@@ -2,8 +2,9 @@
 const waiting = new WeakMap<AbortSignal, { readonly calls: Set<() => void>; end: () => void }>();
 
 /**
- * Calls a function when a signal is aborted. The signal must not be aborted yet. Adding and
- * removing take constant time, whereas `addEventListener` searches all listeners of the signal.
+ * Calls a function when a signal is aborted. The signal must not be aborted yet. Registering and
+ * cancelling the call take constant time, whereas `addEventListener` searches all listeners of the
+ * signal.
  * @returns a function that cancels the call
  */
 export function onAbort(signal: AbortSignal, call: () => void): () => void {

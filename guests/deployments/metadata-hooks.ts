@@ -42,9 +42,9 @@ export interface MetadataUpdates {
   /** Deployments to run now, in the form in which Heat lists deployments. */
   readonly deployments: readonly (Deployment | UnreadableDeployment)[];
   /**
-   * Deployment records to store although no hook runs. If a watched value is unchanged, this is the
-   * record of the last run of its hook. If a value has changed in a way that does not trigger its
-   * hook, it is a new record.
+   * Deployment records to store although no hook runs. For a hook whose watched value is unchanged,
+   * the record of its last run. For a hook whose value has changed in a way that does not trigger
+   * it, a new record.
    */
   readonly noted: readonly Pick<Deployment, 'action' | 'id' | 'name'>[];
   /**

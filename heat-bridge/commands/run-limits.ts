@@ -261,7 +261,7 @@ function firstSeat({ waiting }: Line): Seat | undefined {
   return found;
 }
 
-/** Whether a run starts before another one. The order is the same on every minion. */
+/** Whether the run `one` starts before the run `other`. The order is the same on every minion. */
 function isEarlier(one: Run, other: Run): boolean {
   return one.turn === other.turn ? one.number < other.number : one.turn < other.turn;
 }

@@ -120,8 +120,8 @@ export class OutboxQuotas {
   }
 
   /**
-   * Returns the amount of each quota that a record uses, in the order in which the quotas are
-   * checked.
+   * Returns the quotas that a record uses, in the order in which they are checked. Each has its
+   * budget, and the amount to take from the budget.
    */
   #partsOf(record: QuotaUse): readonly Part[] {
     const { minion, stack, owner, bytes } = record;

@@ -94,8 +94,8 @@ export class StateCaller {
   }
 
   /**
-   * Starts a state with `parallel: True`. The run waits for it when another state depends on it,
-   * and at the end.
+   * Starts a state with `parallel: True`, and does not wait for its end. Before a state that
+   * depends on it, and at the end of the run, the run waits for it.
    */
   #beside(chunk: Chunk, mode: CallMode): StateResult {
     const started = { result: null, changes: {}, comment: 'Started in a separate process' };
