@@ -127,7 +127,7 @@ export class ClusterJobs implements OtherMembers {
     if (now() + clock - at > publishedWithinMs) {
       log.warn(
         { jid: load.jid, member: by },
-        'did not publish a job to the minions of this member: the request of another member was too old',
+        `did not publish another cluster member's job to the minions of this member: the job arrived more than ${publishedWithinMs / 1000} s after it was sent; run the job again for these minions`,
       );
       return;
     }

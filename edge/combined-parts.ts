@@ -38,7 +38,7 @@ export async function startAll(parts: readonly EdgePart[]): Promise<void> {
 function onlyOne<T>(items: readonly T[]): T | undefined {
   if (items.length > 1)
     throw new TypeError(
-      'this extension has two sources of files, two sources of pillar, or two handlers of signals; only one of each is allowed',
+      'a site or centre must have at most one source of files, one source of pillar and one handler of signals; remove the second one',
     );
   return items[0];
 }

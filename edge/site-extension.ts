@@ -62,7 +62,10 @@ export async function openSite(
     link,
     uploadBytesPerSecond: options.uploadBytesPerSecond,
     onRefused: (name, refused) => {
-      logger.warn({ class: name, refused }, 'the centre refused entries in the log of this site');
+      logger.warn(
+        { class: name, refused },
+        'the centre rejected log entries of this site; the field `refused` lists the entries and reasons',
+      );
       for (const { sequence, reason } of refused) {
         // Reset the log's clock too, because the wall clock may have been corrected meanwhile.
         if (reason.startsWith('ERR_SITE_CLOCK')) log.clock.reset();

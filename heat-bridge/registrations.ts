@@ -209,14 +209,11 @@ export function findRegistration<R extends Registered>(
   const others = owner === undefined ? all.filter((it) => it.name === name) : [];
   const [only, another] = others;
   if (only !== undefined && another === undefined) return only;
-  const several =
-    another === undefined
-      ? ''
-      : `; several owners have a ${kind} with this name: specify the owner`;
-  throw new BridgeError(
-    code,
-    `no ${kind} is registered as ${JSON.stringify(name.slice(0, 64))} for this owner${several}`,
-  );
+  const named = `${kind} with the name ${JSON.stringify(name.slice(0, 64))}`;
+  if (another !== undefined) {
+    throw new BridgeError(code, `several owners have a ${named}; specify the owner`);
+  }
+  throw new BridgeError(code, owner === undefined ? `no ${named}` : `this owner has no ${named}`);
 }
 
 /**

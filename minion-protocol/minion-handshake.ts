@@ -290,6 +290,6 @@ function checkFinger(config: HandshakeSettings, masterPub: string): void {
 function fail(code: ProtocolErrorCode): never {
   throw new ProtocolError(
     code,
-    "sign-in failed: the master's reply is not valid; the error code names the reason",
+    "sign-in failed: the minion rejected the master's reply; the error code names the reason",
   );
 }

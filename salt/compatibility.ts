@@ -319,7 +319,10 @@ export function withCompatibilityTables(
     const table = compatibilityTable(rows, kind);
     const head = table.split('\n').find((line) => line.startsWith('|')) ?? '';
     const at = text.indexOf(`\n${head}\n`) + 1;
-    if (at === 0) throw new TypeError(`the page has no table ${kind}: add the line "${head}"`);
+    if (at === 0)
+      throw new TypeError(
+        `the page has no table for the kind "${kind}"; add its header row: ${head}`,
+      );
     const [sentence = ''] =
       /(?:(?:Of|saltbridge supports) \d.*\n\n)?$/.exec(text.slice(0, at)) ?? [];
     const rest = text.slice(at).replace(/^(?:\|.*\n)*/, '');

@@ -267,7 +267,7 @@ export class HeldRows {
         .catch((error: unknown) => {
           log.warn(
             { run: id, err: error },
-            'cannot hand a run over immediately; another cluster member will continue the run after this process has stopped',
+            'cannot release an unfinished run; the run continues after this member restarts, or after another member detects that this member is gone',
           );
         });
     }

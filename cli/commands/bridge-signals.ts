@@ -55,7 +55,7 @@ function addHandleAdd(handle: Command, context: CommandContext): void {
     .option('--project <names...>', 'projects whose enrolled minions may signal the handle')
     .option(
       '--member <names...>',
-      'names of group members; events with the tag heat/<alias>/<member> are signals of this member',
+      'names of members; a minion signals for a member with event.send heat/<alias>/<member>',
     )
     .option('--empty-is-success', 'treat an event without data as SUCCESS instead of FAILURE')
     .option('--stack <name>', 'stack whose quota applies to the signals')

@@ -289,7 +289,7 @@ function addRetire(enroll: Command, context: CommandContext, open: OpenBridge): 
     .argument('[id]', 'id of the minion')
     .option(
       '--instance <name>',
-      'id of the instance in the cloud, instead of the id of the minion',
+      'id of the instance in the cloud; give either this option or the minion id',
     );
   withCommonOptions(command).action(
     async (id: string | undefined, options: CommonOptions & { readonly instance?: string }) => {

@@ -96,10 +96,7 @@ export function addSaltOptions(command: Command): void {
       '--start-event',
       'make minions emit an event when they start the job; requires Salt 3008 or later on the minion',
     )
-    .option(
-      '--metadata <map>',
-      'data that is stored with the job and repeated in its returns, as YAML',
-    )
+    .option('--metadata <map>', 'YAML map that is stored with the job and included in each return')
     .option('--jid <jid>', 'jid to use instead of a new one')
     .option(
       '--args-separator <text>',

@@ -57,7 +57,7 @@ function withTargetOptions(command: Command): Command {
       .option('-T, --target-type <type>', 'target type, as in Salt: list, compound, …')
       .option(
         '--facts <target>',
-        'compound target that the centre matches against the facts that sites have reported; not allowed with -t',
+        'compound target; the centre selects the minions by the grains that sites have reported; not allowed with -t',
       ),
   );
 }

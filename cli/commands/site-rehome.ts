@@ -84,7 +84,7 @@ function addSign(rehome: Command, context: CommandContext): void {
     .requiredOption('--keys <directory>', 'directory with root keys of this centre')
     .option(
       '--after <seconds>',
-      'time without contact with this centre after which a site tries the next centre, in seconds',
+      'seconds without contact with this centre, after which a site tries the next centre',
       parseCount,
     )
     .option('--now', 'make the sites try the next centre as soon as they receive the statement')

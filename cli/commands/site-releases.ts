@@ -145,7 +145,7 @@ function addPush(site: Command, context: CommandContext): void {
     .requiredOption('--key <file>', 'key file of the role `targets`')
     .option(
       '--above <version>',
-      'give the release a version above VERSION; necessary after the centre was restored from a backup',
+      'make the version of the release higher than <version>; necessary after the centre was restored from a backup',
       parseCount,
     );
   withCommonOptions(push).action((options: PushOptions) => release(context, options, undefined));

@@ -520,7 +520,10 @@ class CentreBundles {
   #advance(): void {
     this.#releases.advance().catch((err: unknown) => {
       if (this.#host.closing.aborted) return;
-      this.#host.logger.warn({ err }, 'cannot advance the release to the next ring of sites');
+      this.#host.logger.warn(
+        { err },
+        'cannot offer the release to the next ring (group of sites); retrying',
+      );
     });
   }
 

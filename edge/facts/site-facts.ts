@@ -65,7 +65,7 @@ class SiteFacts {
     } catch (error) {
       this.#host.logger.error(
         { err: error },
-        'cannot read events; the centre no longer gets the presence and grains of minions',
+        'cannot read events, so the centre no longer gets the presence and grains of minions; restart the master',
       );
     }
   }

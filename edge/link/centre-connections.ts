@@ -428,7 +428,7 @@ export class CentreConnections implements CentreLinks {
     noted.catch((error: unknown) => {
       this.#options.logger.warn(
         { err: error },
-        'cannot record which member a site is connected to',
+        'cannot store the name of the cluster member to which a site is connected',
       );
     });
   }

@@ -156,7 +156,7 @@ export class SiteConnection implements SiteLink {
   sendEarly(source: EarlySource): void {
     if (this.#earlySources.push(source) <= maxEarlyRequests) return;
     throw new TypeError(
-      `cannot register another function that sends a request during the handshake: the limit is ${maxEarlyRequests}`,
+      `too many requests during the handshake: at most ${maxEarlyRequests} functions may be registered to send one`,
     );
   }
 

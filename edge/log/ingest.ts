@@ -292,7 +292,7 @@ export class Ingest implements LogIngest {
     if (refused.length > 0) {
       this.#host.logger.warn(
         { site, class: name, refused },
-        'rejected some entries in the log of a site',
+        'rejected log entries of a site; the field `refused` lists the entries and reasons',
       );
     }
     return { sequence: position.sequence, refused };

@@ -118,7 +118,7 @@ class Sources {
     } catch (error) {
       this.#host.logger.error(
         { err: error },
-        'cannot read events; the centre no longer gets returns, events and alarms of this site',
+        'cannot read events, so the centre no longer gets returns, events and alarms of this site; restart the master',
       );
     }
   }

@@ -113,7 +113,7 @@ export class ApprovedPlans {
       if (stopped.aborted) return;
       this.#host.logger.error(
         { err: error, match },
-        'cannot read events; signals no longer start approved plans on this site',
+        'cannot read events, so signals no longer start approved plans on this site; restart the master',
       );
     });
   }

@@ -309,7 +309,7 @@ function parametersOf(
   if (hasParameter && !hasOwnText) return given;
   throw new ExecutionPlanError(
     errorCodes.malformed,
-    'the `Body` of the execution plan passes an argument; add the field `argument` to the catalog entry of this command',
+    'the `Body` of the execution plan passes an argument, but the catalog entry of this command has no field `argument`; add this field',
   );
 }
 

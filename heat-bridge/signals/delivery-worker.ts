@@ -189,7 +189,7 @@ export class DeliveryWorker implements PendingSignals {
       .catch((error: unknown) => {
         this.#options.log.error(
           { err: error },
-          'internal error during the delivery of signals to a handle; delivery to this handle has stopped',
+          'internal error while delivering signals to a handle; to deliver its remaining signals, restart the master',
         );
       })
       .finally(() => this.#work.delete(done));

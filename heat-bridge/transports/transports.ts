@@ -379,7 +379,7 @@ export function parseDestination(given: unknown): Destination {
   }
   if (typeof form === 'string' && isSignalUrl(form)) {
     throw destinationError(
-      'a `signal_url` requires a login; use the `alarm_url` of the scaling policy, or a JSON object with `alarm_url` (this URL), `auth_url`, `user_id`, `password` and `project_id`',
+      'a `signal_url` requires a login; use the `alarm_url` of the scaling policy instead, or register a JSON object that contains this URL as `alarm_url`, and the login as `auth_url`, `user_id`, `password` and `project_id`',
     );
   }
   for (const { handle } of Object.values(handleRows)) {

@@ -186,7 +186,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
       if (minions.length === 0) return;
       context.log.warn(
         { minions },
-        'if the master restarts, these minions do not reconnect by themselves; restart the minions after each restart of the master',
+        'some minions do not reconnect by themselves after a restart of the master; after each restart of the master, restart the minions in the field `minions`',
       );
     },
     startPresenceEvents: () => {

@@ -170,7 +170,10 @@ function startSweep({ config, context }: UsersDeps, logins: Logins): { stop: () 
 /** Logs a warning about each configured backend that does not work for some or all users. */
 async function warnAboutBackends(logins: Logins, log: Logger): Promise<void> {
   for (const [eauth, reason] of await logins.obstacles()) {
-    log.warn({ eauth, reason }, 'an eauth back end does not work for some or all users');
+    log.warn(
+      { eauth, reason },
+      'some or all users cannot log in with an eauth back end; the field `reason` says why',
+    );
   }
 }
 

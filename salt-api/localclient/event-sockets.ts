@@ -172,7 +172,7 @@ export class EventSockets {
       } catch (error) {
         this.#options.log.error(
           { err: error },
-          'disconnected all LocalClients, because they missed events',
+          'events for LocalClients were lost; disconnected all LocalClients, so that they notice the gap',
         );
         for (const queue of this.#queues) queue.destroy();
       }

@@ -349,7 +349,7 @@ export class Orchestrator {
     const isFree = isOfOperator(caller.by) && caller.by?.who.kind !== 'service';
     if (isFree || this.#places.hasPlace(ownerOf(caller))) return;
     throw orchestrationError(
-      `${total} orchestrations are already running, and the remaining places are reserved for users and reactions that have none running; try again later`,
+      `${total} orchestrations are already running, and this caller started at least one of them; the remaining places are reserved for other callers; try again later`,
     );
   }
 

@@ -57,7 +57,7 @@ function judgeOf({ given }: StateCall, functions: MasterFunctions): Judge | unde
   const judge = functions.get(fun);
   if (judge === undefined) {
     throw new SlsError(
-      `the function ${fun} in \`fail_function\` is not served on the master: ${insteadOfFunction(fun)}; see docs/orchestration.md`,
+      `the master cannot run the function ${fun} in \`fail_function\`: ${insteadOfFunction(fun)}; see docs/orchestration.md`,
     );
   }
   return async (value) => isTrue(plainResult(await judge([fromWire(value)], {})));

@@ -32,7 +32,7 @@ export function onDemandPillar(deps: OnDemandDeps): OnDemandPillar {
     'pillar.ext': takes(['external', 'pillar'], async ({ external = null, pillar: override }) => {
       if (place === 'pillar' && id === masterId) {
         throw new TypeError(
-          'a pillar file must not call pillar.ext to compile the same pillar again',
+          "pillar.ext is not available in the master's own pillar, because pillar.ext compiles this pillar; call it in the pillar of other minions, or in an orchestration",
         );
       }
       const sources = await openSources(external, deps);
@@ -76,7 +76,9 @@ async function openSources(
   return Promise.all(
     entries.map(async (entry) => {
       if (entry === undefined)
-        throw new TypeError('pillar.ext: the options of an external pillar are invalid');
+        throw new TypeError(
+          'pillar.ext: an external pillar in the argument `external` has invalid options; see docs/pillar.md',
+        );
       if (entry.module === 'git') {
         throw new TypeError(
           'pillar.ext does not support git; list the git remote in the option `ext_pillar`',

@@ -151,7 +151,7 @@ export class Schedule {
         const { jid, missing } = update;
         log.warn(
           { schedule: name, jid, fun, missing },
-          'the target of a scheduled job names minions without an accepted key',
+          'the target of a scheduled job names minions without an accepted key; these minions do not run the job',
         );
       }
       if (update.type !== 'finished') continue;

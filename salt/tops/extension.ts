@@ -56,7 +56,7 @@ function topsRequest(provider: TopsProvider, log: Logger): RequestType {
         // As in Salt, if the provider fails, the minion gets only the states of the top file.
         log.error(
           { minion: minionId, err: error },
-          'cannot get the tops of a minion: the function that provides tops failed; only the top file applies',
+          'the provider of additional top data (tops) failed for a minion; the minion gets only the states of the top file',
         );
         return send({});
       }

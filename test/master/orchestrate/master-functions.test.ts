@@ -134,7 +134,7 @@ none: {salt.function: [{name: site.empty}, {tgt: 'm*'}, {fail_function: mine.own
   t.is(states.none?.result, false);
   t.regex(
     String(states.none?.comment),
-    /the function mine\.own in `fail_function` is not served on the master/,
+    /the master cannot run the function mine\.own in `fail_function`/,
   );
 });
 
