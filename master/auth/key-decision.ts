@@ -106,7 +106,7 @@ const denied: KeyDecision = {
   event: { result: false, act: 'denied' },
 };
 
-/** Returns a refusal whose event has no field `act`. */
+/** Returns a refusal. As in Salt, its event has no field `act`. */
 function refusal(outcome: 'denied' | 'refuse', transition: KeyTransition): KeyDecision {
   return { outcome, ret: false, transition, event: { result: false } };
 }
