@@ -31,7 +31,7 @@ const prefix: Key = ['cluster', 'tickets'];
 const rememberedMs = 7 * 86_400_000;
 const chunkBytes = 262_144;
 /** Prefix of the names of directories with temporary backups. */
-const joiningPrefix = 'joining-';
+const joiningPrefix = 'handover-';
 /** Time without a new chunk after which the transfer of a backup is cancelled, in milliseconds. */
 const idleMs = 120_000;
 

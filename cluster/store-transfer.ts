@@ -172,7 +172,7 @@ function isOfThisPlace({ cluster, stateDir, pkiDir }: MasterConfig, name: string
   const file = path.join(stateDir, name);
   const secretFile = cluster === null ? undefined : clusterPlaceOf(cluster, stateDir).secretFile;
   return (
-    /^(store$|store-|joining-|localclient$|publications$)/.test(name) ||
+    /^(store$|store-|joining-|handover-|localclient$|publications$)/.test(name) ||
     file === path.resolve(stateDir, pkiDir) ||
     file === secretFile ||
     name === 'cluster.secret'

@@ -40,16 +40,18 @@ export async function findRunning(
   const finished = new Promise<void>((resolve) => {
     finish = resolve;
   });
-  const timer = setTimeout(finish, gatherMs);
   end.addEventListener('abort', finish, { once: true });
   const note = (result: JobReturn): void => {
     if (isRunningJob(result.return)) running.add(result.minion);
     if (running.size === minions.length) finish();
   };
   let stopListening = (): void => {};
+  let timer: NodeJS.Timeout | undefined;
   try {
     const question = { tgt: minions, fun: 'saltutil.find_job', arg: [jid], by };
     stopListening = await dispatcher.publishUnstored(question, note);
+    // The question may have waited for its turn, so the time starts only now.
+    timer = setTimeout(finish, gatherMs);
     await finished;
   } finally {
     stopListening();

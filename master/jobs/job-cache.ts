@@ -1,6 +1,6 @@
-import { KeyedMutex, unlimitedSteps, userWork, WorkBudget } from '#runtime';
+import { KeyedMutex, userWork, WorkBudget } from '#runtime';
 import { type Entry, type Key, type Operation, type Store, tryToWrite } from '#store';
-import { type AuditRequester, type JobReturn, MasterError, minionOwner } from '../api/index.ts';
+import { type AuditRequester, type JobReturn, MasterError } from '../api/index.ts';
 import { Job } from './job.ts';
 import { JobBytes } from './job-bytes.ts';
 import { returnRow } from './job-return.ts';
@@ -50,12 +50,6 @@ const maxUnderWay = 100;
 const stepsOfRow = 2000;
 /** Number of bytes of a stored job or return that are decoded in about one step. */
 const bytesPerStep = 8;
-
-/**
- * Size of a return, in bytes, above which other work may run between encoding the return and
- * writing it. Each of these two steps takes as much memory as the return itself.
- */
-const maxBytesAtOnce = 1024 * 1024;
 
 export interface JobCacheOptions {
   readonly store: Store;
@@ -255,7 +249,6 @@ export class JobCache {
   async addReturn(jid: string, result: JobReturn, by?: AuditRequester): Promise<boolean> {
     const put = this.#putReturn(jid, result);
     this.stored.note(by, put.value.length);
-    if (isLarge(put)) await giveWayFor(result);
     const operations = [put, ...this.#rowsOf(jid, result)];
     if (!this.#options.isShared) return tryToWrite(this.#options.store, operations);
     const name = takingName(jid, result.minion);
@@ -292,11 +285,9 @@ export class JobCache {
     mark: string | undefined,
   ): Promise<boolean> {
     if (!this.#options.isOn) return this.addMark(result.minion, mark);
-    const put = this.#putReturn(record.jid, result);
-    if (isLarge(put)) await giveWayFor(result);
     return this.#marks.write(result.minion, mark, [
       this.#putRecord(record),
-      put,
+      this.#putReturn(record.jid, result),
       ...this.#rowsOf(record.jid, result),
     ]);
   }
@@ -410,15 +401,6 @@ export class JobCache {
     this.#rememberedMinions -= this.#remembered.get(jid)?.minions.size ?? 0;
     this.#remembered.delete(jid);
   }
-}
-
-function isLarge({ value }: PutOperation): boolean {
-  return value.length > maxBytesAtOnce;
-}
-
-/** Lets other work run after a large return is encoded, before it is written. */
-function giveWayFor({ minion }: JobReturn): Promise<void> {
-  return new WorkBudget(unlimitedSteps, minionOwner(minion)).giveWay();
 }
 
 function takingName(jid: string, minion: string): string {

@@ -30,10 +30,7 @@ import { type LoadCost, type LoadMeter, type LoadSender, turnOwner } from './loa
 import { Refusal } from './refusal.ts';
 import type { RequestType } from './request-type.ts';
 
-/**
- * Size above which a load is verified, decrypted and unpacked in slices, in bytes. A single text is
- * unpacked in one slice, because it takes memory as a whole.
- */
+/** Size above which an encrypted load is verified and decrypted in slices, in bytes. */
 const maxBytesAtOnce = 256 * 1024;
 /** Maximum size of a load that is unpacked without reading its head first, in bytes. */
 const maxSmallBytes = 4096;
@@ -195,8 +192,7 @@ export class LoadOpener {
     sender: LoadSender,
   ): Maybe<WireValue> {
     const limits = { ...this.#options.limits, maxElements: elements };
-    if (elements <= maxElementsAtOnce && packed.length <= maxBytesAtOnce)
-      return refusing(() => unpackWire(packed, limits));
+    if (elements <= maxElementsAtOnce) return refusing(() => unpackWire(packed, limits));
     turn.release();
     return refusingLater(
       unpackWireInSlices(packed, limits, new WorkBudget(unlimitedSteps, turnOwner(sender))),

@@ -122,7 +122,8 @@ export class PillarSharing {
   readonly #tops: SharedResults;
   readonly #pillars: SharedResults;
   readonly #read = new WeakMap<CachedPillar, Tops>();
-  readonly #placed: LRUCache<string, Placed>;
+  /** Key in {@link #placings} by minion id. */
+  readonly #placed: LRUCache<string, string>;
   readonly #placings: OwnedCache<Placed>;
   readonly #unshared: LRUCache<string, number>;
   readonly #turns = new OneAtATime(maxWaitMs);
@@ -145,7 +146,7 @@ export class PillarSharing {
       limit: saltLimits.sharedPillars,
       table: sharedTables.pillars,
     });
-    this.#placed = createBoundedMap<string, Placed>(saltLimits.pillarAssignments);
+    this.#placed = createBoundedMap<string, string>(saltLimits.pillarAssignments);
     this.#placings = new OwnedCache<Placed>(saltLimits.pillarAssignmentBytes, {
       sizeOf: ({ assignment, proven }) => sizeOfAssignments([assignment, proven]),
     });
@@ -274,7 +275,7 @@ export class PillarSharing {
     { setting, proven, isKept }: PillarSettings,
   ): Promise<Placed> {
     const { id, grains } = setting;
-    const known = this.#placed.get(id);
+    const known = this.#placings.get(this.#placed.get(id) ?? '');
     const isSame = known?.base === base && known.tops.deref() === tops;
     if (known !== undefined && isSame && known.read.agreeWith(grains)) return known;
     const read = new GrainReads();
@@ -290,7 +291,7 @@ export class PillarSharing {
       ? equal
       : { base, tops: new WeakRef(tops), read, root, assignment, proven: other, isProven };
     const isHeld = isEqual || this.#placings.set(id, name, placed);
-    if (isKept && isHeld) this.#placed.set(id, placed);
+    if (isKept && isHeld) this.#placed.set(id, name);
     return placed;
   }
 

@@ -35,8 +35,8 @@ function open(
   closing: AbortSignal = new AbortController().signal,
 ): Opened {
   const directory = temporaryDirectory(t);
-  mkdirSync(path.join(directory, 'joining-old'));
-  writeFileSync(path.join(directory, 'joining-old', 'backup'), 'old');
+  mkdirSync(path.join(directory, 'handover-old'));
+  writeFileSync(path.join(directory, 'handover-old', 'backup'), 'old');
   writeFileSync(path.join(directory, 'other'), '');
   const sent: (number | undefined)[] = [];
   let deliver: (bytes: Uint8Array) => void = () => {};

@@ -3092,8 +3092,6 @@ export const catalogue: readonly Threat[] = [
       largeLoads('large loads of a minion wait because of their size, over all its connections'),
       largeLoads('unknown commands count towards the rate of requests'),
       largeLoads('a large return is unpacked in slices, and a small request does not wait for it'),
-      largeLoads('a long text is unpacked in a slice of its own'),
-      returns('a large return is encoded and written in two slices'),
       'minion-protocol/payload.test.ts: values after a large text do not double the memory of the packed value',
       'master/keys/rsa-pool.test.ts: a message to a thread contains a token, but not the request around it',
       loadReading(`a large value is read in slices: \${title}`),

@@ -173,7 +173,7 @@ test.serial(
     };
     await joinCluster(masters.configOf('replayed'), ticket, { connect });
     const backups = (): string[] =>
-      readdirSync(a.config.stateDir).filter((name) => name.startsWith('joining-'));
+      readdirSync(a.config.stateDir).filter((name) => /^(joining|handover)-/.test(name));
     const timers = ends.length;
     const chunks = recorded.filter((bytes) => bytes[0] === frameKinds.request).length - 1;
     t.is(timers, 1 + chunks);

@@ -281,14 +281,6 @@ test('a large return is unpacked in slices, and a small request does not wait fo
   t.true(Math.max(...slices) < 1.2 * maxSliceSteps);
 });
 
-test.serial('a long text is unpacked in a slice of its own', async (t) => {
-  const { open } = opening();
-  const envelope = sealed({ cmd: 'few', data: 'x'.repeat(2 * megabyte) });
-  const slices = await slicesOf(() => open(envelope));
-  // A text counts one step for 8 bytes. The slices of other work have about 100,000 steps.
-  t.is(slices.filter((steps) => steps >= megabyte / 4).length, 1, String(slices));
-});
-
 test.serial(
   'a large reply is encrypted in slices, and a small reply does not wait for it',
   async (t) => {
