@@ -5,8 +5,8 @@ export interface ListNode<Node> {
 }
 
 /**
- * A linked list. Its items are its nodes. Adding, removing and finding the first or last node take
- * constant time. In contrast, finding the first key of a large `Map` takes linear time after deletions.
+ * A linked list. Its items are its nodes. Adding, removing and taking the first node take constant
+ * time. In contrast, finding the first key of a large `Map` takes linear time after deletions.
  */
 export class LinkedList<Node extends ListNode<Node>> {
   #first: Node | undefined;
@@ -14,10 +14,6 @@ export class LinkedList<Node extends ListNode<Node>> {
 
   get first(): Node | undefined {
     return this.#first;
-  }
-
-  get last(): Node | undefined {
-    return this.#last;
   }
 
   /** Appends a node, which must not be in a list. */

@@ -5,7 +5,6 @@
  */
 import type { Socket } from 'node:net';
 import { addressOwner, MultiMap } from '#runtime';
-import { Handshake, HandshakeQueue } from './handshake-queue.ts';
 import { transportLimits } from './limits.ts';
 
 const BYTES_PER_EXTRA_SECOND = 64 * 1024;
@@ -62,8 +61,7 @@ export interface GuardLimits {
   readonly maxConnectionsPerAddress: number;
   /**
    * Maximum number of new connections of one unknown address. A connection is new until its first
-   * request has ended. Above the maximum, the oldest new connection is evicted. Connections whose
-   * TLS handshake has not started are evicted first. Default: 1,000.
+   * request has ended. A further connection evicts the oldest new one. Default: 1,000.
    */
   readonly maxNewConnectionsPerAddress: number;
   /**
@@ -82,7 +80,6 @@ export type GuardRefusal =
   | 'unanswered'
   | 'refused-requests'
   | 'too-many-connections'
-  | 'too-many-handshakes'
   | 'too-many-from-address'
   | 'held-bytes'
   | 'held-bytes-from-address';
@@ -136,8 +133,6 @@ export class GuardedConnection {
   readonly #guard: ConnectionGuard;
   readonly #rules: PortRules;
   readonly #owner: ConnectionOwner;
-  /** TLS handshake that waits or is in progress. */
-  #tlsHandshake: Handshake | undefined;
   #phase: Phase = 'handshake';
   #heldBytes = 0;
   #messageSince: number | undefined;
@@ -177,20 +172,6 @@ export class GuardedConnection {
 
   get heldBytes(): number {
     return this.#heldBytes;
-  }
-
-  /** Calls `start` when the TLS handshake may start, unless the connection ends before. */
-  awaitTlsHandshake(start: () => void): void {
-    if (this.#isEnded) return;
-    const refuse = (reason: GuardRefusal): void => this.refuse(reason);
-    const queue = this.#guard.handshakesOf(this);
-    this.#tlsHandshake = new Handshake(queue, this.limitKey, { start, refuse });
-    this.#tlsHandshake.enter();
-  }
-
-  tlsHandshakeDone(): void {
-    this.#tlsHandshake?.leave();
-    this.#tlsHandshake = undefined;
   }
 
   handshakeDone(): void {
@@ -296,7 +277,6 @@ export class GuardedConnection {
     this.#isEnded = true;
     this.#guard.released(this);
     this.#owner.onEnd();
-    this.tlsHandshakeDone();
   }
 
   /** Completes current requests, then ends the connection. */
@@ -341,18 +321,11 @@ export class ConnectionGuard {
   readonly #knownAddresses = new Set<string>();
   readonly #byMinion = new MultiMap<string, GuardedConnection>();
   readonly #refusals = new Map<string, number>();
-  /** TLS handshakes of unknown addresses. */
-  readonly #handshakes: HandshakeQueue;
-  /** TLS handshakes of known addresses. */
-  readonly #knownHandshakes: HandshakeQueue;
   #heldBytes = 0;
 
   constructor(limits: GuardLimits, now: () => number) {
     this.limits = limits;
     this.now = now;
-    const { handshakes, knownHandshakes, handshakeStarts } = transportLimits;
-    this.#handshakes = new HandshakeQueue(handshakes, handshakeStarts, now);
-    this.#knownHandshakes = new HandshakeQueue(knownHandshakes, handshakeStarts, now);
   }
 
   /**
@@ -377,7 +350,7 @@ export class ConnectionGuard {
     if (this.#isKnown(connection)) return connection;
     this.#strangers.add(connection);
     if (record.unproven.size > this.limits.maxNewConnectionsPerAddress) {
-      this.#evictUnproven(connection.limitKey, record);
+      first(record.unproven)?.refuse('too-many-from-address');
     }
     return connection;
   }
@@ -399,13 +372,6 @@ export class ConnectionGuard {
       const reason = connection.overdue(now, this.#isKnown(connection), this.limits);
       if (reason !== undefined) connection.refuse(reason);
     }
-    this.#handshakes.sweep();
-    this.#knownHandshakes.sweep();
-  }
-
-  /** Returns the queue for a new TLS handshake of this connection. */
-  handshakesOf(connection: GuardedConnection): HandshakeQueue {
-    return this.#isKnown(connection) ? this.#knownHandshakes : this.#handshakes;
   }
 
   /**
@@ -502,16 +468,6 @@ export class ConnectionGuard {
     if (oldest === undefined) this.count('too-many-from-address');
     oldest?.refuse('too-many-from-address');
     return oldest !== undefined;
-  }
-
-  /**
-   * Evicts one of the connections that have sent no request yet. Called if an unknown address has
-   * too many of them. A connection whose TLS handshake has not started is evicted first, because it
-   * costs its peer the least.
-   */
-  #evictUnproven(key: string, { unproven }: AddressRecord): void {
-    if (this.#handshakes.evictWaiting(key)) return;
-    first(unproven)?.refuse('too-many-from-address');
   }
 
   #recordOf(key: string): AddressRecord {

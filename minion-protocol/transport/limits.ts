@@ -1,4 +1,4 @@
-import { defineLimits, unlimitedWaiting } from '#runtime';
+import { defineLimits } from '#runtime';
 
 /** Limits of the transports. */
 export const transportLimits = defineLimits('transport', {
@@ -32,29 +32,6 @@ export const transportLimits = defineLimits('transport', {
     owner: 'connection',
     perOwner: 256,
     effect: 'The connection ends.',
-  },
-  handshakes: {
-    unit: 'TLS handshakes in progress on the ports of minions, of addresses without a verified minion',
-    owner: 'address',
-    perOwner: 64,
-    total: 256,
-    waiting: unlimitedWaiting,
-    effect:
-      'Further handshakes wait. A handshake ends if another of its address waits for 10 s. If the total is reached, an address with more of them than others loses its oldest one.',
-  },
-  knownHandshakes: {
-    unit: 'TLS handshakes in progress on the ports of minions, of addresses with a verified minion',
-    owner: 'address',
-    perOwner: 256,
-    total: 1024,
-    waiting: unlimitedWaiting,
-    effect: 'As for `transport.handshakes`.',
-  },
-  handshakeStarts: {
-    unit: 'TLS handshakes that start in one turn of the event loop (separate limits for addresses with and without a verified minion)',
-    owner: 'none',
-    total: 16,
-    effect: 'Further handshakes wait for the next turn.',
   },
   activeRequests: {
     unit: 'requests that a listener is processing',

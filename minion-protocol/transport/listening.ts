@@ -1,6 +1,5 @@
 /** Binds TCP ports. */
-import { createServer, type Server, type ServerOpts, type Socket } from 'node:net';
-import type { Server as SecureServer } from 'node:tls';
+import { createServer, type Server, type Socket } from 'node:net';
 import { formatHostPort, TransportError } from './transport.ts';
 
 export interface ListenOptions {
@@ -19,23 +18,18 @@ export interface ListenOptions {
 export interface BoundServer {
   readonly server: Server;
   readonly port: number;
-  /** Server of the port's TLS handshakes. It does not listen. `undefined` without TLS. */
-  readonly secureServer?: SecureServer;
 }
 
 /**
  * Opens a server and binds it to a port.
- * @param settings - further settings of the server
  * @throws {@link TransportError} ERR_LISTEN, naming host and port
  */
 export function listenOn(
   options: ListenOptions,
   onConnection: (socket: Socket) => void,
-  settings: ServerOpts = {},
 ): Promise<BoundServer> {
   const server = createServer(
     {
-      ...settings,
       noDelay: true,
       keepAlive: options.keepAliveIdleMs !== null,
       keepAliveInitialDelay: options.keepAliveIdleMs ?? 0,
@@ -49,7 +43,7 @@ export function listenOn(
  * Binds a server to a port.
  * @throws {@link TransportError} ERR_LISTEN, naming host and port
  */
-async function bind(server: Server, options: ListenOptions): Promise<BoundServer> {
+export async function bind(server: Server, options: ListenOptions): Promise<BoundServer> {
   const { host, port, backlog } = options;
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(listenError(options, error)));

@@ -205,11 +205,6 @@ export function createListener(
   return new StreamListener(design, options, tls);
 }
 
-interface AdmitOptions {
-  readonly address?: string;
-  readonly start?: () => void;
-}
-
 class StreamListener implements MasterTransport {
   readonly name: string;
   readonly #design: ListenerDesign;
@@ -334,7 +329,7 @@ class StreamListener implements MasterTransport {
     this.#relayed = relayed;
     const bind = async (port: number, kind: PortProtocol): Promise<number> => {
       const bound = await listenOn(this.#addressOf(port, relay.host), (socket) =>
-        relayed.take(socket, (address) => this.#admit(socket, kind, { address })?.(socket)),
+        relayed.take(socket, (address) => this.#admit(socket, kind, address)?.(socket)),
       );
       this.#servers.push(bound);
       return bound.port;
@@ -354,7 +349,7 @@ class StreamListener implements MasterTransport {
       tls === undefined
         ? await listenOn(address, (socket) => this.#admit(socket, kind)?.(socket))
         : await listenSecurely(address, tls, {
-            onConnection: (socket, start) => this.#admit(socket, kind, { start }),
+            onConnection: (socket) => this.#admit(socket, kind),
             onRefused: (reason) => this.#guard.count(reason),
           });
     this.#servers.push(bound);
@@ -363,15 +358,14 @@ class StreamListener implements MasterTransport {
 
   /**
    * Admits a connection.
-   * @param options.address - address to record; default: the remote address
-   * @param options.start - starts the TLS handshake. It is called when the limits permit it
+   * @param address - address to record; default: the remote address
    * @returns a function that starts the port's protocol on the socket or its TLS stream. With TLS,
    * call it after the TLS handshake. `undefined` if the connection was rejected and has ended
    */
   #admit(
     socket: Socket,
     port: PortProtocol,
-    { address = peerAddress(socket), start }: AdmitOptions = {},
+    address: string | undefined = peerAddress(socket),
   ): ((stream: Socket) => void) | undefined {
     if (address === undefined) {
       socket.destroy();
@@ -381,9 +375,7 @@ class StreamListener implements MasterTransport {
     const guarded = this.#guard.admit(address, port, admitted);
     if (guarded === undefined) return undefined;
     endGuardedWithSocket(socket, guarded);
-    if (start !== undefined) guarded.awaitTlsHandshake(start);
     return (stream) => {
-      guarded.tlsHandshakeDone();
       if (stream !== socket) endGuardedWithSocket(stream, guarded);
       admitted.open(port, stream, guarded, this.#parts);
     };

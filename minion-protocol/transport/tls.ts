@@ -7,12 +7,12 @@ import type { Socket } from 'node:net';
 import {
   createServer,
   type SecureContextOptions,
-  type Server as SecureServer,
+  Server as SecureServer,
   type TlsOptions as ServerOptions,
   type TLSSocket,
 } from 'node:tls';
 import { FileReloader } from '#runtime';
-import { type BoundServer, type ListenOptions, listenOn } from './listening.ts';
+import { type BoundServer, bind, type ListenOptions } from './listening.ts';
 import { TransportError } from './transport.ts';
 
 /** Whether peers must present a certificate (Salt's `cert_reqs`). */
@@ -22,9 +22,6 @@ type ClientCertificates =
   /** A certificate is not required. If a peer presents one, it must be signed by `ca_certs`. */
   | 'optional'
   | 'required';
-
-/** Number of bytes after which a handshake starts without a check whether the peer is gone. */
-const maxBytesBeforeHandshake = 16_384;
 
 /** TLS options of a port. Files are in PEM format. */
 export interface TlsOptions {
@@ -63,12 +60,8 @@ export interface SecureConnections {
   /**
    * Admits a connection. Returns a function to call after the handshake, or `undefined` if the
    * connection was rejected.
-   * @param start - starts the handshake. Until it is called, nothing is read from the socket
    */
-  readonly onConnection: (
-    socket: Socket,
-    start: () => void,
-  ) => ((stream: Socket) => void) | undefined;
+  readonly onConnection: (socket: Socket) => ((stream: Socket) => void) | undefined;
   /** Called when a handshake failed. */
   readonly onRefused: (reason: 'tls-handshake' | 'tls-certificate') => void;
 }
@@ -77,34 +70,26 @@ export interface SecureConnections {
  * Binds a port that uses TLS from the first byte.
  * @throws {@link TransportError} ERR_TLS for files that cannot be read or used, ERR_LISTEN
  */
-export async function listenSecurely(
+export function listenSecurely(
   address: ListenOptions,
   loaded: LoadedTls,
   { onConnection, onRefused }: SecureConnections,
 ): Promise<BoundServer> {
   const { options } = loaded;
-  const secureServer = createSecureServer(loaded);
+  const server = createSecureServer(loaded, address);
   /**
-   * Connections before the end of the TLS handshake, by remote address and port. These are the only
-   * values that the TCP socket and the TLS socket of a connection have in common.
+   * Connections in the TLS handshake, by remote address and port. These are the only values that
+   * the TCP socket and the TLS socket of a connection have in common.
    */
   const waiting = new Map<string, (stream: Socket) => void>();
-  const accept = (socket: Socket): void => {
+  server.on('connection', (socket: Socket) => {
     const remote = remoteOf(socket);
-    const handshake = (): void => {
-      if (!socket.destroyed) secureServer.emit('connection', socket);
-    };
-    let hasWaited = false;
-    const proceed = onConnection(socket, () => {
-      if (hasWaited) startIfOpen(socket, handshake);
-      else handshake();
-    });
-    hasWaited = true;
+    const proceed = onConnection(socket);
     if (proceed === undefined) return;
     waiting.set(remote, proceed);
     socket.once('close', () => waiting.delete(remote));
-  };
-  secureServer.on('secureConnection', (stream: TLSSocket) => {
+  });
+  server.on('secureConnection', (stream: TLSSocket) => {
     const proceed = waiting.get(remoteOf(stream));
     if (proceed === undefined || hasFalseCertificate(stream, options)) {
       if (proceed !== undefined) onRefused('tls-certificate');
@@ -113,41 +98,11 @@ export async function listenSecurely(
     }
     proceed(stream);
   });
-  secureServer.on('tlsClientError', (_error: Error, stream: TLSSocket) => {
+  server.on('tlsClientError', (_error: Error, stream: TLSSocket) => {
     onRefused('tls-handshake');
     stream.destroy();
   });
-  const bound = await listenOn(address, accept, { pauseOnConnect: true });
-  return { ...bound, secureServer };
-}
-
-/**
- * Starts a handshake unless the peer has closed the connection while it waited. A closed connection
- * would otherwise cost a signature. The end of a connection can only be read after the bytes that
- * the peer has sent before.
- */
-function startIfOpen(socket: Socket, start: () => void): void {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  let hasStarted = false;
-  const proceed = (): void => {
-    if (hasStarted || socket.destroyed) return;
-    hasStarted = true;
-    socket.off('data', onData).off('end', onEnd).pause();
-    socket.unshift(Buffer.concat(chunks));
-    start();
-  };
-  const onData = (chunk: Buffer): void => {
-    chunks.push(chunk);
-    bytes += chunk.length;
-    // After the first bytes, the end is read in the next turn of the event loop.
-    if (chunks.length === 1) setImmediate(() => setImmediate(proceed));
-    if (bytes > maxBytesBeforeHandshake) proceed();
-  };
-  const onEnd = (): void => {
-    socket.destroy();
-  };
-  socket.on('data', onData).on('end', onEnd).resume();
+  return bind(server, address);
 }
 
 /**
@@ -172,10 +127,8 @@ export function renewTls(
       files: filesOf(options),
       ...(intervalMs === undefined ? {} : { intervalMs }),
       apply: (renewed) => {
-        for (const { secureServer } of servers) {
-          if (secureServer !== undefined) {
-            configureTls(secureServer, { options, contents: renewed });
-          }
+        for (const { server } of servers) {
+          if (server instanceof SecureServer) configureTls(server, { options, contents: renewed });
         }
       },
       onRenewed: () => onRenewal(undefined),
@@ -193,12 +146,15 @@ function configureTls(server: SecureServer, loaded: LoadedTls): void {
   }
 }
 
-function createSecureServer(loaded: LoadedTls): SecureServer {
+function createSecureServer(loaded: LoadedTls, { keepAliveIdleMs }: ListenOptions): SecureServer {
   const { clientCertificates } = loaded.options;
   const settings: ServerOptions = {
     ...contextOf(loaded),
     requestCert: clientCertificates !== 'none',
     rejectUnauthorized: clientCertificates === 'required',
+    noDelay: true,
+    keepAlive: keepAliveIdleMs !== null,
+    keepAliveInitialDelay: keepAliveIdleMs ?? 0,
   };
   try {
     return createServer(settings);

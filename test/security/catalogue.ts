@@ -141,7 +141,6 @@ const directoryUsers = inFile('master/eauth/ldap.test.ts');
 const endedKeys = inFile('heat-bridge/enroll/life.test.ts');
 const transitions = inFile('heat-bridge/enroll/claims.long.test.ts');
 const newIds = inFile('master/requests/sign-in.test.ts');
-const handshakes = inFile('minion-protocol/handshake-queue.test.ts');
 const httpConnections = inFile('salt-api/connections.long.test.ts');
 const runQuotas = inFile('heat-bridge/run.test.ts');
 const largeEvents = inFile('salt-api/streams.test.ts');
@@ -2406,39 +2405,6 @@ export const catalogue: readonly Threat[] = [
       messageTurns('a minion does not wait for the messages of other minions'),
       messageTurns('a connection whose requests are refused is ended, unless as many are verified'),
       'master/requests/replay.test.ts: a connection learns which of its requests were refused, not which the master failed to answer',
-    ],
-  },
-  {
-    id: 'H-114a',
-    threat: 'TLS handshakes on the ports of minions that keep the master busy, or keep places',
-    tests: [
-      handshakes('the newest waiting handshake of an address is served first'),
-      handshakes('the address with the fewest handshakes in progress is served first'),
-      handshakes('addresses with the same number of handshakes in progress take turns'),
-      handshakes('an address at its limit does not keep other addresses waiting'),
-      handshakes(
-        'at an address at its limit, the oldest handshake ends if another waits, 10 seconds after it started',
-      ),
-      handshakes(
-        'if the total is reached, an address with two handshakes more than another loses its oldest',
-      ),
-      handshakes(
-        'if the total is reached and no address has more, a handshake ends after one second',
-      ),
-      handshakes('a slow handshake does not end while another address has more of them'),
-      handshakes('an ended handshake frees its place, whether it waits or is in progress'),
-      handshakes('the limits hold, and no handshake waits without need, in any order of events'),
-      handshakes(
-        'too many new connections of an address end the oldest one that waits for its handshake',
-      ),
-      handshakes('handshakes of known addresses have their own limits'),
-      handshakes('a few handshakes start in one turn of the event loop'),
-      handshakes('nothing is read from a connection that waits for its handshake'),
-      handshakes('no handshake starts for a peer that closed its connection while it waited'),
-      handshakes(
-        'a client is served although silent connections of its address use all handshakes',
-      ),
-      handshakes('a client is served when a connection of its address ends its handshake'),
     ],
   },
   {
