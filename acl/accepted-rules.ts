@@ -14,8 +14,8 @@ import type { PolicyRule } from './rule.ts';
 const acceptedIn = new WeakMap<PolicyRule, string>();
 
 /**
- * Whether the rule need not be validated again. True if it was found valid with this policy syntax,
- * or with another one that has the same `dialect`. Rules never change.
+ * Whether the rule was already found valid with this policy syntax, or with another one of the same
+ * `dialect`. It then need not be validated again, because recorded rules cannot change.
  */
 export function isAccepted(rule: PolicyRule, { dialect }: PolicySyntax): boolean {
   return dialect !== undefined && acceptedIn.get(rule) === dialect;

@@ -4,7 +4,7 @@ import type { TextPattern } from './rule.ts';
 export type RuleIndexKey =
   /** The pattern matches exactly this text. */
   | { readonly kind: 'literal'; readonly text: string }
-  /** Every text that matches contains all of these pieces. No piece is empty. */
+  /** Substrings that every matching text contains. None of them is empty. */
   | { readonly kind: 'pieces'; readonly pieces: readonly string[] }
   | { readonly kind: 'any' };
 

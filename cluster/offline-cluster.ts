@@ -56,7 +56,10 @@ import { giveToOwners } from './state-files.ts';
 
 /** Options for connecting to the log. */
 export interface OfflineClusterOptions {
-  /** Connects to the log. Default: connects to the NATS servers of the configuration. */
+  /**
+   * Function that connects to the log. If `isFounding` is true, it creates the log if necessary.
+   * Default: connects to the NATS servers of the configuration.
+   */
   readonly connect?: (isFounding: boolean) => Promise<TransactionLog>;
   readonly now?: () => number;
   /**
@@ -351,8 +354,8 @@ export async function detachMember(
 /** Earlier state of a cluster to restore. */
 export interface RestorePoint {
   /**
-   * Path of a member's backup. The backup must have been made before the point to restore, because
-   * later log entries are then applied to it.
+   * Path of a member's backup. It must be older than the state to restore, because the later log
+   * entries are then applied to the backup.
    */
   readonly file: string;
   /** Point at which the replay of the log ends. Default: all entries are applied to the backup. */

@@ -12,8 +12,8 @@ import type { Settings } from './settings.ts';
 import { originOfRight, userRightsOf } from './user-rights.ts';
 
 /**
- * Returns a warning for each target of `peer`, `external_auth` and rules that depends only on
- * grains.
+ * Returns a warning for each target in `peer`, `external_auth` and rules that tests nothing but
+ * grains. Minions report their grains themselves, so such a target gives no right.
  */
 export function warnOfGrainRights(config: MasterConfig, settings: Settings): ConfigWarning[] {
   const restsOnGrains = (target: string): boolean => {

@@ -112,8 +112,8 @@ export class LiveConfig {
   }
 
   /**
-   * Registers a preparation, which can reject a new configuration. A reload runs the preparations
-   * in the order of their registration.
+   * Registers a function that prepares for a new configuration, and can reject it. A reload runs
+   * these functions in the order of their registration.
    */
   beforeChange(preparation: ConfigPreparation): void {
     this.#preparations.push(preparation);

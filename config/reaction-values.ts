@@ -74,8 +74,8 @@ export function listedIds(action: ReactionAction): readonly (string | MappedValu
 }
 
 /**
- * Returns the target of an action and the kind of the action. Returns `undefined` if the action has
- * no target.
+ * Returns the target of an action, and as `kind` whether the action runs a job or a named command.
+ * Returns `undefined` if the action has no target.
  */
 export function targetedOf(
   action: ReactionAction,

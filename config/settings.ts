@@ -168,9 +168,8 @@ function nameOfPlace({ key, entry = '' }: OptionOrigin): string {
 }
 
 /**
- * Whether the names of two locations can be compared. The name of a location in a list
- * (`one.entry`) contains an index, which starts at 0 in each file. Such a name can be compared only
- * with names from the same file.
+ * Whether the names of two locations can be compared. If `one` is inside a list, its name contains
+ * a list index. Each file counts indexes from 0, so `other` must then be in the same file.
  */
 function isSameList(one: OptionOrigin, other: OptionOrigin): boolean {
   return one.entry === undefined || one.file === other.file;

@@ -112,8 +112,8 @@ function base64(text: string): string {
 const boundaryForm = /saltbridge-[0-9a-f]{24}/;
 
 /**
- * Separates the outputs of a script from its standard output. The shell code around the script
- * prints both to its own standard output.
+ * Splits the standard output of the shell code around a script. Returns the script's own standard
+ * output, and its outputs: named values for Heat.
  * @param code - the shell code that ran
  * @param stdout - standard output of the shell code
  */

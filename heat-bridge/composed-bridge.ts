@@ -40,7 +40,10 @@ export type AnyBridgeOptions = BridgeOptions<
 interface OpenBridge extends EnabledExtensions {
   readonly host: ExtensionHost;
   readonly context: BridgeContext;
-  /** Contributions of the extensions that have been opened so far. */
+  /**
+   * Features of the extensions opened so far: pillar, HTTP routes, methods of the local socket and
+   * others.
+   */
   readonly contributions: BridgeContribution[];
 }
 

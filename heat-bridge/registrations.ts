@@ -19,8 +19,8 @@ export interface RegistrationOwner {
 }
 
 /**
- * Additional checks of a new registration, supplied by the caller of the API. The form of a
- * registration is always checked.
+ * Additional checks of a new handle, stack or data space, supplied by the caller of the API. Its
+ * form is always checked.
  */
 export interface RegistrationChecks {
   /**
@@ -36,7 +36,7 @@ export class PendingRegistrations {
   readonly #pending = new Set<Promise<unknown>>();
 
   /**
-   * Checks the permission, then calls `work`, which stores a registration.
+   * Calls `requirePermission`, and then `work`, which stores a new handle, stack or data space.
    * @throws the error of the check, or of `work`
    */
   async store<T>({ requirePermission }: RegistrationChecks, work: () => Promise<T>): Promise<T> {
@@ -76,7 +76,7 @@ export interface RegistrationsApi<
   ): Promise<Info>;
   list(selection?: RegistrationOwner): Promise<readonly Info[]>;
   /**
-   * Returns a registration.
+   * Returns one registered handle, stack or data space.
    * @throws BridgeError, for example ERR_HANDLE_UNKNOWN for a handle
    */
   show(name: string, of?: Of): Promise<Details>;
@@ -120,7 +120,7 @@ export async function listInSlices<Item, Info>(
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 256 });
 
-/** Owner of a registration, as a parameter of RPC methods. */
+/** Owner of a handle, stack or data space, as a parameter of RPC methods. */
 export const ownerField = { owner: Type.Optional(Text) };
 
 interface RegistrationRecords<Info> {
@@ -130,11 +130,16 @@ interface RegistrationRecords<Info> {
   readonly key: 'alias' | 'name';
   /** Returns details of a registration for audit records, without its name. */
   readonly detailsOf: (info: Info) => AuditDetails;
-  /** Schemas of the parameters that select one of several registrations with the same name. */
+  /**
+   * Schemas of additional parameters. They select one of several stacks, handles or data spaces
+   * with the same name.
+   */
   readonly selectors?: Readonly<Record<string, TSchema>>;
 }
 
-/** Returns the RPC methods `add`, `list`, `show` and `remove` of a kind of registrations. */
+/**
+ * Returns the RPC methods `add`, `list`, `show` and `remove` for handles, stacks or data spaces.
+ */
 export function registrationMethods<Registration extends object, Info, Details>(
   api: RegistrationsApi<Registration, Info, Details>,
   { subject, key, detailsOf, selectors }: RegistrationRecords<Info>,
@@ -194,10 +199,9 @@ interface Registered {
 }
 
 /**
- * Returns the registration with this name and owner. Without `owner`, returns the registration that
- * has no owner. If there is none, returns the only registration with this name.
- * @throws BridgeError with the given code if there is no such registration, or if several owners
- * have one
+ * Returns the handle, stack or data space with this name and owner. Without `owner`, prefers one
+ * that has no owner. If there is none, returns the only one with this name.
+ * @throws BridgeError with the given code if none is found, or if several owners have one
  */
 export function findRegistration<R extends Registered>(
   all: readonly R[],
@@ -228,7 +232,8 @@ export function registrationOf<R extends Registered>(
 }
 
 /**
- * Checks the limit `bridge.registrations` for a new registration.
+ * Checks that an owner may register one more stack, handle or data space. `bridge.registrations`
+ * limits their number per owner and in total.
  * @throws BridgeError with the given code
  */
 export function requireRegistrationRoom(

@@ -109,8 +109,8 @@ export function inertText(text: string, otherwise = ''): string {
 }
 
 /**
- * Place of a text that Salt would interpret. The keys and indexes in `path` are in reverse order,
- * the innermost first.
+ * Position of a text that Salt would interpret, for example `sdb://…`. `path` contains the keys and
+ * indexes that lead to the text, the innermost first.
  */
 interface Found {
   readonly path: (string | number)[];

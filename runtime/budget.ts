@@ -107,7 +107,7 @@ export function tryTakeAll<Part extends BudgetPart>(parts: readonly Part[]): Par
   return undefined;
 }
 
-/** Gives amounts back to the budgets from which they were taken. */
+/** Releases each `amount` in its budget, so that the owner no longer holds it. */
 export function releaseAll(parts: readonly BudgetPart[]): void {
   for (const { budget, owner, amount } of parts) budget.release(owner, amount);
 }

@@ -173,9 +173,9 @@ export class FairSlots {
   }
 
   /**
-   * Moves an owner to the list of waiting owners without a slot, or to the list of those with
-   * slots. Removes the owner from both lists if it does not wait, or already holds `perOwner`
-   * slots.
+   * Moves an owner to the list for its state: owners that wait and have no slot, or owners that
+   * wait and have slots. Owners that do not wait, or already hold `perOwner` slots, are in neither
+   * list.
    */
   #place(owner: Owner): void {
     const ring = this.#ringOf(owner);

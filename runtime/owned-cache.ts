@@ -69,9 +69,9 @@ export class OwnedCache<Value extends {}> {
   }
 
   /**
-   * Adds or replaces an entry.
-   * @returns `false` if the size of this one entry exceeds a limit. The entry was then not added, and
-   * a previous entry with this key was removed. The caller must not keep the value anywhere else
+   * Adds or replaces the value of a key.
+   * @returns `false` if this value alone exceeds a size limit. The value was then not added, a
+   * previous value of the key was removed, and the caller must not keep the value elsewhere
    */
   set(owner: string, key: string, value: Value): boolean {
     const size = this.#sizeOf(value, key);

@@ -116,9 +116,15 @@ export class TokenBuckets {
   }
 }
 
-/** Fraction of all places that is reserved for owners that use few places: a quarter. */
+/**
+ * Part of all places or tokens that is reserved for owners that do not exceed their share
+ * ({@link ownerPart}): a quarter.
+ */
 const reservedPart = 1 / 4;
-/** Fraction of all places below which an owner may use the reserved places: an eighth. */
+/**
+ * Share of each owner in all places or tokens: an eighth. Owners that exceed their share may not
+ * use the reserved part.
+ */
 const ownerPart = 1 / 8;
 
 /**

@@ -9,8 +9,8 @@ export interface SendLimits {
    */
   readonly messageBytes: number;
   /**
-   * Maximum number of bytes waiting for all readers. Default: `total` of the limit. A buffer that
-   * waits for several readers counts once.
+   * Maximum number of bytes that may wait for all readers together. A buffer that waits for several
+   * readers counts once. Default: `total` of the pool's limit.
    */
   readonly totalBytes?: number;
   /**
@@ -195,9 +195,9 @@ export class SendQueue {
   }
 
   /**
-   * Whether the queue has no room for a message of this size. While at most `extraBytes` are
-   * waiting, there is room for any message. Otherwise, the waiting bytes and the message together
-   * must not exceed `messageBytes` plus `extraBytes`.
+   * Whether the queue must reject a message of this size. While at most `extraBytes` are waiting,
+   * it accepts any message. Otherwise, the waiting bytes and the message together may be at most
+   * `messageBytes` plus `extraBytes`.
    */
   #isFull(bytes: number): boolean {
     const { messageBytes, extraBytes } = this.#pool.limits;

@@ -19,8 +19,8 @@ export class SharedValues<T extends object> {
   }
 
   /**
-   * Returns the shared value of the content with this digest. Derives the value if no master uses
-   * it yet.
+   * Returns the value derived from the content with this digest. All masters of the process share
+   * it. Calls `derive` if no master uses it yet.
    * @param digest - digest of the content, which the caller has computed or verified
    * @param derive - derives the value. If it throws, nothing is shared
    */

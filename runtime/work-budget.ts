@@ -187,7 +187,7 @@ interface WaitingSlice extends ListNode<WaitingSlice> {
  * slice of its work.
  */
 interface SliceOwner extends ListNode<SliceOwner> {
-  /** Name of the owner, or the budget if it has no named owner. */
+  /** Name of the owner. Work without a named owner is identified by its budget instead. */
   readonly name: string | WorkBudget;
   readonly slices: LinkedList<WaitingSlice>;
 }

@@ -15,7 +15,7 @@ import { argumentsOf, type Lowstate, secondsOf, type WordReader } from './lowsta
 
 export interface LocalClientDeps {
   readonly user: { readonly jobs: Pick<UserApi['jobs'], 'batch' | 'publish' | 'run'> };
-  /** Parses arguments of the caller. */
+  /** Parses a command's arguments as if they were typed on a command line. */
   readonly readWords: WordReader;
   /** Texts for the member `warnings` of the response. */
   readonly warnings: Set<string>;

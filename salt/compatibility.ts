@@ -201,10 +201,9 @@ function rowsOf(
 }
 
 /**
- * Returns the Markdown table of one kind of elements, for example of filters. The table of filters
- * lists the refused filters. The tables of options, target types and exit codes list the elements
- * that differ from Salt, after a sentence with the number of unchanged elements. The tables of all
- * other kinds list modules.
+ * Returns the Markdown table of one kind of elements. For filters, it lists the refused ones. For
+ * options, target types and exit codes, it lists those that differ from Salt, and states how many
+ * are supported unchanged. For all other kinds, it lists modules.
  */
 function compatibilityTable(rows: readonly CompatibilityRow[], kind: CompatibilityKind): string {
   const own = rows.filter((row) => row.kind === kind);

@@ -51,7 +51,7 @@ export class GroupCommit {
   #waiting: Pick<PendingWrite<unknown>, 'run' | 'done' | 'failed'>[] = [];
 
   /**
-   * Creates the group.
+   * Creates a group without waiting writes.
    * @param transaction - runs the work in one transaction, and rolls it back if the work throws
    * @param toError - converts the error of a failed transaction to the error for each write in it
    */

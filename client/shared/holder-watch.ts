@@ -19,9 +19,8 @@ export type WatchedHolder =
   | 'hung';
 
 /**
- * Maximum time that one check adds to the time for which the holder has not responded, in
- * milliseconds. If more time has passed since the last check, this process itself may have been
- * suspended. The excess is then not counted.
+ * Maximum time that one check counts as time without a response of the holder, in milliseconds. If
+ * more time has passed since the last check, this process itself may have been suspended.
  */
 const maxStepMs = 1500;
 

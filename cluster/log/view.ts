@@ -74,9 +74,9 @@ export interface AppliedEntry {
 
 const sweepIntervalMs = 1000;
 /**
- * Maximum number of later entries of a session that are applied while one of its entries is
- * missing. If more of them are applied, the missing entry is ignored when it arrives. A session
- * begins when a member opens its store.
+ * Maximum number of entries that are applied while an earlier entry of the same session is missing.
+ * After that, the missing entry is ignored, even if it arrives. A session begins when a member
+ * opens its store.
  */
 const maxBeyond = 256;
 /** Maximum number of positions in the log whose running hash is cached. */

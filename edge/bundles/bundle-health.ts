@@ -3,7 +3,7 @@ import { errorMessage } from '#runtime';
 
 import { type ExtensionHost, masterServices } from '#master';
 
-/** Number of minions whose pillars are compiled. */
+/** Number of minions whose pillars are compiled to check a new bundle. */
 const sampleSize = 5;
 
 /**

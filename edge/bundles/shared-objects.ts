@@ -42,10 +42,9 @@ function sliceKey(sha256: string, index: number): Key {
 }
 
 /**
- * Operation that a member writes in the same transaction as a new release. Another member that is
- * just deleting unused files does not know this release yet. The operation makes
- * {@link SharedObjects.keepOnly} of that member fail, so that it does not delete files of the new
- * release.
+ * Operation that protects the files of a new release. A member writes it in the same transaction as
+ * the release. If another member is just deleting unused files, its {@link SharedObjects.keepOnly}
+ * then fails before it deletes files of the new release.
  */
 export const markObjects: StateOperation = { op: 'put', key: markKey, value: Buffer.alloc(0) };
 

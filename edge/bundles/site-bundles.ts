@@ -128,9 +128,9 @@ class SiteBundles implements BundleInUse {
   #lastFailure: BundleFailure | undefined;
   #isLeaving = false;
   /**
-   * Whether the next request must ask for metadata and packs that are compressed without a
-   * dictionary. Usually, data that the site already has is the dictionary. After a failure with
-   * ERR_BUNDLE_CONTENT, this data may be damaged.
+   * Whether the next request must ask for data that is compressed without a dictionary. Usually,
+   * files that the site already has are the dictionary. After ERR_BUNDLE_CONTENT, these files may
+   * be damaged.
    */
   #needsWhole = false;
 
@@ -319,8 +319,8 @@ class SiteBundles implements BundleInUse {
   }
 
   /**
-   * Difference between the version of a bundle at this site and the version that the centre has
-   * given to it. See {@link versionsPerGeneration}.
+   * Number that this site adds to the centre's version of a bundle. Bundles of the present centre
+   * therefore have higher versions than those of former centres. See {@link versionsPerGeneration}.
    */
   get #base(): number {
     return (this.#context.identity()?.generation ?? 0) * versionsPerGeneration;

@@ -98,8 +98,8 @@ export class TufRepository {
   /**
    * Returns the metadata files that a site needs for an update, as one compressed body.
    * @param known - the site's versions of the root, the targets and the snapshot, in this order
-   * @returns the body, and in `known` how many of these files (the first 0 to 3) are the
-   * compression dictionary. The site needs its copies of them to decompress the body
+   * @returns `body`: the compressed files. `known`: the number of the site's own files (the first 0
+   * to 3) that the site needs as dictionary to decompress the body
    */
   async update(
     known: readonly number[],

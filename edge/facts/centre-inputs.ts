@@ -64,7 +64,8 @@ export class CentreInputs {
   }
 
   /**
-   * Returns the report of a site, or the reports of all sites if `site` is absent, with their sums.
+   * Returns the report of a site, or the reports of all sites if `site` is absent, together with
+   * their totals.
    */
   async list(site?: string): Promise<InputsOfSites> {
     const { host, joined } = this.#options;

@@ -69,7 +69,10 @@ const Rehomed = Type.Object(
 const Identity = Type.Object(
   {
     name: Type.String({ minLength: 1, maxLength: 63 }),
-    /** Address of the centre's HTTP API, as in the ticket or the statement. */
+    /**
+     * Address of the centre's HTTP API, from the ticket or from the statement that moved the site
+     * to this centre.
+     */
     centre: Type.String({ minLength: 1, maxLength: 1024 }),
     /** Public online key of the centre, in base64url. */
     centreKey: Type.String({ minLength: 43, maxLength: 43 }),
@@ -128,8 +131,8 @@ export interface SiteIdentity {
   /** Signed statement that moves this site to the next centre, or `undefined`. */
   readonly statement: string | undefined;
   /**
-   * Time of issue of the latest statement that the site has accepted, in milliseconds since 1970,
-   * or 0. The site refuses earlier statements.
+   * Time of issue of the latest statement (order to change the centre) that the site has accepted.
+   * In milliseconds since 1970, or 0. The site refuses earlier statements.
    */
   readonly statementFloor: number;
 }

@@ -165,7 +165,7 @@ export class SiteRegistry {
   }
 
   /**
-   * Registers the functions from which {@link SiteInfo} gets the fields that this registry does not
+   * Registers functions that supply the fields of {@link SiteInfo} that this registry does not
    * store.
    */
   complete(figures: Partial<SiteFigures>): void {

@@ -456,8 +456,8 @@ function helloOf({ headers }: IncomingMessage): Buffer | undefined {
 }
 
 /**
- * Decrypts and decodes the early requests in a hello. Returns an empty list if they are damaged or
- * sealed to another key.
+ * Decrypts and decodes the requests that a site has sent in the first message of the handshake.
+ * Returns an empty list if they are damaged or sealed to another key.
  */
 function openEarly(box: Uint8Array, key: KeyObject, site: string): readonly RequestFrame[] {
   try {

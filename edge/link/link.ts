@@ -82,7 +82,10 @@ export interface EarlyRequest {
   onUsed(reply: ReadReply): void;
 }
 
-/** Waits for the reply to an early request. */
+/**
+ * Waits for the reply to an early request: a request that the site sends together with the
+ * handshake.
+ */
 export type ReadReply = <P extends TSchema, R extends TSchema>(
   message: LinkMessage<P, R>,
 ) => Promise<Static<R>>;

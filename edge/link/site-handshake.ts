@@ -35,8 +35,8 @@ import { maxEarlyRequests } from './link.ts';
 const connectMs = 60_000;
 
 /**
- * Maximum number of received messages that wait to be read. The centre sends its challenge, the
- * welcome and the replies to early requests together.
+ * Maximum number of received messages that wait to be read. During the handshake, the centre may
+ * send two messages at once, and one reply to each early request.
  */
 const maxAdvance = 2 + maxEarlyRequests;
 

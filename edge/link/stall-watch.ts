@@ -22,8 +22,8 @@ const heartbeatMs = 60_000;
 const patienceMs = 8000;
 
 /**
- * Number of round-trip times that a heartbeat may take before it counts as lost. If this time is
- * shorter than `patienceMs`, `patienceMs` applies instead.
+ * Time after which an unanswered heartbeat counts as lost, in round-trip times of the connection.
+ * `patienceMs` applies instead if it is longer.
  */
 const patientRoundTrips = 4;
 

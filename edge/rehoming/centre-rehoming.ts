@@ -44,9 +44,9 @@ export interface StatementInfo {
 export interface StatementReplyInfo {
   readonly site: string;
   /**
-   * State of the statement at the site. `waiting`: the site has not replied to the statement.
-   * `held`: the site has stored it. `refused`: the site has rejected it. `used`: the site has
-   * already changed its centre because of it. `left`: the site has left this centre.
+   * Reply of the site to the statement, which moves it to another centre. `waiting`: none yet.
+   * `held`: the site has stored the statement. `refused`: the site has rejected it. `used`: the
+   * site has already changed its centre because of it. `left`: the site has left this centre.
    */
   readonly state: StatementReply['state'] | 'waiting';
   readonly reason?: string | undefined;

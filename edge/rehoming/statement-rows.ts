@@ -1,4 +1,4 @@
-/** Stored rows of a centre about statements. */
+/** Stored rows of a centre about statements, which move sites to another centre. */
 
 import Type from 'typebox';
 import { defineRow, type RowOf } from '#store';

@@ -78,9 +78,8 @@ class StoredSecrets implements ReadSecrets {
   readonly #mutex = new Mutex();
   #digest: string | undefined;
   /**
-   * Time at which the centre read the secrets that it last sent over the present connection, in
-   * milliseconds since 1970. The time is by the clock of the centre. 0 if the site has not
-   * requested secrets over this connection yet.
+   * Time at which the centre read the secrets in its last reply over the present connection. In
+   * milliseconds since 1970, by the clock of the centre. 0 before the first such reply.
    */
   #readAt = 0;
   #tests: readonly (readonly [test: (id: string) => boolean, pillar: WireMap])[] = [];

@@ -17,7 +17,10 @@ export function statesParameters({ states, labels }: states.CompiledStates): Par
   return { [statesKey]: states as JsonValue, labels: labels as JsonValue }; // both are JSON
 }
 
-/** Returns the label of each state, from the parameters that `statesParameters` returned. */
+/**
+ * Returns the name of each state in error messages, by state id. The parameters must come from
+ * `statesParameters`.
+ */
 export function labelsOf(parameters: Parameters): Readonly<Record<string, string>> {
   const { labels } = parameters;
   return isPlainMap(labels) ? (labels as Readonly<Record<string, string>>) : {}; // written above

@@ -157,8 +157,8 @@ function createPoller(
 }
 
 /**
- * Returns the metric for the connection to the external server. It is 1 if no external server is
- * used.
+ * Returns the metric `data_coordinator_connected`. It is 1 if etcd or ZooKeeper is connected, or if
+ * the store holds the values, otherwise 0.
  */
 function connectionFigures(coordinator: Coordinator): readonly MetricFamily[] {
   const isConnected = coordinator.isConnected?.() ?? true;

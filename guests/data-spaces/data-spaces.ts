@@ -202,7 +202,10 @@ function* partsOf(given: unknown): Generator<RegistrationPart, void, void> {
 
 const fieldsInParts: ReadonlySet<string> = new Set(['minions', 'reads', 'writes']);
 
-/** Returns the number of declarations in a field of a role. */
+/**
+ * Returns the number of declarations in a field of a role, for example in `reads`. Declarations are
+ * counted to split large registrations.
+ */
 function sizeOf(value: unknown): number {
   if (Array.isArray(value)) return value.length;
   if (!isPlainMap(value)) return 1;

@@ -101,7 +101,9 @@ function redactPillar(load: ReturnLoad, { isSecret, reads }: SecretKeys): Return
   return { ...load, return: left };
 }
 
-/** Pillar key, below `saltbridge:data`, under which the attributes are found. */
+/**
+ * Pillar key, below `saltbridge:data`, under which a minion finds the values that its role reads.
+ */
 const attributesKey = 'attributes';
 
 /** Names of the secret attributes that a role reads. */

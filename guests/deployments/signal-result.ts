@@ -10,9 +10,9 @@ import type { OwnerLogin } from './stacks.ts';
 
 /** Result of a deployment of a stack. */
 export interface StackResult extends Pick<Deployment, 'id' | 'resource' | 'signal'> {
-  /** Id of the stack's registration. */
+  /** Id that the bridge gave the stack when it was registered. */
   readonly stack: string;
-  /** Login of the stack's registration, if it has one. */
+  /** Keystone login that was registered with the stack, if any. */
   readonly login: OwnerLogin | undefined;
   readonly serverId: string;
   readonly minion: string;

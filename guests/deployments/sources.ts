@@ -38,7 +38,7 @@ export type ReadResult =
 
 /** Server of a registered stack, and the source of its metadata. */
 export interface ServerSource {
-  /** Id of the stack's registration. */
+  /** Id that the bridge gave the stack when it was registered. */
   readonly stack: string;
   /** Heat's id of the server. */
   readonly serverId: string;

@@ -222,7 +222,7 @@ function formError(field: string, problem: string): BridgeError {
 /** Registered stack, without its secrets. */
 export const StackSchema = Type.Object({
   name: Type.String(),
-  /** Id of this registration. */
+  /** Id that the bridge gave the stack when it was registered. */
   id: Type.String(),
   owner: Type.Optional(Type.String()),
   stack: Type.Optional(Type.String()),

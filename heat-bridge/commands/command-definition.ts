@@ -275,7 +275,10 @@ export function withDefinitionOptionNames(
   return Object(renamed);
 }
 
-/** Names of fields in files and in programs. */
+/**
+ * Names of fields in catalog files and in programs, and the error for a field that a file must not
+ * contain.
+ */
 interface FieldNames {
   /** Maps the name of a field in catalog files to its name in programs. */
   readonly names: ReadonlyMap<string, string>;

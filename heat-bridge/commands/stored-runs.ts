@@ -72,7 +72,7 @@ export interface StoredRunsOptions<S, C, R> {
  */
 export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
   readonly keys: IdempotencyKeys<S>;
-  /** Counts the active runs of each caller toward the limits. */
+  /** Number of active runs of each caller, with its limits. */
   readonly places: Budget;
   /** Counts the parameters of the active runs of each caller, in bytes. */
   readonly #parameterBytes = new Budget(bridgeLimits.activeParameterBytes);

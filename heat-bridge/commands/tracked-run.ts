@@ -94,7 +94,9 @@ interface OutcomeUpdate<O> {
   readonly outcome: O;
 }
 
-/** Reason in a result whose return was omitted. */
+/**
+ * Text that is added to the reason of a minion's result, if the return was removed from the result.
+ */
 const omittedReason =
   'the return was omitted, because the active runs of the caller hold too many bytes; read it from the job';
 

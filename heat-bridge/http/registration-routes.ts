@@ -45,7 +45,10 @@ export interface RegistrationRoutes<Registration, Info, Details> {
   readonly key: 'alias' | 'name';
   /** Name of the right to register, in rules of the action `command`. */
   readonly right: string;
-  /** Name of the rule in audit records when owners read or remove their own registrations. */
+  /**
+   * Name that audit records contain instead of a rule if owners read or remove what they have
+   * registered, for example `own-stack`.
+   */
   readonly rule: string;
   /** Error code for a body that is not a JSON object. */
   readonly formError: BridgeErrorCode;
@@ -76,8 +79,8 @@ interface OwnRegistrations<Api> {
   readonly api: Api;
   readonly by: AuditRequester;
   /**
-   * Fields that, together with its name, select a registration: the owner name of the service, and
-   * the query fields of the request. A name alone can be ambiguous.
+   * Fields that, together with the name of a registration, select it: the owner name of the
+   * service, and the query fields of the request. The name alone can be ambiguous.
    */
   readonly of: RegistrationOwner & { readonly owner: string };
 }
@@ -179,7 +182,7 @@ async function* jsonInSteps(items: readonly unknown[]): AsyncGenerator<string, v
   yield ']';
 }
 
-/** Returns the name of the registration from the path of the request. */
+/** Returns the name of a handle, stack or data space from the path of a request. */
 export function nameIn({ params }: FastifyRequest, key: 'alias' | 'name'): string {
   return String(Object(params)[key]);
 }

@@ -27,7 +27,7 @@ export type StepSource =
   /** Map in which each value has its own source. */
   | { readonly map: Readonly<Record<string, StepSource>> };
 
-/** Sources of parameters, by parameter of a command. */
+/** For each parameter of a step's command, the source of its value. */
 export type StepSources = Readonly<Record<string, StepSource>>;
 
 /** Group of minions on which steps run; {@link GroupSchema} documents the fields. */
@@ -155,7 +155,8 @@ export interface PlanDefinition extends Readonly<Static<typeof PlanBody>> {
 const maxDepth = 16;
 
 /**
- * Parses a definition. The source of a value may be the name of a parameter, as in catalog files.
+ * Parses the definition of a plan. To take a value from a parameter of the plan, the definition may
+ * state just the parameter's name, as in catalog files.
  * @throws BridgeError ERR_CATALOG
  */
 export function parsePlanDefinition(name: string, value: unknown): PlanDefinition {

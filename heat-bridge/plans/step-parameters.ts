@@ -16,7 +16,7 @@ export type StepReturns = ReadonlyMap<string, ParameterValue>;
 /** Source that refers to a value in the return of an earlier step. */
 export type StepReference = Extract<StepSource, { readonly step: string }>;
 
-/** Returns the names of the plan's parameters that a source uses. */
+/** Returns the names of the plan's parameters from which this source takes its value. */
 export function parametersOfStepSource(source: StepSource): string[] {
   if ('parameter' in source) return [source.parameter];
   return 'map' in source ? Object.values(source.map).flatMap(parametersOfStepSource) : [];

@@ -180,7 +180,10 @@ export function parseSignalTag(
 
 export interface HandleRegistryOptions {
   readonly state: SharedArea;
-  /** Endpoints that the configuration lists, by origin. Signals are sent to no other services. */
+  /**
+   * Endpoints that the configuration lists, by origin (scheme, host and port). Signals are sent to
+   * no other services.
+   */
   readonly endpoints: Pick<ReadonlyMap<string, unknown>, 'has'>;
   readonly membership: GroupMembership;
   /** Validity of a handle without `expiresAt`, in milliseconds. */

@@ -65,7 +65,7 @@ export class HeldSignals {
     this.#options = options;
   }
 
-  /** Adds a signal of the outbox. */
+  /** Adds a signal of the outbox for which no handle is registered. */
   add(pending: PendingSignal): void {
     const { minion, isWritten } = pending;
     const others = this.#held.get(minion);
@@ -101,8 +101,8 @@ export class HeldSignals {
   }
 
   /**
-   * Assigns the held signals of a minion for an alias to the handle with this alias, if it is
-   * registered. Resolves when the changes are durable.
+   * Assigns a minion's held signals for an alias to the handle that is registered under the alias.
+   * Without such a handle, the signals stay held. Resolves when the changes are durable.
    * @param isForced - whether to include signals whose data may still arrive
    */
   async release(alias: string, minion: string, isForced = false): Promise<void> {

@@ -102,8 +102,8 @@ interface FollowedRow {
 }
 
 /**
- * Number of different sequence numbers for the signals of one millisecond. A sequence number is
- * derived from the time.
+ * Number of sequence numbers that each millisecond provides. The number for a new signal is derived
+ * from the time.
  */
 const ticks = 1000;
 

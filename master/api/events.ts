@@ -69,7 +69,7 @@ export interface Sample {
 export interface Distribution {
   readonly labels: Readonly<Record<string, string>>;
   /**
-   * Cumulative count for each bound, in the order of the bounds. The last count includes all
+   * Number of values up to each bound, in the order of the bounds. The last number counts all
    * values.
    */
   readonly counts: readonly number[];

@@ -146,8 +146,8 @@ export async function createAuth(deps: AuthDeps) {
     /**
      * Revokes keys that were deleted or replaced while the master was not running. Later, also
      * revokes each key when it is deleted or replaced.
-     * @param onKeyLost - revokes the rights that other modules have granted to the accepted key of
-     * an id
+     * @param onKeyLost - called with the id of each lost key. Revokes the rights that other modules
+     * have granted to this key
      */
     revokeLostKeys: (onKeyLost: (id: string) => Promise<void>) =>
       revokeLostKeys({ context, events, auth: { keys, revocation }, onKeyLost, log }),

@@ -497,8 +497,8 @@ export class PublishKey {
   }
 
   /**
-   * Returns the key with the next serial. The serial is greater than every serial that was ever
-   * assigned with this key. This includes serials that were assigned before a crash.
+   * Returns the key with the next serial number. It is higher than every serial number that was
+   * ever used with this key, even before a crash of the master.
    */
   async take(): Promise<{ readonly key: CrypticleKey; readonly serial: number }> {
     while (this.#isUsedUp()) {

@@ -29,8 +29,8 @@ export interface Cluster {
   /** Reports the version of a part of this member's configuration to the other members. */
   announce(kind: string, version: string): void;
   /**
-   * Returns a number below 16 for this member. It is unique while the cluster has at most 16
-   * members.
+   * Returns a number below 16 for this member, which makes its job ids unique in the cluster. No
+   * other member has the same number while the cluster has at most 16 members.
    */
   slot(): number;
   /**

@@ -410,8 +410,9 @@ export class EventRing {
   }
 
   /**
-   * Returns the sequence number of the last stored event that a reader has read, among the events
-   * of one member. `isWhole` is true if no event after the reader's position `place` is missing.
+   * Returns the sequence number of the last stored event of one member that a reader has read.
+   * `isWhole`: whether all events of this member after the reader's position are available. `place`
+   * is this position.
    */
   #upTo({ place, latest, oldest, first, last, afterLast }: Search): {
     readonly sequence: number;

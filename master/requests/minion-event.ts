@@ -107,8 +107,8 @@ export function minionEventRequest(options: MinionEventOptions): RequestType {
 }
 
 /**
- * Replaces the largest values of an event that is too large, as Salt's event bus does
- * [salt/utils/event.py].
+ * Replaces the largest values of an event by the text `VALUE_TRIMMED` if the event exceeds
+ * `maxBytes`, as Salt's event bus does [salt/utils/event.py].
  */
 function trimEvent(event: Candidate, maxBytes: number): Candidate {
   const data = trimValues(event.data, maxBytes);

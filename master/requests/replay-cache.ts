@@ -57,8 +57,8 @@ export class DigestPool {
   }
 
   /**
-   * Returns the index at which a mark (identifier of a request) begins in the array that
-   * {@link DigestPool.pageOf} returns for the block.
+   * Returns the index of the first number of a mark (identifier of a request) in the array from
+   * {@link DigestPool.pageOf}.
    * @param index - position of the mark in the block, from 0 to 3
    */
   markAt(block: number, index: number): number {

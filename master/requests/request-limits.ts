@@ -18,8 +18,8 @@ import { replayCheck } from './replay-cache.ts';
  */
 const leastBytes = 16 * 1024;
 /**
- * A minion may receive the bytes of this many seconds at once before its rate limit makes it wait.
- * Bursts are necessary, because a highstate requests many files at once.
+ * Size of the burst that a minion may receive without waiting, in seconds of its rate limit. Bursts
+ * are necessary, because a highstate requests many files at once.
  */
 const burstSeconds = 2;
 

@@ -1,7 +1,10 @@
 import type { PolicyRule } from '#acl';
 import type { LearnedPolicy, LearnedRule, RecordedDecision } from '../api/index.ts';
 
-/** Formats derived rules as a YAML file for `master.d`, with a comment for each rule. */
+/**
+ * Formats the rules that were derived from recorded requests as a YAML file for `master.d`, with a
+ * comment for each rule.
+ */
 export function learnedText({ rules, ungrantable, denied }: LearnedPolicy): string {
   const lines = [
     '# The smallest policy that permits the recorded requests of minions. Review every rule: a request',

@@ -115,11 +115,11 @@ export class Logins {
   }
 
   /**
-   * Verifies credentials and creates a token.
+   * Verifies credentials and creates a token. A call that fails with ERR_EAUTH takes a multiple of
+   * 250 ms. It takes at least as long as the longest log-in so far, not counting log-ins of more
+   * than 2 s. Its duration therefore reveals little about the cause.
    * @throws AuthenticationError ERR_EAUTH for any invalid credentials; ERR_EAUTH_LIMIT,
-   * ERR_EAUTH_UNAVAILABLE. ERR_EAUTH is delayed, so that the duration reveals little about the
-   * cause. The call then takes a multiple of 250 ms. It takes at least as long as the longest
-   * log-in so far, not counting log-ins of more than 2 s
+   * ERR_EAUTH_UNAVAILABLE
    */
   async login(request: LoginRequest): Promise<Login> {
     const { source = 'local', eauth } = request;

@@ -123,10 +123,9 @@ function learned({ reason }: Decision): Decision {
 }
 
 /**
- * Whether a decision is not recorded, because there are too many of its kind. These kinds are
- * permitted reads of pillar, and permitted reads of the mine data of one minion. A request for a
- * mine function causes one such decision for each minion, and also one about the function, which is
- * recorded.
+ * Whether a decision is not recorded, because such decisions are too frequent. These are permitted
+ * reads of pillar, and permitted reads of one minion's mine data. For each mine request, a separate
+ * decision about the function is recorded.
  */
 function isEverydayReading(question: MinionQuestion, { effect }: Decision): boolean {
   if (effect === 'deny') return false;

@@ -19,7 +19,10 @@ import { hasFullRights, type UserApiDeps, type UserSession } from './user-sessio
 
 /** Name that audit records contain instead of a rule if the user has full rights. */
 const unlimitedRule = 'unlimited';
-/** Name that replaces a rule if a user follows a job of its own, which needs no rule. */
+/**
+ * Name that audit records contain instead of a rule if a user follows a job of its own. This needs
+ * no rule.
+ */
 const ownJobRule = 'own-job';
 /** Name that audit records contain instead of a rule if no rule was evaluated. */
 const defaultRule = 'default-deny';

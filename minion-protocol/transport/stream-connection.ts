@@ -18,7 +18,7 @@ import {
 /** Event that a decoder returns for a protocol violation. */
 type BreachEvent = {
   readonly type: 'breach';
-  /** Reason, counted as a metric. */
+  /** Kind of violation. A metric counts the violations of each kind. */
   readonly reason: string;
   /**
    * Bytes that inform the peer about the violation. They are sent only if the socket accepts them
@@ -43,7 +43,10 @@ interface StreamDecoder<Event> {
   readonly isMidMessage: boolean;
 }
 
-/** State that the protocol of a port keeps for one peer. The connection calls its methods. */
+/**
+ * State that the protocol of a port keeps for one peer. Its methods are callbacks for events of the
+ * connection.
+ */
 export interface StreamSession {
   /** Called when part of the queued bytes has been written. */
   onWritten?(): void;

@@ -39,8 +39,8 @@ export interface ListenerDeps {
 export interface WriteQueueOwner {
   /**
    * Called when output is added to the empty queue, and after each write.
-   * @param stalledSince - time of this call, in milliseconds since 1970. Until the next call, the
-   * peer counts as not reading since this time. `undefined` if no output is queued
+   * @param stalledSince - time of this call, in milliseconds since 1970. If no further call comes,
+   * the peer has not read since this time. `undefined` if no output is queued
    */
   onProgress(stalledSince: number | undefined): void;
 }

@@ -228,11 +228,10 @@ export class ZeromqPublisher {
   }
 
   /**
-   * Sends one message for each topic to the subscribers of the topic. A subscription also covers
-   * all topics that begin with it. Its subscriber receives only the message of the first of these
-   * topics, because all messages contain the same envelope. Usually, this is a minion without
-   * filtering, which subscribes to `''`. It would ignore a repeated envelope anyway, because the
-   * jid is known.
+   * Sends one message for each topic to the subscribers of the topic. In ZeroMQ, a subscriber of a
+   * shorter topic, such as `''`, also matches all topics that begin with it. It receives only the
+   * first of these messages, because all contain the same envelope. A minion would ignore
+   * repetitions anyway, because it knows the jid.
    */
   #sendByTopic(
     { envelope, minionIds }: OutgoingPublication,

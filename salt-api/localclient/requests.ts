@@ -244,8 +244,8 @@ export class LocalRequests {
 
   /**
    * Calls `work` with the caller of a request.
-   * @param known - caller, if it was already identified; this method does not end it. If
-   * `undefined`, this method identifies the caller, and calls the caller's `end` after `work`
+   * @param known - caller, if it was already identified. If `undefined`, this method identifies the
+   * caller, and calls its `end` after `work`
    */
   async #as<T>(
     known: Caller | undefined,

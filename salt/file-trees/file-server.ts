@@ -113,9 +113,9 @@ export class FileServer {
 }
 
 /**
- * Cache of merged lists, by the two lists that were merged. The name of the environment is not the
- * key, because minions may request any name. An entry is removed by the garbage collector when its
- * lists are no longer in use.
+ * Cache of merged file lists. Its keys are the two lists that were merged, and not the name of the
+ * environment, because minions may request any name. The garbage collector removes an entry when
+ * its lists are no longer in use.
  */
 const known = new WeakMap<FileLists, WeakMap<FileLists, FileLists>>();
 

@@ -13,8 +13,8 @@ import type { MineStore } from './mine-store.ts';
 
 type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
 /**
- * Function that returns the minions that match the target of a query. It tests only minions that
- * the caller may query (the reach).
+ * Function that returns the minions whose mine a query reads: those that match its target. It
+ * examines only minions whose mine the caller may query.
  */
 type OwnersWithin = Awaited<ReturnType<Jobs['targets']['compileWithin']>>;
 

@@ -19,7 +19,7 @@ export interface OrchestrationCall {
   readonly by: AuditRequester | undefined;
 }
 
-/** Stored result of one state. */
+/** Result of a state that has ended, as the journal stores it. */
 export interface Settled {
   readonly outcome: Outcome;
   /** Number of times the function ran. */

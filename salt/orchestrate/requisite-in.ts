@@ -173,7 +173,10 @@ class Turning {
     this.#said(target, origin).push(mapOf(kind, [mapOf(state, id)]));
   }
 
-  /** Copies the arguments of `from` that `to` does not set itself. */
+  /**
+   * Implements the requisite `use`: copies arguments of the state `from` to the state `to`. Does
+   * not copy names, requisites, and arguments that `to` sets itself.
+   */
   #use(from: DeclaredState, to: DeclaredState, origin: Origin): void {
     const own = argumentsOf(this.#bodies.get(to.id), to.state).map((it) => singleOf(it)?.[0]);
     const said = this.#said(to, origin);

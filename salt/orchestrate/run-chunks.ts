@@ -51,7 +51,7 @@ const maxDepth = 1000;
  */
 const maxEvaluations = 1000;
 
-/** Counters of the evaluations before the present evaluation of a chunk. They detect cycles. */
+/** Counters for one evaluation of a chunk (single state). They detect cycles of requisites. */
 interface Path {
   /** Number of times that the same chunk was evaluated directly before the present evaluation. */
   readonly looks: number;
@@ -71,8 +71,8 @@ export class ChunkRun {
   /** Chunks that must be run as a trial before they are run, because a `prereq` refers to them. */
   readonly #trials = new Set<Chunk>();
   /**
-   * Chunks that have a `prereq` requisite. Such a chunk depends on the chunks that the requisite
-   * names, and each of these depends on it in turn (`prerequired`).
+   * Chunks that have a `prereq` requisite. Such a chunk and the chunks that its requisite names
+   * depend on each other (`prereq` and `prerequired`).
    */
   readonly #awaited = new Set<Chunk>();
   /**

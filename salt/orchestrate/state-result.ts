@@ -79,9 +79,9 @@ function timeOfDay(time: Date): string {
 }
 
 /**
- * Whether the results of a run, or the return of a minion, contain no failure. An empty map counts
- * as a failure, and so does a value that is not a map.
- * @param recurses - whether `running` is only a part of a minion's return. In such a part, members
+ * Whether no state in the results of a run, or in the return of a minion, has failed. False for an
+ * empty map, and for a value that is not a map.
+ * @param recurses - whether `running` is only a part of a minion's return. Members of such a part
  * that are not maps count as success
  */
 export function isSuccess(running: WireValue | undefined, recurses = false): boolean {

@@ -55,9 +55,9 @@ export class OneAtATime {
   }
 
   /**
-   * Returns the running work for which a request must wait next, or `undefined`. Work of the
-   * request's own owner takes precedence. For other owners, work counts only if the request has not
-   * waited for the same owner before.
+   * Returns the running work that a request must wait for next, or `undefined`. Work of the
+   * request's own owner comes first, then work of any owner that is not in `awaited`.
+   * @param awaited - other owners for which the request has waited already
    */
   #next(
     key: string,

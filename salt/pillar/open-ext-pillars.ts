@@ -12,7 +12,7 @@ import { openExtPillarFiles } from './ext-pillar-files.ts';
 import { openExtPillarHttp } from './ext-pillar-http.ts';
 import type { TextReader } from './pillar-text.ts';
 
-/** Function that opens the remotes of a `git` entry. */
+/** Function that opens the git repositories of a `git` entry in the option `ext_pillar`. */
 type GitPillarOpener = (entry: GitPillarEntry) => Promise<readonly ExtPillarLayer[]>;
 
 /** Dependencies for opening the sources. */

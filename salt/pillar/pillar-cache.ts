@@ -353,7 +353,9 @@ export interface PillarKey {
 }
 
 export interface PillarCacheOptions {
-  /** Files and lists against which the recorded dependencies are checked. */
+  /**
+   * Files and file lists. A cached pillar is valid only if those on which it depends are unchanged.
+   */
   readonly sources: PillarSources;
   /** Cache that persists across restarts of the master. Default: none. */
   readonly persistent?: PersistentPillarCache | undefined;

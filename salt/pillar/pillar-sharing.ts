@@ -104,8 +104,9 @@ const idGrain = 'id';
 /** Maximum time that a request waits for the rendering of another request, in milliseconds. */
 const maxWaitMs = 3000;
 /**
- * Time for which requests with the same `root` ({@link Placed.root}) do not wait for each other's
- * results, in milliseconds. It begins when one of these results turns out not to be shareable.
+ * Time for which requests with the same known inputs ({@link Placed.root}) do not wait for each
+ * other, in milliseconds. It begins when the pillar of one such request cannot be used for other
+ * minions.
  */
 const unsharedMs = 60_000;
 /** Names of the store's tables for shared pillars and shared top files. */
@@ -424,8 +425,8 @@ const bytesPerName = 100;
 const bytesPerPlaced = 1000;
 
 /**
- * Returns the estimated memory of the assignments of a minion, in bytes. The two assignments can be
- * the same object, which then counts once.
+ * Returns the estimated memory of a minion's assignments, in bytes. An assignment contains the SLS
+ * that the top files assign to the minion. An object that occurs twice counts once.
  */
 export function sizeOfAssignments(assignments: readonly Assignment[]): number {
   let size = bytesPerPlaced;

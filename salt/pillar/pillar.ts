@@ -229,7 +229,8 @@ export async function compiledOf(
 }
 
 /**
- * Returns the inputs of the pillars that were compiled from files.
+ * Returns the grains on which the pillars from files depend, and how many of these pillars minions
+ * can share.
  * @throws MasterError ERR_NOT_SERVED if the embedding program provides the pillar
  */
 export async function inputsOfFiles(pillar: PillarSource): Promise<PillarInputs> {

@@ -230,9 +230,9 @@ export class SharedResults {
   }
 
   /**
-   * Makes space for the first result of an owner, if the table is full and no other owner has more
-   * than one result. Removes the least recently used result, if it was not used in the last ten
-   * minutes. Otherwise removes nothing.
+   * Removes the least recently used result to make space for an owner's first result, if it was not
+   * used for ten minutes. Does nothing if the table has space, or if another owner has more than
+   * one result.
    */
   #removeUnusedFor(owner: string): void {
     const isFull = this.#entries.size >= (this.#options.limit.total ?? Infinity);

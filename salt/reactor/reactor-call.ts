@@ -161,7 +161,7 @@ function refusePatterns(
   }
 }
 
-/** A name and a value, in the order of the file. */
+/** Name and value of one argument in a reactor file. */
 type Entry = readonly [PlainData, PlainData];
 
 /** Arguments of a runner or wheel function as the file contains them. */

@@ -162,7 +162,7 @@ export interface PillarRules extends MergeOptions {
  */
 export interface LateSetting {
   readonly rules: LateRules;
-  /** Receives the paths of the placeholders in the compiled pillar. */
+  /** Collects the paths of the grain values that placeholders in the compiled pillar stand for. */
   readonly paths: LatePaths;
 }
 

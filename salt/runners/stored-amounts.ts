@@ -45,8 +45,8 @@ export class StoredAmounts {
   }
 
   /**
-   * Adds `amount` to the count of an owner. If that would exceed a limit, adds nothing and returns
-   * `false`.
+   * Counts `amount` more stored values or bytes of an owner. If they would exceed a limit, counts
+   * nothing and returns `false`.
    */
   tryTake(owner: string, amount: number): boolean {
     if (owner !== operatorOwner) return this.#budget.tryTake(owner, amount);
@@ -56,8 +56,8 @@ export class StoredAmounts {
   }
 
   /**
-   * Adds `amount` to the count of an owner, even if a limit is exceeded. For values that are
-   * already stored.
+   * Counts `amount` more stored values or bytes of an owner, even if a limit is exceeded. For
+   * values that are already stored.
    */
   take(owner: string, amount: number): void {
     this.#budget.take(owner, amount);

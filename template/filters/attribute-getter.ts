@@ -6,7 +6,8 @@ import type { FilterContext } from './definition.ts';
 /** Options of an attribute getter. */
 export interface GetterOptions {
   /**
-   * Value that replaces an undefined attribute. Default: `None`. `None` itself replaces nothing.
+   * Value to use instead of an undefined attribute. Default: `None`, with which the attribute stays
+   * undefined.
    */
   readonly fallback?: Value;
   /** Whether text is converted to lower case. */

@@ -16,7 +16,7 @@ export interface FieldLookup {
   item(value: Value, key: Value): Value;
 }
 
-/** Inputs for formatting, besides the text. */
+/** Arguments that are inserted into a format text, and settings of the formatter. */
 export interface FormatOptions {
   readonly args: Arguments;
   readonly lookup: FieldLookup;

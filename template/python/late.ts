@@ -59,8 +59,9 @@ export function readLate(value: Value): Value {
 }
 
 /**
- * Returns an item of a late value or dictionary, without reading it: the result is a late value.
- * Returns `undefined` if the caller must read the item.
+ * Returns an item of a late value or dictionary without reading the item: the result is a late
+ * value too. Templates can output a late value as a placeholder. Returns `undefined` if the caller
+ * must read the item.
  */
 export function lateItem(target: Value, key: Value): LateValue | undefined {
   if (target instanceof LateValue) return target.child(key);

@@ -14,7 +14,10 @@ export interface ContentLimits {
   readonly tags: number;
 }
 
-/** Counts the content of the files of one run. */
+/**
+ * Counts the bytes and the Mustache nodes in all files of one run, and enforces
+ * {@link ContentLimits}.
+ */
 export class ContentBudget {
   /** Budget for the work of reading templates. */
   readonly work: WorkBudget = new WorkBudget(userWork);

@@ -13,7 +13,7 @@ type StateData = Readonly<Record<string, Readonly<Record<string, JsonValue>>>>;
 /** States to apply, with labels for error messages. */
 export interface CompiledStates {
   readonly states: StateData;
-  /** Labels of the states, by id. */
+  /** Names of the states in error messages, by state id. */
   readonly labels: Readonly<Record<string, string>>;
 }
 
