@@ -43,9 +43,9 @@ export interface Reach {
    */
   readonly showsPillar: (id: string) => boolean;
   /**
-   * Whether the reach certainly includes every minion that this compound target can match. The
-   * result is true only if a rule allows all minions, or a rule has exactly this target as
-   * `within`. No minions are examined, so the result reveals nothing about other minions.
+   * Whether the action is certainly allowed on every minion that this compound target can match.
+   * True only if a rule allows all minions, or a rule has exactly this target as `within`. No
+   * minions are examined, so the result reveals nothing about other minions.
    */
   readonly covers: (target: string) => boolean;
 }

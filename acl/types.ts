@@ -16,7 +16,10 @@ export interface UserSubject {
   readonly eauth?: string;
 }
 
-/** Service that acts for itself, or a token of a service. */
+/**
+ * Service, for example `reaction:NAME`, or token: a name that the embedding program passes as the
+ * caller.
+ */
 interface NamedSubject {
   readonly kind: 'service' | 'token';
   readonly name: string;

@@ -35,7 +35,7 @@ export interface ReachedMaster {
 
 /** Source of the master for the next call. */
 export interface MasterSource {
-  /** Time for which a call waits for a master that accepts no connections, in milliseconds. */
+  /** Maximum time that a call waits while the master accepts no connections, in milliseconds. */
   readonly waitLimitMs: number;
   /**
    * Returns the current master, or waits for one.

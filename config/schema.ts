@@ -47,7 +47,7 @@ export type Keywords = {
   readonly check?: (given: GivenSection) => readonly ConfigError[];
   /** Names of members that are accepted in a section and ignored. */
   readonly dropped?: ReadonlySet<string>;
-  /** Whether the entries of a map may have no value. */
+  /** Whether a name in a map may have no value, as in `base:`. */
   readonly takesNull?: boolean;
   /** Whether a single item is accepted as a list of one. */
   readonly takesOne?: boolean;

@@ -95,7 +95,7 @@ export class CentreFacts {
     return facts;
   }
 
-  /** Returns the facts of a minion, or `undefined` if no site has reported it. */
+  /** Returns the grains and the presence of a minion, or `undefined` if no site has reported it. */
   async of(minion: string): Promise<SiteMinion | undefined> {
     const entry = await this.#options.host.shared.get(keyOf(minion));
     return entry && readFact(minion, entry.value);
@@ -119,7 +119,7 @@ export class CentreFacts {
     return { ...counts, oldestAt: times[0], latestAt: times.at(-1) };
   }
 
-  /** Returns the facts of the minions of a site, or of all sites. */
+  /** Returns the grains and the presence of the minions of a site, or of all sites. */
   async list(site?: string): Promise<readonly SiteMinion[]> {
     const found: SiteMinion[] = [];
     const sites = site === undefined ? this.#options.claims.sites : [site];
@@ -213,7 +213,7 @@ export class CentreFacts {
 
 type FactEntry = NonNullable<Awaited<ReturnType<ExtensionHost['shared']['get']>>>;
 
-/** Time and grains of a minion's facts. */
+/** Grains of a minion, and the time at which the site reported them. */
 type MergedFact = Pick<SiteMinion, 'at' | 'grains'>;
 
 function keyOf(minion: string): readonly string[] {

@@ -28,7 +28,7 @@ interface Owner {
   readonly revision: number | undefined;
 }
 
-/** Minions of a site, with the sizes of their facts. */
+/** Minions of a site, with the size of the reported data (facts) of each. */
 interface SiteClaims {
   readonly factBytes: Map<string, number>;
   total: number;

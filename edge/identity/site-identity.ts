@@ -116,8 +116,8 @@ export interface SiteIdentity {
    */
   readonly nextKey: KeyObject | undefined;
   /**
-   * Former keys of the site, latest first. The next centre may have imported the site with one of
-   * them.
+   * Former keys of the site, latest first. They are stored because the next centre may still know
+   * the site by one of them.
    */
   readonly formerKeys: readonly KeyObject[];
   /** Root metadata that the site received from its centre. */

@@ -336,8 +336,7 @@ export class SiteRegistry {
    * key.
    * @param from - id of the other centre
    * @param isOwn - whether this centre itself made the export, for example before it was restored
-   * from a backup. In this case, a joined site with another key is not refused, but gets the
-   * exported keys
+   * from a backup. A joined site with another key then gets the exported keys, and is not refused
    */
   async import(from: string, exported: ExportedSite, isOwn: boolean): Promise<ImportedSite> {
     const { name } = exported;

@@ -75,9 +75,7 @@ const noteMs = 300_000;
 export interface CentreLinksOptions {
   readonly key: KeyObject;
   readonly sites: SiteRegistry;
-  /**
-   * Record that contains, for each site, the member of the cluster to which the site is connected.
-   */
+  /** For each site, the member of the cluster to which it is connected. */
   readonly members: MemberConnections;
   readonly now: () => number;
   readonly logger: Logger;

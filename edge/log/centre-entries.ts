@@ -14,7 +14,7 @@ import type { CentreContext, CentrePartContribution } from '../parts.ts';
 import type { LogClass, LogEntry, LogEntryHandler } from './log.ts';
 import { decodeValue, stepsOfByte } from './log-codec.ts';
 
-/** Classes of the entries that are stored and published. */
+/** Classes of log entries that the centre stores and publishes. */
 const classes = ['alarm', 'return'] as const;
 
 /**
@@ -56,7 +56,7 @@ const Kept = Type.Object({
  */
 const keptRow = defineRow({ name: 'number of stored entries of a site', schema: Kept });
 
-/** Entry of a site, as RPC methods of the centre return it. */
+/** Entry of a site's log, in the form in which RPC methods of the centre return it. */
 export interface StoredEntry {
   readonly site: string;
   readonly class: LogClass;
@@ -141,7 +141,7 @@ function isKept(name: LogClass): boolean {
   return classes.some((each) => each === name);
 }
 
-/** Returns the prefix of the keys of a site's entries. */
+/** Returns the key prefix of the log entries of a site and class. */
 function entriesOf(site: string, name: LogClass): Key {
   return ['centre', 'entry', site, name];
 }

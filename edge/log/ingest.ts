@@ -43,8 +43,8 @@ const turnMs = 30_000;
 const maxAttempts = 16;
 
 /**
- * Time after the end of a site's turn during which the centre still accepts its last batch, in
- * milliseconds.
+ * Time for which the centre still accepts the last batch of a site after the site's turn has ended,
+ * in milliseconds.
  */
 const lateMs = 30_000;
 

@@ -31,8 +31,8 @@ export type LeaveRequest = Readonly<Static<typeof LeaveRequest>>;
 export const checkLeaveRequest = compileSchema(LeaveRequest);
 
 /**
- * Returns the fields that a site signs in a notification that it has left a centre.
- * @param centre - id of the centre that the site leaves
+ * Returns the fields that a site signs when it notifies a centre that it has left.
+ * @param centre - id of the centre
  */
 function partsOf(name: string, centre: string, issuedAt: number): readonly Uint8Array[] {
   return [name, centre, String(issuedAt)].map((text) => Buffer.from(text));

@@ -163,7 +163,7 @@ type SpaceRole = DataSpaceRegistration['roles'][string];
  * large one at once would take too long.
  */
 interface RegistrationPart {
-  /** Content of this part of a registration. It has the form of a complete registration. */
+  /** This part in the form of a complete registration, so that the same parser can read it. */
   readonly form: unknown;
   readonly declarations: number;
 }

@@ -139,7 +139,7 @@ export class CodeCatalog {
   readonly commands: Catalog;
 
   /**
-   * Compiles the entries.
+   * Compiles catalog entries that permit code of deployments.
    * @throws BridgeError ERR_CATALOG
    */
   constructor(definitions: readonly CodeDefinition[]) {

@@ -5,7 +5,7 @@
 
 import { findCycle } from '../data-spaces/roles.ts';
 
-/** Resource of a template with the fields that can have references. */
+/** Resource of a template. Contains only the fields that can refer to other resources. */
 interface TemplateResource {
   readonly type?: unknown;
   readonly properties?: unknown;

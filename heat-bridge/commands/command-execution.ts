@@ -16,7 +16,7 @@ import type { MinionCall } from './command-definition.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
 import { type CommandRun, unaddressedResults } from './command-run.ts';
 
-/** Inputs of the execution of a command. */
+/** Call to execute, its requester, and the signals that end the execution. */
 export interface CommandExecution {
   readonly command: CompiledCommand;
   readonly call: MinionCall;

@@ -50,9 +50,8 @@ export interface TransitionParts extends EnrolmentParts {
 const signInMs = 600_000;
 
 /**
- * State changes of enrolments. A caller must hold the lock of the minion id, either through
- * {@link exclusive} or through another operation, and must pass the current enrolment. Exceptions
- * are stated at the methods.
+ * State changes of enrolments. Unless a method states otherwise, its caller must hold the lock of
+ * the minion id, for example through {@link exclusive}, and must pass the current enrolment.
  */
 export class EnrolmentTransitions {
   readonly #parts: TransitionParts;

@@ -49,7 +49,7 @@ export interface SignalIntakeOptions {
   readonly reports: Pick<SignalReporter, 'accepted' | 'held' | 'refused' | 'unreadable'>;
 }
 
-/** Fields of an event that the intake reads. */
+/** Fields of an event that are read to accept it as a signal. */
 export type TakenSignal = Partial<TriggerEvent> &
   Pick<TriggerEvent, 'data' | 'request' | 'sender' | 'tag'>;
 

@@ -209,7 +209,7 @@ export interface TargetPlan {
   readonly problem?: string;
 }
 
-/** Minions that a target addresses, and names listed in the target that do not receive the job. */
+/** Minions that a target selects, and names in the target's list that do not receive the job. */
 export interface AddressedMinions {
   readonly minions: readonly string[];
   /**

@@ -36,7 +36,7 @@ export interface MasterContext {
   readonly closing: AbortSignal;
 }
 
-/** Inputs of every module of a master. */
+/** Configuration and context of a master, which every module of the master receives. */
 export interface ModuleDeps {
   readonly config: LiveConfig;
   readonly context: MasterContext;

@@ -263,9 +263,9 @@ export class JobCache {
   }
 
   /**
-   * Updates the job in memory with a return that another member has stored. Called if both members
-   * wrote the same return at the same time. During its own write, this member ignores the store's
-   * notice of the other member's write.
+   * Updates the job in memory with a return that another member has stored while this member tried
+   * to store the same return. This is necessary because a member ignores notices of the store about
+   * a return during its own write.
    */
   async #answerByKept(jid: string, result: JobReturn): Promise<void> {
     const kept = await this.#options.store.get(returnKey(jid, result));

@@ -19,9 +19,9 @@ export interface ResumeDeps extends FollowDeps {
 export interface FollowOptions extends Requested {
   readonly signal?: AbortSignal | undefined;
   /**
-   * Time for which the master asks silent minions whether they still run the job, in seconds. After
-   * it, the master stops waiting for them. It ends no earlier than 80 seconds after the start of
-   * the master. Default: 0.
+   * Time for which the master asks silent minions whether they still run the job, in seconds. It
+   * then stops waiting for these minions, but not within 80 seconds after its own start. Default:
+   * 0.
    */
   readonly patienceSeconds?: number | undefined;
 }

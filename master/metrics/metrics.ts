@@ -316,7 +316,7 @@ export class Meter {
   }
 
   /**
-   * Records the time of a return, if it is the first or the last return of its job.
+   * Records how long a return took, if it is the first or the last return of its job.
    * @param seconds - time since the job was published
    * @param answered - number of minions that have returned, including this one
    * @param minions - number of minions of the job

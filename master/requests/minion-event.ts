@@ -149,10 +149,7 @@ function isWanted({ intakes }: MinionEventOptions, minionId: string, tag: string
 
 const noJids: ReadonlySet<string> = new Set();
 
-/**
- * Returns the ids of jobs that occur in the tags of these events and that were published to this
- * minion.
- */
+/** Returns the job ids in the tags of these events, if the jobs were published to this minion. */
 function ownJids(
   { jobs }: MinionEventOptions,
   minionId: string,
@@ -343,8 +340,8 @@ function judge(options: MinionEventOptions, minionId: string, resource: AskedEve
 }
 
 /**
- * Removes the fields that Salt adds to events which a job emits (`__pub_jid` and similar). The
- * operators' schemas for signals do not allow for these fields [salt.modules.event send].
+ * Removes the fields that Salt adds to the events of a job (`__pub_jid` and similar), because
+ * operators' schemas for signals do not list them [salt.modules.event send].
  */
 function withoutPublication(said: WireValue | undefined): WireValue | undefined {
   if (!isWireMap(said)) return said;

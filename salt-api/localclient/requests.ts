@@ -305,7 +305,8 @@ function failure(cmd: WireValue | undefined, message: string): WireMap {
 const notARequest: WireMap = { error: 'not an unencrypted request' };
 
 /**
- * Commands for which large requests are accepted, but only from callers that are identified first.
+ * Commands whose requests may be large. The caller of a large request must be identified before the
+ * request is unpacked.
  */
 const largeCommands: ReadonlySet<string> = new Set(['publish', 'runner', 'wheel']);
 

@@ -24,10 +24,10 @@ export class OneAtATime {
   }
 
   /**
-   * Returns the result of `find`, or the result of `work` if `find` returns `undefined`. If another
-   * request with the same key is doing its work, first waits for it, and then calls `find` again. A
-   * request waits for each other owner only once, so an owner with many requests does not delay
-   * others. It may wait for its own owner repeatedly.
+   * Returns the result of `find`, or the result of `work` if `find` returns `undefined`. If `work`
+   * of another request with the same key is running, first waits for it, and then calls `find`
+   * again. A request waits for each other owner at most once, so an owner with many requests does
+   * not delay others. It may wait for its own owner repeatedly.
    * @param owner - minion that sent the request
    * @param isFutile - returns `true` if this request cannot use results of other requests. It then
    * does not wait

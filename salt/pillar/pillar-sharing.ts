@@ -336,11 +336,10 @@ export class PillarSharing {
   }
 
   /**
-   * Whether other minions can use a compiled pillar if they have the same values of the grains on
-   * which it depends.
+   * Whether a compiled pillar can be used for other minions: those with equal values of the grains
+   * that it depends on.
    * @param reads - dependencies of the pillar
-   * @param beside - dependencies of the second version of the pillar, which is compiled without
-   * grains
+   * @param beside - dependencies of its second version, which is compiled without grains
    */
   #isShareable(reads: Reads, beside: Reads): boolean {
     if (reads.isVolatile || beside.isVolatile) return false;

@@ -42,7 +42,9 @@ export class ReceivedFiles {
   }
 }
 
-/** Executes a render order. Errors are returned as part of the answer. */
+/**
+ * Renders a template or parses data for the main thread. Errors are returned as part of the answer.
+ */
 export function handleTask(order: RenderOrder, files: ReceivedFiles): RenderAnswer {
   if (order.kind === 'read') {
     return { outcome: outcomeOf(() => ({ kind: 'data', data: readData(order.task) })) };

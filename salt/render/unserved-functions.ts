@@ -64,7 +64,7 @@ export function insteadOfFunction(fun: string): string {
 }
 
 /**
- * Functions and modules that templates do not have, and for which {@link insteadOfFunction} returns
- * a specific reason. Sorted by name.
+ * Names of functions and modules of Salt that templates cannot use, sorted. For each,
+ * {@link insteadOfFunction} returns a specific reason.
  */
 export const unservedFunctions: readonly string[] = Object.keys(reasons).sort();

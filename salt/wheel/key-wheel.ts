@@ -24,7 +24,7 @@ interface KeyWheelDeps {
   readonly ownKeys: () => readonly Auth['ownKeys'][number][];
 }
 
-/** Dependencies of a call, and its requester. */
+/** Keys on which a call of a `key` function works, and the requester of the call. */
 interface KeyWheelCall extends KeyWheelDeps {
   readonly by: AuditRequester | undefined;
 }

@@ -145,7 +145,7 @@ export class UsageMeter implements WorkMeter {
   }
 
   /**
-   * Enters a nested part of the template.
+   * Counts one more nesting level of the template.
    * @throws LimitExceeded
    */
   enter(): void {
