@@ -317,8 +317,8 @@ export interface CompiledResource {
   /** Minions that the rule is limited to. Default: all. */
   readonly among?: MinionLimit;
   /**
-   * Whether a minion was enrolled for the project of the subject. Present only in `allow` rules for
-   * named commands, and only if the rule has no `within`.
+   * Whether a minion was enrolled for the Keystone project that makes the request. Present only in
+   * `allow` rules for named commands, and only if the rule has no `within`.
    */
   readonly isOwnGuest?: (request: GuestRequest, id: string) => boolean;
 }

@@ -122,8 +122,8 @@ export interface AttemptsOptions {
    */
   readonly isHarmless?: boolean;
   /**
-   * Whether the call fails instead of being repeated if a master may have carried it out. The error
-   * is ERR_OUTCOME_UNKNOWN. Default: `false`.
+   * Whether the call must not be repeated if a master may have carried it out. It then fails with
+   * ERR_OUTCOME_UNKNOWN. Default: `false`.
    */
   readonly isOnce?: boolean;
 }

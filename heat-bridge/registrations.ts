@@ -24,9 +24,9 @@ export interface RegistrationOwner {
  */
 export interface RegistrationChecks {
   /**
-   * Called immediately before the registration is stored. Throws if the owner may no longer
-   * register it. The owner can lose its rights while the registration waits for another one with
-   * the same name.
+   * Called immediately before the handle, stack or data space is stored. Throws if its owner may no
+   * longer register it. The owner may have lost this right while another registration with the same
+   * name was in progress.
    */
   readonly requirePermission?: (() => void) | undefined;
 }

@@ -22,7 +22,10 @@ export interface RightsOptions {
   readonly isFounding: boolean;
 }
 
-/** Name that no consumer and no stream has. */
+/**
+ * Name in requests that only test rights. No consumer or stream has it, so the requests have no
+ * effect.
+ */
 const unusedName = 'saltbridge_rights_check';
 /**
  * Payload that the server always rejects, because the names in it denote nothing that exists. It is

@@ -59,8 +59,8 @@ export interface FactsTargetOptions {
   /** Target in the syntax of compound matching. */
   readonly target: string;
   /**
-   * Names of the sites in the order. The caller of the function has checked that the user may send
-   * orders to each of them.
+   * Names of the sites to which the order is addressed. The caller of the function has checked that
+   * the user may send orders to each of them.
    */
   readonly sites: readonly string[];
   readonly minions: ReadonlyMap<string, PackedSiteMinion>;

@@ -225,9 +225,9 @@ export class DurableLog implements SiteLog {
   }
 
   /**
-   * Returns the oldest entries of a class, and the markers in place of dropped entries. Returns at
-   * most `maxItems` of them, with a total size of at most `maxBytes`, but at least one if there is
-   * any.
+   * Returns the oldest entries of a class, with markers in place of dropped entries. Returns at
+   * most `maxItems` entries and markers, of at most `maxBytes` together. The first one is always
+   * returned, even if it is larger.
    */
   async read(name: LogClass, maxBytes: number, maxItems: number): Promise<readonly SentItem[]> {
     const items: SentItem[] = [];

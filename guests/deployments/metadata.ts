@@ -290,8 +290,8 @@ function isHeatInput(name: string): boolean {
 }
 
 /**
- * Returns the config and the group of a deployment. If the group is `component`, takes both from
- * the part of Heat's software component that has this action.
+ * Returns the config and the group of a deployment. In the group `component` (Heat's software
+ * components), they are taken from the part of `given` for this action.
  */
 function resolveComponent(
   group: string,

@@ -122,7 +122,7 @@ export type StackServer = Readonly<Static<typeof ServerSchema>>;
 /** Registration of a stack. */
 export const StackRegistrationSchema = Type.Object(
   {
-    /** Name of the registration, unique for its owner. */
+    /** Name under which the stack is registered, unique for its owner. */
     name: Name,
     /** Minions that servers of the stack may name in `saltbridge:minion`. Default: none. */
     minions: Type.Optional(

@@ -60,7 +60,7 @@ export interface RegistrationRoutes<Registration, Info, Details> {
   readonly info: TSchema;
   readonly details: TSchema;
   /**
-   * Parses a registration that a subject sent.
+   * Parses a handle, stack or data space that a client wants to register.
    * @throws BridgeError
    */
   readonly read: (

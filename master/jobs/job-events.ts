@@ -26,10 +26,9 @@ interface StateErrorEvent {
   /** Tag of the job. */
   readonly tag: string;
   /**
-   * Event tag of older Salt versions: module and function of the state, for example
-   * `pkg.installed`. A minion could choose any tag in this way, because it chooses both names. So the
-   * minion needs the same permission as to send a signal with this tag. `undefined` if the names do
-   * not form a valid tag.
+   * Event tag that older Salt versions use: module and function of the state, for example
+   * `pkg.installed`. A minion chooses both names and thereby the tag, so it needs the same
+   * permission as to send a signal with this tag. `undefined` if the names do not form a valid tag.
    */
   readonly oldTag: string | undefined;
   readonly data: WireMap;

@@ -103,8 +103,8 @@ export class PolicyGate {
   }
 
   /**
-   * Whether learning mode permits a request although the policy denies it. It does so if no rule
-   * denies the request explicitly and a rule could allow it.
+   * Whether learning mode permits a request that the policy denies. This requires that no rule
+   * denies the request explicitly, and that a rule could allow such a request.
    */
   #isLearned(question: MinionQuestion, { effect, rule }: Decision): boolean {
     if (effect === 'allow' || rule !== defaultRule) return false;

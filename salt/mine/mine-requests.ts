@@ -98,8 +98,7 @@ function hasTooMany(sent: WireMap): boolean {
 /**
  * Separates the values that the mine can store from the values that it refuses. It refuses a value
  * if compiling the target in its `allow_tgt` takes too much work. When the budget of the request is
- * used up, no more targets are compiled. Values whose target was not compiled until then are
- * refused.
+ * used up, all targets not compiled yet count as too much work.
  */
 async function checkTargets(
   data: WireMap,

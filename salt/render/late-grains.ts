@@ -163,8 +163,8 @@ function itemOf(value: WireValue | undefined, key: string | number): WireValue |
 }
 
 /**
- * Returns the text in a minion's grains that replaces a placeholder, or `undefined` if no text may
- * replace it.
+ * Returns the text at this path in a minion's grains, which replaces a placeholder. Returns
+ * `undefined` if the value at the path is not safe to insert.
  */
 function lateTextAt(grains: WireMap, path: LatePath): string | undefined {
   const value = path.reduce<WireValue | undefined>(itemOf, grains);

@@ -317,7 +317,7 @@ export function isInteger(value: Value): value is number | bigint | boolean {
   return typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean';
 }
 
-/** Whether a value is an object of a type without a class in this file. */
+/** Whether a value is a {@link PyObject}: an object of a type that another file defines. */
 export function isPyObject(value: Value): value is PyObject {
   return typeof value === 'object' && value !== null && 'repr' in value;
 }
