@@ -10,9 +10,8 @@ const functionsByNameOnly: Readonly<Partial<Record<RuleAction, ReadonlySet<strin
 };
 
 /**
- * Whether a rule with these patterns does not permit a powerful function, because it does not name
- * the function. Rules must name such a function in full, without wildcards. Returns `false` for all
- * other functions.
+ * Whether a rule must name this function in full to permit it, and the rule's patterns do not. Only
+ * powerful functions must be named in full, without wildcards. For all others, returns `false`.
  */
 export function mustBeNamed(action: RuleAction, fun: string, patterns: TextPatterns): boolean {
   return functionsByNameOnly[action]?.has(fun) === true && !asList(patterns).includes(fun);

@@ -53,7 +53,9 @@ export interface MasterSource {
  * to run.
  */
 const maxBreaks = 3;
-/** Maximum number of masters that may stop during a call. */
+/**
+ * Maximum number of masters that may stop during one call. If another one stops, the call fails.
+ */
 const maxEnds = 10;
 /**
  * Time to wait after a lost connection, in milliseconds. After this time, it is known whether the

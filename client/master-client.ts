@@ -101,7 +101,7 @@ export interface ExtensionClient {
   stream<T>(method: string, parameters?: object, signal?: AbortSignal): AsyncIterable<T>;
 }
 
-/** Returns the client of an extension of a single master. */
+/** Returns a client for an extension of the master to which `connection` leads. */
 export function extensionOver(connection: Connection, extension: string): ExtensionClient {
   return {
     call: (method, parameters = {}) => callMethod(connection, `${extension}.${method}`, parameters),

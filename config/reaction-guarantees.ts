@@ -8,10 +8,10 @@ import { globsOf, isMapped, listedIds, targetedOf, valuesOf } from './reaction-v
 const scalars: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
 
 /**
- * Returns the types that a schema permits for a value in the data: `string`, `number` or `boolean`.
- * Returns `undefined` if the schema does not require the value, or permits other types. Evaluates
- * only the keywords `type`, `required`, `properties`, `enum` and `const`.
- * @param path - names of members, from the top of the data
+ * Returns the types that a JSON Schema permits for one value in the data of an event: `string`,
+ * `number` or `boolean`. Returns `undefined` if the schema does not require the value, or permits
+ * other types. Evaluates only the keywords `type`, `required`, `properties`, `enum` and `const`.
+ * @param path - keys that lead from the top of the data to the value
  */
 export function requiredTypes(
   schema: unknown,

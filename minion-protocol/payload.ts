@@ -605,7 +605,7 @@ function limitError(what: string): ProtocolError {
 type WritingDialect = 'wire' | 'local';
 
 const initialBufferBytes = 512;
-/** Free memory after the last value, each time that the memory of a packed value grows, in bytes. */
+/** Minimum free memory in the buffer of a packed value after the buffer has grown, in bytes. */
 const spareBytes = 512;
 /**
  * Maximum nesting of maps and lists in a value to write. Every reader has a lower maximum. A value

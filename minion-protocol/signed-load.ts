@@ -73,9 +73,8 @@ function lengthBytes(bytes: Buffer, offset: number): number {
 }
 
 /**
- * Number of bytes between the first byte of a value and its content, for the first bytes 0xc0 to
- * 0xdf in order. For numbers and extensions of fixed size, the content is included. See
- * {@link lengthBytes}.
+ * Results of {@link lengthBytes} for values with the first bytes 0xc0 to 0xdf, in order. For
+ * numbers and extensions of fixed size, the content is included.
  */
 const argumentBytes: readonly number[] = [
   ...[0, 0, 0, 0, 1, 2, 4, 1, 2, 4, 4, 8, 1, 2, 4, 8],

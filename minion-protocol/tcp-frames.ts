@@ -55,8 +55,8 @@ export class PayloadScanner {
    */
   #open: number[] = [];
   /**
-   * Number of bytes that are still missing from the current value, if it is a text, number or
-   * similar value.
+   * Number of bytes that are still missing from the current value. Used for values without
+   * elements: texts, numbers and similar values.
    */
   #skip = 0;
   #sized: Extract<Head, { kind: 'sized' }> | undefined;

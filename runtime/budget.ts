@@ -1,6 +1,6 @@
 import type { Limit, LimitValues } from './limits.ts';
 
-/** Amounts of a {@link Budget}, in any unit: bytes, connections, slots. */
+/** Maximums of a {@link Budget}, in its unit: bytes, connections or slots. */
 export interface BudgetLimits {
   /**
    * Maximum that all owners together may hold, in the unit of the budget: bytes, connections or

@@ -198,9 +198,9 @@ export class Throttle {
 
   /**
    * Creates the throttle.
-   * @param weigh - returns the weight of a waiting request that costs `count` tokens. The weights
-   * of all waiting requests of an owner together may not exceed `perOwner` of `limit`. Default:
-   * each request has the weight 1
+   * @param weigh - returns how much a waiting request counts towards `perOwner` of `limit`, the
+   * maximum for one owner. `count` is the number of tokens that the request costs. Default: each
+   * request counts as 1
    */
   constructor(limit: Limit, buckets: TokenBuckets, weigh: (count: number) => number = () => 1) {
     this.#buckets = buckets;

@@ -33,8 +33,8 @@ export function ownerNameOf({ eauth, user }: SessionOwner): string {
 /** Open sessions. */
 export interface Sessions {
   /**
-   * Opens a session. At the maximum number of sessions, evicts another session first. The only
-   * session of another user is never evicted.
+   * Opens a session. If the maximum number of sessions is reached, first evicts another session. A
+   * user's only session is not evicted for the session of another user.
    * @param token - token of the user at the master
    * @param owner - user of the token
    * @returns the token of the session; it cannot be read again

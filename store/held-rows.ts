@@ -235,9 +235,9 @@ export class HeldRows {
   }
 
   /**
-   * Performs a write that contains the operation of {@link condition} or {@link end}. Repeats the
-   * write if the row has changed but the work still belongs to this process, for example after a
-   * cancel request.
+   * Performs a write that may succeed only while the work belongs to this process. It must contain
+   * an operation that {@link condition} or {@link end} returned. Repeats the write if another
+   * change of the row came first, for example a cancel request.
    * @throws StoreError ERR_REVISION once the work is assigned to another process
    */
   async whileOwn(id: string, write: () => Promise<void>): Promise<void> {

@@ -30,8 +30,8 @@ type PlainDict = ReadonlyMap<PlainData, PlainData>;
 /** A change of a dict that a template passed to a function. */
 interface DictChange {
   /**
-   * Dict that the function changes: one that the template passed, or a new dict that may contain
-   * passed ones. The template sees the changes only in dicts that it passed.
+   * Dict that the function changes. It is a dict that the template passed, or a new dict that may
+   * contain passed dicts. The template sees only the changes of dicts that it passed.
    */
   readonly dict: PlainDict;
   /**
@@ -66,12 +66,14 @@ export class ChangedArguments {
     this.returned = returned;
   }
 
-  /** Returns the result of a function that merges `entries` into a dict and returns this dict. */
+  /**
+   * Creates the result of a template function that merges `entries` into `dict` and returns `dict`.
+   */
   static merging(dict: PlainDict, entries: PlainDict): ChangedArguments {
     return new ChangedArguments(entries, [{ dict, entries, isDeep: true }], dict);
   }
 
-  /** Returns the result of a function that sets entries of a dict and returns this dict. */
+  /** Creates the result of a template function that sets `entries` in `dict` and returns `dict`. */
   static setting(dict: PlainDict, entries: PlainDict): ChangedArguments {
     const data = new Map([...dict, ...entries]);
     return new ChangedArguments(data, [{ dict, entries, isDeep: false }], dict);

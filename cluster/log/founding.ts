@@ -145,9 +145,9 @@ interface AdoptContext {
 }
 
 /**
- * Returns the state of a store that begins to follow a new log, after the first entry of this log.
- * The entry names the point in a store's history at which the log continues. Returns `undefined` if
- * the history of this store ends at another point.
+ * Returns the state with which a store begins to follow a new log, after the first entry of the
+ * log. This entry names the history that the log continues, and the end of that history. Returns
+ * `undefined` if it is not the history of this store.
  * @throws StoreError ERR_CLUSTER_SECRET
  */
 function adopt(

@@ -54,7 +54,7 @@ interface Probe {
 const maxRefusals = 100;
 
 /**
- * Tests the operations of a member by requests that change nothing.
+ * Checks that the NATS user has the rights that a member needs, with requests that change nothing.
  * @returns rights that the user has although no member needs them
  * @throws StoreError ERR_CLUSTER_RIGHTS naming the missing rights
  */

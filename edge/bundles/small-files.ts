@@ -10,7 +10,7 @@ import { copyFile, open } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { hashFile, ifPresent } from '#runtime';
 
-/** Existing file that another file can be linked to or copied from. */
+/** Existing file whose content a new file needs. The new file becomes a link to it, or a copy. */
 export interface ReusableFile {
   readonly file: string;
   readonly executable: boolean;

@@ -39,8 +39,8 @@ export interface InputsOfSites {
   readonly shared: number;
   readonly own: number;
   /**
-   * Grains that the pillars depend on. For each grain, `values` is the highest number of different
-   * values at a single site. `pillars` is a sum over all sites.
+   * Grains that the pillars depend on. `pillars` is a sum over all sites. `values` is not: it is
+   * the highest number of different values at any one site.
    */
   readonly grains: SiteInputs['grains'];
   readonly sites: readonly SiteInputsReport[];

@@ -171,8 +171,9 @@ export class LogSender {
   }
 
   /**
-   * Returns a batch of alarms that the site sends with the handshake, or `undefined` if there are
-   * none. The centre applies it once, although the site may send it over several connections.
+   * Returns a batch of alarms to send together with the handshake, or `undefined` if there are
+   * none. If the site sends the batch again over another connection, the centre ignores the
+   * repetition.
    */
   async #earlyBatch(maxBytes: number): Promise<EarlyRequest | undefined> {
     const { log } = this.#options;

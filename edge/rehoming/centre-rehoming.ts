@@ -257,9 +257,9 @@ export class CentreRehoming {
   }
 
   /**
-   * Handles the notification of a site that it has changed to another centre while this centre was
-   * unreachable. A repeated notification is ignored. Otherwise a copy that arrives late would
-   * release a site that has meanwhile returned to this centre.
+   * Handles the notification of a site that it has changed to another centre. A site sends it
+   * afterwards if this centre was unreachable during the change. Ignores a repeated notification,
+   * because the site may have returned to this centre meanwhile.
    * @throws EdgeError ERR_SITE_REFUSED if the site has not signed the request, and the errors of
    * {@link #release}
    */

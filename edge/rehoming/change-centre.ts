@@ -55,7 +55,7 @@ export async function nextTrust(trusted: Uint8Array, { to }: Statement): Promise
 export interface ChangeOfCentre {
   readonly statement: Statement;
   readonly trust: NextTrust;
-  /** Key with which the next centre has accepted the site: the present key or a former key. */
+  /** Key of the site that the next centre has accepted: the site's present key or a former one. */
   readonly key: KeyObject;
   /** Value of the option `centre` in the site's configuration. */
   readonly configured: string;

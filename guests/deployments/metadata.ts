@@ -35,7 +35,7 @@ export interface Deployment {
   readonly inputs: Readonly<Record<string, ParameterValue>>;
   /** Names of the outputs that Heat accepts. */
   readonly outputs: readonly string[];
-  /** Options of the config. */
+  /** Field `options` of the software config in Heat. Its meaning depends on `group`. */
   readonly options?: Readonly<Record<string, unknown>>;
   /** Destination of the result. */
   readonly signal: ResultDestination;

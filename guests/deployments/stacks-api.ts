@@ -109,7 +109,10 @@ export function deploymentInfoOf(record: DeploymentRecord): DeploymentInfo {
   };
 }
 
-/** Returns the minions that a registration names. */
+/**
+ * Returns the minions in the registration of a stack: those that it lists, and those of its
+ * servers.
+ */
 export function minionsOfRegistration({
   minions = [],
   servers = [],

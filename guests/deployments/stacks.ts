@@ -232,8 +232,9 @@ export const StackSchema = Type.Object({
       server: Type.String(),
       minion: Type.Optional(Type.String()),
       /**
-       * Source of the server's metadata. `login`: heat-api, with the login of the registration. Any
-       * other value is the name of the field of `collect` that describes the source.
+       * Source of the server's metadata. `login`: heat-api, with the login in the stack's
+       * registration. For any other source, the registration has details in the field of `collect`
+       * with the same name.
        */
       source: Type.Enum(['cfn', 'heat', 'login', 'request', 'zaqar']),
     }),

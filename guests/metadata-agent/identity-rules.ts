@@ -28,7 +28,9 @@ export interface IdentityRule {
   readonly id: string;
   /** Validity of the ticket, in seconds. Default: `enroll: ticket_lifetime`. */
   readonly ticketLifetime: number | undefined;
-  /** Addresses at which these instances reach the masters. Default: `enroll: masters`. */
+  /**
+   * Addresses at which the instances of this rule reach the masters. Default: `enroll: masters`.
+   */
   readonly masters: readonly string[] | undefined;
 }
 

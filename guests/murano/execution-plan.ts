@@ -70,7 +70,7 @@ export interface ExecutionPlan {
    */
   readonly stamp: number | undefined;
   readonly parameters: Readonly<Record<string, unknown>>;
-  /** Call in the body. `undefined` if the body runs nothing. */
+  /** Call of a script in the plan's `Body`. `undefined` if the body calls no script. */
   readonly call: ScriptCall | undefined;
 }
 

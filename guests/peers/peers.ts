@@ -92,7 +92,10 @@ export class PeerDirectory {
   #cloud: CloudState = nothing;
   /** Ids of instances by project. */
   #byProject: ReadonlyMap<string, readonly string[]> = new Map();
-  /** Ids of instances by reservation. */
+  /**
+   * Ids of instances, by the id of Nova's reservation. Nova gives all instances of one create
+   * request the same reservation.
+   */
   #byReservation: ReadonlyMap<string, readonly string[]> = new Map();
 
   constructor(enrolments: KnownEnrolments) {

@@ -86,9 +86,8 @@ export async function callableCommands(
 }
 
 /**
- * Authenticates the caller of a run, and watches its token. Counts the run toward the caller's
- * limit of active runs. When `releases.release()` is called, the watch ends and the run no longer
- * counts.
+ * Authenticates the caller of a run, watches its token, and counts the run toward the caller's
+ * limit of active runs. `releases.release()` ends the watch and the count.
  * @throws AuthenticationError ERR_EAUTH_TOKEN, BridgeError ERR_COMMAND_BUSY
  */
 export async function acquireCaller(

@@ -96,7 +96,7 @@ export class RunRegistry<R extends RegisteredRun> {
     oldest?.dropReturns();
   }
 
-  /** Returns the owner whose ended runs have the highest value of `amountOf`. */
+  /** Returns the owner for whose list of ended runs `amountOf` returns the highest number. */
   #ownerOfMost(amountOf: (runs: readonly R[]) => number): string {
     const amounts = [...this.#ended].map(([owner, runs]) => ({ owner, amount: amountOf(runs) }));
     amounts.sort((a, b) => b.amount - a.amount);

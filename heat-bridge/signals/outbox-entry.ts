@@ -13,7 +13,9 @@ export const OutboxEntrySchema = Type.Object({
   alias: Text,
   minion: Text,
   member: Type.Optional(Text),
-  /** Stack of the handle. Absent until a handle is registered. */
+  /**
+   * Heat stack to which the handle of this signal belongs. Absent while no handle is registered.
+   */
   stack: Type.Optional(Text),
   owner: Type.Optional(Text),
   status: Type.Enum(['FAILURE', 'SUCCESS']),

@@ -615,7 +615,7 @@ export type RequestSource = Pick<Peer, 'address' | 'transport'>;
 
 /** Last verified request of a minion. */
 interface Heard {
-  /** Time in milliseconds since 1970. */
+  /** Time of the request, in milliseconds since 1970. */
   at: number;
   from: RequestSource;
 }

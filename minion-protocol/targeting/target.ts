@@ -315,7 +315,8 @@ class TermCompiler {
   }
 
   /**
-   * Compiles one word of a compound expression. Returns `undefined` if its letter is not supported.
+   * Compiles one word of a compound expression, for example `G@os:Debian`. Returns `undefined` if
+   * the letter before `@` is not supported.
    */
   *compileWord(word: string): Generator<undefined, TargetTerm | undefined, void> {
     const [, letter, delimiter = ':', rest = word] = wordForm.exec(word) ?? [];

@@ -29,7 +29,10 @@ export class PublicationReplayBuffer<Subscriber> {
     this.#send = send;
   }
 
-  /** Registers a new subscriber until {@link replay} or {@link removeSubscriber} is called. */
+  /**
+   * Records that a new subscriber must still receive the publications that are stored now.
+   * {@link replay} sends them, and {@link removeSubscriber} deletes the record.
+   */
   addSubscriber(subscriber: Subscriber): void {
     if (this.#held.size === 0) return;
     this.#list ??= [...this.#held];

@@ -28,7 +28,10 @@ export interface RelayPortsOptions {
   readonly pingMs?: number;
 }
 
-/** Reason why a connection was ended before its origin was known. */
+/**
+ * Reason why a connection to a port for relays was closed before the master knew the address of the
+ * client.
+ */
 export type RelayRefusal = ProxyHeaderFailure | 'relay-source' | 'relay-headers-awaited';
 
 const { total: maxAwaited = 0 } = transportLimits.awaitedHeaders;

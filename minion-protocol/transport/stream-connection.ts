@@ -115,9 +115,9 @@ export class Connection<Event extends { readonly type: string }, Session extends
   /** Whether the connection waits for its turn to decode received bytes. */
   #isWaiting = false;
   /**
-   * Whether the connection must not read further bytes, because received bytes still wait to be
-   * decoded. This happens if the connection's turn was too short for all of them. It also happens
-   * if a second chunk arrives while the first one waits for the turn.
+   * Whether reading from the socket is paused, because received bytes are not decoded yet. This
+   * happens if the last turn was too short for all received bytes. It also happens if another chunk
+   * arrives while the connection waits for its turn.
    */
   #isAhead = false;
   #isTakingTurn = false;

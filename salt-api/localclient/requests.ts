@@ -161,10 +161,10 @@ export class LocalRequests {
   }
 
   /**
-   * Publishes the job of a request, unless the client has only repeated the request. This is
-   * assumed if an identical request arrived at least {@link repetitionAfterMs} earlier and is still
-   * unanswered. Both requests then get the same reply. Identical requests that arrive within a
-   * shorter time come from different callers, and each publishes a job.
+   * Publishes the job of a request. If an identical request arrived at least
+   * {@link repetitionAfterMs} earlier and is still unanswered, the client has repeated its request.
+   * Then no second job is published, and both requests get the same reply. Identical requests
+   * within a shorter time come from different callers, and each publishes a job.
    */
   #publishOnce(load: WireMap, request: Uint8Array, known?: Caller): Promise<WireValue> {
     const { now } = this.#deps;

@@ -41,7 +41,10 @@ export class LiveLists {
   readonly #options: LiveListsOptions;
   readonly #watch: DirectoryWatch;
   #tree: Tree = { lists: noFiles, directories: new Map(), isCut: false };
-  /** Whether the roots may have changed since the latest walk began. */
+  /**
+   * Whether files may have changed since the last listing of the roots began. The roots must then
+   * be listed again.
+   */
   #isStale = true;
   #walking: Promise<void> | undefined;
   #walkTimer: NodeJS.Timeout | undefined;

@@ -30,7 +30,10 @@ interface Leaf<Result> {
 
 type TreeNode<Result> = Branch<Result> | Leaf<Result>;
 
-/** Results in a tree. Each node is an input, and each branch a value of that input. */
+/**
+ * Rendered results, found by their inputs. Each node of the tree is an input, for example a grain,
+ * and each branch is one value of this input.
+ */
 export class InputTree<Result extends Inputs> {
   readonly #roots = new Map<string, TreeNode<Result>>();
 

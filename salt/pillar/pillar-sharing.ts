@@ -34,7 +34,7 @@ export interface PillarSettings {
    * the minion.
    */
   readonly proven: PillarSetting;
-  /** Whether results of this minion are cached. */
+  /** Whether the pillar of this minion, and the top files rendered for it, are cached. */
   readonly isKept: boolean;
 }
 
@@ -384,8 +384,7 @@ function fillAnswer(
 
 /**
  * Returns the grains that a rendering has printed as placeholders, each with the fingerprint of its
- * value. The caller adds these grains to the dependencies of a pillar that is cached for one
- * minion.
+ * value on this minion. A pillar that is cached for this minion alone depends on these values.
  */
 function lateReads({ late }: GrainReads, grains: WireMap): GrainReads {
   const read = new GrainReads();
@@ -420,7 +419,9 @@ function wireOfAssignment({ matches, mayBeMissing, errors }: Assignment): WireVa
  * bytes.
  */
 const bytesPerName = 100;
-/** Estimated memory of assignments without their SLS, in bytes. */
+/**
+ * Estimated memory of a minion's assignments, in bytes. The memory of the assigned SLS is added.
+ */
 const bytesPerPlaced = 1000;
 
 /**

@@ -37,7 +37,8 @@ export interface PillarSource {
    */
   readonly onDemand?: OnDemandPillar;
   /**
-   * Returns the inputs of compiled pillars. Absent if the embedding program provides the pillar.
+   * Returns the numbers of compiled pillars, and the grains on which they depend. Absent if the
+   * embedding program provides the pillar.
    */
   inputs?(): Promise<PillarInputs>;
 }

@@ -111,8 +111,8 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
 interface PrintedInput {
   readonly secret: string;
   /**
-   * Untrusted values. Each text in them is printed as a placeholder. `undefined` if there are no
-   * such values.
+   * Untrusted values, for example the data of an event. Templates print the texts in them as
+   * placeholders. `undefined` if there are no such values.
    */
   readonly words: WireValue;
   readonly marksWords: boolean;

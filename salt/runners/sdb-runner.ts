@@ -31,7 +31,7 @@ type Find = (uri: string) => Promise<Found | undefined>;
 
 /** Maximum length of a generated value, in characters. */
 const maxLength = 4096;
-/** Maximum number of characters from which a value is generated. */
+/** Maximum length of `chars`, the set of characters from which a random value is generated. */
 const maxCharacters = 256;
 /** Maximum length of an address, in characters. */
 const maxAddressLength = 4096;

@@ -106,8 +106,8 @@ function readBlock(
 }
 
 /**
- * Whether a block of a reactor file contains more targets than calls. In this case, a template in
- * the block chooses one of the targets for a call.
+ * Whether a block of a reactor file contains more targets (`tgt`) than calls. A template in the
+ * block then decides which of the targets a call has.
  */
 function isChosen(block: string): boolean {
   const targets = block.match(/^\s*(?:-\s+)?tgt\s*:/gm) ?? [];

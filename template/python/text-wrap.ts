@@ -19,9 +19,9 @@ const withHyphens =
 interface Chunk {
   readonly text: string;
   /**
-   * Number of UTF-16 code units of whitespace at the end of the piece. If a long word is broken,
-   * its parts keep the number of the whole piece. A part that is not longer than this number is
-   * only whitespace.
+   * Length of the whitespace at the end of the piece, in UTF-16 code units. If the piece is broken
+   * because it is too long, its rest keeps this value. A rest of at most this length is only
+   * whitespace.
    */
   readonly spaces: number;
 }
