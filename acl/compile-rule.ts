@@ -332,8 +332,8 @@ interface MinionLimit extends Pick<MinionTest, 'isEntitled' | 'mayMean'> {
   /** Compound target. The rule applies only to minions that match it. */
   readonly within?: string;
   /**
-   * Whether grains alone can decide that a minion matches `within`, or one of its alternatives. The
-   * rule does not apply to such a minion, because a minion can report any grains.
+   * Whether a minion can match `within`, or one of its alternatives, by its grains alone. The rule
+   * grants nothing to minions that match only in this way, because a minion can report any grains.
    */
   readonly restsOnGrains?: boolean;
 }

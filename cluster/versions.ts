@@ -66,8 +66,8 @@ export class MemberVersions {
   }
 
   /**
-   * Compares the configuration of members. Returns one sentence for each part, for example
-   * `policy`, that is not the same on all of these members.
+   * Compares the configurations of these members. For each kind of configuration in which they
+   * differ, for example `policy`, returns a sentence with the versions of the members.
    */
   differences(members: readonly string[]): readonly string[] {
     const kinds = new Set(members.flatMap((member) => Object.keys(this.of(member))));

@@ -20,7 +20,10 @@ export interface UnservedOption {
   readonly message: string;
   /** Alternative to the option, or the reason why this master does not need it. */
   readonly advice: string;
-  /** Whether the option only adjusts a detail of a feature. */
+  /**
+   * Whether the option only adjusts a detail of a feature. `migrate check` reports such options as
+   * ignored.
+   */
   readonly isDetail: boolean;
   /**
    * Whether the operator gets advice about this value. False for `null`, and for a value that needs

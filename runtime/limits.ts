@@ -75,8 +75,8 @@ export interface LimitRow extends LimitValues {
    */
   readonly option?: string;
   /**
-   * Maximum numbers of this limit, in words. Present only if they depend on the machine or on
-   * another limit.
+   * Text for the documentation that describes the maximums. Present only if they depend on the
+   * machine or on another limit.
    */
   readonly amounts?: string;
   /** Effect of exceeding the limit, as a sentence. */

@@ -71,7 +71,7 @@ export class TokenBuckets {
     return bucket.tokens >= 0 ? 0 : (-bucket.tokens / this.#rate.perSecond) * 1000;
   }
 
-  /** Whether no owner has a bucket. */
+  /** Whether there is no bucket of any owner, so that no look-up of an owner is necessary. */
   get isUnused(): boolean {
     return this.#buckets.size === 0;
   }

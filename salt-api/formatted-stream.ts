@@ -72,8 +72,8 @@ export class StatePace {
 }
 
 /**
- * Number of work steps for each applied event. The next two constants are the numbers for each
- * minion that the event names, and for each byte that is sent.
+ * Number of work steps that each applied event costs. Each minion that the event names costs
+ * `stepsOfMinion` more, and each sent byte `stepsOfByte`.
  */
 const stepsOfEvent = 100;
 const stepsOfMinion = 20;

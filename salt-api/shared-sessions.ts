@@ -110,8 +110,9 @@ export class SharedSessions implements Sessions {
   readonly #options: SharedSessionsOptions;
   readonly #writeIntervalMs: number;
   /**
-   * Sessions by digest. The table evicts nothing itself. Only {@link open} evicts sessions, and
-   * deletes their rows in the store, so that all members hold the same sessions.
+   * Sessions, by the digest of the session token. The table itself never evicts a session. Only
+   * {@link open} evicts one, and also deletes its row in the store, so that all members hold the
+   * same sessions.
    */
   readonly #held = new FairTable<HeldSession>(apiLimits.sessions, {}, {});
   /** Digests of the sessions that were used on this member after their rows were written. */

@@ -90,8 +90,8 @@ export interface YamlOptions {
 export interface TextMarks {
   readonly text: string;
   /**
-   * Prefix that replaces `text` in placeholders in plain (unquoted) scalars. It marks a value that
-   * YAML could read as another type than text.
+   * Prefix of placeholders in plain (unquoted) scalars, where it replaces `text`. YAML could read
+   * such a scalar as another type than text.
    */
   readonly plain: string;
 }

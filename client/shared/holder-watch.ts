@@ -33,8 +33,8 @@ export interface HolderWatchOptions {
 }
 
 /**
- * Maximum time that a check waits for the holder's response to the request of an earlier check, in
- * milliseconds.
+ * Maximum time, in milliseconds, that a check waits for a late response: the response of the holder
+ * to the request of an earlier check.
  */
 const lateMs = 200;
 

@@ -6,7 +6,7 @@ import type { Connection } from '../connection.ts';
 import type { ReachedMaster } from '../fail-over.ts';
 import { callerOf, type MethodCaller, type NamedMethod } from '../rpc-client.ts';
 
-/** Returns the properties that all holders have in common, whichever process runs the master. */
+/** Returns the properties of the shared master that do not depend on which process runs it. */
 function sharedBy({
   jobCache,
 }: MasterConfig): Pick<ReachedMaster, 'jobs' | 'hasOthers' | 'onBreak'> {

@@ -1,6 +1,6 @@
 /**
- * Files and compression dictionary of a pack. Site and centre derive both from the former and the
- * new manifest.
+ * Determines the files and the compression dictionary of a pack from two manifests: that of the
+ * former bundle and that of the new one. Site and centre compute the same result.
  */
 
 import { constants, type ZstdOptions } from 'node:zlib';

@@ -106,8 +106,8 @@ export class Releases {
   readonly #reports = new Map<string, SiteRelease>();
   readonly #mutex = new Mutex();
   /**
-   * Cached result of the last call of `#ringsOf`: the position of the ring of each site, with the
-   * release version and the sites that were passed to it.
+   * Last result of `#ringsOf`, cached together with the arguments of that call. `rings` contains,
+   * for each site, the index of its ring.
    */
   #assigned:
     | {

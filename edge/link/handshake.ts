@@ -122,7 +122,10 @@ const limits = { maxBytes: maxHelloBytes, maxDepth: 4, maxElements: 64 };
  */
 export const helloHeader = 'x-saltbridge-hello';
 
-/** Keying material of the TLS connection. Empty if the signatures do not contain it. */
+/**
+ * Keying material of the TLS connection, which the signatures of the handshake cover. Empty if they
+ * do not cover it.
+ */
 export type Binding = Uint8Array;
 
 /** First message of the handshake: the decoded hello, its encoded form, and its signature. */

@@ -459,9 +459,9 @@ function add(amounts: Map<string, number>, minion: string | undefined, bytes: nu
 }
 
 /**
- * Updates the counters of a class of log entries, after one entry or marker was removed.
- * @param ofMinions - changes of the stored bytes, by minion. If the entry was counted for a minion,
- * its bytes are subtracted from the number of this minion
+ * Updates the counters of a class of log entries after one entry or marker was removed.
+ * @param ofMinions - receives the change of the stored bytes, by minion. An entry without a minion
+ * is not counted there
  */
 function forget(head: Head, ofMinions: Map<string, number>, item: StoredItem, bytes: number): void {
   if ('from' in item) {

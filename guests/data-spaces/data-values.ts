@@ -44,7 +44,7 @@ export interface ReadRequest {
   readonly after?: number;
 }
 
-/** Written values that a role reads. */
+/** Values that one role reads, as far as guests have already written them. */
 export interface Attributes {
   /** Values, by the names that the reading role uses for them. */
   readonly values: ReadonlyMap<string, DataValue>;

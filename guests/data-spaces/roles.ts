@@ -230,8 +230,8 @@ export function findCycle(
 }
 
 /**
- * Finds a cycle as {@link findCycle} does, but as a generator. After every {@link keysAtOnce}
- * steps, yields the number of these steps, so that the caller can pause.
+ * Searches for a cycle like {@link findCycle}, but pauses: after every {@link keysAtOnce} steps,
+ * yields this number.
  * @returns the cycle, or `undefined`
  */
 function* walkForCycle(

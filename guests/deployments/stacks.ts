@@ -415,8 +415,8 @@ export class StackRegistry {
   }
 
   /**
-   * Reserves bytes and servers for a registration. If it replaces another registration, reserves
-   * only what it needs in addition.
+   * Reserves the bytes and servers of a registration within the limits of its owner. If it replaces
+   * another registration, reserves only the additional ones.
    * @returns a function that ends the reservation
    * @throws BridgeError ERR_STACK_LIMIT
    */

@@ -62,8 +62,8 @@ interface CommandRuns {
   /** Number of runs that have not started. */
   waiting: number;
   /**
-   * For each caller, the number of runs that have not started, and the position (`turn`) of its
-   * last run.
+   * For each caller: the number of runs that have not started (`waiting`), and the position of the
+   * caller's latest run in the order of all runs (`turn`).
    */
   readonly owners: Map<string, { waiting: number; turn: number }>;
   /**

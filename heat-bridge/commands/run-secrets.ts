@@ -12,8 +12,8 @@ import { bridgeLimits } from '../limits.ts';
 import type { Parameters } from './parameters.ts';
 
 /**
- * Reserved number of bytes for the secrets of one run. The secrets are added to the pillars of the
- * minions of this run.
+ * Secrets of one run, for which bytes are reserved. The pillars of the run's minions contain them
+ * between `show` and `forget`.
  */
 export interface SecretLease {
   /**

@@ -767,8 +767,8 @@ function budgetOwner({ owner, id }: HandleFields): string {
 }
 
 /**
- * Returns the time since which a handle has had these groups. Returns `undefined` if the previous
- * registration of the handle had other groups, or if there was none.
+ * Returns the time at which a handle got its present groups, if the previous registration of the
+ * handle had the same ones. Otherwise returns `undefined`, because the groups are new.
  */
 function claimedSince(groups: HandleGroups, before: HandleRow | undefined): number | undefined {
   const isSame =

@@ -79,7 +79,10 @@ export class SignalIntake implements TakesSignals {
     this.#options = options;
   }
 
-  /** Whether the tag of an event names a handle. The handle need not be registered. */
+  /**
+   * Whether events with this tag are signals: the tag names a handle. The handle need not be
+   * registered.
+   */
   isWanted(tag: string): boolean {
     return parseSignalTag(tag) !== undefined;
   }

@@ -44,7 +44,7 @@ export class KeyGenerator {
   }
 
   /**
-   * Generates a key pair of a size that the configuration sets.
+   * Generates a key pair. The size must come from the configuration, because it is not checked.
    * @throws LimitExceeded; MasterError ERR_MASTER_STOPPED
    */
   async generate(owner: string, bits: number): Promise<KeyPairText> {

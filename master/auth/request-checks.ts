@@ -54,7 +54,10 @@ export type Reply =
   | {
       readonly kind: 'send';
       readonly value: WireValue;
-      /** Promise that the channel awaits before it sends the reply. Default: none. */
+      /**
+       * The request channel sends the reply when this promise resolves. Used if the minion's rate
+       * limit does not permit the reply yet. Default: the reply is sent at once.
+       */
       readonly after?: Promise<true>;
     }
   /** Ordinary reply. Its value is already packed, in pieces. */

@@ -88,7 +88,7 @@ export class VersionPins {
     return version >= this.required(id);
   }
 
-  /** Returns the lowest permitted version for this id. */
+  /** Returns the lowest protocol version that this id may use. */
   required(id: string): number {
     return Math.max(this.#minimum, this.of(id));
   }

@@ -26,7 +26,10 @@ export interface Cluster {
    * continue its work.
    */
   isGone(member: string): boolean;
-  /** Reports the version of a part of this member's configuration to the other members. */
+  /**
+   * Reports the version of one kind of this member's configuration to the other members.
+   * @param kind - for example `policy`
+   */
   announce(kind: string, version: string): void;
   /**
    * Returns a number below 16 for this member, which makes its job ids unique in the cluster. No

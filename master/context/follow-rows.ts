@@ -5,8 +5,8 @@ import type { Cluster } from './cluster.ts';
 export interface FollowedRows {
   readonly store: Pick<Store, 'list'>;
   /**
-   * Source of changes. If it is `undefined`, no other member writes the rows, and no changes are
-   * reported.
+   * Cluster that reports the changes of its members. If it is `undefined`, the master has no other
+   * members, and no changes are reported.
    */
   readonly cluster: Pick<Cluster, 'follow'> | undefined;
   readonly log: Logger;

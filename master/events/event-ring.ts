@@ -94,7 +94,10 @@ interface Search {
    * are considered.
    */
   last?: Held;
-  /** First stored event of the member after `last`. */
+  /**
+   * Oldest stored event of the member that is later than `last`: the first that the reader has not
+   * read.
+   */
   afterLast?: Held | undefined;
 }
 

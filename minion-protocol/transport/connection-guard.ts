@@ -137,7 +137,10 @@ export class GuardedConnection {
   #heldBytes = 0;
   #messageSince: number | undefined;
   #unansweredSince: number | undefined;
-  /** Number of refused requests, minus the number of verified requests, but at least 0. */
+  /**
+   * Number of refused requests, minus the number of verified requests, but at least 0. If it
+   * exceeds {@link maxRefused}, the connection ends.
+   */
   #refused = 0;
   #isBusy = false;
   #isEnded = false;

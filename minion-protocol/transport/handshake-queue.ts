@@ -50,7 +50,10 @@ export class Handshake implements ListNode<Handshake> {
   /** Time of the start, in milliseconds on the clock of the queue. */
   startedAt = 0;
 
-  /** @param address - key of the limits per address */
+  /**
+   * @param address - address of the peer. All handshakes with the same address share the limits for
+   * one address
+   */
   constructor(queue: HandshakeQueue, address: string, connection: HandshakeConnection) {
     this.#queue = queue;
     this.address = address;
@@ -93,9 +96,12 @@ export class HandshakeQueue {
   readonly #addresses = new Map<string, Address>();
   /** Addresses by their number of handshakes in progress. */
   readonly #groups: AddressGroup[] = [];
-  /** No group with a lower number has an address with waiting handshakes. */
+  /**
+   * Index in `#groups` at which the search for an address with waiting handshakes begins. No group
+   * before this index has such an address.
+   */
   #fewest = 0;
-  /** No group with a higher number has an address. */
+  /** Highest index in `#groups` at which a group can have addresses. */
   #most = 0;
   #count = 0;
   /** Number of handshakes that may start in this turn of the event loop. */

@@ -4,7 +4,7 @@ import type { FileLists } from '#master';
 import { type PackedTexts, packListHead, packMapHead, packWireTexts } from '#minion-protocol';
 import { maxSliceSteps, sortInSlices, unlimitedSteps, WorkBudget } from '#runtime';
 
-/** Kind of a list that minions request. */
+/** Kind of file list that minions can request, for example `files` or `emptyDirs`. */
 export type ListKind = keyof FileLists;
 
 /** Estimated work for packing one text, in steps. */

@@ -97,8 +97,8 @@ export function withAddedPillar(base: PillarSource, parts: AddedPillarDeps): Pil
 }
 
 /**
- * Returns the method `inputs` of a source, in an object from which a wrapper of the source copies
- * it. The object is empty if the source does not have this method.
+ * Returns an object that contains only the method `inputs` of a source, so that a wrapper can offer
+ * the same method. The object is empty if the source does not have it.
  */
 export function inputsOf(base: PillarSource): Pick<PillarSource, 'inputs'> {
   const inputs = base.inputs?.bind(base);

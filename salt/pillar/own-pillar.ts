@@ -264,7 +264,10 @@ export class OwnPillar implements PillarSource {
     return { pillar, proven: answerOf(proven) };
   }
 
-  /** Returns the settings for compiling the version of a pillar that does not depend on grains. */
+  /**
+   * Returns the settings for compiling the pillar that a minion would get if the master did not
+   * know its grains.
+   */
   #provenSettingOf(request: PillarRequest, lower: PillarMap): PillarSetting {
     const { asked, ...setting } = this.#settingOf({ ...request, grains: { id: request.id } });
     return { ...setting, asked: withoutClaims(asked), pillar: lower };

@@ -32,8 +32,8 @@ interface ReactorRendering {
 }
 
 /**
- * Data of a rendered reactor file. In `data`, placeholders stand for texts from the event. `text`
- * can replace the placeholders by the original texts.
+ * Data of a rendered reactor file. It contains placeholders for texts from the event. `text`
+ * replaces the placeholders with these texts.
  */
 interface ReactionData {
   readonly data: PlainData;

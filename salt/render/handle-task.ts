@@ -29,8 +29,9 @@ export class ReceivedFiles {
   });
 
   /**
-   * Returns the cached file, or adds the file to the cache.
-   * @param whitespace - the same in all calls, because it comes from the master's options
+   * Returns the parsed file from the cache. If the cache lacks it, adds it.
+   * @param whitespace - handling of whitespace in templates. All calls must pass the same value,
+   * because it is not part of the cache key
    */
   take(source: SourceText, whitespace: TemplateWhitespace): SourceFile {
     const mark = `${source.digest} ${source.path}`;
