@@ -20,9 +20,9 @@ const none: readonly CompiledRule[] = [];
 export class RuleIndex {
   readonly #literal = new Map<string, CompiledRule[]>();
   /**
-   * Rules with patterns that are not literal texts. The index key of such a pattern is a few
-   * characters that every match contains. The outer map is keyed by the number of these characters,
-   * and the inner map by their hash ({@link gramAt}).
+   * Rules whose patterns are not literal texts, indexed by a few characters that every match of the
+   * pattern contains. Outer key: the number of these characters. Inner key: their hash
+   * ({@link gramAt}).
    */
   readonly #grams = new Map<number, Map<number, CompiledRule[]>>();
   readonly #rest: CompiledRule[] = [];

@@ -59,8 +59,8 @@ interface WaitingTask<Task, Result> {
 interface PoolThread<Task, Result> {
   readonly worker: Worker;
   /**
-   * Whether the thread accepts messages. The deadline of a task does not start before the thread
-   * accepts messages, because the start of the thread is not part of the task.
+   * Whether the thread has started and accepts messages. The deadline of a task runs only from then
+   * on.
    */
   isReady: boolean;
   waiting: WaitingTask<Task, Result> | undefined;

@@ -115,7 +115,7 @@ export class SharedSessions implements Sessions {
    * same sessions.
    */
   readonly #held = new FairTable<HeldSession>(apiLimits.sessions, {}, {});
-  /** Digests of the sessions that were used on this member after their rows were written. */
+  /** Digests of the sessions whose last use on this member is not in the store yet. */
   readonly #unwritten = new Set<string>();
   readonly #timer: NodeJS.Timeout;
   #isTicking = false;

@@ -224,8 +224,8 @@ export class HeldRows {
   }
 
   /**
-   * Returns the operation that deletes the row of work that this process performs, or that a
-   * stopped process has left behind. The write fails if another running process performs the work.
+   * Returns the operation that deletes a row of work. The work must belong to this process, or to a
+   * process that has stopped. The write fails if another running process performs the work.
    */
   endLeft(id: string): RowOperation[] {
     const row = this.#rows.get(id);

@@ -148,9 +148,7 @@ export const wantedMessage = defineMessage({
   reply: Type.Object({}),
 });
 
-/**
- * Message with which a site reports the release that it uses, and the release that it refused last.
- */
+/** Message with which a site reports the release in use, and the last release that it refused. */
 export const reportMessage = defineMessage({
   name: 'bundle.report',
   sender: 'site',

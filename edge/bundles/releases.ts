@@ -228,8 +228,8 @@ export class Releases {
   }
 
   /**
-   * Publishes a release: writes its TUF metadata and its new state in one transaction. Then the
-   * first ring may install it, or all rings if it is a rollback.
+   * Publishes a release: writes its TUF metadata and its new state in one transaction. The first
+   * ring may then install the release. A rollback may be installed by all rings at once.
    */
   publish(version: number, metadata: readonly StateOperation[]): Promise<void> {
     return this.#mutex.run(() => this.#publish(version, metadata));

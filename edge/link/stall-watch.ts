@@ -37,8 +37,8 @@ export interface LinkTraffic {
 }
 
 /**
- * Decides when a site sends a heartbeat over its connection, and when it ends a connection that
- * transfers nothing.
+ * Decides when a site sends a heartbeat to its centre, and when it closes the connection because no
+ * data arrives.
  */
 export class StallWatch {
   readonly #patienceMs: number;

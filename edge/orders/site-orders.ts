@@ -196,7 +196,7 @@ class SiteOrders {
     await this.#host.state.write([{ op: 'put', key: ['order', id], value }]);
   }
 
-  /** Returns why an order that has not started must not start, or `undefined`. */
+  /** Returns the reason why an order can no longer be started, or `undefined` if it can. */
   #reasonToExpire({ validUntil }: Order): string | undefined {
     if (this.#clock.now >= validUntil) return 'its validity ended before it started';
     if (this.#clock.isValid) return undefined;

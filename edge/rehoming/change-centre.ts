@@ -1,6 +1,6 @@
 /**
- * Computes the new identity of a site, first when it accepts a statement about its next centre, and
- * again when it changes to that centre.
+ * Computes the new identity of a site that moves to another centre. It is computed twice: when the
+ * site accepts the statement about its next centre, and when it changes to that centre.
  */
 
 import type { KeyObject } from 'node:crypto';

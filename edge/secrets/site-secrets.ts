@@ -33,8 +33,8 @@ import {
 export interface ReadSecrets {
   /**
    * Reads the present secrets from the centre. Resolves when the site has stored them.
-   * @param since - time by the clock of the centre, in milliseconds since 1970. If the site has
-   * read its secrets over this connection after this time, it does not read them again
+   * @param since - time by the clock of the centre, in milliseconds since 1970. Does nothing if the
+   * site has read its secrets after this time, over the present connection. Default: always reads
    */
   refresh(since?: number): Promise<void>;
 }

@@ -35,9 +35,8 @@ export function referencesOf(value: unknown, depth = 0): readonly string[] {
 }
 
 /**
- * Returns the names of the resources on which each resource depends. A resource depends on the
- * resources to which its properties, its metadata or its `depends_on` refer. Heat creates these
- * resources before it.
+ * Returns, for each resource, the names of the resources on which it depends: those to which its
+ * properties, metadata or `depends_on` refer. Heat creates these resources first.
  */
 export function resourceDependencies(
   resources: TemplateResources,

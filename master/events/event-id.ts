@@ -16,8 +16,9 @@ export interface EventPosition {
 
 const placeForm = /^([0-9a-f]{8,16})-([1-9]\d{0,14})$/;
 /**
- * Maximum number of positions in the id of an event. An id contains the number of the latest event
- * of each cluster member, and the number of the latest event before the master joined the cluster.
+ * Maximum number of positions in the id of an event. An id has one position for each cluster
+ * member: that of the member's latest event. It has one more for the time before the master joined
+ * the cluster.
  */
 const maxPlaces = 64;
 const markLength = 8;

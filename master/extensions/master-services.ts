@@ -62,8 +62,9 @@ export const masterServices = {
   /** Reactions part of the master's interface. An extension provides this service. */
   reactions: defineService<ReactionsApi>('reactions'),
   /**
-   * Sites that have joined this master, if it is a centre. A site is a master that works without
-   * its centre. The extension `site-centre` provides this service.
+   * Sites that have joined this master, if it is a centre. A site is another master, which
+   * continues to work while its centre is unreachable. The extension `site-centre` provides this
+   * service.
    */
   sites: defineService<SiteDirectory>('sites'),
 };

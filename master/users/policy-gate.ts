@@ -65,9 +65,9 @@ export class PolicyGate {
   }
 
   /**
-   * Returns the minions on which a request is evaluated in learning mode: all minions for which no
-   * rule denies the request. The caller evaluates the target on them before it applies the policy,
-   * so that each targeted minion is recorded. Returns `undefined` outside learning mode.
+   * Returns the minions that a target may match in learning mode: all minions for which no rule
+   * denies the request. The policy is applied afterwards, so that the decision for each targeted
+   * minion is recorded. Returns `undefined` outside learning mode.
    */
   reachToLearn(question: MinionReachQuestion): Reach | undefined {
     if (this.#options.config.current.acl.mode !== 'learn') return undefined;

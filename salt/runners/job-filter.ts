@@ -87,7 +87,7 @@ function sharesEntry(metadata: WireMap, budget: WorkBudget): JobTest {
   };
 }
 
-/** Returns a predicate that is true for values whose Python text equals that of a given value. */
+/** Returns a function that tests whether a value and `right` have the same text in Python. */
 function sameAs(right: WireValue, budget: WorkBudget): (left: WireValue) => Promise<boolean> {
   let wanted: string | undefined;
   return async (left) => {

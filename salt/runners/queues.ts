@@ -172,7 +172,8 @@ export class Queues {
 
   /**
    * Removes these items from a queue, regardless of their position.
-   * @param owner - owner from {@link ownerOfValues}, whose limits include the work
+   * @param owner - caller towards whose limits this work counts, as {@link ownerOfValues} returns
+   * it. Default: the operator
    */
   delete(queue: string, items: readonly WireValue[], owner: string = operatorOwner): Promise<void> {
     return this.#entries.run(owner, async (index) => {
