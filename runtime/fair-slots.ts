@@ -209,7 +209,9 @@ export class KeyedFairSlots {
     this.#values = { total, waiting: unlimitedWaiting };
   }
 
-  /** Runs `work` with a slot of a key. */
+  /**
+   * Runs `work` as soon as a slot of this key is free for the owner. Releases the slot afterwards.
+   */
   async run<T>(key: string, owner: string, work: () => Promise<T>): Promise<T> {
     const slots = this.#slots.get(key) ?? new FairSlots(this.#limit, this.#values);
     this.#slots.set(key, slots);

@@ -44,7 +44,7 @@ export interface Rate {
 
 /** Bounds of a limit. A bound that is left out does not apply. */
 export interface LimitValues {
-  /** Maximum amount that one owner may use. */
+  /** Maximum for one owner, in the unit of the limit. */
   readonly perOwner?: number | undefined;
   /** Maximum number of units that all owners together may use. */
   readonly total?: number | undefined;
@@ -172,8 +172,8 @@ export class LimitExceeded extends SaltbridgeError<'ERR_LIMIT'> {
   readonly limit: Limit;
 
   /**
-   * @param amount - number that the message gives as the maximum. Default: the maximum of one
-   * owner, or the burst of the rate
+   * @param amount - maximum that the error message states. Default: the maximum of one owner, or
+   * the burst of the rate
    */
   constructor(limit: Limit, amount: number = limit.perOwner ?? limit.rate?.burst ?? 0) {
     super('ERR_LIMIT', `${limit.name}: too many ${limit.unit} (maximum ${amount}); retry later`);

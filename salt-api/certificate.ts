@@ -46,7 +46,7 @@ export function secureContextOf([
 
 /**
  * Watches the files of the certificate, and reads changed files within a minute.
- * @param contents - the contents in use
+ * @param contents - contents of the files that the server uses now
  */
 export function renewTls(
   server: Server,

@@ -26,7 +26,7 @@ const trimmed = jsonText('VALUE_TRIMMED');
 
 /** A return as JSON texts. */
 interface ReturnTexts {
-  /** The returned value. */
+  /** Value that the minion's function returned, as JSON. */
   readonly value: string;
   /** State of the minion in the job. */
   readonly state: string;

@@ -44,7 +44,7 @@ export interface Sessions {
   open(token: string, owner: SessionOwner): Promise<string>;
   /**
    * Returns the session with this session token, or `undefined` if there is none.
-   * @param secret - any text
+   * @param secret - session token as the client sent it. It may have any form
    */
   find(secret: string): Session | undefined;
   /**

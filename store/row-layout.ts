@@ -15,7 +15,7 @@ import type { Row, Tables } from './tables.ts';
 
 const numberBytes = 8;
 
-/** A decoded entry. */
+/** Content of an entry's row: value, revision and expiry time. */
 export interface EntryRecord {
   readonly revision: number;
   /** Expiry in milliseconds since 1970, or `Infinity`. */

@@ -15,7 +15,7 @@ import { StoreError } from './errors.ts';
  */
 export type Key = readonly string[];
 
-/** A stored value. */
+/** Key in the store, with its value, revision and expiry time. */
 export interface Entry {
   readonly key: Key;
   readonly value: Uint8Array;

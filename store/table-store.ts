@@ -33,7 +33,8 @@ export class TableStore implements Store {
 
   /**
    * @param now - clock for expiry, in milliseconds since 1970
-   * @param sweeps - whether the store itself removes expired entries, according to this clock
+   * @param sweeps - whether the store deletes expired entries from time to time. Without it, they
+   * remain in the tables, but reads do not return them
    */
   constructor(tables: Tables, now: () => number, sweeps = true) {
     this.#tables = tables;

@@ -23,7 +23,10 @@ const stepsPerByte = 4;
 const Count = Type.Integer({ minimum: 0 });
 const Time = Type.Integer({ minimum: 0 });
 
-/** Number of names, and the first {@link maxListed} names. */
+/**
+ * List of names that may be cut short: `count` is the number of all names, and `names` has at most
+ * {@link maxListed} of them.
+ */
 const Names = Type.Object({ count: Count, names: Type.Array(Type.String()) });
 
 /** Schema of {@link FactsBasis}. Times are in milliseconds since 1970, by the clocks of the sites. */

@@ -336,7 +336,7 @@ const unknown = { code: 'ERR_DATA_UNKNOWN', kind: 'data space' } as const;
 
 export interface DataSpacesOptions {
   readonly state: SharedArea;
-  /** Deletes the values of a space. */
+  /** Deletes all values of a data space. */
   readonly forget: (space: string) => Promise<void>;
   /** Aborted when the bridge closes. */
   readonly closing: AbortSignal;

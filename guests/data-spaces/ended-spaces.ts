@@ -9,7 +9,7 @@ import { sleepUntilAborted } from '#runtime';
 
 export interface EndedSpacesOptions {
   readonly state: Pick<SharedArea, 'list' | 'write'>;
-  /** Deletes the values of a space. */
+  /** Deletes all values of a data space. */
   readonly forget: (space: string) => Promise<void>;
   /** Aborted when the bridge closes. */
   readonly closing: AbortSignal;

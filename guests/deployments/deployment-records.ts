@@ -18,7 +18,7 @@ export interface DeploymentRecord {
   readonly stack: string;
   /** Name of the server in its stack. */
   readonly server: string;
-  /** Id of the deployment entry. */
+  /** Id of the deployment's entry in the metadata of the server. */
   readonly id: string;
   readonly name: string;
   readonly action: DeploymentAction | undefined;

@@ -37,7 +37,7 @@ export interface Deployment {
   readonly outputs: readonly string[];
   /** Field `options` of the software config in Heat. Its meaning depends on `group`. */
   readonly options?: Readonly<Record<string, unknown>>;
-  /** Destination of the result. */
+  /** Destination to which the result of the deployment is sent. */
   readonly signal: ResultDestination;
   /** Resource of the deployment, if a stack created it. */
   readonly resource?: { readonly stackPath: string; readonly name: string };

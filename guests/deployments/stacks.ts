@@ -155,7 +155,7 @@ export type StackRegistration = Readonly<Static<typeof StackRegistrationSchema>>
 const isRegistration = compileSchema(StackRegistrationSchema);
 
 /**
- * Parses a registration.
+ * Parses the registration of a stack.
  * @throws BridgeError ERR_STACK_FORM; its message contains no values
  */
 export function parseStackRegistration(given: unknown): StackRegistration {
@@ -308,7 +308,7 @@ interface StackSize {
 
 const limits = { code: 'ERR_STACK_LIMIT', kind: 'stack' } as const;
 const unknown = { code: 'ERR_STACK_UNKNOWN', kind: 'stack' } as const;
-/** Maximum size of a registration, in bytes. */
+/** Maximum size of the registration of one stack, in bytes. */
 const maxRegistrationBytes = 4_194_304;
 
 /** Registry of stacks, which are encrypted in the store. */

@@ -29,10 +29,8 @@ export class RunRegistry<R extends RegisteredRun> {
 
   /**
    * Creates the registry.
-   *
-   * @param limits - maximum number of ended runs
-   *
-   * @param maxBytes - maximum size of the returns in ended runs, in bytes
+   * @param limits - maximum number of ended runs, per owner and in total
+   * @param maxBytes - maximum size of the returns in these runs, in bytes, per owner and in total
    */
   constructor(limits: BudgetLimits, maxBytes: LimitValues = bridgeLimits.endedReturnBytes) {
     this.#limits = limits;

@@ -41,7 +41,8 @@ export class TokenCheck {
   /**
    * Whether a token is valid.
    * @param pem - accepted key of the minion
-   * @param address - address of the sender. The sender is not authenticated yet
+   * @param address - address of the sender, towards whose limit an RSA operation counts. The minion
+   * id is not proven yet
    */
   async isGenuine(pem: string, token: Uint8Array, address: string): Promise<boolean> {
     if (this.isRemembered(pem, token)) return true;

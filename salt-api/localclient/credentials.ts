@@ -20,7 +20,10 @@ const loginNames = ['token', 'eauth', 'username', 'password'];
 const callerNames = ['cmd', 'key', 'user', ...loginNames];
 const requestLimits = { ...loadLimits, maxDepth: loadLimits.maxDepth + 1 };
 
-/** Maximum size of a packed name that is compared, in bytes. */
+/**
+ * Maximum size of a field name that can belong to the credentials, in bytes, packed. Longer names
+ * are skipped.
+ */
 const maxNameBytes = 64;
 
 /**

@@ -44,7 +44,7 @@ export interface MineUpdate {
   readonly clear: boolean;
 }
 
-/** A packed value and its function. */
+/** Packed value for a mine, and the name of the function that produced it. */
 export interface PackedMineValue {
   readonly fun: string;
   readonly bytes: Uint8Array;

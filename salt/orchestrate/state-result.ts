@@ -37,7 +37,7 @@ export interface StateResult {
   pending?: Promise<void> | undefined;
 }
 
-/** Returns the result of a chunk that ran. */
+/** Returns the result of a state (a chunk) that was run. */
 export function resultOf(chunk: Chunk, outcome: Outcome, facts: StateResult['facts']): StateResult {
   return { name: toWire(chunk.name), outcome, facts, didRun: true };
 }

@@ -197,12 +197,12 @@ export class SharedResults {
     await this.#deleteAll(own);
   }
 
-  /** Returns all results. */
+  /** Returns all results in memory, even if their files have changed since. */
   results(): KeptResult[] {
     return Array.from(this.#entries.values(), ({ result }) => result);
   }
 
-  /** Returns all results that are still valid. */
+  /** Returns the results whose files have not changed since the rendering. */
   async current(): Promise<KeptResult[]> {
     await this.#load();
     const { sources } = this.#options;

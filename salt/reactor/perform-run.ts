@@ -47,7 +47,7 @@ interface PerformDeps extends ReactionCalls {
 
 /**
  * Makes the call of a run and waits for its end.
- * @param deadline - ends the wait; the job continues
+ * @param deadline - when aborted, ends only the wait: a job that was published continues
  */
 export async function performRun(
   parts: PerformDeps,

@@ -12,9 +12,9 @@ import { ignored, required, target, text } from '../functions/parameters.ts';
 
 /** Maximum number of reactors that were added with `reactor.add` and exist at the same time. */
 const maxAdded = 1000;
-/** Maximum number of files in one added entry. */
+/** Maximum number of reactor files that `reactor.add` accepts for one tag. */
 const maxFiles = 100;
-/** Maximum length of the tag and of each file name in an added entry, in characters. */
+/** Maximum length of the tag and of each file name in a call of `reactor.add`, in characters. */
 const maxText = 4096;
 
 /**
