@@ -49,13 +49,11 @@ export interface MasterSource {
 }
 
 /**
- * Maximum number of times that the connection may be lost during a call while the master continues
- * to run.
+ * Number of times that the connection must be lost during one call for the call to fail. Counts
+ * only losses after which the master still runs.
  */
 const maxBreaks = 3;
-/**
- * Maximum number of masters that may stop during one call. If another one stops, the call fails.
- */
+/** Number of masters that must stop during one call for the call to fail. */
 const maxEnds = 10;
 /**
  * Time to wait after a lost connection, in milliseconds. After this time, it is known whether the
