@@ -199,7 +199,8 @@ export function extPillarProblems(settings: Settings): readonly ConfigError[] {
 }
 
 /**
- * Reads an item from a program or a file. The result contains `undefined` for each invalid part.
+ * Reads one item of `ext_pillar`, from a program or a file. The result has an entry for each module
+ * of the item, and `undefined` in place of each invalid one.
  */
 function readItem(item: unknown): (ExtPillarEntry | undefined)[] {
   const pairs = entriesOf(item);

@@ -121,7 +121,7 @@ class Beginning {
   /**
    * @param entries - maximum number of entries to copy from each list and map
    * @param names - keys of maps that are always copied
-   * @param lacking - receives each list and map that is not copied completely, by path
+   * @param lacking - receives each list or map of which only a part was copied. The key is its path
    */
   constructor(entries: number, names: ReadonlySet<string>, lacking: Map<string, object>) {
     this.#entries = entries;

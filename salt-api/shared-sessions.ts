@@ -229,8 +229,8 @@ export class SharedSessions implements Sessions {
   }
 
   /**
-   * Sorts the sessions by their last use, because the store returns rows in the order of their
-   * keys.
+   * Sorts the sessions in memory by their last use, so that the one that was used least recently is
+   * evicted first. The store returns them in the order of their keys.
    */
   #sort(): void {
     const all = [...this.#held.entries()].sort(([, one], [, other]) => one.endsAt - other.endsAt);

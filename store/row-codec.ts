@@ -39,8 +39,8 @@ export interface RowDefinition<S extends TSchema> {
    */
   readonly unversioned?: (bytes: Uint8Array) => unknown;
   /**
-   * Whether the bytes are a row of version 0. Needed only if such rows can begin with 0xC1. Bytes
-   * with another first byte are always a row of version 0.
+   * Whether bytes that begin with 0xC1 are a row of version 0. Needed only if rows of version 0 can
+   * begin with 0xC1. Bytes with another first byte are always a row of version 0.
    */
   readonly isUnversioned?: (bytes: Uint8Array) => boolean;
   /**

@@ -41,8 +41,8 @@ const batchMs = 2000;
 const retryMs = 2000;
 
 /**
- * Minimum time that must remain of a turn for sending another batch, in milliseconds. With less
- * time, the site requests another turn first.
+ * Minimum remaining time of a turn in which the site still begins to send a batch, in milliseconds.
+ * If less time remains, the site first requests another turn.
  */
 const marginMs = 1000;
 

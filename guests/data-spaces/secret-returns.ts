@@ -86,8 +86,8 @@ const redactions: Readonly<Record<string, Redaction>> = {
 };
 
 /**
- * Redacts secret attributes in a part of the pillar that a minion has returned. The part contains a
- * map of attributes, or is itself the value of an attribute.
+ * Redacts secret data space values (attributes) in a return with pillar data. The return contains
+ * the map `attributes`, or is this map or one of its values.
  */
 function redactPillar(load: ReturnLoad, { isSecret, reads }: SecretKeys): ReturnLoad {
   const names = Object.keys(reads).filter((name) => isSecret(reads[name] ?? ''));

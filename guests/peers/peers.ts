@@ -176,8 +176,9 @@ export class PeerDirectory {
   }
 
   /**
-   * Returns the id of the minion that was enrolled for an instance in the same project as the given
-   * enrolment, or `undefined`. Never returns the minion of the given enrolment itself.
+   * Returns the id of the minion that was enrolled for an instance, or `undefined`. The minion must
+   * belong to the project of the given enrolment, and must not be the minion of this enrolment
+   * itself.
    */
   #minionOf(instance: string, { project, id: other }: Enrolment): string | undefined {
     const enrolled = [...this.#enrolments.liveOfInstance(instance)].filter(

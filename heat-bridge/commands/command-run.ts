@@ -10,8 +10,8 @@ import type {
 import { TrackedRun, withoutReturn } from './tracked-run.ts';
 
 /**
- * Minion ids in a target that do not receive a command, and whether the caller's rights excluded
- * minions.
+ * Ids that a target names but to which the command is not sent, and whether minions were left out
+ * because the caller has no rights on them.
  */
 export type LeftOut = Pick<AddressedMinions, 'isNarrowed' | 'missing'>;
 

@@ -20,8 +20,8 @@ export interface KeyMarks {
 }
 
 /**
- * Returns a function that compares a key with the accepted keys. It returns what is unusual about
- * the key: similar ids, ids with the same key, and whether the id is not permitted for new minions.
+ * Returns a function that checks a key for warnings. The function returns accepted ids that look
+ * like the key's id, accepted ids with the same key, and whether `minion_ids` forbids the id.
  */
 export function keyMarks(accepted: readonly NamedKey[]): (key: NamedKey) => KeyMarks {
   const bySpelling = idsBy(accepted, ({ id }) => foldedId(id));

@@ -278,7 +278,7 @@ export class KeyStore {
   }
 
   /**
-   * Deletes those keys of an id that have one of the states in `from` and the fingerprint. By
+   * Deletes the keys of an id that are in one of the states in `from` and have this fingerprint. By
    * default, deletes all keys of the id, including a denied key.
    * @throws KeyError ERR_KEY_UNKNOWN, ERR_KEY_FINGERPRINT, ERR_KEY_ID, ERR_PKI_DIR
    */

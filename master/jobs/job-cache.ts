@@ -241,8 +241,8 @@ export class JobCache {
 
   /**
    * Stores a return. Durable when the promise resolves.
-   * @param by - user who called a runner, if the return is the result of the runner. Its bytes
-   * count towards the limit of the user. Default: no limit applies
+   * @param by - if the return is the result of a runner, the user who called the runner. The bytes
+   * of the result count towards the limit of this user. Default: no limit applies
    * @returns `false` if a return of the minion or resource is already stored. The stored return is
    * unchanged
    */
