@@ -51,7 +51,7 @@ const heldShare = 0.25;
 /** Returns the project of a minion. */
 type ProjectOf = (minion: string) => string | undefined;
 
-/** Amount that one record uses of one quota, and the owner for whom it is counted. */
+/** Amount that one record uses of one quota, and the owner that uses it. */
 interface Part {
   readonly quota: FullQuota;
   readonly budget: Budget;

@@ -84,7 +84,7 @@ function tokens(count: number): number {
 }
 
 /**
- * Returns the owner for whom the turns of a sender are counted: its minion id, or its address if
+ * Returns the owner whose turns a sender uses: its minion id, or its address if
  * the id is unknown.
  */
 export function turnOwner({ minionId, address }: LoadSender): string {

@@ -225,7 +225,7 @@ export class Queues {
 
   /**
    * Returns the number of items in a queue.
-   * @param owner - caller for whom the work is counted, as {@link ownerOfValues} returns it
+   * @param owner - caller that the work counts for, as {@link ownerOfValues} returns it
    */
   length(queue: string, owner: string = operatorOwner): Promise<number> {
     return this.#entries.run(owner, async (index) => index.length(queue));

@@ -2607,6 +2607,7 @@ export const catalogue: readonly Threat[] = [
       'master/runners/turns.test.ts: many calls of one user that change queues delay another user by one call',
       users('many users that follow jobs take turns, and one user has one turn'),
       'master/jobs/jobs-api.test.ts: the question about a job counts for the requester that follows the job',
+      'master/jobs/jobs-api.test.ts: the time to answer the question starts when the question is published',
       fairLimits('waiting owners take turns'),
       fairLimits('a reserved slot is for an owner that has none'),
       keystoneTokens(

@@ -413,6 +413,16 @@ test('the question about a job counts for the requester that follows the job', a
   t.deepEqual(round.askers, ['alice', undefined]);
 });
 
+test('the time to answer the question starts when the question is published', async (t) => {
+  const gatherMs = 100;
+  const round = startRound(() => new Promise((resolve) => setTimeout(resolve, 2 * gatherMs)));
+  const asked = findRunning(round.dispatcher, jid, ['web1'], gatherMs, never);
+  await round.published;
+  await new Promise(setImmediate);
+  round.answer('web1', { jid: jid });
+  t.deepEqual(await asked, new Set(['web1']));
+});
+
 test('a minion that does not confirm the job has the whole round to return', async (t) => {
   const round = startRound();
   const end = new AbortController();
