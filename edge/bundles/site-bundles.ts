@@ -78,7 +78,7 @@ const finalCodes: ReadonlySet<string> = new Set([
   'ERR_BUNDLE_VERSION',
 ]);
 
-/** Release that the centre has notified the site to install, with details of that message. */
+/** Release that the centre has asked the site to install, with details of that message. */
 interface NamedRelease extends WantedRelease {
   /**
    * Metadata and bundle that the site had when it sent its last report. The site needs them to
