@@ -39,7 +39,7 @@ export function defineLocalClient(command: Command, context: CommandContext): vo
     .action((options: LocalClientOptions) => call('disable', {}, options, context));
   command
     .command('status')
-    .description("show whether and where Salt's own clients are served")
+    .description("show whether the master serves Salt's own clients, and at which port")
     .addOption(configOption())
     .addOption(jsonOption())
     .addOption(logLevelOption())

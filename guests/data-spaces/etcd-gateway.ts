@@ -190,7 +190,7 @@ export class EtcdGateway {
       const request = { endpoint, path, body: user, token: undefined };
       const { token } = oneAnswer(await this.#readInTime(await this.#send(session, request)));
       if (typeof token === 'string') return token;
-      throw new Error('etcd responded to the login without a token');
+      throw new Error('the response of etcd to the login contains no token');
     } catch (error) {
       if (error instanceof EtcdRefusal) {
         this.#refusedLogIn = { until: performance.now() + logInRetryMs, error };
