@@ -15,6 +15,7 @@ export interface NearRule {
   readonly obstacles: readonly string[];
 }
 
+/** Decision about a request, with the reasons. */
 export interface Explanation {
   readonly decision: Decision;
   /**

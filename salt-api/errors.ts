@@ -61,6 +61,7 @@ export const saltApiErrors = {
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
+/** Codes of the errors of the HTTP API. docs/errors.md has the causes and remedies. */
 export type SaltApiErrorCode = keyof typeof saltApiErrors;
 
 const usualStatus: Readonly<Record<SaltApiErrorCode, number>> = {

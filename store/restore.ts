@@ -11,6 +11,7 @@ import { layoutVersion } from './row-layout.ts';
 import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
 
+/** Backup to restore, and the store that it replaces. */
 export interface RestoreOptions {
   /** Backup file that `EmbeddedStore.backup` or an upgrade of the layout has written. */
   readonly file: string;

@@ -133,6 +133,7 @@ export const masterErrors = {
   },
 } satisfies Readonly<Record<string, ErrorEntry>>;
 
+/** Codes of {@link MasterError}. docs/errors.md has the causes and remedies. */
 export type MasterErrorCode = keyof typeof masterErrors;
 
 /** Error of the master that the library and the command line report to their users. */

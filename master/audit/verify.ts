@@ -31,6 +31,7 @@ export interface AuditProblem {
   readonly reason: string;
 }
 
+/** Result of a check of the audit log: what the log contains, and the problems that were found. */
 export interface AuditReport {
   readonly files: readonly string[];
   readonly records: number;

@@ -42,6 +42,10 @@ export interface MemoryTransport {
   dial(minionId: string, address?: string): MinionTransport;
 }
 
+/**
+ * Creates a transport between a master and minions in the same process. It uses no ports, for
+ * example in tests and in programs with an embedded minion.
+ */
 export function createMemoryTransport(options: MemoryTransportOptions = {}): MemoryTransport {
   const master = new MemoryMaster(options.filtering ?? false);
   return {

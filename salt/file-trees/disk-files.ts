@@ -205,7 +205,10 @@ export class HiddenDirectories {
     return new HiddenDirectories(directories, await Promise.all(directories.map(realPlace)));
   }
 
-  /** Resolves the links in the paths of the hidden directories again. */
+  /**
+   * Resolves the symbolic links in the paths of the hidden directories again, because a link may
+   * have changed.
+   */
   async refresh(): Promise<void> {
     this.#directories = await Promise.all(this.#given.map(realPlace));
   }

@@ -1,4 +1,4 @@
-/** Opens the reactions, including those that the option `reactor` defines. */
+/** Extension that runs reactions to events, including those that the option `reactor` defines. */
 
 import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
 import { fileServerOf } from '../services.ts';
