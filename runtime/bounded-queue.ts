@@ -16,8 +16,8 @@ export class BoundedQueue<T> implements AsyncIterableIterator<T> {
    * Creates the queue.
    * @param overflow - creates the error with which the queue ends if it overflows
    * @param onEnd - called once, when the queue accepts no more items
-   * @param values - bounds of the queue, of which only `perOwner`, the maximum number of items, is
-   * used. Default: those of `limit`
+   * @param values - limits of the queue. Only `perOwner` is used: the maximum number of items.
+   * Default: `limit`
    */
   constructor(
     limit: Limit,
