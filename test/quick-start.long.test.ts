@@ -28,7 +28,7 @@ const npm = `npm() { [ "$1" = install ] || command npm "$@"; }
 npx() { "./node_modules/.bin/$1" "\${@:2}"; }`;
 
 test(`the commands of ${page} work to the end, with ${minionName}`, async (t) => {
-  t.timeout(300_000);
+  t.timeout(600_000);
   t.true(blocks.length >= 9, `${blocks.length} blocks`);
   const folder = temporaryDirectory(t);
   installPacked(folder);

@@ -9,7 +9,7 @@ const clusterTest = testWhere(hasNatsServer, 'nats-server of Debian', test);
 clusterTest(
   'acknowledged work reaches every master, whichever masters, servers and links fail',
   async (t) => {
-    t.timeout(280_000);
+    t.timeout(600_000);
     const { problems, ...figures } = await runClusterFaults(
       {
         seed: 20_261_123,

@@ -6,7 +6,7 @@ import { runEdgePlan } from '../campaigns/edge/run.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 
 test('five sites get deltas, share renderings, and return with all that their logs have kept', async (t) => {
-  t.timeout(240_000);
+  t.timeout(600_000);
   const plan = {
     seed: 1,
     sites: 5,

@@ -3,7 +3,7 @@ import test from 'ava';
 import { runSharedProcesses } from '../campaigns/processes.ts';
 
 test('acknowledged work survives any end of the holder, and nothing runs twice', async (t) => {
-  t.timeout(280_000);
+  t.timeout(600_000);
   const { problems, ...figures } = await runSharedProcesses(
     {
       ends: 3,
