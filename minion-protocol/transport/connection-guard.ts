@@ -154,6 +154,11 @@ export class GuardedConnection {
     this.connectedAt = guard.now();
   }
 
+  /** Whether a verified request has arrived from the address of the connection before. */
+  get isKnown(): boolean {
+    return this.#guard.isKnown(this);
+  }
+
   /** Ids of the minions whose requests on this connection were verified. */
   get minionIds(): ReadonlySet<string> {
     return this.#minionIds ?? NO_MINIONS;
@@ -287,11 +292,9 @@ export class GuardedConnection {
     this.#owner.finish();
   }
 
-  /**
-   * Returns the name of a deadline that this connection has missed, or `undefined`.
-   * @param isKnown - whether a verified request has arrived from the connection's address before
-   */
-  overdue(now: number, isKnown: boolean, limits: GuardLimits): GuardRefusal | undefined {
+  /** Returns the name of a deadline that this connection has missed, or `undefined`. */
+  overdue(now: number, limits: GuardLimits): GuardRefusal | undefined {
+    const { isKnown } = this;
     const grace = Math.floor(this.#heldBytes / BYTES_PER_EXTRA_SECOND) * 1000;
     const age = now - this.connectedAt;
     if (this.#phase === 'handshake' && age > limits.handshakeMs) return 'handshake-timeout';
@@ -350,7 +353,7 @@ export class ConnectionGuard {
     this.#connections.add(connection);
     record.connections.add(connection);
     record.unproven.add(connection);
-    if (this.#isKnown(connection)) return connection;
+    if (connection.isKnown) return connection;
     this.#strangers.add(connection);
     if (record.unproven.size > this.limits.maxNewConnectionsPerAddress) {
       first(record.unproven)?.refuse('too-many-from-address');
@@ -372,7 +375,7 @@ export class ConnectionGuard {
   sweep(): void {
     const now = this.now();
     for (const connection of this.#connections) {
-      const reason = connection.overdue(now, this.#isKnown(connection), this.limits);
+      const reason = connection.overdue(now, this.limits);
       if (reason !== undefined) connection.refuse(reason);
     }
   }
@@ -396,6 +399,10 @@ export class ConnectionGuard {
     return Object.fromEntries(this.#refusals);
   }
 
+  isKnown(connection: GuardedConnection): boolean {
+    return this.#knownAddresses.has(connection.limitKey);
+  }
+
   proven(connection: GuardedConnection): void {
     this.#addresses.get(connection.limitKey)?.unproven.delete(connection);
   }
@@ -409,7 +416,7 @@ export class ConnectionGuard {
 
   busyChanged(connection: GuardedConnection): void {
     if (connection.isBusy) this.#strangers.delete(connection);
-    else if (!this.#isKnown(connection)) this.#strangers.add(connection);
+    else if (!connection.isKnown) this.#strangers.add(connection);
   }
 
   /**
@@ -427,7 +434,7 @@ export class ConnectionGuard {
     if (record === undefined) return undefined;
     record.heldBytes += change;
     if (change < 0) return undefined;
-    if (record.heldBytes > this.limits.maxHeldBytesPerAddress && !this.#isKnown(connection)) {
+    if (record.heldBytes > this.limits.maxHeldBytesPerAddress && !connection.isKnown) {
       return 'held-bytes-from-address';
     }
     if (this.#heldBytes <= this.limits.maxHeldBytes) return undefined;
@@ -479,10 +486,6 @@ export class ConnectionGuard {
     const record = { connections: new Set<never>(), unproven: new Set<never>(), heldBytes: 0 };
     this.#addresses.set(key, record);
     return record;
-  }
-
-  #isKnown(connection: GuardedConnection): boolean {
-    return this.#knownAddresses.has(connection.limitKey);
   }
 
   #remember(key: string): void {

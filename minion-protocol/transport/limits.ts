@@ -14,6 +14,12 @@ export const transportLimits = defineLimits('transport', {
     total: 1000,
     effect: 'Further connections are closed.',
   },
+  handshakes: {
+    unit: 'TLS handshakes that a listener starts in one turn of the event loop (separate limits for addresses with and without a verified minion)',
+    owner: 'address',
+    total: 4,
+    effect: 'Further handshakes wait. Addresses take turns.',
+  },
   messages: {
     unit: 'messages of one minion that a listener handles in one turn of the event loop',
     owner: 'minion',

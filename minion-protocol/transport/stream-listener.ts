@@ -14,6 +14,7 @@ import {
   type PortRules,
   peerAddress,
 } from './connection-guard.ts';
+import { HandshakeTurns } from './handshake-turns.ts';
 import { transportLimits } from './limits.ts';
 import { type BoundServer, type ListenOptions, listenOn } from './listening.ts';
 import { createListenerTurns } from './message-turns.ts';
@@ -25,7 +26,14 @@ import {
   type StreamProtocol,
   type StreamSession,
 } from './stream-connection.ts';
-import { type LoadedTls, listenSecurely, loadTls, renewTls, type TlsOptions } from './tls.ts';
+import {
+  type AdmittedConnection,
+  type LoadedTls,
+  listenSecurely,
+  loadTls,
+  renewTls,
+  type TlsOptions,
+} from './tls.ts';
 import {
   type AnnouncementHandler,
   type BoundPorts,
@@ -213,6 +221,7 @@ class StreamListener implements MasterTransport {
   readonly #limits: ConnectionLimits;
   readonly #guard: ConnectionGuard;
   readonly #parts: ListenerDeps;
+  readonly #handshakes = new HandshakeTurns();
   #servers: BoundServer[] = [];
   #publishPort = 0;
   #sweeper: NodeJS.Timeout | undefined;
@@ -329,7 +338,7 @@ class StreamListener implements MasterTransport {
     this.#relayed = relayed;
     const bind = async (port: number, kind: PortProtocol): Promise<number> => {
       const bound = await listenOn(this.#addressOf(port, relay.host), (socket) =>
-        relayed.take(socket, (address) => this.#admit(socket, kind, address)?.(socket)),
+        relayed.take(socket, (address) => this.#admit(socket, kind, address)?.open(socket)),
       );
       this.#servers.push(bound);
       return bound.port;
@@ -347,8 +356,9 @@ class StreamListener implements MasterTransport {
     const address = this.#addressOf(port, this.#options.host);
     const bound =
       tls === undefined
-        ? await listenOn(address, (socket) => this.#admit(socket, kind)?.(socket))
+        ? await listenOn(address, (socket) => this.#admit(socket, kind)?.open(socket))
         : await listenSecurely(address, tls, {
+            turns: this.#handshakes,
             onConnection: (socket) => this.#admit(socket, kind),
             onRefused: (reason) => this.#guard.count(reason),
           });
@@ -359,14 +369,13 @@ class StreamListener implements MasterTransport {
   /**
    * Admits a connection.
    * @param address - address to record; default: the remote address
-   * @returns a function that starts the port's protocol on the socket or its TLS stream. With TLS,
-   * call it after the TLS handshake. `undefined` if the connection was rejected and has ended
+   * @returns `undefined` if the connection was rejected and has ended
    */
   #admit(
     socket: Socket,
     port: PortProtocol,
     address: string | undefined = peerAddress(socket),
-  ): ((stream: Socket) => void) | undefined {
+  ): AdmittedConnection | undefined {
     if (address === undefined) {
       socket.destroy();
       return undefined;
@@ -375,9 +384,12 @@ class StreamListener implements MasterTransport {
     const guarded = this.#guard.admit(address, port, admitted);
     if (guarded === undefined) return undefined;
     endGuardedWithSocket(socket, guarded);
-    return (stream) => {
-      if (stream !== socket) endGuardedWithSocket(stream, guarded);
-      admitted.open(port, stream, guarded, this.#parts);
+    return {
+      guarded,
+      open: (stream) => {
+        if (stream !== socket) endGuardedWithSocket(stream, guarded);
+        admitted.open(port, stream, guarded, this.#parts);
+      },
     };
   }
 

@@ -6,12 +6,16 @@ import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import {
   createServer,
+  DEFAULT_CIPHERS,
   type SecureContextOptions,
   Server as SecureServer,
   type TlsOptions as ServerOptions,
   type TLSSocket,
 } from 'node:tls';
 import { FileReloader } from '#runtime';
+import { maxHelloBytes, readClientHello } from './client-hello.ts';
+import type { GuardedConnection } from './connection-guard.ts';
+import type { HandshakeTurns } from './handshake-turns.ts';
 import { type BoundServer, bind, type ListenOptions } from './listening.ts';
 import { TransportError } from './transport.ts';
 
@@ -38,7 +42,7 @@ export interface TlsOptions {
   readonly clientCertificates: ClientCertificates;
   /** Only TLS version to accept. Default: TLS 1.2 and later. */
   readonly onlyVersion?: 'TLSv1.2' | 'TLSv1.3';
-  /** Cipher list in OpenSSL's format (`ciphers`). Default: Node's list. */
+  /** Cipher list in OpenSSL's format (`ciphers`). Default: Node's list without RSA key exchange. */
   readonly ciphers?: string;
   /** Interval between checks for changed files, in milliseconds. Default: 20,000. */
   readonly renewalIntervalMs?: number;
@@ -49,60 +53,133 @@ export interface TlsOptions {
   readonly onRenewal?: (error: unknown) => void;
 }
 
+/**
+ * Node's list without RSA key exchange. With RSA key exchange, the master's private key would be
+ * used for the second message of a client, which does not wait for a turn.
+ */
+const defaultCiphers = `${DEFAULT_CIPHERS}:!kRSA`;
+
 /** Contents of the files that the options name. */
 export interface LoadedTls {
   readonly options: TlsOptions;
   readonly contents: readonly Buffer[];
 }
 
-/** Callbacks for connections. */
-export interface SecureConnections {
+/** A connection that was admitted. */
+export interface AdmittedConnection {
+  readonly guarded: GuardedConnection;
   /**
-   * Admits a connection. Returns a function to call after the handshake, or `undefined` if the
-   * connection was rejected.
+   * Starts the port's protocol on the socket or its TLS stream. With TLS, call it after the TLS
+   * handshake.
    */
-  readonly onConnection: (socket: Socket) => ((stream: Socket) => void) | undefined;
+  readonly open: (stream: Socket) => void;
+}
+
+/** Callbacks and turns of a port for its connections. */
+export interface SecureConnections {
+  readonly turns: Pick<HandshakeTurns, 'enter'>;
+  /** Admits a connection. Returns `undefined` if the connection was rejected and has ended. */
+  readonly onConnection: (socket: Socket) => AdmittedConnection | undefined;
   /** Called when a handshake failed. */
   readonly onRefused: (reason: 'tls-handshake' | 'tls-certificate') => void;
 }
 
 /**
- * Binds a port that uses TLS from the first byte.
+ * Binds a port that uses TLS from the first byte. The master signs in the handshake when the
+ * complete ClientHello has arrived and it is the turn of its address.
+ *
+ * A server can also request a second ClientHello, if the first contains no key share that the
+ * server can use. The signature for the second one would have no turn, so the connection is ended.
  * @throws {@link TransportError} ERR_TLS for files that cannot be read or used, ERR_LISTEN
  */
 export function listenSecurely(
   address: ListenOptions,
   loaded: LoadedTls,
-  { onConnection, onRefused }: SecureConnections,
+  { turns, onConnection, onRefused }: SecureConnections,
 ): Promise<BoundServer> {
   const { options } = loaded;
   const server = createSecureServer(loaded, address);
+  const listeners = server.listeners('connection');
   /**
    * Connections in the TLS handshake, by remote address and port. These are the only values that
    * the TCP socket and the TLS socket of a connection have in common.
    */
-  const waiting = new Map<string, (stream: Socket) => void>();
+  const waiting = new Map<string, AdmittedConnection>();
+  /** Connections whose ClientHello has not led to keys of TLS 1.3. */
+  const withoutKeys = new Set<string>();
+  server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
     const remote = remoteOf(socket);
-    const proceed = onConnection(socket);
-    if (proceed === undefined) return;
-    waiting.set(remote, proceed);
-    socket.once('close', () => waiting.delete(remote));
+    const admitted = onConnection(socket);
+    if (admitted === undefined) return;
+    const { guarded } = admitted;
+    const start = (hello: Buffer, offersTls13: boolean): void => {
+      waiting.set(remote, admitted);
+      socket.once('close', () => {
+        if (waiting.get(remote) === admitted) waiting.delete(remote);
+      });
+      if (offersTls13 && options.onlyVersion !== 'TLSv1.2') withoutKeys.add(remote);
+      socket.unshift(hello);
+      for (const listener of listeners) listener.call(server, socket);
+      setImmediate(() => {
+        // TLS then reports an error for the connection, which counts it.
+        if (withoutKeys.delete(remote)) socket.destroy();
+      });
+    };
+    const refuse = (): void => guarded.refuse('tls-handshake');
+    const stopWaiting = awaitHello(socket, refuse, (hello, offersTls13) => {
+      turns.enter(guarded, () => {
+        if (socket.destroyed) return false;
+        stopWaiting();
+        start(hello, offersTls13);
+        return true;
+      });
+    });
   });
+  server.on('keylog', (_line: Buffer, stream: TLSSocket) => withoutKeys.delete(remoteOf(stream)));
   server.on('secureConnection', (stream: TLSSocket) => {
-    const proceed = waiting.get(remoteOf(stream));
-    if (proceed === undefined || hasFalseCertificate(stream, options)) {
-      if (proceed !== undefined) onRefused('tls-certificate');
+    const admitted = waiting.get(remoteOf(stream));
+    if (admitted === undefined || hasFalseCertificate(stream, options)) {
+      if (admitted !== undefined) onRefused('tls-certificate');
       stream.destroy();
       return;
     }
-    proceed(stream);
+    admitted.open(stream);
   });
   server.on('tlsClientError', (_error: Error, stream: TLSSocket) => {
+    withoutKeys.delete(remoteOf(stream));
     onRefused('tls-handshake');
     stream.destroy();
   });
   return bind(server, address);
+}
+
+/**
+ * Waits for a complete ClientHello.
+ * @param refuse - called if the first bytes are no ClientHello, or if more bytes arrive than a
+ * client sends before the answer
+ * @returns a function that stops reading from the socket
+ */
+function awaitHello(
+  socket: Socket,
+  refuse: () => void,
+  onHello: (hello: Buffer, offersTls13: boolean) => void,
+): () => void {
+  let received: Buffer = Buffer.alloc(0);
+  let isComplete = false;
+  const read = (): void => {
+    const bytes: Buffer | null = socket.read();
+    if (bytes === null) return;
+    received = Buffer.concat([received, bytes]);
+    const hello = readClientHello(received);
+    if (isComplete || hello === undefined || received.length > maxHelloBytes) refuse();
+    else if (hello.isComplete) {
+      isComplete = true;
+      onHello(received, hello.offersTls13);
+    }
+  };
+  socket.on('readable', read);
+  return () => socket.off('readable', read);
 }
 
 /**
@@ -172,7 +249,7 @@ function contextOf({ options, contents }: LoadedTls): SecureContextOptions {
     ...(ca === undefined ? {} : { ca }),
     minVersion: onlyVersion ?? 'TLSv1.2',
     ...(onlyVersion === undefined ? {} : { maxVersion: onlyVersion }),
-    ...(ciphers === undefined ? {} : { ciphers }),
+    ciphers: ciphers ?? defaultCiphers,
   };
 }
 

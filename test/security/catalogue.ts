@@ -141,6 +141,7 @@ const directoryUsers = inFile('master/eauth/ldap.test.ts');
 const endedKeys = inFile('heat-bridge/enroll/life.test.ts');
 const transitions = inFile('heat-bridge/enroll/claims.long.test.ts');
 const newIds = inFile('master/requests/sign-in.test.ts');
+const handshakes = inFile('minion-protocol/handshake-turns.test.ts');
 const httpConnections = inFile('salt-api/connections.long.test.ts');
 const runQuotas = inFile('heat-bridge/run.test.ts');
 const largeEvents = inFile('salt-api/streams.test.ts');
@@ -2405,6 +2406,25 @@ export const catalogue: readonly Threat[] = [
       messageTurns('a minion does not wait for the messages of other minions'),
       messageTurns('a connection whose requests are refused is ended, unless as many are verified'),
       'master/requests/replay.test.ts: a connection learns which of its requests were refused, not which the master failed to answer',
+    ],
+  },
+  {
+    id: 'H-114a',
+    threat: 'strangers keep the master busy with TLS handshakes on the ports of minions',
+    tests: [
+      handshakes('one turn of the event loop starts four handshakes, and addresses take turns'),
+      handshakes('an ended connection uses no place in a turn'),
+      handshakes('handshakes of known addresses do not wait for those of strangers'),
+      handshakes('a handshake waits for a turn only after its whole ClientHello has arrived'),
+      handshakes('a ClientHello in several records is awaited as a whole'),
+      handshakes('a client that sends more before the answer is refused'),
+      handshakes('a client that needs a second ClientHello is refused'),
+      handshakes('a malformed ClientHello is refused once'),
+      handshakes('the private key is not used for RSA key exchange, unless ciphers are configured'),
+      handshakes('a ClientHello is read the same in any records'),
+      handshakes('any bytes can be read as a ClientHello'),
+      handshakes(`a connection is refused with a ClientHello \${title}`),
+      handshakes('a connection is refused with a ClientHello of any size'),
     ],
   },
   {
