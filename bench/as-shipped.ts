@@ -1,9 +1,11 @@
-/** Runs a benchmark with the settings that packaging/saltbridge.service sets for a master. */
+/** Settings that packaging/saltbridge.service sets for the process of a master. */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-const nodeOption = '--max-semi-space-size=8';
-const variable = { MALLOC_ARENA_MAX: '1' } as const;
+/** Option of Node.js. */
+export const nodeOption = '--max-semi-space-size=8';
+/** Variable of the environment. */
+export const memoryVariable = { MALLOC_ARENA_MAX: '1' } as const;
 
 /** Whether this process was started with these settings. */
 export function isAsShipped(): boolean {
@@ -18,7 +20,7 @@ export function isAsShipped(): boolean {
  */
 export function runAsShipped(...argv: readonly string[]): number {
   const main = fileURLToPath(new URL('./main.ts', import.meta.url));
-  const env = { ...process.env, ...variable };
+  const env = { ...process.env, ...memoryVariable };
   const { status } = spawnSync(process.execPath, [nodeOption, main, ...argv], {
     stdio: 'inherit',
     env,

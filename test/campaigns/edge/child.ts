@@ -3,6 +3,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { memoryVariable, nodeOption } from '../../../bench/as-shipped.ts';
 import { killChild } from '../../../bench/kill-child.ts';
 
 /** Functions of a process. Their parameters and results are sent as JSON. */
@@ -50,13 +51,15 @@ export class Child<Table extends Functions<Table>> {
   /** @param namespace - network namespace of the process. Default: that of the campaign */
   constructor(program: string, parameters: readonly string[] = [], namespace?: string) {
     const file = fileURLToPath(new URL(program, import.meta.url));
-    const execArgv = ['--expose-gc'];
+    const execArgv = ['--expose-gc', nodeOption];
+    const env = { ...process.env, ...memoryVariable };
     this.#process = fork(
       file,
       parameters,
       namespace === undefined
-        ? { execArgv }
+        ? { execArgv, env }
         : {
+            env,
             execPath: 'ip',
             execArgv: ['netns', 'exec', namespace, process.execPath, ...execArgv],
           },

@@ -174,10 +174,22 @@ class Run {
     const delta = await this.#release('delta of replaced files', keys);
     await this.#printMemoryOfSites('with a release');
     const pillars = await this.#compilePillars();
-    await this.#forEachHost((host) => host.ask('facts', undefined));
-    await this.#untilEmpty('the facts of all nodes are at the centre');
+    await this.#reportFacts();
     const { absence, returned } = await this.#beAway();
     return { idle, whole, small, delta, pillars, returned, absence, problems: this.#problems };
+  }
+
+  /** Reports the facts of all nodes, and waits until the centre has them. */
+  async #reportFacts(): Promise<void> {
+    const what = 'the facts of all nodes are at the centre';
+    const factsOf = ({ log }: SiteInfo): number => log.fact?.sequence ?? 0;
+    const before = new Map((await this.#list()).map((site) => [site.name, factsOf(site)]));
+    await this.#forEachHost((host) => host.ask('facts', undefined));
+    await this.#untilSites(
+      what,
+      (site) => factsOf(site) >= (before.get(site.name) ?? 0) + nodesOfSite,
+    );
+    await this.#untilEmpty(what);
   }
 
   async end(): Promise<void> {
