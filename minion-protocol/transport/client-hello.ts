@@ -6,6 +6,11 @@
 /** Maximum size of a ClientHello with the headers of its records, in bytes. */
 export const maxHelloBytes = 16_384;
 
+/**
+ * Maximum number of records of a ClientHello. All of them are read again whenever bytes arrive.
+ */
+const maxRecords = 64;
+
 const recordHeaderBytes = 5;
 const messageHeaderBytes = 4;
 const handshakeRecord = 22;
@@ -33,7 +38,7 @@ export function readClientHello(bytes: Buffer): ReceivedHello | undefined {
   const parts: Buffer[] = [];
   let received = 0;
   for (let at = 0; at < bytes.length; ) {
-    if (bytes[at] !== handshakeRecord) return undefined;
+    if (bytes[at] !== handshakeRecord || parts.length === maxRecords) return undefined;
     if (bytes.length < at + recordHeaderBytes) break;
     const length = bytes.readUInt16BE(at + 3);
     const part = bytes.subarray(at + recordHeaderBytes, at + recordHeaderBytes + length);

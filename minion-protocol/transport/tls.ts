@@ -2,6 +2,7 @@
  * TLS on a port, configured with the names of Salt's `ssl` option [WIRE 4.5;
  * salt/transport/base.py].
  */
+import { constants } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import {
@@ -58,6 +59,13 @@ export interface TlsOptions {
  * used for the second message of a client, which does not wait for a turn.
  */
 const defaultCiphers = `${DEFAULT_CIPHERS}:!kRSA`;
+
+/**
+ * OpenSSL's groups in one list of equal preference. The server then uses any key share that the
+ * client has sent. With OpenSSL's own list, the server requests a second ClientHello if the client
+ * supports a group that the server prefers.
+ */
+const groups = 'X25519MLKEM768:X25519:prime256v1:X448:secp384r1:secp521r1:ffdhe2048:ffdhe3072';
 
 /** Contents of the files that the options name. */
 export interface LoadedTls {
@@ -250,6 +258,9 @@ function contextOf({ options, contents }: LoadedTls): SecureContextOptions {
     minVersion: onlyVersion ?? 'TLSv1.2',
     ...(onlyVersion === undefined ? {} : { maxVersion: onlyVersion }),
     ciphers: ciphers ?? defaultCiphers,
+    ecdhCurve: groups,
+    // Each renegotiation would cost a signature, without a turn.
+    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
   };
 }
 

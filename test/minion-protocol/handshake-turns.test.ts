@@ -152,6 +152,37 @@ test('the private key is not used for RSA key exchange, unless ciphers are confi
   t.is(await connected(t, options, { maxVersion: 'TLSv1.2' }), 'TLSv1.2');
 });
 
+test('a client is served with a key share of any group, whatever else it supports', async (t) => {
+  for (const ecdhCurve of ['P-384:X25519', 'P-521:P-384:P-256', 'X25519:X25519MLKEM768']) {
+    t.is(await connected(t, served, { ecdhCurve }), 'TLSv1.3');
+  }
+});
+
+test('a client cannot renegotiate', async (t) => {
+  const { requestPort: port } = await startStream(t, 'tcp', { tls: served });
+  const socket = connect({ port, maxVersion: 'TLSv1.2', rejectUnauthorized: false });
+  t.teardown(() => socket.destroy());
+  await within('the handshake', once(socket, 'secureConnect'));
+  const outcome = new Promise((resolve) => {
+    socket.once('error', ({ message }) => resolve(message));
+    socket.renegotiate({ rejectUnauthorized: false }, () => resolve('renegotiated'));
+  });
+  t.regex(String(await within('the outcome', outcome)), /no renegotiation/i);
+});
+
+test('a ClientHello in too many records is refused', async (t) => {
+  const hello = await clientHello();
+  const inRecords = (count: number): Buffer =>
+    Buffer.concat(
+      recordsOf(
+        hello,
+        Array.from({ length: count - 1 }, () => 1),
+      ),
+    );
+  t.true(readClientHello(inRecords(64))?.isComplete);
+  t.is(readClientHello(inRecords(65)), undefined);
+});
+
 test('a ClientHello is read the same in any records', async (t) => {
   const hello = await clientHello();
   const older = await clientHello({ maxVersion: 'TLSv1.2' });
