@@ -3,13 +3,13 @@
  * 4.1.2; RFC 5246 7.4.1.2].
  */
 
+import { transportLimits } from './limits.ts';
+
 /** Maximum size of a ClientHello with the headers of its records, in bytes. */
 export const maxHelloBytes = 16_384;
 
-/**
- * Maximum number of records of a ClientHello. All of them are read again whenever bytes arrive.
- */
-const maxRecords = 64;
+/** Maximum number of records. All of them are read again whenever bytes arrive. */
+const maxRecords = transportLimits.helloRecords.perOwner ?? Infinity;
 
 const recordHeaderBytes = 5;
 const messageHeaderBytes = 4;

@@ -187,6 +187,21 @@ export class GuardedConnection {
     else this.#prove();
   }
 
+  /**
+   * Records that the peer waits for the TLS handshake, and has sent these bytes for it. A waiting
+   * connection does not count as a new connection of its address, because it waits for the master.
+   */
+  awaitHandshake(bytes: number): void {
+    this.#guard.proven(this);
+    this.setHeldBytes(bytes);
+  }
+
+  /** Records that the TLS handshake has begun. The connection counts as a new one again. */
+  beginHandshake(): void {
+    this.setHeldBytes(0);
+    this.#guard.unproven(this);
+  }
+
   requestDone(): void {
     if (this.#phase !== 'proven') this.#prove();
   }
@@ -352,12 +367,8 @@ export class ConnectionGuard {
     const record = this.#recordOf(connection.limitKey);
     this.#connections.add(connection);
     record.connections.add(connection);
-    record.unproven.add(connection);
-    if (connection.isKnown) return connection;
-    this.#strangers.add(connection);
-    if (record.unproven.size > this.limits.maxNewConnectionsPerAddress) {
-      first(record.unproven)?.refuse('too-many-from-address');
-    }
+    if (!connection.isKnown) this.#strangers.add(connection);
+    this.unproven(connection);
     return connection;
   }
 
@@ -401,6 +412,16 @@ export class ConnectionGuard {
 
   isKnown(connection: GuardedConnection): boolean {
     return this.#knownAddresses.has(connection.limitKey);
+  }
+
+  /** Counts a new connection of an address. Too many of them evict the oldest one. */
+  unproven(connection: GuardedConnection): void {
+    const record = this.#addresses.get(connection.limitKey);
+    record?.unproven.add(connection);
+    if (record === undefined || connection.isKnown) return;
+    if (record.unproven.size > this.limits.maxNewConnectionsPerAddress) {
+      first(record.unproven)?.refuse('too-many-from-address');
+    }
   }
 
   proven(connection: GuardedConnection): void {

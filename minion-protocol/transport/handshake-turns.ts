@@ -1,6 +1,6 @@
 /** Limits the TLS handshakes that a listener starts in one turn of the event loop. */
 
-import { FairQueue } from '#runtime';
+import { FairQueue, LimitExceeded } from '#runtime';
 import type { GuardedConnection } from './connection-guard.ts';
 import { transportLimits } from './limits.ts';
 
@@ -20,9 +20,15 @@ class HandshakeQueue {
   readonly #waiting = new FairQueue<StartHandshake>(transportLimits.handshakes);
   #isScheduled = false;
 
-  push(address: string, start: StartHandshake): void {
-    this.#waiting.push(address, start);
+  tryPush(address: string, start: StartHandshake): boolean {
+    try {
+      this.#waiting.push(address, start);
+    } catch (error) {
+      if (error instanceof LimitExceeded) return false;
+      throw error;
+    }
     this.#schedule();
+    return true;
   }
 
   #schedule(): void {
@@ -53,8 +59,11 @@ export class HandshakeTurns {
   readonly #known = new HandshakeQueue();
   readonly #strangers = new HandshakeQueue();
 
-  /** @param start - called once, in a later turn */
-  enter({ limitKey, isKnown }: HandshakePeer, start: StartHandshake): void {
-    (isKnown ? this.#known : this.#strangers).push(limitKey, start);
+  /**
+   * @param start - called once, in a later turn
+   * @returns `false` if too many handshakes wait. `start` is then never called
+   */
+  tryEnter({ limitKey, isKnown }: HandshakePeer, start: StartHandshake): boolean {
+    return (isKnown ? this.#known : this.#strangers).tryPush(limitKey, start);
   }
 }

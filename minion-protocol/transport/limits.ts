@@ -18,7 +18,15 @@ export const transportLimits = defineLimits('transport', {
     unit: 'TLS handshakes that a listener starts in one turn of the event loop (separate limits for addresses with and without a verified minion)',
     owner: 'address',
     total: 4,
-    effect: 'Further handshakes wait. Addresses take turns.',
+    waiting: { perOwner: 16_384, total: 65_536 },
+    effect:
+      'Further handshakes wait, and addresses take turns. Then further connections are closed.',
+  },
+  helloRecords: {
+    unit: 'records of the first message of a TLS client (ClientHello)',
+    owner: 'connection',
+    perOwner: 64,
+    effect: 'The connection is closed.',
   },
   messages: {
     unit: 'messages of one minion that a listener handles in one turn of the event loop',

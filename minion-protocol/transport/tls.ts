@@ -63,9 +63,16 @@ const defaultCiphers = `${DEFAULT_CIPHERS}:!kRSA`;
 /**
  * OpenSSL's groups in one list of equal preference. The server then uses any key share that the
  * client has sent. With OpenSSL's own list, the server requests a second ClientHello if the client
- * supports a group that the server prefers.
+ * supports a group that the server prefers. ML-KEM needs OpenSSL 3.5.
  */
-const groups = 'X25519MLKEM768:X25519:prime256v1:X448:secp384r1:secp521r1:ffdhe2048:ffdhe3072';
+const groups = [
+  ...(hasMlKem(process.versions.openssl) ? ['X25519MLKEM768'] : []),
+  'X25519',
+  'prime256v1',
+  'X448',
+  'secp384r1',
+  'secp521r1',
+].join(':');
 
 /** Contents of the files that the options name. */
 export interface LoadedTls {
@@ -85,7 +92,7 @@ export interface AdmittedConnection {
 
 /** Callbacks and turns of a port for its connections. */
 export interface SecureConnections {
-  readonly turns: Pick<HandshakeTurns, 'enter'>;
+  readonly turns: Pick<HandshakeTurns, 'tryEnter'>;
   /** Admits a connection. Returns `undefined` if the connection was rejected and has ended. */
   readonly onConnection: (socket: Socket) => AdmittedConnection | undefined;
   /** Called when a handshake failed. */
@@ -136,12 +143,15 @@ export function listenSecurely(
     };
     const refuse = (): void => guarded.refuse('tls-handshake');
     const stopWaiting = awaitHello(socket, refuse, (hello, offersTls13) => {
-      turns.enter(guarded, () => {
+      guarded.awaitHandshake(hello.length);
+      const mayWait = turns.tryEnter(guarded, () => {
         if (socket.destroyed) return false;
         stopWaiting();
+        guarded.beginHandshake();
         start(hello, offersTls13);
         return true;
       });
+      if (!mayWait) guarded.refuse('too-many-handshakes');
     });
   });
   server.on('keylog', (_line: Buffer, stream: TLSSocket) => withoutKeys.delete(remoteOf(stream)));
@@ -262,6 +272,11 @@ function contextOf({ options, contents }: LoadedTls): SecureContextOptions {
     // Each renegotiation would cost a signature, without a turn.
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
   };
+}
+
+function hasMlKem(openssl: string): boolean {
+  const [major = 0, minor = 0] = openssl.split('.').map(Number);
+  return major > 3 || (major === 3 && minor >= 5);
 }
 
 /** Returns the files of the certificate, the key and the CAs, in this order. */

@@ -9,6 +9,7 @@ import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { ConnectionGuard, type TlsOptions } from '#minion-protocol';
 import { maxHelloBytes, readClientHello } from '#minion-protocol/transport/client-hello.ts';
+import type { GuardLimits } from '#minion-protocol/transport/connection-guard.ts';
 import { HandshakeTurns, type StartHandshake } from '#minion-protocol/transport/handshake-turns.ts';
 import { transportLimits } from '#minion-protocol/transport/limits.ts';
 import { DEFAULT_CONNECTION_LIMITS } from '#minion-protocol/transport/stream-listener.ts';
@@ -108,6 +109,40 @@ test('a connection is refused with a ClientHello of any size', async (t) => {
   peer.write(unendingHello());
   await peer.closed('an unending ClientHello');
   t.deepEqual(refusals(), ['tls-handshake']);
+});
+
+test('a connection counts as a new one of its address before and during its handshake, but not while it waits', async (t) => {
+  const limits = { maxNewConnectionsPerAddress: 2 };
+  const { port, entered, refusals, start } = await listen(t, { limits });
+  const hello = await clientHello();
+  const peers = [];
+  for (const count of [1, 2, 3]) {
+    const peer = await connectRaw(t, port);
+    peer.write(hello);
+    await until('it waits', () => entered.length === count);
+    peers.push(peer);
+  }
+  t.deepEqual(refusals(), []);
+  t.deepEqual(start(), [true, true, true]);
+  await peers[0]?.closed('the oldest');
+  t.deepEqual(refusals(), ['too-many-from-address']);
+});
+
+test('the bytes of a waiting ClientHello count as memory of its address', async (t) => {
+  const limits = { maxHeldBytesPerAddress: 200 };
+  const { port, refusals } = await listen(t, { limits });
+  const peer = await connectRaw(t, port);
+  peer.write(await clientHello());
+  await peer.closed('too many bytes');
+  t.deepEqual(refusals(), ['held-bytes-from-address']);
+});
+
+test('a connection is refused if too many handshakes wait', async (t) => {
+  const { port, refusals } = await listen(t, { mayWait: false });
+  const peer = await connectRaw(t, port);
+  peer.write(await clientHello());
+  await peer.closed('too many handshakes');
+  t.deepEqual(refusals(), ['too-many-handshakes']);
 });
 
 test('a client that sends more before the answer is refused', async (t) => {
@@ -218,7 +253,7 @@ function queue(): {
   return {
     order,
     enter: (limitKey, { isKnown = false, isEnded = false } = {}) => {
-      turns.enter({ limitKey, isKnown }, () => {
+      turns.tryEnter({ limitKey, isKnown }, () => {
         if (!isEnded) order.push(limitKey);
         return !isEnded;
       });
@@ -237,8 +272,13 @@ interface Listening {
 }
 
 /** Binds a port whose handshakes start when the test starts them. */
-async function listen(t: ExecutionContext): Promise<Listening> {
-  const guard = new ConnectionGuard(DEFAULT_CONNECTION_LIMITS, () => performance.now());
+async function listen(
+  t: ExecutionContext,
+  { mayWait = true, limits = {} }: { mayWait?: boolean; limits?: Partial<GuardLimits> } = {},
+): Promise<Listening> {
+  const guard = new ConnectionGuard({ ...DEFAULT_CONNECTION_LIMITS, ...limits }, () =>
+    performance.now(),
+  );
   const entered: string[] = [];
   const starts: StartHandshake[] = [];
   const { port, server } = await listenSecurely(
@@ -246,9 +286,10 @@ async function listen(t: ExecutionContext): Promise<Listening> {
     loadTls(served),
     {
       turns: {
-        enter: ({ limitKey }, start) => {
+        tryEnter: ({ limitKey }, start) => {
           entered.push(limitKey);
           starts.push(start);
+          return mayWait;
         },
       },
       onConnection: (socket) => {

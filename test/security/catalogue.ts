@@ -2417,6 +2417,11 @@ export const catalogue: readonly Threat[] = [
       handshakes('handshakes of known addresses do not wait for those of strangers'),
       handshakes('a handshake waits for a turn only after its whole ClientHello has arrived'),
       handshakes('a ClientHello in several records is awaited as a whole'),
+      handshakes(
+        'a connection counts as a new one of its address before and during its handshake, but not while it waits',
+      ),
+      handshakes('the bytes of a waiting ClientHello count as memory of its address'),
+      handshakes('a connection is refused if too many handshakes wait'),
       handshakes('a client that sends more before the answer is refused'),
       handshakes('a client that needs a second ClientHello is refused'),
       handshakes('a malformed ClientHello is refused once'),
