@@ -7,7 +7,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { LRUCache } from 'lru-cache';
 import { packLocal, type WireMap, type WireValue } from '#minion-protocol';
-import { createBoundedMap, OwnedCache } from '#runtime';
+import { createBoundedMap } from '#runtime';
 import type { PlainData } from '#template';
 import { saltLimits } from '../limits.ts';
 import { GrainReads, markOfGrain } from '../render/grains.ts';
@@ -19,6 +19,7 @@ import { fromWire, toWire, toWirePillar } from '../render/pillar-wire.ts';
 import { type CacheDependencies, Reads } from '../render/reads.ts';
 import { type Assignment, assign, compileAssigned, renderTop } from './compile-pillar.ts';
 import { OneAtATime } from './one-at-a-time.ts';
+import { PillarAssignments, type SharedAssignment } from './pillar-assignments.ts';
 import { type CachedPillar, type PillarKey, packAnswer, unpackAnswer } from './pillar-cache.ts';
 import { type ResultStore, type SharedResult, SharedResults } from './shared-results.ts';
 import type { Top } from './top-files.ts';
@@ -79,7 +80,7 @@ interface Tops {
  * SLS that the top files assign to a minion, and the grains that determine the assignment. Minions
  * with equal assignments share one object.
  */
-interface Placed {
+interface Placed extends SharedAssignment {
   readonly base: string;
   /**
    * Top files from which the assignment was made. The reference is weak, so that only the table of
@@ -93,8 +94,6 @@ interface Placed {
    * assigned SLS.
    */
   readonly root: string;
-  readonly assignment: Assignment;
-  readonly proven: Assignment;
   /** Whether the minion would have the same SLS assigned if the master did not know its grains. */
   readonly isProven: boolean;
 }
@@ -123,9 +122,7 @@ export class PillarSharing {
   readonly #tops: SharedResults;
   readonly #pillars: SharedResults;
   readonly #read = new WeakMap<CachedPillar, Tops>();
-  /** Key in {@link #placings} by minion id. */
-  readonly #placed: LRUCache<string, string>;
-  readonly #placings: OwnedCache<Placed>;
+  readonly #assignments = new PillarAssignments<Placed>();
   readonly #unshared: LRUCache<string, number>;
   readonly #turns = new OneAtATime(maxWaitMs);
 
@@ -146,10 +143,6 @@ export class PillarSharing {
       ...shared,
       limit: saltLimits.sharedPillars,
       table: sharedTables.pillars,
-    });
-    this.#placed = createBoundedMap<string, string>(saltLimits.pillarAssignments);
-    this.#placings = new OwnedCache<Placed>(saltLimits.pillarAssignmentBytes, {
-      sizeOf: ({ assignment, proven }) => sizeOfAssignments([assignment, proven]),
     });
     this.#unshared = createBoundedMap<string, number>(saltLimits.pillarAssignments);
   }
@@ -186,7 +179,7 @@ export class PillarSharing {
    * @throws StoreError
    */
   async forget(id: string): Promise<void> {
-    this.#placed.delete(id);
+    this.#assignments.forget(id);
     await Promise.all([this.#tops.forget(id), this.#pillars.forget(id)]);
   }
 
@@ -276,7 +269,7 @@ export class PillarSharing {
     { setting, proven, isKept }: PillarSettings,
   ): Promise<Placed> {
     const { id, grains } = setting;
-    const known = this.#placings.get(this.#placed.get(id) ?? '');
+    const known = this.#assignments.of(id);
     const isSame = known?.base === base && known.tops.deref() === tops;
     if (known !== undefined && isSame && known.read.agreeWith(grains)) return known;
     const read = new GrainReads();
@@ -286,13 +279,13 @@ export class PillarSharing {
     const assignments = isProven ? [assignment] : [assignment, other];
     const root = digestOf([base, ...assignments.map(wireOfAssignment)]);
     const name = `${root} ${read.text()}`;
-    const equal = this.#placings.get(name);
+    const equal = this.#assignments.named(name);
     const isEqual = equal?.tops.deref() === tops;
     const placed = isEqual
       ? equal
       : { base, tops: new WeakRef(tops), read, root, assignment, proven: other, isProven };
-    const isHeld = isEqual || this.#placings.set(id, name, placed);
-    if (isKept && isHeld) this.#placed.set(id, name);
+    const isHeld = isEqual || this.#assignments.add(id, name, placed);
+    if (isKept && isHeld) this.#assignments.assign(id, name);
     return placed;
   }
 
@@ -412,30 +405,6 @@ function digestOf(value: WireValue): string {
 function wireOfAssignment({ matches, mayBeMissing, errors }: Assignment): WireValue {
   const names = Array.from(matches, ([saltenv, sls]): WireValue => [saltenv, [...sls]]);
   return [names, [...mayBeMissing], [...errors]];
-}
-
-/**
- * Estimated memory for the name of one SLS in an assignment, in addition to its characters, in
- * bytes.
- */
-const bytesPerName = 100;
-/**
- * Estimated memory of a minion's assignments, in bytes. The memory of the assigned SLS is added.
- */
-const bytesPerPlaced = 1000;
-
-/**
- * Returns the estimated memory of a minion's assignments, in bytes. An assignment contains the SLS
- * that the top files assign to the minion. An object that occurs twice counts once.
- */
-export function sizeOfAssignments(assignments: readonly Assignment[]): number {
-  let size = bytesPerPlaced;
-  for (const { matches, mayBeMissing, errors } of new Set(assignments)) {
-    for (const names of [...matches.values(), mayBeMissing, errors]) {
-      for (const { length } of names) size += bytesPerName + length;
-    }
-  }
-  return size;
 }
 
 function wireOfTop({ targets, mayBeMissing, errors }: Top): WireMap {

@@ -2899,6 +2899,7 @@ export const catalogue: readonly Threat[] = [
       shared('a minion with many grain values does not evict the shared pillar of others'),
       shared('a result above the limit of bytes of its minion is not held'),
       shared('the names of assigned SLS count towards the memory of a minion'),
+      shared('minions do not keep an evicted assignment of another minion'),
       shared('grains of a minion have no effect on the shared pillar of others'),
       shared('a request does not wait long for the rendering of another minion'),
       shared('a request waits at most once for the renderings of another minion'),

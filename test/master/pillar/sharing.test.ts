@@ -4,9 +4,10 @@ import test, { type ExecutionContext } from 'ava';
 import { createSeal } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { saltLimits } from '#salt/limits.ts';
+import type { Assignment } from '#salt/pillar/compile-pillar.ts';
 import { OneAtATime } from '#salt/pillar/one-at-a-time.ts';
 import type { OwnPillar } from '#salt/pillar/own-pillar.ts';
-import { sizeOfAssignments } from '#salt/pillar/pillar-sharing.ts';
+import { PillarAssignments, sizeOfAssignments } from '#salt/pillar/pillar-assignments.ts';
 import { type KeptResult, SharedResults } from '#salt/pillar/shared-results.ts';
 import { GrainReads } from '#salt/render/grains.ts';
 import type { PillarAnswer } from '#salt/render/pillar-source.ts';
@@ -234,12 +235,13 @@ test('a result above the limit of bytes of its minion is not held', async (t) =>
   t.deepEqual(results.results(), [small]);
 });
 
+/** Returns an assignment of SLS with names of 900 characters. */
+function assignmentOf(count: number): Assignment {
+  const names = Array.from({ length: count }, (_, at) => `${at}`.padStart(900));
+  return { matches: new Map([['base', names]]), mayBeMissing: new Set(), errors: [] };
+}
+
 test('the names of assigned SLS count towards the memory of a minion', (t) => {
-  const assignmentOf = (count: number) => ({
-    matches: new Map([['base', Array.from({ length: count }, (_, at) => `${at}`.padStart(900))]]),
-    mayBeMissing: new Set<string>(),
-    errors: [],
-  });
   const { perOwner = 0, total = 0 } = saltLimits.pillarAssignmentBytes;
   // The largest pillar has 2,000 SLS, and two assignments: with grains and without them.
   const [some, most] = [assignmentOf(1000), assignmentOf(2000)];
@@ -248,6 +250,23 @@ test('the names of assigned SLS count towards the memory of a minion', (t) => {
   t.true(sizeOfAssignments([some]) < perOwner);
   t.true(sizeOfAssignments([some, most]) > perOwner);
   t.true(16 * perOwner < total);
+});
+
+test('minions do not keep an evicted assignment of another minion', (t) => {
+  const assignments = new PillarAssignments();
+  const add = (id: string, name: string): boolean => {
+    const assignment = assignmentOf(1000);
+    return assignments.add(id, name, { assignment, proven: assignment });
+  };
+  t.true(add('m1', 'first'));
+  for (const id of ['m1', 'm2']) assignments.assign(id, 'first');
+  t.true(add('m1', 'second'));
+  // Two assignments of m1 fit its limit. The third evicts the one that was used longest ago.
+  t.not(assignments.of('m2'), undefined);
+  t.not(assignments.named('second'), undefined);
+  t.true(add('m1', 'third'));
+  for (const id of ['m1', 'm2']) t.is(assignments.of(id), undefined);
+  t.not(assignments.named('second'), undefined);
 });
 
 test('grains of a minion have no effect on the shared pillar of others', async (t) => {
