@@ -10,7 +10,7 @@ import {
 } from '#master';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
-import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { addLearnCommand, addReplayCommand } from './acl-recorded.ts';
 
@@ -60,98 +60,90 @@ export function defineAcl(command: Command, context: CommandContext): void {
 }
 
 function addDenials(acl: Command, context: CommandContext): void {
-  acl
-    .command('denials')
-    .description('list the latest events that minions sent and the policy denied')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async ({ configDir, json }: AclOptions) => {
-      const api = await context.openApi(configDir);
-      const denials = await api.events.denials();
-      if (json) await printJson(context.stdout, denials);
-      else if (denials.length === 0) await printLine(context.stderr, 'No signal was denied.');
-      for (const denial of json ? [] : denials) {
-        await printLine(context.stdout, formatDenial(denial));
-      }
-    });
+  withCommonOptions(
+    acl
+      .command('denials')
+      .description('list the latest events that minions sent and the policy denied'),
+  ).action(async ({ configDir, json }: AclOptions) => {
+    const api = await context.openApi(configDir);
+    const denials = await api.events.denials();
+    if (json) await printJson(context.stdout, denials);
+    else if (denials.length === 0) await printLine(context.stderr, 'No signal was denied.');
+    for (const denial of json ? [] : denials) {
+      await printLine(context.stdout, formatDenial(denial));
+    }
+  });
 }
 
 function addExplain(acl: Command, context: CommandContext): void {
-  acl
-    .command('explain')
-    .description('show whether the running master would permit a request, and why')
-    .argument('<subject>', 'id of a minion, or user:NAME, project:NAME, service:NAME, token:NAME')
-    .argument('<action>', actions.join(', '))
-    .argument('<resource>', 'tag, function (several separated by commas), path or operation')
-    .option('--arg <text...>', 'arguments of the function; keyword arguments as name=value')
-    .option('--target <compound>', 'target of the job')
-    .option('--data <json>', 'data of the event')
-    .option('--bytes <number>', 'size of the event')
-    .option('--owner <id>', 'id of the minion whose mine data is requested')
-    .option('--group <name...>', 'groups of a user')
-    .option('--eauth <name>', 'eauth back end that authenticated the user')
-    .option('--role <name...>', 'roles of the user in the Keystone project')
-    .option(
-      '--domain <name>',
-      'name or id of the Keystone domain that contains the project and the user',
-      'Default',
-    )
-    .option('--user <name>', 'name or id of the user that acts for the project', '-')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (subject: string, action: string, resource: string, options: ExplainOptions) => {
-      const request = readRequest(subject, action, resource, options);
-      const api = await context.openApi(options.configDir);
-      const explanation = await api.acl.explain(request);
-      if (options.json) await printJson(context.stdout, explanation);
-      else await printLine(context.stdout, formatExplanation(explanation));
-      if (explanation.decision.effect === 'deny') context.setExitCode(exitCodes.failure);
-    });
+  withCommonOptions(
+    acl
+      .command('explain')
+      .description('show whether the running master would permit a request, and why')
+      .argument('<subject>', 'id of a minion, or user:NAME, project:NAME, service:NAME, token:NAME')
+      .argument('<action>', actions.join(', '))
+      .argument('<resource>', 'tag, function (several separated by commas), path or operation')
+      .option('--arg <text...>', 'arguments of the function; keyword arguments as name=value')
+      .option('--target <compound>', 'target of the job')
+      .option('--data <json>', 'data of the event')
+      .option('--bytes <number>', 'size of the event')
+      .option('--owner <id>', 'id of the minion whose mine data is requested')
+      .option('--group <name...>', 'groups of a user')
+      .option('--eauth <name>', 'eauth back end that authenticated the user')
+      .option('--role <name...>', 'roles of the user in the Keystone project')
+      .option(
+        '--domain <name>',
+        'name or id of the Keystone domain that contains the project and the user',
+        'Default',
+      )
+      .option('--user <name>', 'name or id of the user that acts for the project', '-'),
+  ).action(async (subject: string, action: string, resource: string, options: ExplainOptions) => {
+    const request = readRequest(subject, action, resource, options);
+    const api = await context.openApi(options.configDir);
+    const explanation = await api.acl.explain(request);
+    if (options.json) await printJson(context.stdout, explanation);
+    else await printLine(context.stdout, formatExplanation(explanation));
+    if (explanation.decision.effect === 'deny') context.setExitCode(exitCodes.failure);
+  });
 }
 
 function addCheck(acl: Command, context: CommandContext): void {
-  acl
-    .command('check')
-    .description('report the rules of a policy that have no effect')
-    .argument('[file]', 'policy file (default: the policy of the configuration)')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (file: string | undefined, { configDir, json }: AclOptions) => {
-      const { config } = await (file === undefined
-        ? loadMasterConfig(configDir)
-        : loadCandidatePolicy(configDir, file));
-      const { keys, close } = await context.openKeys(configDir);
-      const known = await keys.list().finally(close);
-      const accepted = known.filter(({ state }) => state === 'accepted').map(({ id }) => id);
-      const findings = lintConfiguredPolicy(config, accepted);
-      if (json) await printJson(context.stdout, findings);
-      else if (findings.length === 0) await printLine(context.stderr, 'Every rule has an effect.');
-      for (const finding of json ? [] : findings) {
-        await printLine(context.stdout, formatFinding(finding));
-      }
-      // Do not report rules with exceptions, because they have an effect.
-      const isWrong = findings.some(({ kind }) => kind !== 'overlapping');
-      if (isWrong) context.setExitCode(exitCodes.failure);
-    });
+  withCommonOptions(
+    acl
+      .command('check')
+      .description('report the rules of a policy that have no effect')
+      .argument('[file]', 'policy file (default: the policy of the configuration)'),
+  ).action(async (file: string | undefined, { configDir, json }: AclOptions) => {
+    const { config } = await (file === undefined
+      ? loadMasterConfig(configDir)
+      : loadCandidatePolicy(configDir, file));
+    const { keys, close } = await context.openKeys(configDir);
+    const known = await keys.list().finally(close);
+    const accepted = known.filter(({ state }) => state === 'accepted').map(({ id }) => id);
+    const findings = lintConfiguredPolicy(config, accepted);
+    if (json) await printJson(context.stdout, findings);
+    else if (findings.length === 0) await printLine(context.stderr, 'Every rule has an effect.');
+    for (const finding of json ? [] : findings) {
+      await printLine(context.stdout, formatFinding(finding));
+    }
+    // Do not report rules with exceptions, because they have an effect.
+    const isWrong = findings.some(({ kind }) => kind !== 'overlapping');
+    if (isWrong) context.setExitCode(exitCodes.failure);
+  });
 }
 
 function addReload(acl: Command, context: CommandContext): void {
-  acl
-    .command('reload')
-    .description(
-      'make the running master reload its configuration; if the configuration has errors, nothing changes',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async ({ configDir, json }: AclOptions) => {
-      const report = await (await context.openApi(configDir)).acl.reload();
-      if (json) await printJson(context.stdout, report);
-      else await printLine(context.stdout, formatReload(report));
-    });
+  withCommonOptions(
+    acl
+      .command('reload')
+      .description(
+        'make the running master reload its configuration; if the configuration has errors, nothing changes',
+      ),
+  ).action(async ({ configDir, json }: AclOptions) => {
+    const report = await (await context.openApi(configDir)).acl.reload();
+    if (json) await printJson(context.stdout, report);
+    else await printLine(context.stdout, formatReload(report));
+  });
 }
 
 function formatReload({ applied, needRestart }: ReloadReport): string {

@@ -13,7 +13,7 @@ import {
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { isMasterNotRunning } from '../offline-master.ts';
-import { configOption, jsonOption, logLevelOption, parseSince } from '../options.ts';
+import { parseSince, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface AuditOptions {
@@ -31,45 +31,44 @@ interface VerifyOptions extends AuditOptions {
 
 /** Defines `saltbridge audit`, which reads and verifies the audit log. */
 export function defineAudit(command: Command, context: CommandContext): void {
-  command
-    .command('show')
-    .description('print the records of the audit log, oldest first')
-    .option(
-      '--since <time>',
-      'print only records since this time, given as an age (30m, 1h, 7d) or a date',
-    )
-    .option('--who <name>', 'print only records of actions of this minion, user, service or token')
-    .option(
-      '--action <name>',
-      'print only records of this action, or of all actions that begin with this word: job, key, …',
-    )
-    .option(
-      '--minion <id>',
-      'print only actions that this minion performed, or that were performed on it',
-    )
-    .option('--jid <jid>', 'print only records of this job')
-    .option(
-      '--outcome <word>',
-      'print only records with this outcome: done, failed, permitted, denied or expired',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action((options: ShowOptions) => showRecords(options, context));
-  command
-    .command('verify')
-    .description('verify that the audit log, or copies of its files, have not been changed')
-    .argument('[files...]', 'copied files, oldest first (default: the audit log)')
-    .option(
-      '--members <directory>',
-      'directory with copies of the audit logs of all cluster members, in one subdirectory per member',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action((files: readonly string[], options: VerifyOptions) =>
-      verifyRecords(files, options, context),
-    );
+  withCommonOptions(
+    command
+      .command('show')
+      .description('print the records of the audit log, oldest first')
+      .option(
+        '--since <time>',
+        'print only records since this time, given as an age (30m, 1h, 7d) or a date',
+      )
+      .option(
+        '--who <name>',
+        'print only records of actions of this minion, user, service or token',
+      )
+      .option(
+        '--action <name>',
+        'print only records of this action, or of all actions that begin with this word: job, key, …',
+      )
+      .option(
+        '--minion <id>',
+        'print only actions that this minion performed, or that were performed on it',
+      )
+      .option('--jid <jid>', 'print only records of this job')
+      .option(
+        '--outcome <word>',
+        'print only records with this outcome: done, failed, permitted, denied or expired',
+      ),
+  ).action((options: ShowOptions) => showRecords(options, context));
+  withCommonOptions(
+    command
+      .command('verify')
+      .description('verify that the audit log, or copies of its files, have not been changed')
+      .argument('[files...]', 'copied files, oldest first (default: the audit log)')
+      .option(
+        '--members <directory>',
+        'directory with copies of the audit logs of all cluster members, in one subdirectory per member',
+      ),
+  ).action((files: readonly string[], options: VerifyOptions) =>
+    verifyRecords(files, options, context),
+  );
 }
 
 async function showRecords(options: ShowOptions, context: CommandContext): Promise<void> {

@@ -3,7 +3,7 @@ import type { HandleInfo, HandleRegistration, OutboxEntry } from '#heat-bridge';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError } from '../errors.ts';
 import { loadBridge } from '../load-bridge.ts';
-import { configOption, jsonOption, logLevelOption, parseCount, parseSeconds } from '../options.ts';
+import { parseCount, parseSeconds, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface HandleOptions {
@@ -41,89 +41,87 @@ export function addHandleCommands(bridge: Command, context: CommandContext): voi
 }
 
 function addHandleAdd(handle: Command, context: CommandContext): void {
-  handle
-    .command('add')
-    .description('register a Heat handle or a webhook, so that minions can signal it by its alias')
-    .argument('<alias>', 'name of the handle; minions signal it with event.send heat/<alias>')
-    .argument(
-      '<file>',
-      'file with the handle attribute from Heat, as JSON or text; - reads standard input',
-    )
-    .option('--minion <ids...>', 'ids of minions that may signal the handle')
-    .option('--glob <patterns...>', 'globs; minions with matching ids may signal the handle')
-    .option('-N, --nodegroup <names...>', 'nodegroups whose minions may signal the handle')
-    .option('--project <names...>', 'projects whose enrolled minions may signal the handle')
-    .option(
-      '--member <names...>',
-      'names of members; a minion signals for a member with event.send heat/<alias>/<member>',
-    )
-    .option('--empty-is-success', 'treat an event without data as SUCCESS instead of FAILURE')
-    .option('--stack <name>', 'stack whose quota applies to the signals')
-    .option('--owner <name>', 'owner of the handle, for example a project')
-    .addOption(
-      new Option(
-        '--expires <seconds>',
-        'how long the handle is valid (default: 12 hours)',
-      ).argParser(parseSeconds),
-    )
-    .option('--replace', 'replace an existing handle that has this alias')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (alias: string, file: string, options: AddOptions) => {
-      const { configDir, minion, glob, nodegroup, project, ...more } = options;
-      const { member, emptyIsSuccess, stack, owner, expires, replace = false, json } = more;
-      if ([minion, glob, nodegroup, project].every((it) => it === undefined)) {
-        const text =
-          'no minion may signal this handle: add --minion, --glob, --nodegroup or --project';
-        throw new CommandError('ERR_ARGS', text);
-      }
-      const registration: HandleRegistration = {
-        alias,
-        ...(minion === undefined ? {} : { minions: minion }),
-        ...(glob === undefined ? {} : { globs: glob }),
-        ...(nodegroup === undefined ? {} : { nodegroups: nodegroup }),
-        ...(project === undefined ? {} : { projects: project }),
-        ...(member === undefined ? {} : { members: member }),
-        ...(emptyIsSuccess === undefined ? {} : { emptyIsSuccess }),
-        ...(stack === undefined ? {} : { stack }),
-        ...(owner === undefined ? {} : { owner }),
-        ...(expires === undefined ? {} : { expiresAt: Date.now() + Math.round(expires * 1000) }),
-        // Read the handle from a file, because every account on the machine can see command lines.
-        signal: await readFileOrStandardInput(file, context),
-      };
-      const bridge = await context.openExtension(configDir, 'bridge');
-      const parameters = { registration, replaces: replace };
-      const info = await bridge.call<HandleInfo>('handles.add', parameters);
-      await printHandle(info, json, context);
-      if (info.isListed) return;
-      const advice = 'list it under saltbridge: bridge: handles: endpoints';
-      await printLine(
-        context.stderr,
-        `Signals are not delivered to ${info.origin}, because this address is not permitted: ${advice}.`,
-      );
-    });
+  withCommonOptions(
+    handle
+      .command('add')
+      .description(
+        'register a Heat handle or a webhook, so that minions can signal it by its alias',
+      )
+      .argument('<alias>', 'name of the handle; minions signal it with event.send heat/<alias>')
+      .argument(
+        '<file>',
+        'file with the handle attribute from Heat, as JSON or text; - reads standard input',
+      )
+      .option('--minion <ids...>', 'ids of minions that may signal the handle')
+      .option('--glob <patterns...>', 'globs; minions with matching ids may signal the handle')
+      .option('-N, --nodegroup <names...>', 'nodegroups whose minions may signal the handle')
+      .option('--project <names...>', 'projects whose enrolled minions may signal the handle')
+      .option(
+        '--member <names...>',
+        'names of members; a minion signals for a member with event.send heat/<alias>/<member>',
+      )
+      .option('--empty-is-success', 'treat an event without data as SUCCESS instead of FAILURE')
+      .option('--stack <name>', 'stack whose quota applies to the signals')
+      .option('--owner <name>', 'owner of the handle, for example a project')
+      .addOption(
+        new Option(
+          '--expires <seconds>',
+          'how long the handle is valid (default: 12 hours)',
+        ).argParser(parseSeconds),
+      )
+      .option('--replace', 'replace an existing handle that has this alias'),
+  ).action(async (alias: string, file: string, options: AddOptions) => {
+    const { configDir, minion, glob, nodegroup, project, ...more } = options;
+    const { member, emptyIsSuccess, stack, owner, expires, replace = false, json } = more;
+    if ([minion, glob, nodegroup, project].every((it) => it === undefined)) {
+      const text =
+        'no minion may signal this handle: add --minion, --glob, --nodegroup or --project';
+      throw new CommandError('ERR_ARGS', text);
+    }
+    const registration: HandleRegistration = {
+      alias,
+      ...(minion === undefined ? {} : { minions: minion }),
+      ...(glob === undefined ? {} : { globs: glob }),
+      ...(nodegroup === undefined ? {} : { nodegroups: nodegroup }),
+      ...(project === undefined ? {} : { projects: project }),
+      ...(member === undefined ? {} : { members: member }),
+      ...(emptyIsSuccess === undefined ? {} : { emptyIsSuccess }),
+      ...(stack === undefined ? {} : { stack }),
+      ...(owner === undefined ? {} : { owner }),
+      ...(expires === undefined ? {} : { expiresAt: Date.now() + Math.round(expires * 1000) }),
+      // Read the handle from a file, because every account on the machine can see command lines.
+      signal: await readFileOrStandardInput(file, context),
+    };
+    const bridge = await context.openExtension(configDir, 'bridge');
+    const parameters = { registration, replaces: replace };
+    const info = await bridge.call<HandleInfo>('handles.add', parameters);
+    await printHandle(info, json, context);
+    if (info.isListed) return;
+    const advice = 'list it under saltbridge: bridge: handles: endpoints';
+    await printLine(
+      context.stderr,
+      `Signals are not delivered to ${info.origin}, because this address is not permitted: ${advice}.`,
+    );
+  });
 }
 
 function addHandleList(handle: Command, context: CommandContext): void {
-  handle
-    .command('list')
-    .description('list handles, including handles that expired less than a day ago')
-    .option('--owner <name>', 'list only handles of this owner')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async ({ configDir, json, owner }: OwnerOptions) => {
-      const bridge = await context.openExtension(configDir, 'bridge');
-      const of = owner === undefined ? {} : { owner };
-      const list = await bridge.call<readonly HandleInfo[]>('handles.list', of);
-      if (json) return printJson(context.stdout, list);
-      if (list.length === 0) await printLine(context.stderr, 'No handle is registered.');
-      const { groupTexts } = await loadBridge();
-      for (const info of list) {
-        await printLine(context.stdout, formatHandleLine(info, groupTexts(info)));
-      }
-    });
+  withCommonOptions(
+    handle
+      .command('list')
+      .description('list handles, including handles that expired less than a day ago')
+      .option('--owner <name>', 'list only handles of this owner'),
+  ).action(async ({ configDir, json, owner }: OwnerOptions) => {
+    const bridge = await context.openExtension(configDir, 'bridge');
+    const of = owner === undefined ? {} : { owner };
+    const list = await bridge.call<readonly HandleInfo[]>('handles.list', of);
+    if (json) return printJson(context.stdout, list);
+    if (list.length === 0) await printLine(context.stderr, 'No handle is registered.');
+    const { groupTexts } = await loadBridge();
+    for (const info of list) {
+      await printLine(context.stdout, formatHandleLine(info, groupTexts(info)));
+    }
+  });
 }
 
 function addHandleSubcommand(
@@ -132,30 +130,28 @@ function addHandleSubcommand(
   name: 'remove' | 'show',
   description: string,
 ): void {
-  handle
-    .command(name)
-    .description(description)
-    .argument('<alias>')
-    .option(
-      '--owner <name>',
-      'owner of the handle; necessary if handles of several owners have the same alias',
-    )
-    .option(
-      '--stack <name>',
-      'stack of the handle; necessary if handles of several stacks have the same alias',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (alias: string, { configDir, json, owner, stack }: AddOptions) => {
-      const bridge = await context.openExtension(configDir, 'bridge');
-      const which = {
-        alias,
-        ...(owner === undefined ? {} : { owner }),
-        ...(stack === undefined ? {} : { stack }),
-      };
-      await printHandle(await bridge.call<HandleInfo>(`handles.${name}`, which), json, context);
-    });
+  withCommonOptions(
+    handle
+      .command(name)
+      .description(description)
+      .argument('<alias>')
+      .option(
+        '--owner <name>',
+        'owner of the handle; necessary if handles of several owners have the same alias',
+      )
+      .option(
+        '--stack <name>',
+        'stack of the handle; necessary if handles of several stacks have the same alias',
+      ),
+  ).action(async (alias: string, { configDir, json, owner, stack }: AddOptions) => {
+    const bridge = await context.openExtension(configDir, 'bridge');
+    const which = {
+      alias,
+      ...(owner === undefined ? {} : { owner }),
+      ...(stack === undefined ? {} : { stack }),
+    };
+    await printHandle(await bridge.call<HandleInfo>(`handles.${name}`, which), json, context);
+  });
 }
 
 async function printHandle(
@@ -224,39 +220,37 @@ export function addOutboxCommands(bridge: Command, context: CommandContext): voi
 }
 
 function addOutboxList(outbox: Command, context: CommandContext): void {
-  outbox
-    .command('list')
-    .description(
-      'list failed signals, then pending signals, then signals that wait for a handle; oldest first',
-    )
-    .option('--handle <alias>', 'list only signals of this handle')
-    .addOption(new Option('--dead', 'list only failed signals').conflicts('delivered'))
-    .option(
-      '--delivered',
-      'list only signals that were delivered in the last 24 hours, latest first',
-    )
-    .addOption(
-      new Option('--limit <number>', 'maximum number of signals')
-        .argParser(parseCount)
-        .default(1000),
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async ({ configDir, json, handle, dead, delivered, limit }: OutboxListOptions) => {
-      const bridge = await context.openExtension(configDir, 'bridge');
-      const entries = await bridge.call<readonly OutboxEntry[]>('outbox.list', {
-        ...(handle === undefined ? {} : { alias: handle }),
-        ...(dead === true ? { isDead: true } : {}),
-        ...(delivered === true ? { isDelivered: true } : {}),
-        limit,
-      });
-      const none =
-        delivered === true
-          ? 'No signal was delivered within a day.'
-          : 'No signal is pending, and none has failed.';
-      await printEntries(entries, json, none, context);
+  withCommonOptions(
+    outbox
+      .command('list')
+      .description(
+        'list failed signals, then pending signals, then signals that wait for a handle; oldest first',
+      )
+      .option('--handle <alias>', 'list only signals of this handle')
+      .addOption(new Option('--dead', 'list only failed signals').conflicts('delivered'))
+      .option(
+        '--delivered',
+        'list only signals that were delivered in the last 24 hours, latest first',
+      )
+      .addOption(
+        new Option('--limit <number>', 'maximum number of signals')
+          .argParser(parseCount)
+          .default(1000),
+      ),
+  ).action(async ({ configDir, json, handle, dead, delivered, limit }: OutboxListOptions) => {
+    const bridge = await context.openExtension(configDir, 'bridge');
+    const entries = await bridge.call<readonly OutboxEntry[]>('outbox.list', {
+      ...(handle === undefined ? {} : { alias: handle }),
+      ...(dead === true ? { isDead: true } : {}),
+      ...(delivered === true ? { isDelivered: true } : {}),
+      limit,
     });
+    const none =
+      delivered === true
+        ? 'No signal was delivered within a day.'
+        : 'No signal is pending, and none has failed.';
+    await printEntries(entries, json, none, context);
+  });
 }
 
 function addOutboxChange(
@@ -265,27 +259,25 @@ function addOutboxChange(
   name: 'drop' | 'retry',
   description: string,
 ): void {
-  outbox
-    .command(name)
-    .description(description)
-    .argument('[id]', 'id of the signal, as printed by list')
-    .option('--handle <alias>', 'apply the subcommand to all signals of this handle')
-    .option('--all', 'apply the subcommand to all signals')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (id: string | undefined, options: ChangeOptions) => {
-      const { configDir, json, handle, all } = options;
-      if ([id, handle].some((it) => it !== undefined) === (all === true)) {
-        throw new CommandError('ERR_ARGS', 'give the id of a signal, or add --handle or --all');
-      }
-      const bridge = await context.openExtension(configDir, 'bridge');
-      const entries = await bridge.call<readonly OutboxEntry[]>(`outbox.${name}`, {
-        ...(id === undefined ? {} : { id }),
-        ...(handle === undefined ? {} : { alias: handle }),
-      });
-      await printEntries(entries, json, 'No signal matches.', context);
+  withCommonOptions(
+    outbox
+      .command(name)
+      .description(description)
+      .argument('[id]', 'id of the signal, as printed by list')
+      .option('--handle <alias>', 'apply the subcommand to all signals of this handle')
+      .option('--all', 'apply the subcommand to all signals'),
+  ).action(async (id: string | undefined, options: ChangeOptions) => {
+    const { configDir, json, handle, all } = options;
+    if ([id, handle].some((it) => it !== undefined) === (all === true)) {
+      throw new CommandError('ERR_ARGS', 'give the id of a signal, or add --handle or --all');
+    }
+    const bridge = await context.openExtension(configDir, 'bridge');
+    const entries = await bridge.call<readonly OutboxEntry[]>(`outbox.${name}`, {
+      ...(id === undefined ? {} : { id }),
+      ...(handle === undefined ? {} : { alias: handle }),
     });
+    await printEntries(entries, json, 'No signal matches.', context);
+  });
 }
 
 async function printEntries(

@@ -15,7 +15,7 @@ import { isWireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { loadBridge, loadGuests } from '../load-bridge.ts';
-import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { configOption, logLevelOption, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { addDataCommands } from './bridge-data.ts';
 import { addHandleCommands, addOutboxCommands } from './bridge-signals.ts';
@@ -42,31 +42,27 @@ interface RunPlanOptions extends PlanOptions {
 
 /** Adds the commands for plan runs to `saltbridge bridge`. */
 function addPlanCommands(bridge: Command, context: CommandContext): void {
-  bridge
-    .command('follow')
-    .description('print all updates of a run of a plan, oldest first')
-    .argument('<id>')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (id: string, options: PlanOptions) => {
-      const api = await context.openExtension(options.configDir, 'bridge');
-      await printPlanUpdates(api.stream('followPlan', { id }), options, context);
-    });
-  bridge
-    .command('cancel')
-    .description('cancel a run of a plan, undo the completed steps, and print the outcome')
-    .argument('<id>')
-    .option('--no-undo', 'do not undo the completed steps of the plan')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (id: string, { configDir, json, undo }: PlanOptions & { undo: boolean }) => {
-      const api = await context.openExtension(configDir, 'bridge');
-      const outcome = await api.call<PlanOutcome>('cancelPlan', { id, undo });
-      if (json) return printJson(context.stdout, outcome);
-      await printLine(context.stdout, `Run ${outcome.id} ${outcome.status}.`);
-    });
+  withCommonOptions(
+    bridge
+      .command('follow')
+      .description('print all updates of a run of a plan, oldest first')
+      .argument('<id>'),
+  ).action(async (id: string, options: PlanOptions) => {
+    const api = await context.openExtension(options.configDir, 'bridge');
+    await printPlanUpdates(api.stream('followPlan', { id }), options, context);
+  });
+  withCommonOptions(
+    bridge
+      .command('cancel')
+      .description('cancel a run of a plan, undo the completed steps, and print the outcome')
+      .argument('<id>')
+      .option('--no-undo', 'do not undo the completed steps of the plan'),
+  ).action(async (id: string, { configDir, json, undo }: PlanOptions & { undo: boolean }) => {
+    const api = await context.openExtension(configDir, 'bridge');
+    const outcome = await api.call<PlanOutcome>('cancelPlan', { id, undo });
+    if (json) return printJson(context.stdout, outcome);
+    await printLine(context.stdout, `Run ${outcome.id} ${outcome.status}.`);
+  });
 }
 
 /** Runs a plan and prints its updates as they arrive. */
@@ -194,121 +190,113 @@ function addNamedCommands(bridge: Command, context: CommandContext): void {
 }
 
 function addLint(bridge: Command, context: CommandContext): void {
-  bridge
-    .command('lint')
-    .description('check the files of a catalog, without a running master')
-    .argument('[places...]', 'files or directories (default: those of the configuration)')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (places: readonly string[], { configDir, json }: BridgeOptions) => {
-      const { loadCatalog } = await loadGuests();
-      const loaded = await loadCatalog(await catalogPaths(places, configDir));
-      const { definitions, plans, findings } = loaded;
-      const counts = { commands: definitions.length, plans: plans.length };
-      if (json) await printJson(context.stdout, { ...counts, findings });
-      for (const finding of json ? [] : findings) {
-        const text = `${placeOf(finding)}: ${finding.problem}`;
-        await printLine(context.stdout, escapeName(text));
-      }
-      const planned = plans.length === 0 ? '' : ` and ${plans.length} plans`;
-      if (!json)
-        await printLine(context.stderr, `${definitions.length} commands${planned} are valid.`);
-      if (findings.length > 0) context.setExitCode(exitCodes.failure);
-    });
+  withCommonOptions(
+    bridge
+      .command('lint')
+      .description('check the files of a catalog, without a running master')
+      .argument('[places...]', 'files or directories (default: those of the configuration)'),
+  ).action(async (places: readonly string[], { configDir, json }: BridgeOptions) => {
+    const { loadCatalog } = await loadGuests();
+    const loaded = await loadCatalog(await catalogPaths(places, configDir));
+    const { definitions, plans, findings } = loaded;
+    const counts = { commands: definitions.length, plans: plans.length };
+    if (json) await printJson(context.stdout, { ...counts, findings });
+    for (const finding of json ? [] : findings) {
+      const text = `${placeOf(finding)}: ${finding.problem}`;
+      await printLine(context.stdout, escapeName(text));
+    }
+    const planned = plans.length === 0 ? '' : ` and ${plans.length} plans`;
+    if (!json)
+      await printLine(context.stderr, `${definitions.length} commands${planned} are valid.`);
+    if (findings.length > 0) context.setExitCode(exitCodes.failure);
+  });
 }
 
 function addList(bridge: Command, context: CommandContext): void {
-  bridge
-    .command('list')
-    .description('list the commands and plans of the running master')
-    .option(
-      '--service <name>',
-      'list only commands and plans that the policy permits this service to run',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async ({ configDir, json, service }: BridgeOptions & { service?: string }) => {
-      const api = await context.openExtension(configDir, 'bridge');
-      const by = service === undefined ? {} : { service };
-      const commands = await api.call<readonly CommandInfo[]>('commands', by);
-      const list = [...commands, ...(await api.call<readonly PlanInfo[]>('plans', by))];
-      if (json) return printJson(context.stdout, list);
-      if (list.length === 0) await printLine(context.stderr, 'The catalog is empty.');
-      for (const { name, description, deprecated } of list) {
-        const note = deprecated === undefined ? '' : ' (deprecated)';
-        await printLine(context.stdout, escapeName(`${name}: ${description}${note}`));
-      }
-    });
+  withCommonOptions(
+    bridge
+      .command('list')
+      .description('list the commands and plans of the running master')
+      .option(
+        '--service <name>',
+        'list only commands and plans that the policy permits this service to run',
+      ),
+  ).action(async ({ configDir, json, service }: BridgeOptions & { service?: string }) => {
+    const api = await context.openExtension(configDir, 'bridge');
+    const by = service === undefined ? {} : { service };
+    const commands = await api.call<readonly CommandInfo[]>('commands', by);
+    const list = [...commands, ...(await api.call<readonly PlanInfo[]>('plans', by))];
+    if (json) return printJson(context.stdout, list);
+    if (list.length === 0) await printLine(context.stderr, 'The catalog is empty.');
+    for (const { name, description, deprecated } of list) {
+      const note = deprecated === undefined ? '' : ' (deprecated)';
+      await printLine(context.stdout, escapeName(`${name}: ${description}${note}`));
+    }
+  });
 }
 
 function addShow(bridge: Command, context: CommandContext): void {
-  bridge
-    .command('show')
-    .description('show one command or plan and its parameters')
-    .argument('<name>')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (name: string, { configDir, json }: BridgeOptions) => {
-      const api = await context.openExtension(configDir, 'bridge');
-      const plans = await api.call<readonly PlanInfo[]>('plans');
-      const plan = plans.find((it) => it.name === name);
-      const info = plan ?? (await api.call<CommandInfo>('command', { name }));
-      if (json) return printJson(context.stdout, info);
-      const { parameters, ...rest } = info;
-      for (const [key, value] of Object.entries(rest)) {
-        const text = typeof value === 'string' ? value : JSON.stringify(value);
-        await printLine(context.stdout, `${key.padEnd(12)}${escapeName(text)}`);
-      }
-      await printLine(context.stdout, `parameters  ${JSON.stringify(parameters)}`);
-    });
+  withCommonOptions(
+    bridge
+      .command('show')
+      .description('show one command or plan and its parameters')
+      .argument('<name>'),
+  ).action(async (name: string, { configDir, json }: BridgeOptions) => {
+    const api = await context.openExtension(configDir, 'bridge');
+    const plans = await api.call<readonly PlanInfo[]>('plans');
+    const plan = plans.find((it) => it.name === name);
+    const info = plan ?? (await api.call<CommandInfo>('command', { name }));
+    if (json) return printJson(context.stdout, info);
+    const { parameters, ...rest } = info;
+    for (const [key, value] of Object.entries(rest)) {
+      const text = typeof value === 'string' ? value : JSON.stringify(value);
+      await printLine(context.stdout, `${key.padEnd(12)}${escapeName(text)}`);
+    }
+    await printLine(context.stdout, `parameters  ${JSON.stringify(parameters)}`);
+  });
 }
 
 function addRun(bridge: Command, context: CommandContext): void {
-  bridge
-    .command('run')
-    .description('run a command or a plan and print the results')
-    .argument('<name>')
-    .option('-t, --target <target>', 'target of a command: a glob on ids, unless -T is given')
-    .option('-T, --target-type <type>', 'target type, as in Salt: list, compound, …')
-    .option(
-      '-g, --group <name=target>',
-      'minions for a group of a plan: a glob on ids, or ids separated by commas',
-      parseGroupTarget,
-    )
-    .option('-p, --params <json>', 'parameters, as a JSON object', parseParameters)
-    .option(
-      '--key <key>',
-      'idempotency key; a second call with the same key returns the run of the first call',
-    )
-    .option(
-      '--project <name>',
-      'project of the idempotency key; the key is unique within the project',
-    )
-    .option(
-      '--service <name>',
-      'apply the rules for this service to the call (default: no restrictions)',
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (command: string, { group, target, ...options }: RunOptions) => {
-      if (group !== undefined) return runPlan(command, { ...options, group }, context);
-      if (target === undefined) {
-        throw new CommandError(
-          'ERR_ARGS',
-          'add -t TARGET to run a command, or -g NAME=TARGET to run a plan',
-        );
-      }
-      const api = await context.openExtension(options.configDir, 'bridge');
-      const updates = api.stream<RunStarted | CommandUpdate>(
-        'run',
-        toRunParameters(command, { ...options, target }),
+  withCommonOptions(
+    bridge
+      .command('run')
+      .description('run a command or a plan and print the results')
+      .argument('<name>')
+      .option('-t, --target <target>', 'target of a command: a glob on ids, unless -T is given')
+      .option('-T, --target-type <type>', 'target type, as in Salt: list, compound, …')
+      .option(
+        '-g, --group <name=target>',
+        'minions for a group of a plan: a glob on ids, or ids separated by commas',
+        parseGroupTarget,
+      )
+      .option('-p, --params <json>', 'parameters, as a JSON object', parseParameters)
+      .option(
+        '--key <key>',
+        'idempotency key; a second call with the same key returns the run of the first call',
+      )
+      .option(
+        '--project <name>',
+        'project of the idempotency key; the key is unique within the project',
+      )
+      .option(
+        '--service <name>',
+        'apply the rules for this service to the call (default: no restrictions)',
+      ),
+  ).action(async (command: string, { group, target, ...options }: RunOptions) => {
+    if (group !== undefined) return runPlan(command, { ...options, group }, context);
+    if (target === undefined) {
+      throw new CommandError(
+        'ERR_ARGS',
+        'add -t TARGET to run a command, or -g NAME=TARGET to run a plan',
       );
-      for await (const update of updates) await printCommandUpdate(update, options, context);
-    });
+    }
+    const api = await context.openExtension(options.configDir, 'bridge');
+    const updates = api.stream<RunStarted | CommandUpdate>(
+      'run',
+      toRunParameters(command, { ...options, target }),
+    );
+    for await (const update of updates) await printCommandUpdate(update, options, context);
+  });
 }
 
 function toRunParameters(

@@ -13,7 +13,7 @@ import {
 import type { ConfigCheck } from '#server';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
-import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { withCommonOptions } from '../options.ts';
 import { escapeLine, escapeLines, printJson, printLine } from '../terminal.ts';
 
 interface ConfigOptions {
@@ -24,37 +24,33 @@ interface ConfigOptions {
 
 /** Defines `saltbridge config check`, `config show` and `config schema`. */
 export function defineConfig(command: Command, context: CommandContext): void {
-  command
-    .command('check')
-    .description('report every error and warning of a configuration')
-    .argument('[dir]', 'configuration directory (default: that of -c)')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (directory: string | undefined, { configDir, json }: ConfigOptions) => {
-      // Load this module on demand, because it includes the readers of all options.
-      const { checkServerConfig } = await import('#server');
-      const check = await checkServerConfig(directory ?? configDir);
-      if (json) await printJson(context.stdout, asJson(check));
-      else await printLine(context.stdout, formatCheck(check));
-      if (check.problems.length > 0) context.setExitCode(exitCodes.configuration);
-    });
-  command
-    .command('show')
-    .description('print every option with its value and the file that sets it, without secrets')
-    .argument('[dir]', 'configuration directory (default: that of -c)')
-    .option('--changed', 'print only options that the configuration files set')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (directory: string | undefined, { configDir, changed, json }: ConfigOptions) => {
-      const checked = await checkMasterConfig(directory ?? configDir);
-      const mistake = ConfigError.of(checked.problems);
-      if (mistake !== undefined) throw mistake;
-      const options = listOptions(checked).filter(({ origin }) => !changed || origin !== undefined);
-      if (json) await printJson(context.stdout, options);
-      else await printLine(context.stdout, formatOptions(options));
-    });
+  withCommonOptions(
+    command
+      .command('check')
+      .description('report every error and warning of a configuration')
+      .argument('[dir]', 'configuration directory (default: that of -c)'),
+  ).action(async (directory: string | undefined, { configDir, json }: ConfigOptions) => {
+    // Load this module on demand, because it includes the readers of all options.
+    const { checkServerConfig } = await import('#server');
+    const check = await checkServerConfig(directory ?? configDir);
+    if (json) await printJson(context.stdout, asJson(check));
+    else await printLine(context.stdout, formatCheck(check));
+    if (check.problems.length > 0) context.setExitCode(exitCodes.configuration);
+  });
+  withCommonOptions(
+    command
+      .command('show')
+      .description('print every option with its value and the file that sets it, without secrets')
+      .argument('[dir]', 'configuration directory (default: that of -c)')
+      .option('--changed', 'print only options that the configuration files set'),
+  ).action(async (directory: string | undefined, { configDir, changed, json }: ConfigOptions) => {
+    const checked = await checkMasterConfig(directory ?? configDir);
+    const mistake = ConfigError.of(checked.problems);
+    if (mistake !== undefined) throw mistake;
+    const options = listOptions(checked).filter(({ origin }) => !changed || origin !== undefined);
+    if (json) await printJson(context.stdout, options);
+    else await printLine(context.stdout, formatOptions(options));
+  });
   command
     .command('schema')
     .description('print a JSON Schema of configuration files, for editors')

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { type DoctorFinding, type DoctorReport, runDoctor } from '#server/ops.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
-import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 function formatDoctorReport({ findings, isRunning, versions }: DoctorReport): string {
@@ -43,20 +43,16 @@ interface DoctorOptions {
 
 /** Defines `saltbridge doctor`, which lists problems of a master without changing anything. */
 export function defineDoctor(command: Command, context: CommandContext): void {
-  command
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async ({ configDir, json }: DoctorOptions) => {
-      await rejectTenants(context, configDir);
-      const report = await runDoctor({
-        directory: configDir,
-        openApi: () => context.openApi(configDir),
-      });
-      if (json) await printJson(context.stdout, report);
-      else await printLine(context.stdout, formatDoctorReport(report));
-      if (report.findings.length > 0) context.setExitCode(exitCodes.failure);
+  withCommonOptions(command).action(async ({ configDir, json }: DoctorOptions) => {
+    await rejectTenants(context, configDir);
+    const report = await runDoctor({
+      directory: configDir,
+      openApi: () => context.openApi(configDir),
     });
+    if (json) await printJson(context.stdout, report);
+    else await printLine(context.stdout, formatDoctorReport(report));
+    if (report.findings.length > 0) context.setExitCode(exitCodes.failure);
+  });
 }
 
 /** Rejects a configuration with tenants. `runDoctor` finds all other problems. */

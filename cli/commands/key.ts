@@ -4,7 +4,13 @@ import type { KeyInfo, KeyState, MasterApi } from '#master';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
-import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import {
+  configOption,
+  jsonOption,
+  logLevelOption,
+  parseCount,
+  withCommonOptions,
+} from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { generateKeyFiles } from './key-files.ts';
 import { fingerprintKeys, listKeys, printKeys } from './key-show.ts';
@@ -256,41 +262,33 @@ export function defineKey(command: Command, context: CommandContext): void {
 }
 
 function addShowCommands(key: Command, context: CommandContext): void {
-  key
-    .command('list')
-    .description('list all keys, grouped by state')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async ({ configDir, json }: ConfigOptions) => {
+  withCommonOptions(key.command('list').description('list all keys, grouped by state')).action(
+    async ({ configDir, json }: ConfigOptions) => {
       await withKeys(configDir, context, (keys) =>
         listKeys(keys, { isJson: json === true }, context),
       );
-    });
-  key
-    .command('finger')
-    .description('show fingerprints')
-    .argument('[glob]', "ids of minions, as a glob (default: all ids, and the master's key)")
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (glob: string | undefined, { configDir, json }: ConfigOptions) => {
-      await withKeys(configDir, context, (keys) =>
-        fingerprintKeys(keys, glob, { isJson: json === true }, context),
-      );
-    });
-  key
-    .command('print')
-    .description('show public keys')
-    .argument('<glob>', 'ids of minions, as a glob')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (glob: string, { configDir, json }: ConfigOptions) => {
-      await withKeys(configDir, context, (keys) =>
-        printKeys(keys, glob, { isJson: json === true }, context),
-      );
-    });
+    },
+  );
+  withCommonOptions(
+    key
+      .command('finger')
+      .description('show fingerprints')
+      .argument('[glob]', "ids of minions, as a glob (default: all ids, and the master's key)"),
+  ).action(async (glob: string | undefined, { configDir, json }: ConfigOptions) => {
+    await withKeys(configDir, context, (keys) =>
+      fingerprintKeys(keys, glob, { isJson: json === true }, context),
+    );
+  });
+  withCommonOptions(
+    key
+      .command('print')
+      .description('show public keys')
+      .argument('<glob>', 'ids of minions, as a glob'),
+  ).action(async (glob: string, { configDir, json }: ConfigOptions) => {
+    await withKeys(configDir, context, (keys) =>
+      printKeys(keys, glob, { isJson: json === true }, context),
+    );
+  });
 }
 
 function addGenerateCommand(key: Command, context: CommandContext): void {

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { InvalidArgumentError } from 'commander';
 import type { LocalClientStatus } from '#salt-api/localclient/index.ts';
 import type { CommandContext } from '../context.ts';
-import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface LocalClientOptions {
@@ -16,34 +16,28 @@ interface LocalClientOptions {
  * master's host.
  */
 export function defineLocalClient(command: Command, context: CommandContext): void {
-  command
-    .command('enable')
-    .description(
-      "serve Salt's own clients on a loopback port, and write their client configuration",
-    )
-    .option('--port <number>', 'port on 127.0.0.1 (default: 4507; 0: any free port)', toPort)
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(({ port, ...options }: LocalClientOptions) =>
-      call('enable', port === undefined ? {} : { port }, options, context),
-    );
-  command
-    .command('disable')
-    .description(
-      "stop serving Salt's own clients, and remove the configuration and key written for them",
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action((options: LocalClientOptions) => call('disable', {}, options, context));
-  command
-    .command('status')
-    .description("show whether the master serves Salt's own clients, and at which port")
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action((options: LocalClientOptions) => call('status', {}, options, context));
+  withCommonOptions(
+    command
+      .command('enable')
+      .description(
+        "serve Salt's own clients on a loopback port, and write their client configuration",
+      )
+      .option('--port <number>', 'port on 127.0.0.1 (default: 4507; 0: any free port)', toPort),
+  ).action(({ port, ...options }: LocalClientOptions) =>
+    call('enable', port === undefined ? {} : { port }, options, context),
+  );
+  withCommonOptions(
+    command
+      .command('disable')
+      .description(
+        "stop serving Salt's own clients, and remove the configuration and key written for them",
+      ),
+  ).action((options: LocalClientOptions) => call('disable', {}, options, context));
+  withCommonOptions(
+    command
+      .command('status')
+      .description("show whether the master serves Salt's own clients, and at which port"),
+  ).action((options: LocalClientOptions) => call('status', {}, options, context));
 }
 
 function toPort(text: string): number {

@@ -3,7 +3,7 @@ import type { MasterApi, PillarDifference, PillarExplanation, PillarInputs } fro
 import { traverseFacts, type WireMap, type WireValue } from '#minion-protocol';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
-import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { configOption, jsonOption, logLevelOption, withCommonOptions } from '../options.ts';
 import { formatNested } from '../output/nested.ts';
 import { formatJson } from '../output/value-text.ts';
 import { escapeName, printLine } from '../terminal.ts';
@@ -88,13 +88,11 @@ function addDiff(pillar: Command, context: CommandContext): void {
 }
 
 function addInputs(pillar: Command, context: CommandContext): void {
-  pillar
-    .command('inputs')
-    .description('count the compiled pillars, and list the grains that they depend on')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action((options: PillarOptions) => printPillarInputs(context, options));
+  withCommonOptions(
+    pillar
+      .command('inputs')
+      .description('count the compiled pillars, and list the grains that they depend on'),
+  ).action((options: PillarOptions) => printPillarInputs(context, options));
 }
 
 /** Prints the number of compiled pillars and the grains that they depend on. */

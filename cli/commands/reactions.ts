@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import type { ReactionInfo, ReactionRun } from '#master';
 import type { CommandContext } from '../context.ts';
-import { configOption, jsonOption, logLevelOption, parseCount } from '../options.ts';
+import { parseCount, withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface ReactionOptions {
@@ -21,54 +21,43 @@ export function defineReactions(command: Command, context: CommandContext): void
 }
 
 function addList(reactions: Command, context: CommandContext): void {
-  reactions
-    .command('list')
-    .description('list the reactions of the running master')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async ({ configDir, json }: ReactionOptions) => {
-      const list = await (await context.openApi(configDir)).reactions.list();
-      if (json) return printJson(context.stdout, list);
-      if (list.length === 0) await printLine(context.stderr, 'No reaction is configured.');
-      for (const one of list) await printLine(context.stdout, formatLine(one));
-    });
+  withCommonOptions(
+    reactions.command('list').description('list the reactions of the running master'),
+  ).action(async ({ configDir, json }: ReactionOptions) => {
+    const list = await (await context.openApi(configDir)).reactions.list();
+    if (json) return printJson(context.stdout, list);
+    if (list.length === 0) await printLine(context.stderr, 'No reaction is configured.');
+    for (const one of list) await printLine(context.stdout, formatLine(one));
+  });
 }
 
 function addShow(reactions: Command, context: CommandContext): void {
-  reactions
-    .command('show')
-    .description('show one reaction and its limits')
-    .argument('<name>')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (name: string, { configDir, json }: ReactionOptions) => {
-      const info = await (await context.openApi(configDir)).reactions.show(name);
-      if (json) await printJson(context.stdout, info);
-      else await printLine(context.stdout, formatReaction(info));
-    });
+  withCommonOptions(
+    reactions.command('show').description('show one reaction and its limits').argument('<name>'),
+  ).action(async (name: string, { configDir, json }: ReactionOptions) => {
+    const info = await (await context.openApi(configDir)).reactions.show(name);
+    if (json) await printJson(context.stdout, info);
+    else await printLine(context.stdout, formatReaction(info));
+  });
 }
 
 function addRuns(reactions: Command, context: CommandContext): void {
-  reactions
-    .command('runs')
-    .description('list the unfinished runs of reactions, then the latest finished runs')
-    .argument('[name]', 'name of the reaction (default: all)')
-    .addOption(
-      new Option('--limit <number>', 'maximum number of runs').argParser(parseCount).default(20),
-    )
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (name: string | undefined, { configDir, json, limit }: RunsOptions) => {
-      const api = await context.openApi(configDir);
-      const of = name === undefined ? {} : { reaction: name };
-      const runs = await api.reactions.runs({ ...of, limit });
-      if (json) return printJson(context.stdout, runs);
-      if (runs.length === 0) await printLine(context.stderr, 'No run is stored.');
-      for (const run of runs) await printLine(context.stdout, formatRun(run));
-    });
+  withCommonOptions(
+    reactions
+      .command('runs')
+      .description('list the unfinished runs of reactions, then the latest finished runs')
+      .argument('[name]', 'name of the reaction (default: all)')
+      .addOption(
+        new Option('--limit <number>', 'maximum number of runs').argParser(parseCount).default(20),
+      ),
+  ).action(async (name: string | undefined, { configDir, json, limit }: RunsOptions) => {
+    const api = await context.openApi(configDir);
+    const of = name === undefined ? {} : { reaction: name };
+    const runs = await api.reactions.runs({ ...of, limit });
+    if (json) return printJson(context.stdout, runs);
+    if (runs.length === 0) await printLine(context.stderr, 'No run is stored.');
+    for (const run of runs) await printLine(context.stdout, formatRun(run));
+  });
 }
 
 function formatLine({ name, on, do: action, waiting, running }: ReactionInfo): string {

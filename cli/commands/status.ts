@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { MasterStatus } from '#master';
 import type { CommandContext } from '../context.ts';
-import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 import { clusterLines } from './cluster.ts';
 
@@ -12,16 +12,12 @@ interface StatusOptions {
 
 /** Defines `saltbridge status`, which shows the state of the running master. */
 export function defineStatus(command: Command, context: CommandContext): void {
-  command
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async ({ configDir, json }: StatusOptions) => {
-      const api = await context.openApi(configDir);
-      const status = await api.status();
-      if (json) await printJson(context.stdout, status);
-      else await printLine(context.stdout, formatStatus(status));
-    });
+  withCommonOptions(command).action(async ({ configDir, json }: StatusOptions) => {
+    const api = await context.openApi(configDir);
+    const status = await api.status();
+    if (json) await printJson(context.stdout, status);
+    else await printLine(context.stdout, formatStatus(status));
+  });
 }
 
 function formatStatus(status: MasterStatus): string {

@@ -6,7 +6,7 @@ import { readBackup, type StoreInspection } from '#store';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import type { StoreAccess } from '../offline-master.ts';
-import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface StoreOptions {
@@ -16,56 +16,47 @@ interface StoreOptions {
 
 /** Defines `saltbridge store`, with operations on the whole store of a master. */
 export function defineStore(command: Command, context: CommandContext): void {
-  command
-    .command('backup')
-    .description('write a backup of the store, even while the master is running')
-    .argument('<target>', 'new file, or a directory in which to create a file named after the time')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action((target: string, options: StoreOptions) => backUp(target, options, context));
-  command
-    .command('restore')
-    .description('replace the store of a stopped master with a backup')
-    .argument('<file>', 'the backup')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action((file: string, options: StoreOptions) => restore(file, options, context));
-  command
-    .command('check')
-    .description('read the whole store or a backup, and report errors')
-    .argument('[file]', 'a backup (default: the store)')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action((file: string | undefined, options: StoreOptions) =>
-      file === undefined ? checkStore(options, context) : checkBackup(file, options, context),
-    );
-  command
-    .command('info')
-    .description('show the contents of the store and its size')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action((options: StoreOptions) => showInfo(options, context));
+  withCommonOptions(
+    command
+      .command('backup')
+      .description('write a backup of the store, even while the master is running')
+      .argument(
+        '<target>',
+        'new file, or a directory in which to create a file named after the time',
+      ),
+  ).action((target: string, options: StoreOptions) => backUp(target, options, context));
+  withCommonOptions(
+    command
+      .command('restore')
+      .description('replace the store of a stopped master with a backup')
+      .argument('<file>', 'the backup'),
+  ).action((file: string, options: StoreOptions) => restore(file, options, context));
+  withCommonOptions(
+    command
+      .command('check')
+      .description('read the whole store or a backup, and report errors')
+      .argument('[file]', 'a backup (default: the store)'),
+  ).action((file: string | undefined, options: StoreOptions) =>
+    file === undefined ? checkStore(options, context) : checkBackup(file, options, context),
+  );
+  withCommonOptions(
+    command.command('info').description('show the contents of the store and its size'),
+  ).action((options: StoreOptions) => showInfo(options, context));
   const move = (
     usage: string,
     description: string,
     argument: readonly [name: string, what: string],
     work: (access: StoreAccess, given: string) => Promise<TransferReceipt>,
   ): Command =>
-    command
-      .command(usage)
-      .description(description)
-      .argument(...argument)
-      .addOption(configOption())
-      .addOption(jsonOption())
-      .addOption(logLevelOption())
-      .action(async (given: string, options: StoreOptions) => {
-        const access = await context.openStore(options.configDir);
-        await tellTransfer(await work(access, given), options, context);
-      });
+    withCommonOptions(
+      command
+        .command(usage)
+        .description(description)
+        .argument(...argument),
+    ).action(async (given: string, options: StoreOptions) => {
+      const access = await context.openStore(options.configDir);
+      await tellTransfer(await work(access, given), options, context);
+    });
   move(
     'export',
     'export the store, keys and files of a master into a new directory',

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { MasterApi, TokenInfo } from '#master';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
-import { configOption, jsonOption, logLevelOption } from '../options.ts';
+import { withCommonOptions } from '../options.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface TokenOptions {
@@ -23,36 +23,32 @@ export function defineToken(command: Command, context: CommandContext): void {
 }
 
 function addList(token: Command, context: CommandContext): void {
-  token
-    .command('list')
-    .description('list valid tokens by their ids, which cannot be used to log in')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async ({ configDir, json }: TokenOptions) => {
-      const { logins } = await context.openApi(configDir);
-      await printTokens(await logins.list(), json, 'No tokens.', context);
-    });
+  withCommonOptions(
+    token
+      .command('list')
+      .description('list valid tokens by their ids, which cannot be used to log in'),
+  ).action(async ({ configDir, json }: TokenOptions) => {
+    const { logins } = await context.openApi(configDir);
+    await printTokens(await logins.list(), json, 'No tokens.', context);
+  });
 }
 
 function addRevoke(token: Command, context: CommandContext): void {
-  token
-    .command('revoke')
-    .description('revoke tokens')
-    .argument('[id]', 'id of the token, as printed by list')
-    .option('--user <name>', 'revoke all tokens of this user')
-    .option('--eauth <name>', 'revoke all tokens of this eauth back end')
-    .option('--all', 'revoke all tokens')
-    .addOption(configOption())
-    .addOption(jsonOption())
-    .addOption(logLevelOption())
-    .action(async (id: string | undefined, options: RevokeOptions) => {
-      const selection = toTokenSelection(id, options);
-      const { logins } = await context.openApi(options.configDir);
-      const ended = await logins.revoke(selection);
-      await printTokens(ended, options.json, 'No token was revoked.', context);
-      if (ended.length === 0) context.setExitCode(exitCodes.failure);
-    });
+  withCommonOptions(
+    token
+      .command('revoke')
+      .description('revoke tokens')
+      .argument('[id]', 'id of the token, as printed by list')
+      .option('--user <name>', 'revoke all tokens of this user')
+      .option('--eauth <name>', 'revoke all tokens of this eauth back end')
+      .option('--all', 'revoke all tokens'),
+  ).action(async (id: string | undefined, options: RevokeOptions) => {
+    const selection = toTokenSelection(id, options);
+    const { logins } = await context.openApi(options.configDir);
+    const ended = await logins.revoke(selection);
+    await printTokens(ended, options.json, 'No token was revoked.', context);
+    if (ended.length === 0) context.setExitCode(exitCodes.failure);
+  });
 }
 
 function toTokenSelection(
