@@ -68,7 +68,7 @@ interface Measured {
   readonly turnMs: number;
   /** Longest turns, in milliseconds of the processor, one for each entry, longest first. */
   readonly longest: readonly LongTurn[];
-  /** Memory in use after the first quarter of the run and at its end, in megabytes. */
+  /** Memory in use after the first quarter of the run and a minute after its end, in megabytes. */
   readonly memory: readonly [number, number];
 }
 
@@ -178,11 +178,6 @@ class MatrixRun {
     stop();
     const pending = await this.#site.master.keys.list({ state: 'pending' });
     this.#note('pendingKeys', pending.length, 'the addresses of one network');
-    const measured = {
-      turnMs: quantileOf(this.#turns, 0.999),
-      longest: [...this.#longest.values()].sort((a, b) => b.ms - a.ms).slice(0, shownTurns),
-      memory: [memory ?? 0, await usedMemory()],
-    } as const;
     const largest = [...this.#largest].map(([name, it]) => [name, `${it.count} ${it.where}`]);
     return {
       cases: this.#cases,
@@ -190,7 +185,15 @@ class MatrixRun {
       problems: this.#problems,
       answers: this.#answers,
       largest: Object.fromEntries(largest),
-      ...(this.#counter === undefined ? { measured } : {}),
+      ...(this.#counter === undefined ? { measured: await this.#measure(memory ?? 0) } : {}),
+    };
+  }
+
+  async #measure(memoryBefore: number): Promise<Measured> {
+    return {
+      turnMs: quantileOf(this.#turns, 0.999),
+      longest: [...this.#longest.values()].sort((a, b) => b.ms - a.ms).slice(0, shownTurns),
+      memory: [memoryBefore, await settledMemory()],
     };
   }
 
@@ -358,6 +361,18 @@ function quantileOf(turns: Uint32Array, share: number): number {
     return left <= 0;
   });
   return (tenths + 1) / 10;
+}
+
+/**
+ * Time in which the master releases the last requests, in milliseconds. Large requests may wait for
+ * the rate limit of their sender.
+ */
+const settleMs = 60_000;
+
+/** Returns the memory in use after the last requests have ended, in megabytes. */
+async function settledMemory(): Promise<number> {
+  await wait(settleMs);
+  return await usedMemory();
 }
 
 /**
