@@ -99,10 +99,11 @@ export class FairSlots {
   }
 
   /**
-   * Waits for a free slot if necessary, runs `work`, and releases the slot.
+   * Waits for a free slot if necessary, runs `work`, and releases the slot. `work` may release the
+   * slot earlier.
    * @throws LimitExceeded if no slot is free and no further request may wait
    */
-  async run<T>(owner: string, work: () => Promise<T>): Promise<T> {
+  async run<T>(owner: string, work: (slot: FairSlot) => Promise<T>): Promise<T> {
     let enter = (): void => {};
     const slot = this.enter(owner, () => enter());
     if (slot.isWaiting) {
@@ -111,7 +112,7 @@ export class FairSlots {
       });
     }
     try {
-      return await work();
+      return await work(slot);
     } finally {
       slot.leave();
     }

@@ -1,6 +1,6 @@
-import { KeyedMutex, userWork, WorkBudget } from '#runtime';
+import { KeyedMutex, unlimitedSteps, userWork, WorkBudget } from '#runtime';
 import { type Entry, type Key, type Operation, type Store, tryToWrite } from '#store';
-import { type AuditRequester, type JobReturn, MasterError } from '../api/index.ts';
+import { type AuditRequester, type JobReturn, MasterError, minionOwner } from '../api/index.ts';
 import { Job } from './job.ts';
 import { JobBytes } from './job-bytes.ts';
 import { returnRow } from './job-return.ts';
@@ -50,6 +50,12 @@ const maxUnderWay = 100;
 const stepsOfRow = 2000;
 /** Number of bytes of a stored job or return that are decoded in about one step. */
 const bytesPerStep = 8;
+
+/**
+ * Size above which a return is encoded and written in two slices, in bytes. Both take memory of the
+ * size of the return.
+ */
+const maxBytesAtOnce = 1024 * 1024;
 
 export interface JobCacheOptions {
   readonly store: Store;
@@ -249,6 +255,7 @@ export class JobCache {
   async addReturn(jid: string, result: JobReturn, by?: AuditRequester): Promise<boolean> {
     const put = this.#putReturn(jid, result);
     this.stored.note(by, put.value.length);
+    if (put.value.length > maxBytesAtOnce) await giveWay(result);
     const operations = [put, ...this.#rowsOf(jid, result)];
     if (!this.#options.isShared) return tryToWrite(this.#options.store, operations);
     const name = takingName(jid, result.minion);
@@ -285,9 +292,11 @@ export class JobCache {
     mark: string | undefined,
   ): Promise<boolean> {
     if (!this.#options.isOn) return this.addMark(result.minion, mark);
+    const put = this.#putReturn(record.jid, result);
+    if (put.value.length > maxBytesAtOnce) await giveWay(result);
     return this.#marks.write(result.minion, mark, [
       this.#putRecord(record),
-      this.#putReturn(record.jid, result),
+      put,
       ...this.#rowsOf(record.jid, result),
     ]);
   }
@@ -405,6 +414,11 @@ export class JobCache {
 
 function takingName(jid: string, minion: string): string {
   return `${jid} ${minion}`;
+}
+
+/** Lets other work run between the encoding of a large return and its write. */
+async function giveWay({ minion }: JobReturn): Promise<void> {
+  await new WorkBudget(unlimitedSteps, minionOwner(minion)).giveWay();
 }
 
 /**

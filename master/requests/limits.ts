@@ -27,6 +27,14 @@ export const requestLimits = defineLimits('requests', {
     perOwner: 128 * 1024 * 1024,
     effect: 'Further requests get no reply.',
   },
+  largeLoads: {
+    unit: 'loads of more than 1 MiB that are decrypted, and unpacked and stored if they are returns',
+    owner: 'minion',
+    perOwner: 1,
+    total: 4,
+    waiting: { perOwner: 512, total: 8192 },
+    effect: 'Further large loads wait. Minions take turns.',
+  },
   unprovenLoadRate: {
     unit: 'bytes of loads of protocols 0 to 2 without a known token, counted in the same way',
     owner: 'address',

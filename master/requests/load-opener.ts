@@ -2,7 +2,8 @@
  * Opens the encrypted loads of requests. Before the master decrypts a load, it counts the bytes
  * towards a rate limit of the sender. Before it unpacks the load, it also counts the list elements
  * and map entries. Large loads are processed in slices, so that other requests are answered
- * meanwhile.
+ * meanwhile. Very large loads are decrypted, and large returns also unpacked and stored, only in a
+ * limited number of slots. So only a few of them are in memory in decrypted form.
  */
 
 import {
@@ -24,14 +25,24 @@ import {
   verifyCrypticleInSlices,
   type WireValue,
 } from '#minion-protocol';
-import { mapMaybePromise, unlimitedSteps, WorkBudget } from '#runtime';
+import {
+  type FairSlot,
+  FairSlots,
+  LimitExceeded,
+  mapMaybePromise,
+  unlimitedSteps,
+  WorkBudget,
+} from '#runtime';
 import { DropConnectionError } from '../auth/index.ts';
+import { requestLimits } from './limits.ts';
 import { type LoadCost, type LoadMeter, type LoadSender, turnOwner } from './load-meter.ts';
 import { Refusal } from './refusal.ts';
 import type { RequestType } from './request-type.ts';
 
 /** Size above which an encrypted load is verified and decrypted in slices, in bytes. */
 const maxBytesAtOnce = 256 * 1024;
+/** Size above which an encrypted load needs a slot, in bytes. */
+const maxBytesWithoutSlot = 1024 * 1024;
 /** Maximum size of a load that is unpacked without reading its head first, in bytes. */
 const maxSmallBytes = 4096;
 /** Number of elements above which a load is unpacked in slices. */
@@ -50,6 +61,8 @@ export interface LoadOpenerOptions {
   readonly isRemembered: (minionId: string, tok: Uint8Array) => boolean;
   /** Called for a request with too many elements, before it is rejected. */
   readonly onTooMany: (request: CheckedRequest, elements: number, most: number) => void;
+  /** Slots for large loads. Default: as many as `largeLoads` in `limits.ts` states. */
+  readonly slots?: FairSlots;
 }
 
 /** Load that has passed the checks of its fields. */
@@ -64,11 +77,22 @@ export interface OpenedLoad {
 }
 
 /** Encrypted request whose load is being opened. */
-interface SealedRequest {
+interface SealedRequest<T> {
   readonly envelope: SealedEnvelope;
   readonly key: CrypticleKey;
   readonly peer: Peer;
   readonly turn: RequestSlot;
+  /** Handles the opened load. A slot that the load needs is released afterwards. */
+  readonly serve: (load: OpenedLoad) => Maybe<T>;
+}
+
+/** Large load that is decrypted, and not unpacked yet. */
+interface LargeLoad<T> {
+  readonly request: SealedRequest<T>;
+  /** Fields that identify the request and its sender. */
+  readonly checked: CheckedRequest;
+  readonly packed: Buffer;
+  readonly head: LoadHead;
 }
 
 type Maybe<T> = T | Promise<T>;
@@ -79,16 +103,19 @@ type Maybe<T> = T | Promise<T>;
  */
 export class LoadOpener {
   readonly #options: LoadOpenerOptions;
+  readonly #slots: FairSlots;
 
   constructor(options: LoadOpenerOptions) {
     this.#options = options;
+    this.#slots = options.slots ?? new FairSlots(requestLimits.largeLoads);
   }
 
   /**
-   * Opens the load of a request.
-   * @throws Refusal, or DropConnectionError if too many loads of the sender are waiting
+   * Opens the load of a request, and returns the result of `serve`.
+   * @throws Refusal, or DropConnectionError if too many loads of the sender are waiting; errors of
+   * `serve` unchanged
    */
-  open(request: SealedRequest): Maybe<OpenedLoad> {
+  open<T>(request: SealedRequest<T>): Maybe<T> {
     const { envelope, key, peer } = request;
     const sender = provenSender(envelope, peer);
     if (
@@ -106,7 +133,7 @@ export class LoadOpener {
     );
   }
 
-  async #openLong(request: SealedRequest, sender: LoadSender): Promise<OpenedLoad> {
+  async #openLong<T>(request: SealedRequest<T>, sender: LoadSender): Promise<T> {
     const { envelope, key, peer, turn } = request;
     const { load } = envelope;
     turn.release();
@@ -115,88 +142,109 @@ export class LoadOpener {
       verifyCrypticleInSlices(key, load, new WorkBudget(unlimitedSteps, unproven)),
     );
     await this.#payBytes(request, sender);
-    const budget = new WorkBudget(unlimitedSteps, turnOwner(sender));
-    return this.#read(request, await refusingLater(decryptPackedInSlices(key, load, budget)));
+    const owner = turnOwner(sender);
+    const decrypt = (): Promise<Buffer> =>
+      refusingLater(decryptPackedInSlices(key, load, new WorkBudget(unlimitedSteps, owner)));
+    if (load.length <= maxBytesWithoutSlot) return this.#readLarge(request, await decrypt());
+    return this.#inSlot(owner, async (slot) => this.#readLarge(request, await decrypt(), slot));
+  }
+
+  /**
+   * Waits for a slot, runs `work`, and releases the slot. `work` may release it earlier.
+   * @throws DropConnectionError if too many large loads are waiting; errors of `work` unchanged
+   */
+  #inSlot<T>(owner: string, work: (slot: FairSlot) => Promise<T>): Promise<T> {
+    return this.#slots.run(owner, work).catch(noSlot);
   }
 
   /**
    * Counts the bytes of a load towards the minion's limit. In protocols 0 to 2, the minion is known
    * only after its load is decrypted. The bytes are then counted at that time.
    */
-  #payBytes(request: SealedRequest, sender: LoadSender): Maybe<true> {
+  #payBytes(request: SealedRequest<unknown>, sender: LoadSender): Maybe<true> {
     if (sender.minionId === undefined) return true;
     return this.#pay(request, sender, { bytes: request.envelope.load.length, elements: 0 });
   }
 
-  #pay({ turn }: SealedRequest, sender: LoadSender, cost: LoadCost): Maybe<true> {
+  #pay({ turn }: SealedRequest<unknown>, sender: LoadSender, cost: LoadCost): Maybe<true> {
     const isNext = this.#options.meter.pass(sender, cost);
     if (isNext === false) throw new DropConnectionError('too-many-waiting');
     if (isNext !== true) turn.release();
     return isNext;
   }
 
-  #read(request: SealedRequest, packed: Buffer): Maybe<OpenedLoad> {
+  #read<T>(request: SealedRequest<T>, packed: Buffer): Maybe<T> {
     return packed.length <= maxSmallBytes
       ? this.#readSmall(request, packed)
       : this.#readLarge(request, packed);
   }
 
-  #readSmall(request: SealedRequest, packed: Buffer): Maybe<OpenedLoad> {
-    const { envelope } = request;
+  #readSmall<T>(request: SealedRequest<T>, packed: Buffer): Maybe<T> {
+    const { envelope, serve } = request;
     const { value, elements } = refusing(() => unpackAndCount(packed, this.#options.limits));
     const checked = this.#checkPaid(request, value);
     const isPaid = this.#payElements(request, checked, elements);
-    if (isPaid === true) return { checked, packed };
+    if (isPaid === true) return serve({ checked, packed });
     // The time stamp may have expired meanwhile.
-    return isPaid.then(() => ({ checked: this.#options.check(envelope, value), packed }));
-  }
-
-  #readLarge(request: SealedRequest, packed: Buffer): Maybe<OpenedLoad> {
-    const { limits } = this.#options;
-    const head = refusing(() => readLoadHead(packed, limits.maxElements));
-    const checked = this.#checkPaid(request, head.fields);
-    return mapMaybePromise(this.#payElements(request, checked, head.elements), () =>
-      this.#readPaid(request, checked, packed, head),
-    );
+    return isPaid.then(() => serve({ checked: this.#options.check(envelope, value), packed }));
   }
 
   /**
-   * Unpacks a large load, after its elements were counted towards the rate limit of its sender. The
-   * count may have delayed the load until its time stamp expired. The load is therefore checked
-   * again.
+   * Checks a large load, and counts its elements towards the rate limit of its sender.
+   * @param slot - slot in which the load was decrypted, if it needs one. The load does not keep it
+   * while it waits because of the rate limit
    */
-  #readPaid(
-    request: SealedRequest,
-    checked: CheckedRequest,
-    packed: Buffer,
-    head: LoadHead,
-  ): Maybe<OpenedLoad> {
-    const { check, onTooMany } = this.#options;
+  #readLarge<T>(request: SealedRequest<T>, packed: Buffer, slot?: FairSlot): Maybe<T> {
+    const { limits } = this.#options;
+    const head = refusing(() => readLoadHead(packed, limits.maxElements));
+    const checked = this.#checkPaid(request, head.fields);
+    const isPaid = this.#payElements(request, checked, head.elements);
+    const load = { request, checked, packed, head };
+    if (isPaid === true) return this.#readPaid(load, slot);
+    slot?.leave();
+    return isPaid.then(() => this.#readPaid(load, undefined));
+  }
+
+  /**
+   * Unpacks and serves a large load whose elements have been counted.
+   * @param slot - slot that the load holds
+   */
+  #readPaid<T>(load: LargeLoad<T>, slot: FairSlot | undefined): Maybe<T> {
+    const { check, onTooMany, table } = this.#options;
+    const { request, checked, packed, head } = load;
+    const { envelope, turn, serve } = request;
+    const isLarge = envelope.load.length > maxBytesWithoutSlot;
+    const needsSlot = isLarge && table.get(checked.cmd ?? '')?.needsSlot === true;
+    if (!needsSlot) slot?.leave();
     const most = this.#maxElements(checked);
-    if (most === undefined) return { checked: check(request.envelope, head.fields), packed };
+    if (most === undefined) return serve({ checked: check(envelope, head.fields), packed });
     if (head.elements > most) {
       onTooMany(checked, head.elements, most);
       throw new Refusal('ERR_PAYLOAD_LIMIT');
     }
-    const sender = this.#senderOf(request, checked);
-    return mapMaybePromise(this.#unpack(request, packed, head, sender), (value) => ({
-      checked: check(request.envelope, value),
-      packed,
-    }));
+    if (!needsSlot && head.elements <= maxElementsAtOnce) {
+      const value = refusing(() => unpackWire(packed, this.#limitsOf(head)));
+      return serve({ checked: check(envelope, value), packed });
+    }
+    turn.release();
+    const owner = turnOwner(this.#senderOf(request, checked));
+    const work = (): Promise<T> => this.#serveInSlices(load, owner);
+    return needsSlot && slot === undefined ? this.#inSlot(owner, work) : work();
   }
 
-  #unpack(
-    { turn }: SealedRequest,
-    packed: Buffer,
-    { elements }: LoadHead,
-    sender: LoadSender,
-  ): Maybe<WireValue> {
-    const limits = { ...this.#options.limits, maxElements: elements };
-    if (elements <= maxElementsAtOnce) return refusing(() => unpackWire(packed, limits));
-    turn.release();
-    return refusingLater(
-      unpackWireInSlices(packed, limits, new WorkBudget(unlimitedSteps, turnOwner(sender))),
-    );
+  /**
+   * Unpacks a load in slices, and serves it. The load may have waited until its time stamp expired.
+   * It is therefore checked again.
+   */
+  async #serveInSlices<T>({ request, packed, head }: LargeLoad<T>, owner: string): Promise<T> {
+    const { envelope, serve } = request;
+    const budget = new WorkBudget(unlimitedSteps, owner);
+    const value = await refusingLater(unpackWireInSlices(packed, this.#limitsOf(head), budget));
+    return serve({ checked: this.#options.check(envelope, value), packed });
+  }
+
+  #limitsOf({ elements }: LoadHead): PayloadLimits {
+    return { ...this.#options.limits, maxElements: elements };
   }
 
   /**
@@ -210,7 +258,11 @@ export class LoadOpener {
       : type.maxElements;
   }
 
-  #payElements(request: SealedRequest, checked: CheckedRequest, elements: number): Maybe<true> {
+  #payElements(
+    request: SealedRequest<unknown>,
+    checked: CheckedRequest,
+    elements: number,
+  ): Maybe<true> {
     const { version, load } = request.envelope;
     const bytes = version === 3 ? 0 : load.length;
     return this.#pay(request, this.#senderOf(request, checked), { bytes, elements });
@@ -220,7 +272,7 @@ export class LoadOpener {
    * Returns the sender of a decrypted load. In protocols 0 to 2, any minion can claim an id. So the
    * minion with this id counts as the sender only if the load contains its token.
    */
-  #senderOf({ envelope, peer }: SealedRequest, { id, tok }: CheckedRequest): LoadSender {
+  #senderOf({ envelope, peer }: SealedRequest<unknown>, { id, tok }: CheckedRequest): LoadSender {
     if (envelope.version === 3) return provenSender(envelope, peer);
     const isProven = id !== undefined && tok !== undefined && this.#options.isRemembered(id, tok);
     return { minionId: isProven ? id : undefined, address: peer.address };
@@ -231,7 +283,7 @@ export class LoadOpener {
    * expired, its size counts towards the sender's address instead of the minion, because anyone can
    * repeat a recorded request.
    */
-  #checkPaid({ envelope, peer }: SealedRequest, load: WireValue): CheckedRequest {
+  #checkPaid({ envelope, peer }: SealedRequest<unknown>, load: WireValue): CheckedRequest {
     try {
       return this.#options.check(envelope, load);
     } catch (error) {
@@ -270,6 +322,14 @@ async function refusingLater<T>(work: Promise<T>): Promise<T> {
   return work.catch((error: unknown) => {
     throw refusalOf(error);
   });
+}
+
+/**
+ * @throws DropConnectionError if too many large loads wait for a slot; other errors unchanged
+ */
+function noSlot(error: unknown): never {
+  const isFull = error instanceof LimitExceeded && error.limit === requestLimits.largeLoads;
+  throw isFull ? new DropConnectionError('too-many-waiting', { cause: error }) : error;
 }
 
 function refusalOf(error: unknown): unknown {

@@ -81,6 +81,12 @@ export interface RequestChannelOptions
   readonly log: Logger;
 }
 
+/** Request that its handler has answered, and the reply before encryption. */
+interface Served {
+  readonly request: VerifiedRequest;
+  readonly reply: Reply;
+}
+
 const outermostFailure = 'Some exception handling minion payload';
 
 /**
@@ -166,9 +172,12 @@ export class RequestChannel {
       return this.#answerClear(envelope, peer);
     }
     const key = this.#keyFor(envelope);
-    const opened = this.#opener.open({ envelope, key, peer, turn });
-    const verified = mapMaybePromise(opened, (load) => this.#verify(envelope, load, peer));
-    return mapMaybePromise(verified, (request) => this.#serve(request, key, peer, turn));
+    const serve = (load: OpenedLoad): Served | Promise<Served> =>
+      mapMaybePromise(this.#verify(envelope, load, peer), (request) =>
+        this.#serve(request, peer, turn),
+      );
+    const served = this.#opener.open({ envelope, key, peer, turn, serve });
+    return mapMaybePromise(served, ({ request, reply }) => this.#encode(request, key, reply, turn));
   }
 
   /**
@@ -188,15 +197,10 @@ export class RequestChannel {
     return packWire(commandsOfClients.has(cmd) ? notServedHere(cmd) : {});
   }
 
-  #serve(
-    request: VerifiedRequest,
-    key: CrypticleKey,
-    peer: Peer,
-    turn: RequestSlot,
-  ): Uint8Array | Promise<Uint8Array> {
+  #serve(request: VerifiedRequest, peer: Peer, turn: RequestSlot): Served | Promise<Served> {
     const met = this.#meet(request, peer);
-    const reply = mapMaybePromise(met, () => this.#dispatch(request, turn));
-    return mapMaybePromise(reply, (given) => this.#encode(request, key, given, turn));
+    const given = mapMaybePromise(met, () => this.#dispatch(request, turn));
+    return mapMaybePromise(given, (reply) => ({ request, reply }));
   }
 
   /**

@@ -38,6 +38,13 @@ interface RequestNature {
    * `limits.ts`.
    */
   readonly maxElements?: number;
+  /**
+   * Whether a large load of this type keeps its slot (`largeLoads` in `limits.ts`) until it is
+   * handled. Otherwise it keeps the slot only until it is decrypted. Set it only for types whose rate
+   * limit is `own`, and whose handlers do not wait for a rate limit or for another request, because
+   * such a handler would keep the slot while it waits. Default: false.
+   */
+  readonly needsSlot?: boolean;
 }
 
 /** Maximum number of elements of a request with much data, for example with grains. */
@@ -89,8 +96,9 @@ export type RequestTypes = Readonly<Record<string, RequestType>>;
 export function defineRequestType<L>(
   options: ProvenRequestOptions<L> | OpenRequestOptions<L>,
 ): RequestType {
-  const { kind, rate, isBrief = false, maxElements = usualElements, needsToken } = options;
-  return { kind, rate, isBrief, maxElements, needsToken, handler: handlerOf(options) };
+  const { kind, rate, isBrief = false, needsSlot = false, needsToken } = options;
+  const { maxElements = usualElements } = options;
+  return { kind, rate, isBrief, maxElements, needsSlot, needsToken, handler: handlerOf(options) };
 }
 
 function handlerOf<L>(options: ProvenRequestOptions<L> | OpenRequestOptions<L>): Handler {

@@ -38,6 +38,7 @@ export function returnRequest(options: ReturnRequestOptions): RequestType {
     rate: 'own',
     isBrief: true,
     maxElements: loadLimits.maxElements,
+    needsSlot: true,
     load: (load, { minionId, bytes }) => {
       const isTooLarge = bytes > config.current.limits.returnBytes;
       const parsed = parseReturnLoad(isTooLarge ? withoutValue(load, options) : load);

@@ -3088,6 +3088,18 @@ export const catalogue: readonly Threat[] = [
       largeLoads('large loads of a minion wait because of their size, over all its connections'),
       largeLoads('unknown commands count towards the rate of requests'),
       largeLoads('a large return is unpacked in slices, and a small request does not wait for it'),
+      largeLoads('a long text is unpacked in a slice of its own'),
+      returns('a large return is encoded and written in two slices'),
+      largeLoads(
+        'four large returns are in memory at a time, a small one is stored meanwhile, and none is lost',
+      ),
+      largeLoads(
+        'a minion has one slot for large loads, and its next load is not decrypted before it is free',
+      ),
+      largeLoads('a large load has no slot while it waits for its rate limit'),
+      largeLoads('only large returns keep their slot until they are handled'),
+      largeLoads('a large return that fails releases its slot'),
+      largeLoads('a large load is refused if too many of its minion wait for a slot'),
       'minion-protocol/payload.test.ts: values after a large text do not double the memory of the packed value',
       'master/keys/rsa-pool.test.ts: a message to a thread contains a token, but not the request around it',
       loadReading(`a large value is read in slices: \${title}`),

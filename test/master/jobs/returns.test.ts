@@ -36,6 +36,7 @@ import { readJsonInSteps } from '#runtime';
 import { createMemoryStore, type Store } from '#store';
 import { Float } from '#template/python/values.ts';
 import { readCases } from '../../cli/fixture.ts';
+import { slicesOf } from '../../helpers/slices.ts';
 import { RECORDED_AT, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import {
   aesKey,
@@ -533,6 +534,17 @@ function openCache(t: ExecutionContext): JobCache {
   t.teardown(() => store.close());
   return new JobCache({ store, isOn: true, keepMs: 60_000, keepMarksMs: 1, now: Date.now });
 }
+
+test.serial('a large return is encoded and written in two slices', async (t) => {
+  const cache = openCache(t);
+  const { job } = await cache.add(recordOf(0));
+  const slicesFor = async (minion: string, length: number): Promise<number> => {
+    const rest = { fun: 'test.echo', retcode: 0, success: true, receivedAt: 0 };
+    const result = { minion, return: 'x'.repeat(length), ...rest };
+    return (await slicesOf(() => cache.addReturn(job.jid, result))).length;
+  };
+  t.deepEqual([await slicesFor('m1', 1000), await slicesFor('m2', 2_000_000)], [0, 1]);
+});
 
 test('memory holds only some jobs of a whole fleet, and all can be found', async (t) => {
   const cache = openCache(t);

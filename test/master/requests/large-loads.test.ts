@@ -4,10 +4,17 @@
  */
 
 import test, { type ExecutionContext } from 'ava';
+import { resolveMasterConfig } from '#config';
 import { type Reply, send } from '#master';
 import { DropConnectionError } from '#master/auth/index.ts';
+import { openSeal } from '#master/auth/session-keys.ts';
+import { requestLimits } from '#master/requests/limits.ts';
 import { type LoadCost, LoadMeter, type LoadSender } from '#master/requests/load-meter.ts';
-import { LoadOpener, type LoadOpenerOptions } from '#master/requests/load-opener.ts';
+import {
+  LoadOpener,
+  type LoadOpenerOptions,
+  type OpenedLoad,
+} from '#master/requests/load-opener.ts';
 import { Refusal } from '#master/requests/refusal.ts';
 import { defineRequestType, type RequestType } from '#master/requests/request-type.ts';
 import {
@@ -25,10 +32,21 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { encodeRequest } from '#minion-protocol/encode-request.ts';
+import { FairSlots } from '#runtime';
 import { maxSliceSteps } from '#runtime/work-budget.ts';
+import { createMemoryStore, type Store } from '#store';
 import { slicesOf } from '../../helpers/slices.ts';
-import { startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
+import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
+import {
+  directories,
+  layOutVectorMaster,
+  RECORDED_AT,
+  type StoredKey,
+  startVectorMaster,
+  type VectorMaster,
+} from '../../helpers/vector-master.ts';
 import { altered, freshNonce, openReply, recorded } from '../../helpers/vector-requests.ts';
+import { keys, pem } from '../../helpers/vectors.ts';
 
 const megabyte = 1024 * 1024;
 const key = parseKeyString(generateKeyString());
@@ -45,12 +63,16 @@ const numbers = (count: number): number[] => Array.from({ length: count }, () =>
 const keyed = (count: number): Map<string, number> =>
   new Map(Array.from({ length: count }, (_, index) => [`k${index}`, 1]));
 
-/** Returns an encrypted request of the minion web1. */
+/** Returns an encrypted request. Default: of the minion web1. */
 function sealed(
   load: WireMap,
-  { version = 3, ts = nowSeconds }: { version?: ProtocolVersion; ts?: number } = {},
+  {
+    version = 3,
+    ts = nowSeconds,
+    id = 'web1',
+  }: { version?: ProtocolVersion; ts?: number; id?: string } = {},
 ): SealedEnvelope {
-  const identity = { id: 'web1', ts, tok: Buffer.from('token') };
+  const identity = { id, ts, tok: Buffer.from('token') };
   const bytes = encodeRequest({ enc: 'aes', version, key, load, nonce: freshNonce(), identity });
   const decoded = decodeEnvelope(bytes);
   if (!decoded.ok || decoded.envelope.enc !== 'aes') throw new Error('not an encrypted request');
@@ -66,6 +88,13 @@ const types: Readonly<Record<string, RequestType>> = {
     maxElements: 100_000,
     handle: () => send(null),
   }),
+  returns: defineRequestType({
+    ...usual,
+    needsToken: false,
+    needsSlot: true,
+    rate: 'own',
+    handle: () => send(null),
+  }),
   proven: defineRequestType({ ...usual, needsToken: true, handle: () => send(null) }),
 };
 
@@ -73,13 +102,16 @@ interface Charge extends LoadSender, LoadCost {}
 
 /** Opens loads, and records the order of charges and checks. */
 function opening(
-  options: Partial<LoadOpenerOptions> & { readonly mayPass?: (charge: Charge) => boolean } = {},
+  options: Partial<LoadOpenerOptions> & {
+    readonly mayPass?: (charge: Charge) => boolean | Promise<true>;
+    readonly serve?: (load: OpenedLoad) => Promise<unknown>;
+  } = {},
 ) {
   const steps: string[] = [];
   const charges: Charge[] = [];
   const expired: unknown[] = [];
   const loads: WireValue[] = [];
-  const { mayPass = () => true } = options;
+  const { mayPass = () => true, serve = async (load) => load } = options;
   const meter = new LoadMeter(() => 0);
   meter.pass = (sender, cost) => {
     charges.push({ ...sender, ...cost });
@@ -103,7 +135,7 @@ function opening(
     ...options,
   });
   const open = async (envelope: SealedEnvelope, withKey = key) =>
-    opener.open({ envelope, key: withKey, peer, turn: { release: () => {} } });
+    opener.open({ envelope, key: withKey, peer, turn: { release: () => {} }, serve });
   return { open, steps, charges, expired, loads };
 }
 
@@ -264,21 +296,190 @@ test('large loads of a minion wait because of their size, over all its connectio
   t.true(((await master.counters())['too-many-waiting'] ?? 0) > 0);
 });
 
-test('a large return is unpacked in slices, and a small request does not wait for it', async (t) => {
-  const master = await startVectorMaster(t);
-  await ask(master, { cmd: 'nosuch' });
+test.serial(
+  'a large return is unpacked in slices, and a small request does not wait for it',
+  async (t) => {
+    const master = await startVectorMaster(t);
+    await ask(master, { cmd: 'nosuch' });
+    const order: string[] = [];
+    const large = altered(result, {
+      load: { jid: 'req', nonce: freshNonce(), return: keyed(200_000) },
+    });
+    const slices = await slicesOf(async () => {
+      const stored = master.ask(large).then(() => order.push('large'));
+      const small = ask(master, { cmd: 'nosuch' }).then(() => order.push('small'));
+      await Promise.all([stored, small]);
+    });
+    t.deepEqual(order, ['small', 'large']);
+    t.true(slices.length > 100, String(slices.length));
+    t.true(Math.max(...slices) < 1.2 * maxSliceSteps);
+  },
+);
+
+test.serial('a long text is unpacked in a slice of its own', async (t) => {
+  const { open } = opening();
+  const envelope = sealed({ cmd: 'returns', data: 'x'.repeat(2 * megabyte) });
+  const slices = await slicesOf(() => open(envelope));
+  // A text counts one step for 8 bytes. The slices of other work have about 100,000 steps.
+  t.is(slices.filter((steps) => steps >= megabyte / 4).length, 1, String(slices));
+});
+
+const returnOf = (id: string, cmd = 'returns'): SealedEnvelope =>
+  sealed({ cmd, data: 'x'.repeat(1.5 * megabyte) }, { id });
+const never = new Promise<never>(() => {});
+const five = ['web1', 'web2', 'web3', 'web4', 'web5'];
+
+test('a minion has one slot for large loads, and its next load is not decrypted before it is free', async (t) => {
   const order: string[] = [];
-  const large = altered(result, {
-    load: { jid: 'req', nonce: freshNonce(), return: keyed(200_000) },
+  const started = Promise.withResolvers<void>();
+  const first = Promise.withResolvers<void>();
+  const { open, loads } = opening({
+    serve: async ({ checked: { id = '' } }) => {
+      order.push(id);
+      if (id !== 'web1') return;
+      started.resolve();
+      await first.promise;
+    },
   });
-  const slices = await slicesOf(async () => {
-    const stored = master.ask(large).then(() => order.push('large'));
-    const small = ask(master, { cmd: 'nosuch' }).then(() => order.push('small'));
-    await Promise.all([stored, small]);
+  const asked = [open(returnOf('web1')), open(returnOf('web1'))];
+  await started.promise;
+  await open(returnOf('web2'));
+  t.deepEqual(order, ['web1', 'web2']);
+  // Each of the two loads was checked after its decryption, and again after it was unpacked.
+  t.is(loads.length, 4);
+  first.resolve();
+  await Promise.all(asked);
+  t.deepEqual(order, ['web1', 'web2', 'web1']);
+});
+
+test('a large load has no slot while it waits for its rate limit', async (t) => {
+  const paid = Promise.withResolvers<true>();
+  const served: string[] = [];
+  const { open } = opening({
+    mayPass: ({ minionId, elements }) =>
+      elements > 0 && minionId !== 'web5' ? paid.promise : true,
+    serve: async ({ checked: { id = '' } }) => void served.push(id),
   });
-  t.deepEqual(order, ['small', 'large']);
-  t.true(slices.length > 100, String(slices.length));
-  t.true(Math.max(...slices) < 1.2 * maxSliceSteps);
+  const waiting = five.slice(0, 4).map((id) => open(returnOf(id)));
+  await open(returnOf('web5'));
+  t.deepEqual(served, ['web5']);
+  paid.resolve(true);
+  await Promise.all(waiting);
+  t.deepEqual(served.toSorted(), five);
+});
+
+test('only large returns keep their slot until they are handled', async (t) => {
+  const { open } = opening({
+    serve: async ({ checked: { id } }) => (id === 'web5' ? 'served' : never),
+  });
+  for (const id of five.slice(0, 4)) void open(returnOf(id, 'few'));
+  t.is(await open(returnOf('web5')), 'served');
+});
+
+test('a large return that fails releases its slot', async (t) => {
+  const { open } = opening({
+    serve: async () => {
+      throw new Error('not stored');
+    },
+  });
+  await t.throwsAsync(open(returnOf('web1')), { message: 'not stored' });
+  await t.throwsAsync(open(returnOf('web1')), { message: 'not stored' });
+});
+
+test('a large load is refused if too many of its minion wait for a slot', async (t) => {
+  const served = Promise.withResolvers<void>();
+  const { total, perOwner } = requestLimits.largeLoads;
+  const slots = new FairSlots(requestLimits.largeLoads, {
+    total,
+    perOwner,
+    waiting: { perOwner: 2, total: 100 },
+  });
+  const { open } = opening({ slots, serve: () => served.promise });
+  const asked = five.slice(0, 4).map(() => open(returnOf('web1')));
+  await t.throwsAsync(Promise.race(asked), dropped);
+  served.resolve();
+  const refused = (await Promise.allSettled(asked)).filter(({ status }) => status === 'rejected');
+  t.is(refused.length, 1);
+});
+
+/** Starts a master with a session key for each of these minions. */
+async function startFleetMaster(
+  t: ExecutionContext,
+  ids: readonly string[],
+  store: Store,
+): Promise<VectorMaster> {
+  const directory = temporaryDirectory(t);
+  const config = resolveMasterConfig(directories(directory));
+  const { publicPem } = pem('minion');
+  const stored = ids.map((id): StoredKey => ({ directory: 'minions', id, publicPem }));
+  await layOutVectorMaster(config, store, stored);
+  const seal = await openSeal(config.stateDir);
+  const value = seal.seal(Buffer.from(`${RECORDED_AT} ${keys.session}`));
+  await store.write(ids.map((id) => ({ op: 'put', key: ['secrets', 'sessions', id], value })));
+  return startVectorMaster(t, { directory, store });
+}
+
+/**
+ * Lets writes of large returns wait until `mayStore` resolves, and then for 500 turns of the event
+ * loop. In this time, all other large returns would be unpacked.
+ */
+function slowStore(mayStore: Promise<unknown>) {
+  const store = createMemoryStore({ now: () => RECORDED_AT });
+  const writes = { now: 0, most: 0 };
+  const started = Promise.withResolvers<void>();
+  const write: Store['write'] = async (operations) => {
+    const isLarge = operations.some(
+      (one) => one.op === 'put' && one.key[0] === 'returns' && one.value.length > megabyte,
+    );
+    if (!isLarge) return store.write(operations);
+    writes.now += 1;
+    writes.most = Math.max(writes.most, writes.now);
+    started.resolve();
+    await mayStore;
+    for (let turn = 0; turn < 500; turn += 1) await new Promise(setImmediate);
+    writes.now -= 1;
+    return store.write(operations);
+  };
+  const slow: Store = new Proxy(store, {
+    get: (_, name) => {
+      if (name === 'write') return write;
+      const value: unknown = Reflect.get(store, name);
+      return typeof value === 'function' ? value.bind(store) : value;
+    },
+  });
+  return { store: slow, writes, started: started.promise };
+}
+
+test('four large returns are in memory at a time, a small one is stored meanwhile, and none is lost', async (t) => {
+  const ids = Array.from({ length: 21 }, (_, index) => `web${index}`);
+  const small = Promise.withResolvers<void>();
+  const { store, writes, started } = slowStore(small.promise);
+  const master = await startFleetMaster(t, ids, store);
+  const jid = '20231114221320000001';
+  for await (const _ of master.master.jobs.run({
+    tgt: ids,
+    tgtType: 'list',
+    fun: 'test.echo',
+    jid,
+  }))
+    break;
+  const returned = async (id: string, index: number, length: number): Promise<unknown> => {
+    const nonce = freshNonce();
+    const load = { jid, id, nonce, fun: 'test.echo', return: 'x'.repeat(length) };
+    const request = altered(result, { envelope: { id }, load });
+    return openReply(result, await master.ask(request, `192.0.2.${index + 1}`), nonce);
+  };
+  const large = ids.slice(1).map((id, index) => returned(id, index, 1.1 * megabyte));
+  await started;
+  t.is(await returned('web0', 30, 1000), null);
+  small.resolve();
+  t.deepEqual(
+    await Promise.all(large),
+    large.map(() => null),
+  );
+  t.is(writes.most, 4);
+  const report = await master.master.jobs.show(jid);
+  t.is(report.returns.length, ids.length);
 });
 
 test.serial(
