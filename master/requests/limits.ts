@@ -35,6 +35,12 @@ export const requestLimits = defineLimits('requests', {
     waiting: { perOwner: 512, total: 8192 },
     effect: 'Further large loads wait. Minions take turns.',
   },
+  waitingLargeLoads: {
+    unit: 'bytes of loads of more than 1 MiB that wait for their turn; in protocols 0 to 2, all loads from one address have one owner',
+    owner: 'minion',
+    perOwner: 1024 * 1024 * 1024,
+    effect: 'Further requests get no reply.',
+  },
   unprovenLoadRate: {
     unit: 'bytes of loads of protocols 0 to 2 without a known token, counted in the same way',
     owner: 'address',

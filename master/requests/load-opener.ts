@@ -26,6 +26,7 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import {
+  Budget,
   type FairSlot,
   FairSlots,
   LimitExceeded,
@@ -104,6 +105,7 @@ type Maybe<T> = T | Promise<T>;
 export class LoadOpener {
   readonly #options: LoadOpenerOptions;
   readonly #slots: FairSlots;
+  readonly #waitingBytes = new Budget(requestLimits.waitingLargeLoads);
 
   constructor(options: LoadOpenerOptions) {
     this.#options = options;
@@ -146,15 +148,29 @@ export class LoadOpener {
     const decrypt = (): Promise<Buffer> =>
       refusingLater(decryptPackedInSlices(key, load, new WorkBudget(unlimitedSteps, owner)));
     if (load.length <= maxBytesWithoutSlot) return this.#readLarge(request, await decrypt());
-    return this.#inSlot(owner, async (slot) => this.#readLarge(request, await decrypt(), slot));
+    return this.#inSlot(owner, load.length, async (slot) =>
+      this.#readLarge(request, await decrypt(), slot),
+    );
   }
 
   /**
    * Waits for a slot, runs `work`, and releases the slot. `work` may release it earlier.
-   * @throws DropConnectionError if too many large loads are waiting; errors of `work` unchanged
+   * @param bytes - size of the load, which counts as waiting until `work` starts
+   * @throws DropConnectionError if too many large loads, or too many of their bytes, are waiting;
+   * errors of `work` unchanged
    */
-  #inSlot<T>(owner: string, work: (slot: FairSlot) => Promise<T>): Promise<T> {
-    return this.#slots.run(owner, work).catch(noSlot);
+  async #inSlot<T>(owner: string, bytes: number, work: (slot: FairSlot) => Promise<T>): Promise<T> {
+    const waiting = this.#waitingBytes;
+    if (!waiting.tryTake(owner, bytes)) throw new DropConnectionError('too-many-waiting');
+    const start = (slot: FairSlot): Promise<T> => {
+      waiting.release(owner, bytes);
+      return work(slot);
+    };
+    return this.#slots.run(owner, start).catch((cause: unknown) => {
+      if (!isFull(cause)) throw cause;
+      waiting.release(owner, bytes);
+      throw new DropConnectionError('too-many-waiting', { cause });
+    });
   }
 
   /**
@@ -229,7 +245,9 @@ export class LoadOpener {
     turn.release();
     const owner = turnOwner(this.#senderOf(request, checked));
     const work = (): Promise<T> => this.#serveInSlices(load, owner);
-    return needsSlot && slot === undefined ? this.#inSlot(owner, work) : work();
+    return needsSlot && slot === undefined
+      ? this.#inSlot(owner, envelope.load.length, work)
+      : work();
   }
 
   /**
@@ -324,12 +342,9 @@ async function refusingLater<T>(work: Promise<T>): Promise<T> {
   });
 }
 
-/**
- * @throws DropConnectionError if too many large loads wait for a slot; other errors unchanged
- */
-function noSlot(error: unknown): never {
-  const isFull = error instanceof LimitExceeded && error.limit === requestLimits.largeLoads;
-  throw isFull ? new DropConnectionError('too-many-waiting', { cause: error }) : error;
+/** Whether the error means that too many large loads wait for a slot. */
+function isFull(error: unknown): boolean {
+  return error instanceof LimitExceeded && error.limit === requestLimits.largeLoads;
 }
 
 function refusalOf(error: unknown): unknown {

@@ -402,6 +402,19 @@ test('a large load is refused if too many of its minion wait for a slot', async 
   t.is(refused.length, 1);
 });
 
+test('large loads of one address that wait for a slot have at most 1 GiB', async (t) => {
+  const { perOwner = 0 } = requestLimits.waitingLargeLoads;
+  const served = Promise.withResolvers<void>();
+  const slots = new FairSlots(requestLimits.largeLoads);
+  const { open } = opening({ slots, serve: () => served.promise });
+  for (const id of five.slice(0, 4)) slots.enter(id);
+  const load = sealed({ cmd: 'returns', data: Buffer.alloc(15 * megabyte) }, { version: 2 });
+  const count = Math.floor(perOwner / load.load.length);
+  const outcomes = Array.from({ length: count + 1 }, () => open(load));
+  await t.throwsAsync(Promise.race(outcomes), dropped);
+  t.is(slots.waiting, count);
+});
+
 /** Starts a master with a session key for each of these minions. */
 async function startFleetMaster(
   t: ExecutionContext,
