@@ -33,7 +33,8 @@ export const requestLimits = defineLimits('requests', {
     perOwner: 1,
     total: 4,
     waiting: { perOwner: 512, total: 8192 },
-    effect: 'Further large loads wait. Minions take turns.',
+    effect:
+      'Further large loads wait for at most 60 s. Minions take turns. Then they get no reply.',
   },
   waitingLargeLoads: {
     unit: 'bytes of loads of more than 1 MiB that wait for their turn; in protocols 0 to 2, all loads from one address have one owner',

@@ -44,6 +44,12 @@ import type { RequestType } from './request-type.ts';
 const maxBytesAtOnce = 256 * 1024;
 /** Size above which an encrypted load needs a slot, in bytes. */
 const maxBytesWithoutSlot = 1024 * 1024;
+/**
+ * Maximum time that a load may wait for a slot, in milliseconds. Minions wait for a reply for a
+ * minute, and then send the request again. After five minutes, the load would look like a
+ * repetition of a recorded request (`request_server_ttl`).
+ */
+const maxSlotWaitMs = 60_000;
 /** Maximum size of a load that is unpacked without reading its head first, in bytes. */
 const maxSmallBytes = 4096;
 /** Number of elements above which a load is unpacked in slices. */
@@ -64,6 +70,8 @@ export interface LoadOpenerOptions {
   readonly onTooMany: (request: CheckedRequest, elements: number, most: number) => void;
   /** Slots for large loads. Default: as many as `largeLoads` in `limits.ts` states. */
   readonly slots?: FairSlots;
+  /** Clock for the waiting times, in milliseconds. Default: the clock of the process. */
+  readonly now?: () => number;
 }
 
 /** Load that has passed the checks of its fields. */
@@ -156,15 +164,18 @@ export class LoadOpener {
   /**
    * Waits for a slot, runs `work`, and releases the slot. `work` may release it earlier.
    * @param bytes - size of the load, which counts as waiting until `work` starts
-   * @throws DropConnectionError if too many large loads, or too many of their bytes, are waiting;
-   * errors of `work` unchanged
+   * @throws DropConnectionError if too many large loads, or too many of their bytes, are waiting, or
+   * if the wait was too long; errors of `work` unchanged
    */
   async #inSlot<T>(owner: string, bytes: number, work: (slot: FairSlot) => Promise<T>): Promise<T> {
     const waiting = this.#waitingBytes;
     if (!waiting.tryTake(owner, bytes)) throw new DropConnectionError('too-many-waiting');
-    const start = (slot: FairSlot): Promise<T> => {
+    const { now = () => performance.now() } = this.#options;
+    const since = now();
+    const start = async (slot: FairSlot): Promise<T> => {
       waiting.release(owner, bytes);
-      return work(slot);
+      if (now() - since > maxSlotWaitMs) throw new DropConnectionError('too-many-waiting');
+      return await work(slot);
     };
     return this.#slots.run(owner, start).catch((cause: unknown) => {
       if (!isFull(cause)) throw cause;

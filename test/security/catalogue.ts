@@ -3101,6 +3101,9 @@ export const catalogue: readonly Threat[] = [
       largeLoads('a large return that fails releases its slot'),
       largeLoads('a large load is refused if too many of its minion wait for a slot'),
       largeLoads('large loads of one address that wait for a slot have at most 1 GiB'),
+      largeLoads(
+        'a large load that has waited for a slot for over a minute is neither decrypted nor counted as expired',
+      ),
       'minion-protocol/payload.test.ts: values after a large text do not double the memory of the packed value',
       'master/keys/rsa-pool.test.ts: a message to a thread contains a token, but not the request around it',
       loadReading(`a large value is read in slices: \${title}`),

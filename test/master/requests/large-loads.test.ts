@@ -35,6 +35,7 @@ import { encodeRequest } from '#minion-protocol/encode-request.ts';
 import { FairSlots } from '#runtime';
 import { maxSliceSteps } from '#runtime/work-budget.ts';
 import { createMemoryStore, type Store } from '#store';
+import { until } from '../../helpers/deadline.ts';
 import { slicesOf } from '../../helpers/slices.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import {
@@ -413,6 +414,27 @@ test('large loads of one address that wait for a slot have at most 1 GiB', async
   const outcomes = Array.from({ length: count + 1 }, () => open(load));
   await t.throwsAsync(Promise.race(outcomes), dropped);
   t.is(slots.waiting, count);
+});
+
+test('a large load that has waited for a slot for over a minute is neither decrypted nor counted as expired', async (t) => {
+  const clock = { now: 0 };
+  const slots = new FairSlots(requestLimits.largeLoads);
+  const { open, loads, expired } = opening({ slots, now: () => clock.now });
+  const held = five.slice(0, 4).map((id) => slots.enter(id));
+  const inTime = open(returnOf('web6'));
+  await until('it waits', () => slots.waiting === 1);
+  clock.now += 60_000;
+  held[0]?.leave();
+  await inTime;
+  t.is(loads.length, 2);
+  slots.enter('web1');
+  const late = open(returnOf('web6'));
+  await until('it waits', () => slots.waiting === 1);
+  clock.now += 60_001;
+  held[1]?.leave();
+  await t.throwsAsync(late, dropped);
+  t.is(loads.length, 2);
+  t.deepEqual(expired, []);
 });
 
 /** Starts a master with a session key for each of these minions. */
