@@ -44,7 +44,7 @@ export async function runProperties(
  * @returns 1 if a test failed
  */
 export async function runGitfs(): Promise<number> {
-  return await runTests(['test/master/fileserver/gitfs.test.ts'], { SALTBRIDGE_EFFORT: '10' });
+  return await runTests(['test/master/fileserver/gitfs.long.test.ts'], { SALTBRIDGE_EFFORT: '10' });
 }
 
 /**

@@ -20,7 +20,7 @@ import {
 import { siteSection, sitesSection } from './sections.ts';
 
 const document = 'docs/edge.md';
-const blocks = blocksRunBy('test/edge/page.test.ts', document);
+const blocks = blocksRunBy('test/edge/page.long.test.ts', document);
 
 /** Returns the content of the configuration file with which a block of YAML begins. */
 function fileOf(name: string, mark: string): string {

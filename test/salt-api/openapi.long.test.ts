@@ -213,8 +213,8 @@ const requests: Readonly<Record<string, Asked>> = {
 };
 
 /**
- * Operations that other tests check: streams and pages of forms (events.test.ts,
- * status-page.test.ts), archives, and those of the typed client.
+ * Operations that other tests check: streams and pages of forms (events.long.test.ts,
+ * status-page.long.test.ts), archives, and those of the typed client.
  */
 const elsewhere =
   /^(?:get \/events|get \/status\/(?:stream|explain|site)|post \/status\/\w+|post \/keys|post \/rpc\/.*)$/;

@@ -52,9 +52,9 @@ const differences: Readonly<Record<string, { readonly status?: number; readonly 
   'runner/jobs.active': { why: 'the embedded minion has no process of its own' },
   'events/stream-head': {
     status: 401,
-    why: 'its token was left out; events.test.ts reads streams',
+    why: 'its token was left out; events.long.test.ts reads streams',
   },
-  'urls/keys-post': { status: 401, why: 'its credentials were left out; server.test.ts' },
+  'urls/keys-post': { status: 401, why: 'its credentials were left out; server.long.test.ts' },
 };
 
 const files = [

@@ -25,7 +25,7 @@ const workBudget = inFile('runtime/work-budget.test.ts');
 const targetWork = inFile('minion-protocol/targeting/work-limits.test.ts');
 const fleetWork = inFile('master/targeting/work-limits.test.ts');
 const mineWork = inFile('master/mine/work-limits.test.ts');
-const apiWork = inFile('salt-api/work-limits.test.ts');
+const apiWork = inFile('salt-api/work-limits.long.test.ts');
 const templateWork = inFile('template/work-limits.test.ts');
 const callerWork = inFile('heat-bridge/work-limits.test.ts');
 const fairLimits = inFile('runtime/fair-limits.test.ts');
@@ -37,42 +37,42 @@ const handshake = inFile('minion-protocol/handshake.test.ts');
 const envelope = inFile('minion-protocol/envelope.test.ts');
 const limits = inFile('minion-protocol/payload-limits.test.ts');
 const messageTurns = inFile('minion-protocol/message-turns.test.ts');
-const largeLoads = inFile('master/requests/large-loads.test.ts');
-const loadReading = inFile('minion-protocol/large-loads.test.ts');
+const largeLoads = inFile('master/requests/large-loads.long.test.ts');
+const loadReading = inFile('minion-protocol/large-loads.long.test.ts');
 const requestMarks = inFile('master/requests/request-marks.test.ts');
-const peers = inFile('master/peers/peer-requests.test.ts');
-const returns = inFile('master/jobs/returns.test.ts');
-const reactions = inFile('master/reactions/reactions.test.ts');
-const reactor = inFile('master/reactor/reactor.test.ts');
-const eventText = inFile('master/reactor/reactor.test.ts');
-const events = inFile('master/requests/events.test.ts');
+const peers = inFile('master/peers/peer-requests.long.test.ts');
+const returns = inFile('master/jobs/returns.long.test.ts');
+const reactions = inFile('master/reactions/reactions.long.test.ts');
+const reactor = inFile('master/reactor/reactor.long.test.ts');
+const eventText = inFile('master/reactor/reactor.long.test.ts');
+const events = inFile('master/requests/events.long.test.ts');
 const logins = inFile('master/eauth/logins.test.ts');
 const signedReturns = inFile('master/requests/signed-returns.test.ts');
 const staleMembers = inFile('master/cluster/stale-members.long.test.ts');
-const users = inFile('master/eauth/user-api.test.ts');
+const users = inFile('master/eauth/user-api.long.test.ts');
 const outgoing = inFile('security/secrets.test.ts');
 const outbox = inFile('heat-bridge/signals/outbox.test.ts');
 const held = inFile('heat-bridge/signals/outbox.test.ts');
 const fairOwners = inFile('heat-bridge/signals/fair-owners.test.ts');
 const owners = inFile('heat-bridge/signals/outbox.test.ts');
-const commands = inFile('heat-bridge/run.test.ts');
+const commands = inFile('heat-bridge/run.long.test.ts');
 const bodyLimits = inFile('salt-api/body-limits.long.test.ts');
 const parameters = inFile('heat-bridge/catalog.test.ts');
 const targets = inFile('master/targeting/targeting.test.ts');
-const plans = inFile('heat-bridge/plans/run.test.ts');
-const projects = inFile('heat-bridge/keystone/keystone.test.ts');
-const keystoneTokens = inFile('heat-bridge/keystone/keystone.test.ts');
-const deployments = inFile('heat-bridge/deployments/deployments.test.ts');
+const plans = inFile('heat-bridge/plans/run.long.test.ts');
+const projects = inFile('heat-bridge/keystone/keystone.long.test.ts');
+const keystoneTokens = inFile('heat-bridge/keystone/keystone.long.test.ts');
+const deployments = inFile('heat-bridge/deployments/deployments.long.test.ts');
 const groups = inFile('heat-bridge/deployments/groups.test.ts');
 const oddArguments = inFile('master/runners/odd-arguments.test.ts');
 const largeResults = inFile('master/runners/large-results.test.ts');
 const manyKeys = inFile('master/keys/many-keys.test.ts');
 const sdb = inFile('master/runners/sdb.test.ts');
 const httpQuery = inFile('master/runners/http.test.ts');
-const executionPlans = inFile('heat-bridge/murano/execution-plans.test.ts');
+const executionPlans = inFile('heat-bridge/murano/execution-plans.long.test.ts');
 const waitingPlans = inFile('heat-bridge/murano/waiting-plans.test.ts');
-const hooks = inFile('heat-bridge/cfn-init/hooks.test.ts');
-const installs = inFile('heat-bridge/cfn-init/install.test.ts');
+const hooks = inFile('heat-bridge/cfn-init/hooks.long.test.ts');
+const installs = inFile('heat-bridge/cfn-init/install.long.test.ts');
 const metadata = inFile('heat-bridge/cfn-init/metadata.test.ts');
 const nesting = inFile('heat-bridge/deployments/nesting.test.ts');
 const stackHandles = inFile('heat-bridge/deployments/stack-handles.test.ts');
@@ -80,33 +80,33 @@ const deadLetters = inFile('heat-bridge/signals/dead-letters.test.ts');
 const stackLimits = inFile('heat-bridge/deployments/stack-limits.test.ts');
 const lateRegistrations = inFile('heat-bridge/late-registrations.test.ts');
 const metadataSources = inFile('heat-bridge/deployments/sources.test.ts');
-const stacks = inFile('heat-bridge/deployments/http.test.ts');
-const guestData = inFile('heat-bridge/guests/data-space.test.ts');
+const stacks = inFile('heat-bridge/deployments/http.long.test.ts');
+const guestData = inFile('heat-bridge/guests/data-space.long.test.ts');
 const coordinatorOptions = inFile('heat-bridge/guests/coordinator-options.test.ts');
 const authenticated = inFile('heat-bridge/guests/authenticated-coordinator.test.ts');
 const secretReturns = inFile('heat-bridge/guests/secret-returns.test.ts');
-const guestPeers = inFile('heat-bridge/guests/peers.test.ts');
-const vendordata = inFile('heat-bridge/guests/vendordata.test.ts');
-const byIdentity = inFile('heat-bridge/guests/identity.test.ts');
-const metadataAgent = inFile('heat-bridge/guests/metadata-agent.test.ts');
+const guestPeers = inFile('heat-bridge/guests/peers.long.test.ts');
+const vendordata = inFile('heat-bridge/guests/vendordata.long.test.ts');
+const byIdentity = inFile('heat-bridge/guests/identity.long.test.ts');
+const metadataAgent = inFile('heat-bridge/guests/metadata-agent.long.test.ts');
 const networkListeners = inFile('heat-bridge/guests/network-listeners.test.ts');
-const agentClaims = inFile('heat-bridge/guests/agent-claims.test.ts');
+const agentClaims = inFile('heat-bridge/guests/agent-claims.long.test.ts');
 const notifications = inFile('heat-bridge/guests/notifications.test.ts');
 const shared = inFile('master/pillar/sharing.test.ts');
 const sharing = inFile('master/pillar/sharing-properties.long.test.ts');
-const guestSpaces = inFile('heat-bridge/guests/data-routes.test.ts');
+const guestSpaces = inFile('heat-bridge/guests/data-routes.long.test.ts');
 const guests = inFile('security/guests.test.ts');
 const outward = inFile('heat-bridge/outgoing/exchange.test.ts');
 const claims = inFile('heat-bridge/enroll/claims.long.test.ts');
-const auditFloods = inFile('heat-bridge/audit-floods.test.ts');
-const lives = inFile('heat-bridge/enroll/life.test.ts');
-const resources = inFile('master/requests/events.test.ts');
-const clusterLog = inFile('store/log.test.ts');
+const auditFloods = inFile('heat-bridge/audit-floods.long.test.ts');
+const lives = inFile('heat-bridge/enroll/life.long.test.ts');
+const resources = inFile('master/requests/events.long.test.ts');
+const clusterLog = inFile('store/log.long.test.ts');
 const clusterMasters = inFile('master/cluster/masters-as-one.long.test.ts');
 const clusterOffline = inFile('master/cluster/offline-cluster.long.test.ts');
 const clusterDuties = inFile('master/cluster/duties.test.ts');
 const clusterSignals = inFile('heat-bridge/signals/cluster.test.ts');
-const clusterOrchestrations = inFile('master/orchestrate/cluster.test.ts');
+const clusterOrchestrations = inFile('master/orchestrate/cluster.long.test.ts');
 const clusterReactions = inFile('master/reactions/cluster.test.ts');
 const clusterRuns = inFile('heat-bridge/cluster.long.test.ts');
 const clusterDeployments = inFile('heat-bridge/deployments/server-worker.test.ts');
@@ -119,16 +119,16 @@ const settledJobs = inFile('client/settled-jobs.test.ts');
 const failOver = inFile('client/fail-over.long.test.ts');
 const eventRing = inFile('master/events/event-ring.test.ts');
 const sharedProcesses = inFile('shared-master/processes.long.test.ts');
-const audit = inFile('master/audit/audit-log.test.ts');
-const sessions = inFile('salt-api/login.test.ts');
-const sharedSessions = inFile('salt-api/shared-sessions.test.ts');
-const bodies = inFile('salt-api/bodies.test.ts');
-const streams = inFile('salt-api/events.test.ts');
-const apiServer = inFile('salt-api/server.test.ts');
-const door = inFile('salt-api/login.test.ts');
+const audit = inFile('master/audit/audit-log.long.test.ts');
+const sessions = inFile('salt-api/login.long.test.ts');
+const sharedSessions = inFile('salt-api/shared-sessions.long.test.ts');
+const bodies = inFile('salt-api/bodies.long.test.ts');
+const streams = inFile('salt-api/events.long.test.ts');
+const apiServer = inFile('salt-api/server.long.test.ts');
+const door = inFile('salt-api/login.long.test.ts');
 const confidential = inFile('security/secrets.test.ts');
-const localClients = inFile('localclient/localclient.test.ts');
-const orchestrations = inFile('master/orchestrate/orchestrate.test.ts');
+const localClients = inFile('localclient/localclient.long.test.ts');
+const orchestrations = inFile('master/orchestrate/orchestrate.long.test.ts');
 const tenants = inFile('master/config/options.test.ts');
 
 const identityInTheDispatcher =
@@ -138,26 +138,26 @@ const redaction = 'security/secrets.test.ts: no secret is logged at level trace,
 const ownFiles =
   'security/secrets.test.ts: files of a master are readable by its own user only, except for public keys';
 const directoryUsers = inFile('master/eauth/ldap.test.ts');
-const endedKeys = inFile('heat-bridge/enroll/life.test.ts');
+const endedKeys = inFile('heat-bridge/enroll/life.long.test.ts');
 const transitions = inFile('heat-bridge/enroll/claims.long.test.ts');
 const newIds = inFile('master/requests/sign-in.test.ts');
 const handshakes = inFile('minion-protocol/handshake-turns.test.ts');
 const httpConnections = inFile('salt-api/connections.long.test.ts');
-const runQuotas = inFile('heat-bridge/run.test.ts');
-const largeEvents = inFile('salt-api/streams.test.ts');
+const runQuotas = inFile('heat-bridge/run.long.test.ts');
+const largeEvents = inFile('salt-api/streams.long.test.ts');
 const sendQueue = inFile('runtime/limits.test.ts');
-const bundleMetadata = inFile('edge/bundles/metadata.test.ts');
-const bundlePacks = inFile('edge/bundles/packs.test.ts');
+const bundleMetadata = inFile('edge/bundles/metadata.long.test.ts');
+const bundlePacks = inFile('edge/bundles/packs.long.test.ts');
 const bundleFiles = inFile('edge/bundles/site-files.test.ts');
 const bundleRings = inFile('edge/bundles/rings.test.ts');
 const clusterCentre = inFile('edge/cluster/cluster.long.test.ts');
-const clusterMembers = inFile('edge/cluster/members.test.ts');
-const siteLink = inFile('edge/hostile.test.ts');
+const clusterMembers = inFile('edge/cluster/members.long.test.ts');
+const siteLink = inFile('edge/hostile.long.test.ts');
 const earlyAlarms = inFile('edge/early-alarms.long.test.ts');
 const siteVectors = inFile('edge/link-vectors.test.ts');
-const siteJoin = inFile('edge/join.test.ts');
+const siteJoin = inFile('edge/join.long.test.ts');
 const siteLog = inFile('edge/site-log.test.ts');
-const siteOrders = inFile('edge/orders.test.ts');
+const siteOrders = inFile('edge/orders.long.test.ts');
 const siteUp = inFile('edge/up.long.test.ts');
 const statements = inFile('edge/rehoming/statement.test.ts');
 const rehoming = inFile('edge/rehoming/rehoming.long.test.ts');
@@ -176,7 +176,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-02',
     threat: 'a pillar is fetched by somebody else',
     tests: [
-      'master/requests/vectors.test.ts: a pillar is encrypted to the accepted key, not to one in the request',
+      'master/requests/vectors.long.test.ts: a pillar is encrypted to the accepted key, not to one in the request',
       data('a minion gets only its own pillar, whatever id and grains it claims'),
     ],
   },
@@ -197,7 +197,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-05',
     threat: 'a request chooses a source of pillar',
     tests: [
-      'master/requests/vectors.test.ts: a pillar is compiled from the verified id, the grains and the environments',
+      'master/requests/vectors.long.test.ts: a pillar is compiled from the verified id, the grains and the environments',
       data('a minion gets only its own pillar, whatever id and grains it claims'),
     ],
   },
@@ -213,7 +213,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-07',
     threat: 'unsafe temporary files; YAML that builds objects',
-    tests: ['master/jobs/returns.test.ts: multiplying aliases are text', ownFiles],
+    tests: ['master/jobs/returns.long.test.ts: multiplying aliases are text', ownFiles],
     sentence: 'saltbridge has no SSH client and no roster',
   },
   {
@@ -247,7 +247,7 @@ export const catalogue: readonly Threat[] = [
       redaction,
       users('passwords and tokens do not appear in the log'),
       apiServer('passwords and tokens do not appear in the log'),
-      'master/fileserver/gitfs.test.ts: no error or reply shows the password in an address',
+      'master/fileserver/gitfs.long.test.ts: no error or reply shows the password in an address',
     ],
   },
   { id: 'C-12', threat: 'secrets in files that others may read', tests: [ownFiles] },
@@ -328,14 +328,14 @@ export const catalogue: readonly Threat[] = [
     threat: 'internal functions in the clear',
     tests: [
       strangers('only sign-ins and pings are processed without encryption'),
-      'master/requests/events.test.ts: names of prototypes and of internal methods are unknown commands',
+      'master/requests/events.long.test.ts: names of prototypes and of internal methods are unknown commands',
     ],
   },
   {
     id: 'C-24',
     threat: 'functions of the wheel leave their directories',
     tests: [
-      `master/runners/runners.test.ts: \${what} finds and reads nothing`,
+      `master/runners/runners.long.test.ts: \${what} finds and reads nothing`,
       'master/keys/key-store.test.ts: an invalid id accesses no file',
     ],
   },
@@ -361,7 +361,7 @@ export const catalogue: readonly Threat[] = [
     id: 'C-27',
     threat: 'pillar is written through the API',
     tests: [
-      `master/runners/runners.test.ts: \${what} finds and reads nothing`,
+      `master/runners/runners.long.test.ts: \${what} finds and reads nothing`,
       orchestrations('a file outside file_roots is not an SLS, whatever its name'),
     ],
     sentence:
@@ -371,8 +371,8 @@ export const catalogue: readonly Threat[] = [
     id: 'C-28',
     threat: 'data are rendered as a template',
     tests: [
-      'template/render.test.ts: values from outside are never read as templates',
-      'template/render.test.ts: nothing of JavaScript can be reached',
+      'template/render.long.test.ts: values from outside are never read as templates',
+      'template/render.long.test.ts: nothing of JavaScript can be reached',
       orchestrations('text of a restricted user is a value, however a file uses it'),
     ],
   },
@@ -401,7 +401,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'publications and replies are replayed',
     tests: [
       'master/keys/key-store.test.ts: serials increase over any kills at any write, and the key stays',
-      'master/requests/vectors.test.ts: a reply is bound to its request, and has a new IV each time',
+      'master/requests/vectors.long.test.ts: a reply is bound to its request, and has a new IV each time',
     ],
   },
   {
@@ -435,8 +435,8 @@ export const catalogue: readonly Threat[] = [
     id: 'C-37',
     threat: 'files of one environment for another',
     tests: [
-      'master/fileserver/file-server.test.ts: a path is read with the environment of its load',
-      'master/fileserver/file-server.test.ts: a changed file has a new hash at once',
+      'master/fileserver/file-server.long.test.ts: a path is read with the environment of its load',
+      'master/fileserver/file-server.long.test.ts: a changed file has a new hash at once',
     ],
   },
   {
@@ -455,16 +455,16 @@ export const catalogue: readonly Threat[] = [
     threat: 'files outside of the roots',
     tests: [
       data('only files below the file roots can be read'),
-      'master/fileserver/gitfs.test.ts: invalid paths, links out of the root, submodules and .git are not served',
-      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused unless protocols names them',
-      'master/fileserver/gitfs.test.ts: hooks in the fetched repository never run',
+      'master/fileserver/gitfs.long.test.ts: invalid paths, links out of the root, submodules and .git are not served',
+      'master/fileserver/gitfs.long.test.ts: ext, file and local paths are refused unless protocols names them',
+      'master/fileserver/gitfs.long.test.ts: hooks in the fetched repository never run',
     ],
   },
   {
     id: 'C-41',
     threat: 'part of a pillar',
     tests: [
-      'master/requests/vectors.test.ts: a failed pillar is an error in the reply, and never a partial pillar',
+      'master/requests/vectors.long.test.ts: a failed pillar is an error in the reply, and never a partial pillar',
     ],
   },
   {
@@ -485,14 +485,14 @@ export const catalogue: readonly Threat[] = [
     threat: 'pushed files go anywhere',
     tests: [
       data("a pushed file stays in the sender's folder and is never read again"),
-      'master/requests/files.test.ts: the master accepts no files while file_recv is off',
+      'master/requests/files.long.test.ts: the master accepts no files while file_recv is off',
     ],
   },
   {
     id: 'C-45',
     threat: 'a certificate without its key',
     tests: [
-      `minion-protocol/stream-transports.test.ts: \${stream}: clients without a certificate are refused if one is required`,
+      `minion-protocol/stream-transports.long.test.ts: \${stream}: clients without a certificate are refused if one is required`,
     ],
   },
   {
@@ -529,9 +529,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'environments that are paths',
     tests: [
       data('only files below the file roots can be read'),
-      'master/fileserver/gitfs.test.ts: invalid paths, links out of the root, submodules and .git are not served',
-      'master/fileserver/gitfs.test.ts: ext, file and local paths are refused unless protocols names them',
-      'master/fileserver/gitfs.test.ts: hooks in the fetched repository never run',
+      'master/fileserver/gitfs.long.test.ts: invalid paths, links out of the root, submodules and .git are not served',
+      'master/fileserver/gitfs.long.test.ts: ext, file and local paths are refused unless protocols names them',
+      'master/fileserver/gitfs.long.test.ts: hooks in the fetched repository never run',
     ],
   },
   {
@@ -555,7 +555,7 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'C-54',
     threat: 'YAML that runs code',
-    tests: ['master/jobs/returns.test.ts: arguments are parsed as by Salt'],
+    tests: ['master/jobs/returns.long.test.ts: arguments are parsed as by Salt'],
   },
   {
     id: 'C-55',
@@ -569,7 +569,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       strangers('both ports close a connection with another protocol at once'),
       'minion-protocol/frames.test.ts: 20,000 damaged streams end in events or one violation, within the limits',
-      `minion-protocol/stream-transports.test.ts: \${stream}: a connection with another protocol is closed and counted`,
+      `minion-protocol/stream-transports.long.test.ts: \${stream}: a connection with another protocol is closed and counted`,
     ],
   },
   {
@@ -577,7 +577,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'half-open and slow connections',
     tests: [
       'minion-protocol/zeromq-deadlines.test.ts: a message must be complete 30 seconds after its first byte',
-      `minion-protocol/stream-transports.test.ts: \${stream}: a connection with an unfinished request is closed after 30 seconds`,
+      `minion-protocol/stream-transports.long.test.ts: \${stream}: a connection with an unfinished request is closed after 30 seconds`,
       'minion-protocol/zeromq-strangers.long.test.ts: with 900 silent connections, others are served',
     ],
   },
@@ -585,8 +585,8 @@ export const catalogue: readonly Threat[] = [
     id: 'N-03',
     threat: 'lengths that promise gigabytes',
     tests: [
-      'minion-protocol/zeromq-requests.test.ts: a request over the limit ends its connection, and the next connection is served',
-      `minion-protocol/stream-transports.test.ts: \${stream}: a request over the limit is refused by its head`,
+      'minion-protocol/zeromq-requests.long.test.ts: a request over the limit ends its connection, and the next connection is served',
+      `minion-protocol/stream-transports.long.test.ts: \${stream}: a request over the limit is refused by its head`,
       limits('a declared length allocates no memory'),
     ],
   },
@@ -667,8 +667,8 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'minion-protocol/zeromq-strangers.long.test.ts: a thousand topics are accepted, and one more is refused',
       'minion-protocol/topic-index.test.ts: topics that strangers choose do not make the look-ups of other topics slower',
-      'minion-protocol/zeromq-requests.test.ts: a subscriber over its limits is skipped, and does not delay others',
-      `minion-protocol/stream-transports.test.ts: \${stream}: a subscriber that reads nothing is skipped, and does not delay others`,
+      'minion-protocol/zeromq-requests.long.test.ts: a subscriber over its limits is skipped, and does not delay others',
+      `minion-protocol/stream-transports.long.test.ts: \${stream}: a subscriber that reads nothing is skipped, and does not delay others`,
     ],
   },
   {
@@ -689,7 +689,7 @@ export const catalogue: readonly Threat[] = [
     id: 'N-17',
     threat: 'answers change places',
     tests: [
-      'minion-protocol/zeromq-requests.test.ts: answers are sent in the order of the requests, whichever is ready first',
+      'minion-protocol/zeromq-requests.long.test.ts: answers are sent in the order of the requests, whichever is ready first',
       'minion-protocol/envelope.test.ts: a reply to another request is refused',
     ],
   },
@@ -721,8 +721,8 @@ export const catalogue: readonly Threat[] = [
       reports('a return is accepted once, and only from a minion that the job targets'),
       returns('self-made jobs are limited per hour'),
       'cli/status.test.ts: a job that a minion started is not attributed to a user',
-      'master/jobs/returns.test.ts: a recorded failed state fires the events of the failure before the return',
-      'master/jobs/returns.test.ts: the failed states in a return cannot forge events, and fire a limited number',
+      'master/jobs/returns.long.test.ts: a recorded failed state fires the events of the failure before the return',
+      'master/jobs/returns.long.test.ts: the failed states in a return cannot forge events, and fire a limited number',
     ],
   },
   {
@@ -732,8 +732,8 @@ export const catalogue: readonly Threat[] = [
       reports('a minion cannot fire a tag of others in any request form'),
       events(`no grant permits a tag of the master from a \${name} event`),
       events('the master sets the sender of an event'),
-      `master/decisions/learn.test.ts: \${JSON.stringify(tag)} cannot be permitted by learning`,
-      'master/decisions/learn.test.ts: requests that no rule can permit are named, and not learned',
+      `master/decisions/learn.long.test.ts: \${JSON.stringify(tag)} cannot be permitted by learning`,
+      'master/decisions/learn.long.test.ts: requests that no rule can permit are named, and not learned',
     ],
   },
   {
@@ -766,7 +766,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a pushed file is rendered',
     tests: [
       data("a pushed file stays in the sender's folder and is never read again"),
-      'master/fileserver/file-server.test.ts: hidden directories are not served, even below a root',
+      'master/fileserver/file-server.long.test.ts: hidden directories are not served, even below a root',
     ],
   },
   {
@@ -786,7 +786,7 @@ export const catalogue: readonly Threat[] = [
       'minion-protocol/targeting/target.test.ts: a pattern that would make a backtracking matcher explode gets an answer',
       'master/mine/work-limits.test.ts: a minion has one query in progress, and a limited number wait',
       mineWork('a target of many functions is compiled and tested on each minion once'),
-      'master/peers/peer-requests.test.ts: jobs of one minion are judged one at a time, and a limited number waits',
+      'master/peers/peer-requests.long.test.ts: jobs of one minion are judged one at a time, and a limited number waits',
       'runtime/work-budget.test.ts: owners take turns, whatever the number of their budgets',
       'master/targeting/targeting.test.ts: targets with lookaround of one user do not delay those of another one',
     ],
@@ -796,8 +796,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'files outside of the roots, and absurd numbers',
     tests: [
       data('only files below the file roots can be read'),
-      'master/requests/files.test.ts: invalid offsets return no content',
-      'master/requests/files.test.ts: an invalid level of compression is ignored',
+      'master/requests/files.long.test.ts: invalid offsets return no content',
+      'master/requests/files.long.test.ts: an invalid level of compression is ignored',
     ],
   },
   {
@@ -805,8 +805,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'pushed files without end, or elsewhere',
     tests: [
       data("a pushed file stays in the sender's folder and is never read again"),
-      'master/fileserver/file-server.test.ts: the total size of files of a minion is limited, and small ones count with the blocks they use',
-      'master/fileserver/file-server.test.ts: links out of the folder are not followed',
+      'master/fileserver/file-server.long.test.ts: the total size of files of a minion is limited, and small ones count with the blocks they use',
+      'master/fileserver/file-server.long.test.ts: links out of the folder are not followed',
     ],
   },
   {
@@ -816,8 +816,8 @@ export const catalogue: readonly Threat[] = [
       events('events beyond the burst are dropped and counted, and others are not affected'),
       events('an oversized event is trimmed, counted and listed'),
       returns('an oversized return is counted, and the job contains a note in its place'),
-      'master/requests/vectors.test.ts: oversized grains are named in the pillar, and not passed to providers',
-      'master/requests/vectors.test.ts: a pillar request with too many grains or values is refused',
+      'master/requests/vectors.long.test.ts: oversized grains are named in the pillar, and not passed to providers',
+      'master/requests/vectors.long.test.ts: a pillar request with too many grains or values is refused',
     ],
   },
   {
@@ -833,13 +833,13 @@ export const catalogue: readonly Threat[] = [
     threat: 'going on after the key was deleted',
     tests: [
       identity('deleting a key takes effect at once, and its successor inherits nothing'),
-      'master/pillar/master.test.ts: deleting a key removes the pillar of its minion',
+      'master/pillar/master.long.test.ts: deleting a key removes the pillar of its minion',
     ],
   },
   {
     id: 'M-18',
     threat: 'one key under two ids, one id on two machines',
-    tests: ['master/doctor/doctor.test.ts: a machine was cloned with its key'],
+    tests: ['master/doctor/doctor.long.test.ts: a machine was cloned with its key'],
     sentence:
       'The master reports accepted minion ids that have the same key, but does not reject them',
   },
@@ -849,7 +849,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'security/secrets.test.ts: an id, tag, job id or command cannot write a line into the log',
       'cli/output.test.ts: control characters cannot reach the terminal',
-      'cli/salt.test.ts: text from minions cannot control the terminal',
+      'cli/salt.long.test.ts: text from minions cannot control the terminal',
     ],
   },
   {
@@ -869,7 +869,7 @@ export const catalogue: readonly Threat[] = [
     id: 'G-02',
     threat: 'a closed list of requests and fields',
     tests: [
-      'master/requests/events.test.ts: names of prototypes and of internal methods are unknown commands',
+      'master/requests/events.long.test.ts: names of prototypes and of internal methods are unknown commands',
       'minion-protocol/payload.test.ts: an error names the field, but not its content',
     ],
   },
@@ -901,7 +901,7 @@ export const catalogue: readonly Threat[] = [
     id: 'G-06',
     threat: 'one bad request costs one request',
     tests: [
-      'master/requests/events.test.ts: a request whose handler fails gets an empty text, and the next one is served',
+      'master/requests/events.long.test.ts: a request whose handler fails gets an empty text, and the next one is served',
       strangers('a malformed sign-in fails only its own request'),
     ],
   },
@@ -911,12 +911,12 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/pillar/cache.long.test.ts: while a pillar loops to its limit, others get theirs',
       'master/pillar/cache.long.test.ts: while a file of the reactor loops to its limit, other events are processed',
-      'master/rendering/renderer.test.ts: only the rendering that uses too much memory fails',
+      'master/rendering/renderer.long.test.ts: only the rendering that uses too much memory fails',
       shelf('records of ids without a key are removed at the start, and limits hold'),
       'minion-protocol/zeromq-deadlines.test.ts: unfinished messages of a stranger are limited over all its connections',
       'runtime/limits.test.ts: an owner has a limited number of operations in progress, and does not delay others',
       'runtime/limits.test.ts: requests over the rate wait, up to a number, and the rest are refused at once',
-      'minion-protocol/zeromq-requests.test.ts: the number of requests of all connections in progress is limited',
+      'minion-protocol/zeromq-requests.long.test.ts: the number of requests of all connections in progress is limited',
       logins('concurrent log-ins of a source are limited, and others can log in meanwhile'),
     ],
   },
@@ -926,9 +926,9 @@ export const catalogue: readonly Threat[] = [
     tests: [
       eventText(`an event cannot break out of its place: \${place}`),
       eventText('text of an event is neither a function nor the selector of keys'),
-      'master/pillar/provided.test.ts: a grain that looks like a template stays text, in templates and in names of files',
+      'master/pillar/provided.long.test.ts: a grain that looks like a template stays text, in templates and in names of files',
       'minion-protocol/targeting/target.test.ts: nested repetition without lookaround takes linear time',
-      'template/render.test.ts: nothing of JavaScript can be reached',
+      'template/render.long.test.ts: nothing of JavaScript can be reached',
     ],
   },
   {
@@ -970,8 +970,8 @@ export const catalogue: readonly Threat[] = [
     id: 'G-13',
     threat: 'the local door',
     tests: [
-      'master/rpc/server.test.ts: only the user of the master can use the socket',
-      'master/rpc/server.test.ts: oversized parameters are refused before they are parsed',
+      'master/rpc/server.long.test.ts: only the user of the master can use the socket',
+      'master/rpc/server.long.test.ts: oversized parameters are refused before they are parsed',
     ],
   },
   {
@@ -1037,7 +1037,7 @@ export const catalogue: readonly Threat[] = [
       logins('simultaneous attempts do not bypass the limit'),
       logins('failures of many users do not evict those of one user'),
       door('users log in only from addresses in api_acl, on every interface'),
-      'heat-bridge/http.test.ts: a client that sends too many bad tokens waits, and no other client does',
+      'heat-bridge/http.long.test.ts: a client that sends too many bad tokens waits, and no other client does',
     ],
   },
   {
@@ -1058,7 +1058,7 @@ export const catalogue: readonly Threat[] = [
       users('a user may publish only what external_auth grants'),
       users('run and batch are authorised before any job is published'),
       users('runners and wheel functions have their own rights'),
-      'salt-api/clients.test.ts: unknown and missing clients are refused before any command runs',
+      'salt-api/clients.long.test.ts: unknown and missing clients are refused before any command runs',
     ],
   },
   {
@@ -1115,7 +1115,7 @@ export const catalogue: readonly Threat[] = [
     id: 'A-14',
     threat: 'events through hooks',
     tests: [
-      'salt-api/login.test.ts: a hook requires the right to fire events, and a path that is a valid tag',
+      'salt-api/login.long.test.ts: a hook requires the right to fire events, and a path that is a valid tag',
     ],
   },
   {
@@ -1158,15 +1158,15 @@ export const catalogue: readonly Threat[] = [
       streams('a WebSocket that ends while its token is checked holds no place'),
       streams('an event stream that ends while its token is checked holds no place'),
       'master/events/stream-patterns.test.ts: expensive patterns end the streams of their user, and not those of others',
-      'salt-api/server.test.ts: a connection with too many unanswered requests ends, and they are not processed',
+      'salt-api/server.long.test.ts: a connection with too many unanswered requests ends, and they are not processed',
       streams(
         'the log-ins of one user share a limit of streams, and leave streams for other users',
       ),
       streams('a WebSocket whose client is not ready ends with its log-in, or after a time'),
-      'master/runners/runners.test.ts: the running calls of one user are limited, and leave room for others',
-      'master/runners/runners.test.ts: the memory for the arguments of running calls is limited for each user',
-      'master/runners/served.test.ts: the items of one user leave room in the queues for others, also after a restart',
-      'master/runners/served.test.ts: the values of one user leave room in the banks for others',
+      'master/runners/runners.long.test.ts: the running calls of one user are limited, and leave room for others',
+      'master/runners/runners.long.test.ts: the memory for the arguments of running calls is limited for each user',
+      'master/runners/served.long.test.ts: the items of one user leave room in the queues for others, also after a restart',
+      'master/runners/served.long.test.ts: the values of one user leave room in the banks for others',
       sdb('the variables of one user leave room for others'),
       httpQuery('queries of one user leave places for others'),
       'salt-api/formatted-events.test.ts: a return is encoded once for all readers and all states that contain it',
@@ -1179,7 +1179,7 @@ export const catalogue: readonly Threat[] = [
         'the queue of a reader is limited to the largest message and a margin, and a slower reader is ended',
       ),
       bodies('a body that never ends does not delay other requests'),
-      'salt-api/login.test.ts: streams of the status page count toward the limit of streams',
+      'salt-api/login.long.test.ts: streams of the status page count toward the limit of streams',
       'salt-api/floods.long.test.ts: a thousand concurrent log-ins are processed a few at a time, and do not delay others',
       'salt-api/floods.long.test.ts: three hundred readers that never read do not affect others',
       orchestrations('the states of an orchestration and concurrent orchestrations are limited'),
@@ -1192,16 +1192,16 @@ export const catalogue: readonly Threat[] = [
     id: 'A-19',
     threat: 'paths in addresses',
     tests: [
-      'salt-api/server.test.ts: static paths serve no other files, and missing files are 404',
+      'salt-api/server.long.test.ts: static paths serve no other files, and missing files are 404',
     ],
   },
   {
     id: 'A-20',
     threat: 'paths and configuration in privileged functions',
     tests: [
-      'salt-api/clients.test.ts: a right to a runner that runs jobs gives no right to the functions of these jobs',
+      'salt-api/clients.long.test.ts: a right to a runner that runs jobs gives no right to the functions of these jobs',
       peers('a right to salt.execute gives a minion no right to publish jobs'),
-      `master/runners/runners.test.ts: \${what} finds and reads nothing`,
+      `master/runners/runners.long.test.ts: \${what} finds and reads nothing`,
     ],
     sentence:
       'No wheel function and no runner can write the configuration, the pillar or file roots',
@@ -1210,7 +1210,7 @@ export const catalogue: readonly Threat[] = [
     id: 'A-21',
     threat: 'errors that talk',
     tests: [
-      'salt-api/clients.test.ts: an unknown nodegroup is an unexpected error, as clients expect',
+      'salt-api/clients.long.test.ts: an unknown nodegroup is an unexpected error, as clients expect',
       sessions('every failed log-in gets the same response'),
     ],
   },
@@ -1244,7 +1244,7 @@ export const catalogue: readonly Threat[] = [
     id: 'B-03',
     threat: 'a false master or service',
     tests: [
-      `heat-bridge/enroll/scripts.test.ts: \${client} shows the ticket to nobody but the bridge`,
+      `heat-bridge/enroll/scripts.long.test.ts: \${client} shows the ticket to nobody but the bridge`,
       'heat-bridge/enroll/user-data.test.ts: the minion gets one id, its master, and the means to verify the master',
     ],
     sentence: 'The bridge to orchestration services',
@@ -1291,7 +1291,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       audit('removed and exchanged records are detected at any position'),
       audit('a record written again with its own hash breaks the chain'),
-      'client/interface.test.ts: over HTTPS actions are audited with the owner of the token',
+      'client/interface.long.test.ts: over HTTPS actions are audited with the owner of the token',
       'master/runners/large-results.test.ts: the audit log attributes keys that manage.down deletes to the user',
       audit(`an end that was \${what} while no master ran remains detectable`),
       users(
@@ -1328,20 +1328,20 @@ export const catalogue: readonly Threat[] = [
     tests: [
       tenants(`two tenants with the same \${what} are refused with both names and files`),
       tenants('a folder shared through a link is found'),
-      'master/tenants.test.ts: a request with keys of one tenant is refused by the other',
-      'master/tenants.test.ts: jobs, returns and events of one tenant are visible only there',
-      'heat-bridge/signals/master.test.ts: the handle of another user looks unknown, and cannot be replaced',
-      'heat-bridge/signals/master.test.ts: a handle requires a rule for its minions and a token',
+      'master/tenants.long.test.ts: a request with keys of one tenant is refused by the other',
+      'master/tenants.long.test.ts: jobs, returns and events of one tenant are visible only there',
+      'heat-bridge/signals/master.long.test.ts: the handle of another user looks unknown, and cannot be replaced',
+      'heat-bridge/signals/master.long.test.ts: a handle requires a rule for its minions and a token',
       commands('a caller cannot reach a run with the key of another caller'),
-      'heat-bridge/http.test.ts: a run can be started now and read later, only by its caller',
-      'heat-bridge/http.test.ts: a plan can be started now and read or cancelled later, only by its caller',
+      'heat-bridge/http.long.test.ts: a run can be started now and read later, only by its caller',
+      'heat-bridge/http.long.test.ts: a plan can be started now and read or cancelled later, only by its caller',
       projects('an idempotency key belongs to the project of the token'),
       projects('a project without a rule learns nothing about the catalog'),
       projects('a handle belongs to the project of the token, and other projects cannot see it'),
       projects(
         'an enrolment belongs to the project of the token, and other projects cannot see it',
       ),
-      'acl/decide.test.ts: the same name in another domain means another project or user',
+      'acl/decide.long.test.ts: the same name in another domain means another project or user',
     ],
     sentence: 'The bridge to orchestration services',
   },
@@ -1351,7 +1351,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       outbox('quotas of minion and stack leave space for the others'),
       outbox('a service that never responds does not delay others'),
-      'heat-bridge/signals/master.test.ts: signals of one minion over the limit get no reply, so that the minion repeats them',
+      'heat-bridge/signals/master.long.test.ts: signals of one minion over the limit get no reply, so that the minion repeats them',
     ],
     sentence: 'The bridge to orchestration services',
   },
@@ -1380,7 +1380,7 @@ export const catalogue: readonly Threat[] = [
       users('no target reveals data or existence of minions that the user may not reach'),
       users('a target means only the minions that the rules name'),
       users('the cost of a target does not depend on minions that the user may not reach'),
-      'salt-api/login.test.ts: a target is reduced to the granted minions, and excludes forbidden ones',
+      'salt-api/login.long.test.ts: a target is reduced to the granted minions, and excludes forbidden ones',
       peers('a rule for some minions does not permit jobs for others'),
     ],
   },
@@ -1418,7 +1418,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'the answer to a target tells which nodegroups there are, and what they are made of',
     tests: [
       users('a user cannot find out about nodegroups of minions beyond its reach'),
-      'salt-api/login.test.ts: a target is reduced to the granted minions, and excludes forbidden ones',
+      'salt-api/login.long.test.ts: a target is reduced to the granted minions, and excludes forbidden ones',
       commands(
         'a target means the minions that rules name for the command, and does not reveal others',
       ),
@@ -1438,10 +1438,10 @@ export const catalogue: readonly Threat[] = [
     id: 'H-06',
     threat: 'keywords hide from rules what a minion takes as arguments',
     tests: [
-      'master/jobs/returns.test.ts: a duplicate keyword is published once, with the value that was checked',
-      `master/jobs/returns.test.ts: \${what} is refused, also among several functions`,
+      'master/jobs/returns.long.test.ts: a duplicate keyword is published once, with the value that was checked',
+      `master/jobs/returns.long.test.ts: \${what} is refused, also among several functions`,
       users('arguments are checked as the minion receives them'),
-      `salt-api/clients.test.ts: \${client} refuses the keywords that Salt reserves`,
+      `salt-api/clients.long.test.ts: \${client} refuses the keywords that Salt reserves`,
     ],
   },
   {
@@ -1458,7 +1458,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       bodyLimits('no parsing step before authentication is long, for any body'),
       bodyLimits('long typed arguments of a command are parsed in a thread'),
-      'salt-api/recorded.test.ts: no body makes the API fail, or exceed the reading limit of one step',
+      'salt-api/recorded.long.test.ts: no body makes the API fail, or exceed the reading limit of one step',
     ],
   },
   {
@@ -1475,8 +1475,8 @@ export const catalogue: readonly Threat[] = [
     threat: 'a body with very many values, or very deep',
     tests: [
       bodyLimits('a body has at most 100,000 values, or the number of the option, in any format'),
-      'runtime/json.test.ts: values and levels are counted while a text is read',
-      'runtime/json.test.ts: no step exceeds its limit, for any text',
+      'runtime/json.long.test.ts: values and levels are counted while a text is read',
+      'runtime/json.long.test.ts: no step exceeds its limit, for any text',
     ],
   },
   {
@@ -1484,17 +1484,17 @@ export const catalogue: readonly Threat[] = [
     threat: 'a large command holds the event loop after it was read: by its digest, or its answer',
     tests: [
       bodyLimits('no step after a large command or in its response is long'),
-      "runtime/json.test.ts: JSON written in steps equals the engine's, and no step exceeds its limit",
-      'runtime/json.test.ts: UTF-8 is decoded in steps, wherever its parts are divided',
+      "runtime/json.long.test.ts: JSON written in steps equals the engine's, and no step exceeds its limit",
+      'runtime/json.long.test.ts: UTF-8 is decoded in steps, wherever its parts are divided',
     ],
   },
   {
     id: 'H-12c',
     threat: 'the catalog is shown to callers without any right, with its targets and reasons',
     tests: [
-      'heat-bridge/http.test.ts: the catalog shows a caller only permitted commands, without minions or rules',
-      'heat-bridge/http.test.ts: a caller sees a plan only if a rule permits each of its commands',
-      'acl/decide.test.ts: a caller may call commands that some rule permits and none denies',
+      'heat-bridge/http.long.test.ts: the catalog shows a caller only permitted commands, without minions or rules',
+      'heat-bridge/http.long.test.ts: a caller sees a plan only if a rule permits each of its commands',
+      'acl/decide.long.test.ts: a caller may call commands that some rule permits and none denies',
     ],
   },
   {
@@ -1672,7 +1672,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-13',
     threat: 'names that look like ids',
     tests: [
-      "acl/decide.test.ts: a name that could be another project's id gives no right, but can deny one",
+      "acl/decide.long.test.ts: a name that could be another project's id gives no right, but can deny one",
     ],
   },
   {
@@ -1688,21 +1688,23 @@ export const catalogue: readonly Threat[] = [
     id: 'H-14b',
     threat: 'pushed files without number',
     tests: [
-      'master/fileserver/file-server.test.ts: the number of files and folders of a minion is limited',
-      'master/fileserver/file-server.test.ts: folders of a file that cannot be created count',
+      'master/fileserver/file-server.long.test.ts: the number of files and folders of a minion is limited',
+      'master/fileserver/file-server.long.test.ts: folders of a file that cannot be created count',
     ],
   },
   {
     id: 'H-14c',
     threat: 'pillar of another environment',
-    tests: ['master/requests/vectors.test.ts: rules can limit the pillar environments of minions'],
+    tests: [
+      'master/requests/vectors.long.test.ts: rules can limit the pillar environments of minions',
+    ],
   },
   {
     id: 'H-15',
     threat: 'an operation on a denied key that reaches the accepted one',
     tests: [
-      'master/runners/runners.test.ts: a map acts on the named folder, even if the id has a key in another',
-      'master/runners/runners.test.ts: a map deletes or rejects the named key if an id has two',
+      'master/runners/runners.long.test.ts: a map acts on the named folder, even if the id has a key in another',
+      'master/runners/runners.long.test.ts: a map deletes or rejects the named key if an id has two',
     ],
   },
   {
@@ -1768,7 +1770,7 @@ export const catalogue: readonly Threat[] = [
     id: 'H-11a',
     threat: 'one token that follows all runs that may be followed',
     tests: [
-      'heat-bridge/http.test.ts: a caller beyond the limit of followed runs is refused before anything is published',
+      'heat-bridge/http.long.test.ts: a caller beyond the limit of followed runs is refused before anything is published',
     ],
   },
   {
@@ -2369,7 +2371,7 @@ export const catalogue: readonly Threat[] = [
         'a session that is closed at one member is closed everywhere, even if it is in use',
       ),
       sharedSessions('use at any member counts, and is written once per quarter of the idle time'),
-      'server/serve.test.ts: a session of one member holds at the other, with its end, and when the first is gone',
+      'server/serve.long.test.ts: a session of one member holds at the other, with its end, and when the first is gone',
     ],
   },
   {
@@ -2609,7 +2611,7 @@ export const catalogue: readonly Threat[] = [
       metadata('a value that Salt would execute is refused, and encoded as content of a file'),
       guestData('a value that Salt would interpret is refused with the reason'),
       guestData('an existing value that Salt would interpret is not sent to readers'),
-      'heat-bridge/guests/peers.test.ts: a name that Salt would interpret is not sent to peers',
+      'heat-bridge/guests/peers.long.test.ts: a name that Salt would interpret is not sent to peers',
       reactor('text of an event that Salt would interpret is refused as a value'),
       reactions('a value of an event that Salt would interpret starts no job'),
       users('a limited user cannot send text that Salt would interpret'),
@@ -2630,12 +2632,12 @@ export const catalogue: readonly Threat[] = [
       'master/rendering/large-templates.test.ts: texts that are parsed for one minion leave those of others in the cache',
       'runtime/owned-cache.test.ts: an owner at its limit evicts its own least recently used entry',
       'runtime/owned-cache.test.ts: the cache reports whether it holds an added entry',
-      'master/extensions/extensions.test.ts: targets of one requester delay those of another requester by one turn',
+      'master/extensions/extensions.long.test.ts: targets of one requester delay those of another requester by one turn',
       `master/runners/turns.test.ts: many calls of \${each.fun} by one user delay another user by one turn`,
       'master/runners/turns.test.ts: many calls of one user that change queues delay another user by one call',
       users('many users that follow jobs take turns, and one user has one turn'),
-      'master/jobs/jobs-api.test.ts: the question about a job counts for the requester that follows the job',
-      'master/jobs/jobs-api.test.ts: the time to answer the question starts when the question is published',
+      'master/jobs/jobs-api.long.test.ts: the question about a job counts for the requester that follows the job',
+      'master/jobs/jobs-api.long.test.ts: the time to answer the question starts when the question is published',
       fairLimits('waiting owners take turns'),
       fairLimits('a reserved slot is for an owner that has none'),
       keystoneTokens(
@@ -2666,23 +2668,23 @@ export const catalogue: readonly Threat[] = [
       'master/eauth/login-limits.test.ts: many sources do not take the slots of a new one',
       "master/eauth/token-owners.test.ts: the sessions of a user outlast another user's 50,011 log-ins",
       "master/eauth/token-owners.test.ts: the tokens of a user outlast another user's log-ins",
-      "salt-api/shared-sessions.test.ts: a user's sessions do not end those of another user",
-      'salt-api/shared-sessions.test.ts: unknown sessions of some addresses do not stop the waiting for those of another',
-      'master/jobs/returns.test.ts: the bytes of self-made jobs are bounded, and highstates of 5 MB fit',
-      'master/audit/audit-log.test.ts: entries with one key count as one, and the last is in the summary',
+      "salt-api/shared-sessions.long.test.ts: a user's sessions do not end those of another user",
+      'salt-api/shared-sessions.long.test.ts: unknown sessions of some addresses do not stop the waiting for those of another',
+      'master/jobs/returns.long.test.ts: the bytes of self-made jobs are bounded, and highstates of 5 MB fit',
+      'master/audit/audit-log.long.test.ts: entries with one key count as one, and the last is in the summary',
       'heat-bridge/run-returns.test.ts: ended runs hold a limited number of bytes of returns for each caller and in total',
       'heat-bridge/run-returns.test.ts: returns beyond the bytes of a caller are omitted from active runs, with a reason',
       'heat-bridge/run-returns.test.ts: the returns of many small values count with their memory',
       'heat-bridge/run-secrets.test.ts: the secrets of the runs of one caller leave room in the pillar of a minion for others',
       'heat-bridge/run-secrets.test.ts: the parameters of the active runs of one caller have a limited size',
-      'master/fileserver/file-server.test.ts: invented environments share the lists of __env__',
-      'master/orchestrate/orchestrate.test.ts: a user can stop only its own orchestration, and leaves places to other users',
+      'master/fileserver/file-server.long.test.ts: invented environments share the lists of __env__',
+      'master/orchestrate/orchestrate.long.test.ts: a user can stop only its own orchestration, and leaves places to other users',
       streams(
         'the streams of a user do not count for a user of another back end with the same name',
       ),
-      'master/requests/events.test.ts: a registration that is not a map of ids is refused and changes nothing',
+      'master/requests/events.long.test.ts: a registration that is not a map of ids is refused and changes nothing',
       'master/targeting/targeting.test.ts: names that a fleet uses are shared after a minion has invented many',
-      `minion-protocol/stream-transports.test.ts: \${stream}: subscribers share the memory of the publications that are held`,
+      `minion-protocol/stream-transports.long.test.ts: \${stream}: subscribers share the memory of the publications that are held`,
       reactions('one sender cannot use up the rate of a reaction'),
       reactions('one sender cannot fill the queue of a reaction'),
       requestMarks('the requests of a minion leave one row of limited size'),
@@ -2714,17 +2716,17 @@ export const catalogue: readonly Threat[] = [
       users('a call has at most 1,000 keyword arguments'),
       users('a call has at most 10,000 positional arguments, and a job at most 1,000 functions'),
       bodies('a call with a long result causes no warning of Node.js'),
-      'runtime/json.test.ts: a map of a long text has at most 32,768 members, however many maps and values there are',
-      'master/fileserver/file-server.test.ts: a reply for a prefix is a part of the packed list, for any size',
-      'master/fileserver/file-server.test.ts: a long list is sorted and packed in slices, once for all requests that wait',
+      'runtime/json.long.test.ts: a map of a long text has at most 32,768 members, however many maps and values there are',
+      'master/fileserver/file-server.long.test.ts: a reply for a prefix is a part of the packed list, for any size',
+      'master/fileserver/file-server.long.test.ts: a long list is sorted and packed in slices, once for all requests that wait',
       'runtime/sort-in-slices.test.ts: a list of 100,000 texts is sorted in slices',
       'runtime/schema-errors.test.ts: mistakes beside a long list are described without a visit to each of its entries',
-      'master/rpc/server.test.ts: wrong parameters are named, with the expected type, and without a stack',
-      'edge/secrets.test.ts: a key without a shared secret is refused as a malformed request',
+      'master/rpc/server.long.test.ts: wrong parameters are named, with the expected type, and without a stack',
+      'edge/secrets.long.test.ts: a key without a shared secret is refused as a malformed request',
       `minion-protocol/targeting/work-limits.test.ts: a target with too many or too long parts is refused: \${title}`,
       'minion-protocol/targeting/work-limits.test.ts: targets are refused by their size before they are published',
       'minion-protocol/targeting/work-limits.test.ts: a long list pauses often while it is compiled',
-      'master/peers/peer-requests.test.ts: a time that is not a number is an empty reply, and not an error',
+      'master/peers/peer-requests.long.test.ts: a time that is not a number is an empty reply, and not an error',
       'security/odd-values.test.ts: a return of states may contain any value where a text belongs',
       'security/odd-values.test.ts: the format version of an execution plan may be any value',
       'master/runners/slices.test.ts: a scan of the stored jobs pauses often, with and without a filter',
@@ -2772,8 +2774,8 @@ export const catalogue: readonly Threat[] = [
       oddArguments('a value is packed if its packed form has the maximum size'),
       oddArguments('sdb takes addresses and characters of a limited length'),
       httpQuery('only listed hosts get requests, like in Salt, within limits'),
-      'salt-api/server.test.ts: a denied or impossible request leaves no key behind',
-      'master/orchestrate/orchestrate.test.ts: an event whose id is a map does not end salt.wait_for_event',
+      'salt-api/server.long.test.ts: a denied or impossible request leaves no key behind',
+      'master/orchestrate/orchestrate.long.test.ts: an event whose id is a map does not end salt.wait_for_event',
     ],
   },
   {
@@ -2790,7 +2792,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a stranger, another site or a false centre takes part in the link of a site',
     tests: [
       siteLink('a stranger with another key, and the key of another site, are refused'),
-      'edge/entries.test.ts: an event of a site carries the name of the site, whatever its data contain',
+      'edge/entries.long.test.ts: an event of a site carries the name of the site, whatever its data contain',
       siteLink('a recorded handshake cannot be repeated'),
       siteLink('a handshake that claims a binding to TLS is refused on a connection without TLS'),
       siteVectors('a site refuses a centre with another key'),
@@ -2827,11 +2829,11 @@ export const catalogue: readonly Threat[] = [
     id: 'H-483',
     threat: 'a stranger or a site exhausts the centre over the link',
     tests: [
-      'edge/entries.test.ts: a site that alternates between logs, or skips numbers, has at most 10,000 entries',
-      'edge/entries.test.ts: the stored entries of a site have a maximum size, however small their batches are',
-      'edge/entries.test.ts: an entry of a class whose entries are not stored is refused',
-      'edge/entries.test.ts: large values of a small batch are decoded, published and listed with pauses',
-      'edge/bundles/metadata.test.ts: metadata are compressed in another thread, and once for sites that ask at the same time',
+      'edge/entries.long.test.ts: a site that alternates between logs, or skips numbers, has at most 10,000 entries',
+      'edge/entries.long.test.ts: the stored entries of a site have a maximum size, however small their batches are',
+      'edge/entries.long.test.ts: an entry of a class whose entries are not stored is refused',
+      'edge/entries.long.test.ts: large values of a small batch are decoded, published and listed with pauses',
+      'edge/bundles/metadata.long.test.ts: metadata are compressed in another thread, and once for sites that ask at the same time',
       'edge/centre-facts.test.ts: the facts of a site have a maximum size',
       siteLink('large, malformed and early messages end a handshake'),
       siteLink('an address with too many refused handshakes is rejected unread, and may not join'),
@@ -2903,7 +2905,7 @@ export const catalogue: readonly Threat[] = [
       shared('grains of a minion have no effect on the shared pillar of others'),
       shared('a request does not wait long for the rendering of another minion'),
       shared('a request waits at most once for the renderings of another minion'),
-      'master/pillar/master.test.ts: a service gets one request of a minion at a time, and a minion does not delay others',
+      'master/pillar/master.long.test.ts: a service gets one request of a minion at a time, and a minion does not delay others',
     ],
   },
   {
@@ -2972,8 +2974,8 @@ export const catalogue: readonly Threat[] = [
       siteOrders('a job runs only on the minions for which its rights were checked'),
       siteOrders('users learn no names of sites for which they may not issue orders'),
       siteOrders('many globs on the names of many sites are matched with pauses'),
-      'edge/facts-target.test.ts: a user without a right for a site learns nothing about its facts',
-      'edge/facts-target.test.ts: facts that sites do not report, and targets that are invalid or too expensive, are refused',
+      'edge/facts-target.long.test.ts: a user without a right for a site learns nothing about its facts',
+      'edge/facts-target.long.test.ts: facts that sites do not report, and targets that are invalid or too expensive, are refused',
       'edge/valid-offline.long.test.ts: a site that was away for longer than valid_offline does not start an order',
       'edge/valid-offline.long.test.ts: a release states valid_offline, and a site can only shorten it',
       'edge/valid-offline.long.test.ts: a former centre whose clock was ahead does not lengthen valid_offline',
@@ -3037,10 +3039,10 @@ export const catalogue: readonly Threat[] = [
     threat:
       'the disk of a stolen site, or a stranger, reveals the secrets of another site, or a proxy restores former ones',
     tests: [
-      'edge/secrets.test.ts: each site gets its own secrets, and its disk contains none in clear and none of another site',
-      'edge/secrets.test.ts: a site cannot read the secrets of another site, and a box opens only with its own key',
-      'edge/secrets.test.ts: a site refuses secrets that its centre has not signed, and keeps the former ones',
-      'edge/secrets.test.ts: a site keeps its secrets without the centre, and a change reaches it with site secrets',
+      'edge/secrets.long.test.ts: each site gets its own secrets, and its disk contains none in clear and none of another site',
+      'edge/secrets.long.test.ts: a site cannot read the secrets of another site, and a box opens only with its own key',
+      'edge/secrets.long.test.ts: a site refuses secrets that its centre has not signed, and keeps the former ones',
+      'edge/secrets.long.test.ts: a site keeps its secrets without the centre, and a change reaches it with site secrets',
     ],
   },
   {
@@ -3048,9 +3050,9 @@ export const catalogue: readonly Threat[] = [
     threat: 'a malicious site makes a report about all sites fail, or keeps the centre busy',
     tests: [
       'edge/status-page.test.ts: a site that reports a time beyond all dates spoils neither its page nor its inputs',
-      'edge/inputs.test.ts: the numbers of one site cannot make the sums of all sites infinite',
-      'edge/secrets.test.ts: a site that reads its secrets again and again is refused, and the others are not',
-      'edge/facts-target.test.ts: the grains of a site of the largest size do not keep the centre busy',
+      'edge/inputs.long.test.ts: the numbers of one site cannot make the sums of all sites infinite',
+      'edge/secrets.long.test.ts: a site that reads its secrets again and again is refused, and the others are not',
+      'edge/facts-target.long.test.ts: the grains of a site of the largest size do not keep the centre busy',
     ],
   },
   {
@@ -3058,7 +3060,7 @@ export const catalogue: readonly Threat[] = [
     threat:
       'a renewal or another publication at the same moment replaces the metadata of a release by earlier ones',
     tests: [
-      'edge/bundles/metadata.test.ts: metadata that are written at the same time never replace each other',
+      'edge/bundles/metadata.long.test.ts: metadata that are written at the same time never replace each other',
     ],
   },
   {

@@ -15,7 +15,7 @@ import {
   startSite,
 } from '../edge-stage.ts';
 
-const blocks = blocksRunBy('test/edge/rehoming/page.test.ts', 'docs/site-rehoming.md');
+const blocks = blocksRunBy('test/edge/rehoming/page.long.test.ts', 'docs/site-rehoming.md');
 
 test('the commands of the page about another centre succeed in order, and the site changes', async (t) => {
   t.timeout(120_000);
