@@ -142,13 +142,12 @@ export function listenSecurely(
       });
     };
     const refuse = (): void => guarded.refuse('tls-handshake');
-    const stopWaiting = awaitHello(socket, refuse, (hello, offersTls13) => {
+    const takeHello = awaitHello(socket, refuse, (hello, offersTls13) => {
       guarded.awaitHandshake(hello.length);
       const mayWait = turns.tryEnter(guarded, () => {
         if (socket.destroyed) return false;
-        stopWaiting();
         guarded.beginHandshake();
-        start(hello, offersTls13);
+        start(takeHello(), offersTls13);
         return true;
       });
       if (!mayWait) guarded.refuse('too-many-handshakes');
@@ -176,13 +175,13 @@ export function listenSecurely(
  * Waits for a complete ClientHello.
  * @param refuse - called if the first bytes are no ClientHello, or if more bytes arrive than a
  * client sends before the answer
- * @returns a function that stops reading from the socket
+ * @returns a function that stops reading from the socket and returns the ClientHello
  */
 function awaitHello(
   socket: Socket,
   refuse: () => void,
   onHello: (hello: Buffer, offersTls13: boolean) => void,
-): () => void {
+): () => Buffer {
   let received: Buffer = Buffer.alloc(0);
   let isComplete = false;
   const read = (): void => {
@@ -197,7 +196,16 @@ function awaitHello(
     }
   };
   socket.on('readable', read);
-  return () => socket.off('readable', read);
+  // A connection that has ended keeps its place in the queue, but not its bytes.
+  socket.once('close', () => {
+    received = Buffer.alloc(0);
+  });
+  return () => {
+    socket.off('readable', read);
+    const hello = received;
+    received = Buffer.alloc(0);
+    return hello;
+  };
 }
 
 /**
