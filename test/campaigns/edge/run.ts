@@ -321,27 +321,22 @@ class Run {
     const bytesOfSite = bytes / Math.max(1, others.length);
     await sleep(Math.max(0, stoppedAt + awayMs - performance.now()));
     await this.#centre.start();
-    const startedAt = performance.now();
-    const secondsUntil = async (
-      what: string,
-      condition: (site: SiteInfo) => boolean,
-    ): Promise<number> => {
-      await this.#untilSites(what, condition);
-      return (performance.now() - startedAt) / 1000;
-    };
+    const logOf = new Map(logs.map((it) => [it.name, it.log]));
     const totalOf = (site: string, name: LogClass): number => {
-      const { entries = 0, dropped = 0 } = logs.find((it) => it.name === site)?.log[name] ?? {};
+      const { entries = 0, dropped = 0 } = logOf.get(site)?.[name] ?? {};
       return entries + dropped + (before.get(site)?.[name]?.sequence ?? 0);
     };
     const hasAll = (name: LogClass, { name: site, log }: SiteInfo): boolean =>
       (log[name]?.sequence ?? 0) >= totalOf(site, name);
-    const [connectedSeconds, alarmSeconds, seconds] = await Promise.all([
-      secondsUntil('all sites are connected again', (site) => site.isConnected),
-      secondsUntil('all alarms are at the centre', (site) => hasAll('alarm', site)),
-      secondsUntil('everything is at the centre', (site) =>
-        logClasses.every((name) => hasAll(name, site)),
-      ),
-    ]);
+    const [connectedSeconds = NaN, alarmSeconds = NaN, seconds = NaN] =
+      await this.#secondsUntilEach(
+        'all sites are connected, and all alarms and everything else are at the centre',
+        [
+          (site) => site.isConnected,
+          (site) => hasAll('alarm', site),
+          (site) => logClasses.every((name) => hasAll(name, site)),
+        ],
+      );
     await this.#checkPositions(logs, totalOf);
     const firstReturn = (before.get(absentSite)?.return?.sequence ?? 0) + 1;
     await this.#checkKept(absence, firstReturn);
@@ -409,11 +404,40 @@ class Run {
     await this.#until(what, async () => (await this.#list()).every(condition));
   }
 
+  /**
+   * Waits until each condition was once true for all sites. Returns the time until then for each
+   * condition, in seconds. One list of the sites serves all conditions, because a list of many sites
+   * takes the centre's time.
+   */
+  async #secondsUntilEach(
+    what: string,
+    conditions: readonly ((site: SiteInfo) => boolean)[],
+  ): Promise<readonly number[]> {
+    const startedAt = performance.now();
+    const seconds = conditions.map(() => Number.NaN);
+    await this.#until(what, async () => {
+      const sites = await this.#list();
+      for (const [index, condition] of conditions.entries()) {
+        if (Number.isNaN(seconds[index]) && sites.every(condition)) {
+          seconds[index] = (performance.now() - startedAt) / 1000;
+        }
+      }
+      return !seconds.some(Number.isNaN);
+    });
+    return seconds;
+  }
+
+  /**
+   * Waits until the condition is true. The pause between two checks is longer than a check, so that
+   * the checks do not take most of the centre's time.
+   */
   async #until(what: string, condition: () => Promise<boolean>): Promise<void> {
     const end = performance.now() + this.#plan.stepMs;
-    while (!(await condition())) {
+    for (;;) {
+      const askedAt = performance.now();
+      if (await condition()) return;
       if (performance.now() > end) throw new Error(`not reached: ${what}`);
-      await sleep(200);
+      await sleep(Math.max(200, 2 * (performance.now() - askedAt)));
     }
   }
 
