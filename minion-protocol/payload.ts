@@ -6,7 +6,7 @@
  */
 
 import { isUtf8 } from 'node:buffer';
-import type { WorkBudget } from '#runtime';
+import { maxSliceSteps, type WorkBudget } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { ProtocolError } from './errors.ts';
 
@@ -197,7 +197,10 @@ const maxConstantElements = 1_000;
 const stepsPerCount = 10_000;
 /** Number of steps for reading a value that contains no other value. */
 const stepsPerValue = 50;
-/** Number of bytes of a text whose reading counts as one step of work. */
+/**
+ * Number of bytes of a text whose reading counts as one step of work. A text counts as at most one
+ * slice, because a single native call reads it.
+ */
 const bytesPerStep = 8;
 
 /** List whose elements are being read in slices. */
@@ -331,7 +334,8 @@ class PayloadReader {
         open.pop();
         this.#depth -= 1;
       }
-      steps += stepsPerValue + Math.floor((this.#offset - start) / bytesPerStep);
+      const bytes = this.#offset - start;
+      steps += stepsPerValue + Math.min(maxSliceSteps, Math.floor(bytes / bytesPerStep));
       if (steps < stepsPerCount) continue;
       yield steps;
       steps = 0;
