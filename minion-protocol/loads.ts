@@ -216,7 +216,6 @@ export interface PillarLoad {
    * Pillar values that the minion sends to override the master's. Empty if the field is not a map.
    */
   readonly pillar_override: WireMap;
-  readonly extra_minion_data: WireMap;
   /** Version of the pillar request. All supported Salt releases send `2`. */
   readonly ver: string | undefined;
   readonly clean_cache: boolean;
@@ -227,37 +226,47 @@ export interface PillarLoad {
 /** Maximum number of pillar modules that are read from one request. */
 const maxModules = 10;
 
-/** Parses the load of `_pillar`. */
-export function parsePillarLoad(load: WireMap): ParsedLoad<PillarLoad> {
+/**
+ * Parses the load of `_pillar`.
+ * @param maxNames - maximum number of entries that the caller accepts in each map. From a longer
+ * map, only the first `maxNames + 1` entries are read, so that the caller can reject the map
+ */
+export function parsePillarLoad(load: WireMap, maxNames: number): ParsedLoad<PillarLoad> {
   const reason = firstError(pillarSchema, load);
   if (reason !== undefined) return { ok: false, reason };
   const value: PillarLoad = {
     id: isValidMinionId(load.id) ? load.id : undefined,
-    grains: textKeyed(load.grains),
+    grains: textKeyed(load.grains, maxNames),
     saltenv: optionalText(load.saltenv),
     pillarenv: optionalText(load.pillarenv),
-    pillar_override: textKeyed(load.pillar_override) ?? emptyWireMap(),
-    extra_minion_data: textKeyed(load.extra_minion_data) ?? emptyWireMap(),
+    pillar_override: textKeyed(load.pillar_override, maxNames) ?? emptyWireMap(),
     ver: optionalText(load.ver),
     clean_cache: load.clean_cache === true,
-    ext: moduleNames(load.ext),
+    ext: moduleNames(load.ext, maxNames),
   };
   return { ok: true, value };
 }
 
-function moduleNames(ext: WireValue | undefined): readonly string[] {
-  const names = Object.keys(textKeyed(ext) ?? {});
+function moduleNames(ext: WireValue | undefined, maxNames: number): readonly string[] {
+  const names = Object.keys(textKeyed(ext, maxNames) ?? {});
   return names.filter((module) => /^\w{1,64}$/.test(module)).slice(0, maxModules);
 }
 
 /**
  * Returns a map without the entries whose key is not text, or `undefined` if the value is not a
- * map. Grains and pillar are looked up only by text keys.
+ * map. Grains and pillar are looked up only by text keys. Of a `Map`, it reads at most the first
+ * `maxNames + 1` entries with a text key, because a copy of many entries takes long.
  */
-function textKeyed(value: WireValue | undefined): WireMap | undefined {
+function textKeyed(value: WireValue | undefined, maxNames: number): WireMap | undefined {
   if (!(value instanceof Map)) return isWireMap(value) ? value : undefined;
   const map = emptyWireMap();
-  for (const [key, item] of value) if (typeof key === 'string') map[key] = item;
+  let names = 0;
+  for (const [key, item] of value) {
+    if (typeof key !== 'string') continue;
+    map[key] = item;
+    names += 1;
+    if (names > maxNames) break;
+  }
   return map;
 }
 

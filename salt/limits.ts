@@ -25,6 +25,26 @@ export const saltLimits = defineLimits('salt', {
     perOwner: 1_000,
     effect: 'The update is rejected, and the counter `mine-functions` grows.',
   },
+  orchestrationSls: {
+    unit: 'SLS of one orchestration, including included ones, and names in its `mods` and `exclude`',
+    owner: 'caller',
+    perOwner: 1_000,
+    effect:
+      'The orchestration fails with ERR_ORCHESTRATION. Longer lists in `mods` and `exclude` are rejected with ERR_ARGS.',
+    code: 'ERR_ORCHESTRATION',
+  },
+  mineQueryFunctions: {
+    unit: 'functions in one query of the mine',
+    owner: 'caller',
+    perOwner: 100,
+    effect: 'The query is rejected. For minions, the counter `mine-functions` grows.',
+  },
+  mineQueryNames: {
+    unit: 'characters of function names in one query of the mine',
+    owner: 'caller',
+    perOwner: 10_000,
+    effect: 'The query is rejected. For minions, the counter `mine-functions` grows.',
+  },
   mineQueries: {
     unit: 'queries of the mine in progress',
     owner: 'minion',

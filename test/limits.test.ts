@@ -32,7 +32,6 @@ const exempt: Readonly<Record<string, string>> = {
   'minion-protocol/transport/concurrency-limiter.ts': 'takes a limit',
   'minion-protocol/transport/tcp-listener.ts': 'messages of one connection',
   'salt/file-trees/walk-roots.ts': 'size of one input',
-  'salt/orchestrate/high-renderer.ts': 'size of one input',
   'salt/pillar/compile-pillar.ts': 'size of one input',
   'salt/pillar/own-pillar.ts': 'log lines',
   'salt/reactor/reactor-runner.ts': 'size of the configuration',

@@ -8,6 +8,7 @@ import {
 } from '#master';
 import { unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { type FairSlots, minionWork, userWork, WorkBudget, WorkLimitExceeded } from '#runtime';
+import { saltLimits } from '../limits.ts';
 import { readMineEntry } from './mine-entry.ts';
 import type { MineStore } from './mine-store.ts';
 
@@ -18,14 +19,22 @@ type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
  */
 type OwnersWithin = Awaited<ReturnType<Jobs['targets']['compileWithin']>>;
 
-/** Maximum number of functions in one request. */
-const maxFunctions = 100;
+const maxFunctions = saltLimits.mineQueryFunctions.perOwner ?? Infinity;
+const maxNameCharacters = saltLimits.mineQueryNames.perOwner ?? Infinity;
 
 /** A query of the mine. */
 export interface MineQuery {
   readonly target: TargetRequest;
+  /**
+   * Function names: a list, or a text with commas between them. The reply to a list is grouped by
+   * function. The reply to a text is grouped by function if it names several.
+   */
+  readonly fun: string | readonly string[];
+}
+
+/** Query with the functions that the reader may query. */
+interface PermittedQuery extends Pick<MineQuery, 'target'> {
   readonly funs: readonly string[];
-  /** Whether the reply is grouped by function even if the query names only one function. */
   readonly isByFunction: boolean;
 }
 
@@ -68,20 +77,18 @@ export class MineReader {
     query: MineQuery,
     requester: string = minionOwner(readerId),
   ): Promise<MineAnswer> {
-    const funs = [...new Set(query.funs)];
-    if (funs.length > maxFunctions) return { ok: false, reason: 'mine-functions' };
+    const funs = functionsOf(query.fun);
+    if (funs === undefined) return { ok: false, reason: 'mine-functions' };
     const permitted = funs.filter((fun) => this.#mayAsk(readerId, fun));
     const budget = new WorkBudget(readerId === undefined ? userWork : minionWork, requester);
-    const asked = { ...query, funs: permitted };
-    const isByFunction = query.isByFunction || funs.length > 1;
-    return this.#options.slots.run(requester, () =>
-      this.#read(readerId, { ...asked, isByFunction }, budget),
-    );
+    const isByFunction = typeof query.fun !== 'string' || funs.length > 1;
+    const asked = { target: query.target, funs: permitted, isByFunction };
+    return this.#options.slots.run(requester, () => this.#read(readerId, asked, budget));
   }
 
   async #read(
     readerId: string | undefined,
-    query: MineQuery,
+    query: PermittedQuery,
     budget: WorkBudget,
   ): Promise<MineAnswer> {
     const reading = new Reading(this.#options, readerId, budget);
@@ -112,7 +119,7 @@ export class MineReader {
 
   #compile(
     readerId: string | undefined,
-    { target }: MineQuery,
+    { target }: PermittedQuery,
     budget: WorkBudget,
   ): Promise<OwnersWithin> {
     return this.#options.targets.compileWithin(target, readerId === undefined, budget);
@@ -124,6 +131,18 @@ export class MineReader {
     const question = { subject, action: 'mine', resource: { fun } } as const;
     return this.#options.gate.decide(question).effect === 'allow';
   }
+}
+
+/**
+ * Returns the function names of a query, each once, or `undefined` if they are too long or too many.
+ * The length is checked first, so that a long text is not split.
+ */
+function functionsOf(fun: string | readonly string[]): readonly string[] | undefined {
+  const length =
+    typeof fun === 'string' ? fun.length : fun.reduce((sum, name) => sum + name.length, 0);
+  if (length > maxNameCharacters) return undefined;
+  const funs = [...new Set(typeof fun === 'string' ? fun.split(',') : fun)];
+  return funs.length > maxFunctions ? undefined : funs;
 }
 
 /** State of one mine query while its reply is collected. */

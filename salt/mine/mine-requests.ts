@@ -160,8 +160,7 @@ function toQuery(load: WireMap): MineQuery | undefined {
   const target = toTarget(load);
   const { fun } = load;
   if (target === undefined) return undefined;
-  if (typeof fun === 'string') return { target, funs: fun.split(','), isByFunction: false };
-  return isTexts(fun) ? { target, funs: fun, isByFunction: true } : undefined;
+  return typeof fun === 'string' || isTexts(fun) ? { target, fun } : undefined;
 }
 
 /** Reads the target of a query. Older minions send the target's type as `expr_form`. */

@@ -17,7 +17,7 @@ export function mineRunner(parts: MineRunnerDeps): FunctionTable {
         'Returns the mine values of minions. fun names one function, or several separated by commas.',
       parameters: { tgt: required(target), fun: required(text), tgt_type: optional(text, 'glob') },
       call: async ({ tgt, fun, tgt_type: tgtType }, { by }) => {
-        const query = { target: { tgt, tgtType }, funs: fun.split(','), isByFunction: false };
+        const query = { target: { tgt, tgtType }, fun };
         const requester = limitOwnerOf(by) ?? 'operator';
         const answer = await parts.mineReader.read(undefined, query, requester);
         if (answer.ok) return answer.value;

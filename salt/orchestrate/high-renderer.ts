@@ -2,6 +2,7 @@
 
 import { MasterError } from '#master';
 import { TemplateError } from '#template';
+import { saltLimits } from '../limits.ts';
 import { isList, isPillarMap } from '../render/pillar-data.ts';
 import type { PillarSources } from '../render/pillar-sources.ts';
 import { textOf } from '../render/pillar-wire.ts';
@@ -21,8 +22,7 @@ interface HighRenderingOptions {
   readonly signal: AbortSignal;
 }
 
-/** Maximum number of SLS of one run, including included ones. */
-const maxSls = 1000;
+const maxSls = saltLimits.orchestrationSls.perOwner ?? Infinity;
 /** Maximum depth of includes. */
 const maxDepth = 50;
 /** Value of `order` for the first state that does not set it. */

@@ -12,10 +12,13 @@ import {
   required,
   text,
 } from '../functions/parameters.ts';
+import { saltLimits } from '../limits.ts';
 import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import { fromWire } from '../render/pillar-wire.ts';
 import type { OrchestrationRequest, Orchestrator } from './orchestrator.ts';
 import { isSuccess } from './state-result.ts';
+
+const maxMods = saltLimits.orchestrationSls.perOwner ?? Infinity;
 
 interface StateRunnerDeps {
   readonly orchestrator: Orchestrator;
@@ -129,12 +132,21 @@ function orchestrationRequestOf({
  */
 function namesOf(value: WireValue): readonly string[] {
   const given = Array.isArray(value) ? value : [value];
+  if (given.length > maxMods) throw tooManyNames();
   // Maps from the wire cannot be converted to text.
   if (given.some((it) => typeof it === 'object')) {
     throw new MasterError('ERR_ARGS', '`mods` must be a name or a list of names');
   }
   const list = Array.isArray(value) ? value.map(String) : names.parse(String(value));
-  return list ?? [];
+  if (list === undefined || list.length > maxMods) throw tooManyNames();
+  return list;
+}
+
+function tooManyNames(): MasterError {
+  return new MasterError(
+    'ERR_ARGS',
+    `\`mods\` and \`exclude\` may have at most ${maxMods} names each`,
+  );
 }
 
 /**

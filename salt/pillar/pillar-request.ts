@@ -61,7 +61,7 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
       return undefined;
     },
     load: (load, { minionId }) => {
-      const parsed = parsePillarLoad(load);
+      const parsed = parsePillarLoad(load, maxNames);
       return minionId !== undefined && parsed.ok ? parsed.value : undefined;
     },
     malformed: () => ({ kind: 'private', pillar: {} }),
@@ -117,10 +117,11 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
   });
 }
 
+const maxNames = saltLimits.pillarNames.perOwner ?? Infinity;
+const maxEntries = saltLimits.pillarEntries.perOwner ?? Infinity;
+
 /** Returns an explanation if a request has too many values; otherwise `undefined`. */
 function excessOf(parts: Readonly<Record<string, WireMap>>): string | undefined {
-  const maxNames = saltLimits.pillarNames.perOwner ?? Infinity;
-  const maxEntries = saltLimits.pillarEntries.perOwner ?? Infinity;
   const [name] =
     Object.entries(parts).find(([, map]) => exceedsEntries(map, { maxNames, maxEntries })) ?? [];
   if (name === undefined) return undefined;

@@ -84,7 +84,8 @@ function hearLoad(load: WireValue): void {
   } as const;
   const checked = checkLoad(envelope, load, { nowSeconds: 0, ttlSeconds: 0 });
   if (!checked.ok || !isWireMap(load)) return;
-  for (const parse of [parseReturnLoad, parseMinionEventLoad, parsePillarLoad]) {
+  const parsePillar = (given: typeof load) => parsePillarLoad(given, 5_000);
+  for (const parse of [parseReturnLoad, parseMinionEventLoad, parsePillar]) {
     parse(checked.request.load);
   }
 }

@@ -224,7 +224,7 @@ for (const [index, vector] of cases(vectorFile('minion_event'), 'cases').entries
 
 for (const [index, vector] of cases(vectorFile('pillar'), 'cases').entries()) {
   test(`the pillar request ${index} (${vector.name}) is read`, (t) => {
-    const parsed = accepted(parsePillarLoad(map(toWireValue(vector.request_load))));
+    const parsed = accepted(parsePillarLoad(map(toWireValue(vector.request_load)), 5_000));
     const expected = object(vector.request_load);
     t.is(canonical(parsed.grains ?? null), canonical(toWireValue(expected.grains)));
     t.like(parsed, { id: 'vecminion', ver: '2', saltenv: undefined, clean_cache: false });
@@ -240,7 +240,7 @@ for (const [release, steps] of Object.entries(object(vectorFile('startup_transcr
       const parse = {
         _return: parseReturnLoad,
         _minion_event: parseMinionEventLoad,
-        _pillar: parsePillarLoad,
+        _pillar: (load: WireMap) => parsePillarLoad(load, 5_000),
       }[String(load.cmd)];
       const parsed = parse?.(load);
       if (parsed === undefined) continue;
@@ -315,11 +315,32 @@ test('a pillar request ignores fields of the wrong type', (t) => {
     ['os', 'Debian'],
     [1, 2],
   ]);
-  const parsed = accepted(parsePillarLoad({ id: 'a/b', grains, pillar_override: 'x', ver: 2 }));
+  const parsed = accepted(
+    parsePillarLoad({ id: 'a/b', grains, pillar_override: 'x', ver: 2 }, 5_000),
+  );
   t.like(parsed, { id: undefined, ver: undefined });
   t.is(canonical(parsed.grains ?? null), canonical({ os: 'Debian' }));
   t.is(canonical(parsed.pillar_override), canonical({}));
-  t.false(parsePillarLoad({ id: 'a', saltenv: ['base'] }).ok);
+  t.false(parsePillarLoad({ id: 'a', saltenv: ['base'] }, 5_000).ok);
+});
+
+test('a long map in a pillar request is read up to one entry above the maximum', (t) => {
+  let read = 0;
+  class CountingMap extends Map<WireValue, WireValue> {
+    override *[Symbol.iterator](): MapIterator<[WireValue, WireValue]> {
+      for (const entry of this.entries()) {
+        read += 1;
+        yield entry;
+      }
+      return undefined;
+    }
+  }
+  const long = new CountingMap(Array.from({ length: 1000 }, (_, at) => [`k${at}`, at]));
+  const given = { grains: long, pillar_override: long, extra_minion_data: long, ext: long };
+  const parsed = accepted(parsePillarLoad(given, 20));
+  t.is(Object.keys(parsed.grains ?? {}).length, 21);
+  t.is(Object.keys(parsed.pillar_override).length, 21);
+  t.is(read, 63);
 });
 
 const eventVectors = vectorFile('ipc_events');

@@ -3075,6 +3075,16 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-509',
+    threat:
+      'a long list of names in one request is split or copied in one step and delays all others',
+    tests: [
+      'master/mine/mine.test.ts: a query with long names of functions is refused before its text is split',
+      'minion-protocol/payload.test.ts: a long map in a pillar request is read up to one entry above the maximum',
+      'master/orchestrate/orchestrate.long.test.ts: long lists of SLS are refused before their names are resolved',
+    ],
+  },
+  {
     id: 'H-508',
     threat: 'large loads of one minion, read before any rate limit, delay all others',
     tests: [

@@ -185,7 +185,7 @@ async function read(
   tgtType: string,
   fun = 'test.id',
 ): Promise<WireMap> {
-  const query = { target: { tgt, tgtType }, funs: [fun], isByFunction: false };
+  const query = { target: { tgt, tgtType }, fun };
   const answer = await reader.read(readerId, query);
   return answer.ok ? answer.value : { refused: answer.reason };
 }
@@ -314,9 +314,22 @@ test('an oversized reply is not sent', async (t) => {
 
 test('a request names at most a hundred functions', async (t) => {
   const { reader } = await startMine();
-  const funs = Array.from({ length: 101 }, (_, index) => `f${index}`);
-  const query = { target: { tgt: '*' }, funs, isByFunction: true };
+  const fun = Array.from({ length: 101 }, (_, index) => `f${index}`);
+  const query = { target: { tgt: '*' }, fun };
   t.deepEqual(await reader.read('web1', query), { ok: false, reason: 'mine-functions' });
+});
+
+test('a query with long names of functions is refused before its text is split', async (t) => {
+  const { reader } = await startMine();
+  const target = { tgt: '*' };
+  const refusal = { ok: false, reason: 'mine-functions' } as const;
+  // Each of these texts has few different names.
+  const repeated = 'test.id,'.repeat(1249);
+  t.true((await reader.read('web1', { target, fun: `${repeated}test.id` })).ok);
+  t.deepEqual(await reader.read('web1', { target, fun: `${repeated}test.id,test.id` }), refusal);
+  const long = 'x'.repeat(10_000);
+  t.true((await reader.read('web1', { target, fun: [long] })).ok);
+  t.deepEqual(await reader.read('web1', { target, fun: [long, 'y'] }), refusal);
 });
 
 function openMine(options: Partial<MineStoreOptions> = {}): MineStore {

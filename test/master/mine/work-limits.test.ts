@@ -111,7 +111,7 @@ test('a stored value with a costly allow_tgt is withheld, but no other value', a
     const data = Object.fromEntries(funs.map((fun) => [fun, value]));
     await mine.update(id, { data, clear: false }, undefined);
   }
-  const answer = await reader.read('web1', { target: { tgt: '*' }, funs, isByFunction: true });
+  const answer = await reader.read('web1', { target: { tgt: '*' }, fun: funs });
   t.true(answer.ok && answer.isWithheld);
   for (const fun of funs) {
     t.deepEqual(answer.ok && answer.value[fun], { web1: 'secret', web2: 'secret' });
@@ -121,7 +121,7 @@ test('a stored value with a costly allow_tgt is withheld, but no other value', a
 test('a minion has one query in progress, and a limited number wait', async (t) => {
   const { reader } = startReader(['web1', 'web2']);
   const tgt = Array.from({ length: 300 }, (_, at) => `*${at}*`).join(' or ');
-  const query = { target: { tgt, tgtType: 'compound' }, funs: ['f'], isByFunction: false };
+  const query = { target: { tgt, tgtType: 'compound' }, fun: 'f' };
   const reads = Array.from({ length: 50 }, () => reader.read('web1', query));
   const other = await reader.read('web2', query);
   t.true(other.ok);
@@ -153,8 +153,8 @@ test('a target of many functions is compiled and tested on each minion once', as
   const { reader } = startReader(ids, (budget) => budgets.push(budget));
   const tgt = Array.from({ length: 50 }, (_, at) => `*x${at}*y*z*`).join(' or ');
   const many = Array.from({ length: 100 }, (_, at) => `f${at}`);
-  for (const funs of [['f0'], many]) {
-    const query = { target: { tgt, tgtType: 'compound' }, funs, isByFunction: true };
+  for (const fun of [['f0'], many]) {
+    const query = { target: { tgt, tgtType: 'compound' }, fun };
     t.true((await reader.read('web1', query)).ok);
   }
   const [one, all] = budgets;

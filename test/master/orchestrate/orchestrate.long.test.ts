@@ -172,6 +172,17 @@ test('endless includes and too many SLS are refused', async (t) => {
   t.deepEqual(Object.keys((await orchestrate('a')).states), ['b', 'a']);
 });
 
+test('long lists of SLS are refused before their names are resolved', async (t) => {
+  const { orchestrate } = await start(t, { 'srv/site.sls': nop });
+  const names = (count: number): string[] => Array.from({ length: count }, () => 'site');
+  for (const mods of [names(1000), names(1000).join()]) t.true((await orchestrate(mods)).success);
+  const refusal = /`mods` and `exclude` may have at most 1000 names each/;
+  for (const mods of [names(1001), names(1001).join(), names(10_001).join()]) {
+    t.regex(String((await orchestrate(mods)).value), refusal);
+  }
+  t.regex(String((await orchestrate('site', { exclude: names(1001) })).value), refusal);
+});
+
 test('an orchestration ends at its deadline', async (t) => {
   const { orchestrate } = await start(
     t,
