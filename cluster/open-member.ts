@@ -1,4 +1,6 @@
+import { storeDirectory } from '#config';
 import { type ClusterMember, PkiDir, type SharedStoreOptions } from '#master';
+import { diskSpaceOf } from '#store';
 import { createClusterApi } from './cluster-api.ts';
 import { ClusterJobs } from './cluster-jobs.ts';
 import { openClusterSeal, writeOwnKeys } from './cluster-keys.ts';
@@ -50,6 +52,7 @@ export async function openMember(
     store,
     disk: {
       isFull: () => store.isFull,
+      space: () => diskSpaceOf(storeDirectory(config.stateDir)),
       backup: (target) => store.backup(target),
       onChange: (listener) => {
         report = listener;

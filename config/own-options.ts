@@ -267,6 +267,13 @@ export const limitOptions = {
     'Maximum size of a return that is stored completely.',
     { reload: 'the next return' },
   ),
+  storedReturnBytes: option(
+    'stored_return_bytes',
+    bytes(0, 2 ** 50),
+    null,
+    'Disk space of all stored returns. Each user who starts jobs may use at most as much as is free. 0: no limit.',
+    { defaultText: 'two thirds of the size of the store and of the free space of its disk' },
+  ),
   eventBytes: option(
     'event_bytes',
     bytes(1024, megabytes100),

@@ -124,5 +124,6 @@ export async function measure(
       events: bus.deepestQueue(),
       reactions: waiting,
     },
+    returnBytes: jobs.returnBytes,
   });
 }

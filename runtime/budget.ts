@@ -17,7 +17,7 @@ export interface BudgetLimits {
  */
 export class Budget {
   readonly #perOwner: number;
-  readonly #total: number;
+  #total: number;
   readonly #reserved: number;
   readonly #timesFree: number;
   readonly #held = new Map<string, number>();
@@ -33,6 +33,14 @@ export class Budget {
     this.#total = values.total ?? Infinity;
     this.#reserved = values.reserved ?? 0;
     this.#timesFree = values.timesFree ?? Infinity;
+  }
+
+  /**
+   * Changes the maximum that all owners together may hold. Owners keep what they hold, also if it
+   * exceeds the new maximum.
+   */
+  resize(total: number): void {
+    this.#total = total;
   }
 
   /** Amount of the resource that all owners hold together. */

@@ -1,7 +1,23 @@
+import { stat, statfs } from 'node:fs/promises';
+import path from 'node:path';
 import { diskFullMessage, StoreError } from './errors.ts';
 
 /** Interval between tests for free space while the disk is full, in milliseconds. */
 const probeIntervalMs = 2000;
+
+/**
+ * Returns the size of a store and of the free space of its disk, in bytes. `undefined` if it cannot
+ * be determined.
+ * @param directory - directory of an open store
+ */
+export async function diskSpaceOf(directory: string): Promise<number | undefined> {
+  try {
+    const { bavail, bsize } = await statfs(directory);
+    return bavail * bsize + (await stat(path.join(directory, 'data.mdb'))).size;
+  } catch {
+    return undefined;
+  }
+}
 
 /**
  * Rejects writes while the disk is full. After the first write that fails, all later writes are

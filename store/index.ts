@@ -6,6 +6,7 @@ export type { StoreInspection } from './check-tables.ts';
 export { copyStore, readStore } from './closed-store.ts';
 export { type ContentDigest, digestStore } from './content-digest.ts';
 export { type HolderState, probeHolder } from './directory.ts';
+export { diskSpaceOf } from './disk-space.ts';
 export {
   detachFromLog,
   type EmbeddedStore,

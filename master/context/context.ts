@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import { type FixedConfig, type LiveConfig, storeDirectory } from '#config';
 import { createJidSource } from '#minion-protocol';
 import type { Closers } from '#runtime';
-import { type EmbeddedStore, openEmbeddedStore, type Store, StoreError } from '#store';
+import { diskSpaceOf, type EmbeddedStore, openEmbeddedStore, type Store, StoreError } from '#store';
 import { Meter, meteredStore, RequestCounters } from '../metrics/index.ts';
 import type { Cluster, Duties, SharedStore } from './cluster.ts';
 import { createOwnStore } from './own-store.ts';
@@ -137,6 +137,7 @@ interface OpenStore {
 function foreign(store: Store): OpenStore {
   const disk: StoreDisk = {
     isFull: () => false,
+    space: async () => undefined,
     backup: async () => {
       throw new StoreError(
         'ERR_STORE_BACKUP',
@@ -184,6 +185,7 @@ async function openEmbedded(
   });
   const disk: StoreDisk = {
     isFull: () => store.isFull,
+    space: () => diskSpaceOf(directory),
     backup: (target) => store.backup(target),
     onChange: (listener) => {
       tell = listener;

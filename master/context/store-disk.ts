@@ -3,6 +3,8 @@ import type { BackupReceipt } from '#store';
 /** Backups of the store, and the state of its disk. */
 export interface StoreDisk {
   readonly isFull: () => boolean;
+  /** Returns the size of the store and of the free space of its disk. `undefined` if unknown. */
+  readonly space: () => Promise<number | undefined>;
   /**
    * Creates a backup of the store.
    * @throws StoreError ERR_STORE_BACKUP, ERR_STORE_FULL

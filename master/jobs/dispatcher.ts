@@ -8,7 +8,13 @@ import {
 } from '#minion-protocol';
 import { codeOf, KeyedMutex } from '#runtime';
 import type { Operation } from '#store';
-import { type JobOrigin, type JobReturn, MasterError, type PublishRequest } from '../api/index.ts';
+import {
+  type JobOrigin,
+  type JobReturn,
+  limitOwnerOf,
+  MasterError,
+  type PublishRequest,
+} from '../api/index.ts';
 import { type AuditEntry, type AuditTrail, auditOf, named } from '../audit/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import { Job } from './job.ts';
@@ -348,6 +354,7 @@ export class JobDispatcher {
     const { target, minions, missing, resources, problem } = await targets.resolve(request, {
       by: request.by,
     });
+    const limitOwner = limitOwnerOf(request.by);
     const record: JobRecord = {
       jid: request.jid ?? (await this.freshJid()),
       fun: request.fun,
@@ -361,6 +368,7 @@ export class JobDispatcher {
       publishedAt: this.#options.now(),
       selfMade: false,
       ...(request.metadata === undefined ? {} : { metadata: request.metadata }),
+      ...(limitOwner === undefined ? {} : { limitOwner }),
       ...(request.requestedBy === undefined ? {} : { requestedBy: request.requestedBy }),
     };
     return { record, target, resources, problem };

@@ -1,12 +1,19 @@
-import { KeyedMutex, unlimitedSteps, userWork, WorkBudget } from '#runtime';
+import { isLargerThan, KeyedMutex, unlimitedSteps, userWork, WorkBudget } from '#runtime';
 import { type Entry, type Key, type Operation, type Store, tryToWrite } from '#store';
-import { type AuditRequester, type JobReturn, MasterError, minionOwner } from '../api/index.ts';
+import {
+  type AuditRequester,
+  type JobReturn,
+  limitOwnerOf,
+  MasterError,
+  minionOwner,
+} from '../api/index.ts';
 import { Job } from './job.ts';
 import { JobBytes } from './job-bytes.ts';
-import { returnRow } from './job-return.ts';
+import { returnRow, shortFunction, withoutValue } from './job-return.ts';
 import { type JobRecord, jobRow, minionsOfPublications, withSlice } from './job-row.ts';
 import type { PublicationId } from './publication-log.ts';
 import { RequestMarks } from './request-marks.ts';
+import type { ReturnBytes } from './return-bytes.ts';
 
 const jobKey = (jid: string): Key => ['jobs', jid];
 const returnKey = (
@@ -30,6 +37,15 @@ export interface AddedJob {
    */
   readonly bytes: number;
   readonly stopListening: () => void;
+}
+
+/** Job of a return. */
+interface ReturnOrigin {
+  readonly jid: string;
+  /** Name under which limits count the return. `undefined` for the operator and services. */
+  readonly owner: string | undefined;
+  /** If the return is the result of a runner, the user who called the runner. */
+  readonly by?: AuditRequester | undefined;
 }
 
 type PutOperation = Extract<Operation, { op: 'put' }>;
@@ -77,6 +93,8 @@ export interface JobCacheOptions {
   readonly wasNeverSent?: (publication: PublicationId) => boolean;
   /** Whether other members of a cluster store jobs in the same store. Default: false. */
   readonly isShared?: boolean;
+  /** Limits the bytes of the returns of each user. Default: they are not limited. */
+  readonly returnBytes?: Pick<ReturnBytes, 'store'>;
 }
 
 /**
@@ -246,17 +264,51 @@ export class JobCache {
   }
 
   /**
+   * Stores a return of a minion. Durable when the promise resolves. Its bytes count for the user who
+   * started the job. If this user has no space left, a notice is stored instead of the value.
+   * @returns `false` if a return of the minion or resource is already stored. The stored return is
+   * unchanged
+   */
+  addMinionReturn({ jid, limitOwner }: Job, result: JobReturn): Promise<boolean> {
+    return this.#addReturn({ jid, owner: limitOwner }, result);
+  }
+
+  /**
    * Stores a return. Durable when the promise resolves.
    * @param by - if the return is the result of a runner, the user who called the runner. The bytes
    * of the result count towards the limit of this user. Default: no limit applies
    * @returns `false` if a return of the minion or resource is already stored. The stored return is
    * unchanged
    */
-  async addReturn(jid: string, result: JobReturn, by?: AuditRequester): Promise<boolean> {
+  addReturn(jid: string, result: JobReturn, by?: AuditRequester): Promise<boolean> {
+    return this.#addReturn({ jid, owner: limitOwnerOf(by), by }, result);
+  }
+
+  async #addReturn({ jid, owner, by }: ReturnOrigin, result: JobReturn): Promise<boolean> {
     const put = this.#putReturn(jid, result);
     this.stored.note(by, put.value.length);
     if (put.value.length > maxBytesAtOnce) await giveWay(result);
-    const operations = [put, ...this.#rowsOf(jid, result)];
+    const reduced = () => [this.#putReturn(jid, withoutValue(result))];
+    return this.#writeCounted({ owner, rows: [put], reduced }, (rows) =>
+      this.#writeReturn(jid, result, [...rows, ...this.#rowsOf(jid, result)]),
+    );
+  }
+
+  /** Writes the rows of a return, and counts their bytes for its owner. */
+  async #writeCounted(
+    counted: Omit<Parameters<ReturnBytes['store']>[0], 'keepMs'>,
+    write: (rows: readonly Operation[]) => Promise<boolean>,
+  ): Promise<boolean> {
+    const { returnBytes } = this.#options;
+    if (returnBytes === undefined) return write(counted.rows);
+    return returnBytes.store({ ...counted, keepMs: this.#keepMs }, write);
+  }
+
+  async #writeReturn(
+    jid: string,
+    result: JobReturn,
+    operations: readonly Operation[],
+  ): Promise<boolean> {
     if (!this.#options.isShared) return tryToWrite(this.#options.store, operations);
     const name = takingName(jid, result.minion);
     this.#taking.add(name);
@@ -294,11 +346,18 @@ export class JobCache {
     if (!this.#options.isOn) return this.addMark(result.minion, mark);
     const put = this.#putReturn(record.jid, result);
     if (put.value.length > maxBytesAtOnce) await giveWay(result);
-    return this.#marks.write(result.minion, mark, [
-      this.#putRecord(record),
-      put,
-      ...this.#rowsOf(record.jid, result),
-    ]);
+    const { minion } = result;
+    const counted = {
+      owner: minionOwner(minion),
+      rows: [this.#putRecord(record), put],
+      reduced: () => [
+        this.#putRecord(withoutArguments(record)),
+        this.#putReturn(record.jid, withoutValue(result)),
+      ],
+    };
+    return this.#writeCounted(counted, (rows) =>
+      this.#marks.write(minion, mark, [...rows, ...this.#rowsOf(record.jid, result)]),
+    );
   }
 
   /**
@@ -410,6 +469,13 @@ export class JobCache {
     this.#rememberedMinions -= this.#remembered.get(jid)?.minions.size ?? 0;
     this.#remembered.delete(jid);
   }
+}
+
+/** Returns a copy of the record of a self-started job without the large values of the minion. */
+function withoutArguments(record: JobRecord): JobRecord {
+  const { minions, fun, user } = record;
+  const isLarge = isLargerThan(user, { values: 1, characters: 128 });
+  return { ...record, arg: [], fun: shortFunction(fun), user: isLarge ? String(minions) : user };
 }
 
 function takingName(jid: string, minion: string): string {

@@ -1,5 +1,6 @@
 import Type from 'typebox';
 import { isWireMap, localField, unpackLocal, type WireValue } from '#minion-protocol';
+import { isLargerThan } from '#runtime';
 import { defineRow, type RowCodec, Texts } from '#store';
 import type { JobReturn } from '../api/index.ts';
 
@@ -39,4 +40,32 @@ export function isFailureCode(retcode: WireValue): boolean {
   if (retcode instanceof Map) return [...retcode.values()].some(isFailureCode);
   if (isWireMap(retcode)) return Object.values(retcode).some(isFailureCode);
   return retcode !== 0 && retcode !== false && retcode !== null;
+}
+
+/** Value that is stored in place of the value of a return, if the owner has no space for it. */
+const notStored =
+  'This return was not stored: the stored returns of the user who started the job use the whole share of this user (saltbridge: limits: stored_return_bytes).';
+
+/** Maximum size of the other fields that are stored with {@link notStored}. */
+const smallField = { values: 16, characters: 128 };
+
+/**
+ * Returns a copy of a return with a notice instead of its value. The encoded copy has a limited
+ * size: large other fields are replaced too.
+ */
+export function withoutValue(result: JobReturn): JobReturn {
+  const { retcode, success } = result;
+  return {
+    ...result,
+    fun: shortFunction(result.fun),
+    return: notStored,
+    retcode: isLargerThan(retcode, smallField) ? Number(isFailureCode(retcode)) : retcode,
+    success: isLargerThan(success, smallField) ? !isFailureCode(retcode) : success,
+    out: 'nested',
+  };
+}
+
+/** Returns the same name or names of functions, or a replacement if they are large. */
+export function shortFunction(fun: JobReturn['fun']): JobReturn['fun'] {
+  return isLargerThan(fun, smallField) ? 'VALUE_TRIMMED' : fun;
 }

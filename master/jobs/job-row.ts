@@ -55,6 +55,11 @@ const fields = {
   ),
   /** Metadata that was published with the job. */
   metadata: Type.Optional(Type.Unsafe<WireMap>(Type.Object({}))),
+  /**
+   * Name under which limits count the returns of the job. Absent for jobs of operators and
+   * services.
+   */
+  limitOwner: Type.Optional(Type.String()),
   /** Minion that requested the job. Absent for jobs of operators and services. */
   requestedBy: Type.Optional(Type.String()),
 };

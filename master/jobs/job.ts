@@ -15,6 +15,8 @@ export class Job {
   readonly isKept: boolean;
   /** Time of the publication, in milliseconds since 1970. */
   readonly publishedAt: number;
+  /** Name under which limits count the returns. `undefined` for jobs of operators and services. */
+  readonly limitOwner: string | undefined;
   readonly #minions: Set<string>;
   #answered: Set<string> | undefined;
   /** Resources whose returns have arrived. The key is the id of the minion that manages them. */
@@ -28,7 +30,7 @@ export class Job {
   #listeners: Set<(result: JobReturn) => void> | undefined;
 
   constructor(
-    record: Pick<JobRecord, 'jid' | 'fun' | 'minions' | 'publishedAt'>,
+    record: Pick<JobRecord, 'jid' | 'fun' | 'limitOwner' | 'minions' | 'publishedAt'>,
     options: { readonly isKept: boolean },
   ) {
     this.jid = record.jid;
@@ -36,6 +38,7 @@ export class Job {
     this.#minions = new Set(record.minions);
     this.isKept = options.isKept;
     this.publishedAt = record.publishedAt;
+    this.limitOwner = record.limitOwner;
   }
 
   get minions(): ReadonlySet<string> {

@@ -18,6 +18,7 @@ import { Publisher } from './publisher.ts';
 import { Reachability } from './reachability.ts';
 import { Reconnecting } from './reconnecting.ts';
 import { type FollowOptions, resumeJob } from './resume-job.ts';
+import { ReturnBytes } from './return-bytes.ts';
 import { TargetResolver } from './targets.ts';
 
 export interface JobDeps extends ModuleDeps {
@@ -34,6 +35,8 @@ export interface JobDeps extends ModuleDeps {
 /** The jobs module of a master: jobs, and the known grains and pillar of minions. */
 export interface Jobs {
   readonly cache: JobCache;
+  /** Disk space of the stored returns. */
+  readonly returnBytes: ReturnBytes;
   /**
    * Facts about minions, such as the time of the last request. They determine the state of each
    * minion in a job.
@@ -94,8 +97,16 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     now,
   });
   context.closers.add(publications, (it) => it.close());
+  const returnBytes = await ReturnBytes.open({
+    store,
+    now,
+    maxBytes: () => maxReturnBytes(deps),
+    cluster,
+    log: context.log.child({ component: 'jobs' }),
+  });
   const cache = new JobCache({
     store,
+    returnBytes,
     // In a cluster, jobs are always stored, because any member may receive the returns.
     isOn: fixed.jobCache || cluster !== undefined,
     isShared: cluster !== undefined,
@@ -170,6 +181,7 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
   const apiDeps = { dispatcher, targets, cache, config, facts: minions, now, startedAt: now() };
   return {
     cache,
+    returnBytes,
     minions,
     facts,
     resources,
@@ -196,6 +208,18 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
       context.closers.add(presence.start(fixed.loopInterval * 1000), (it) => it.stop());
     },
   };
+}
+
+/** Part of the disk space of the store that returns may use by default. */
+const diskShare = 2 / 3;
+
+/** Returns the maximum number of bytes of all stored returns. `undefined` if it is unknown. */
+async function maxReturnBytes({ config, context }: JobDeps): Promise<number | undefined> {
+  const { storedReturnBytes } = config.fixed.limits;
+  if (storedReturnBytes === 0) return Infinity;
+  if (storedReturnBytes !== null) return storedReturnBytes;
+  const space = await context.disk.space();
+  return space === undefined ? undefined : space * diskShare;
 }
 
 /**

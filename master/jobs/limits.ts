@@ -17,6 +17,15 @@ export const jobLimits = defineLimits('jobs', {
     effect: 'The job is rejected. Jobs of the local interface and of services are not limited.',
     code: 'ERR_LIMIT',
   },
+  storedReturnBytes: {
+    unit: 'bytes of stored returns, of the jobs that minions start themselves, and of results of runners',
+    owner: 'user',
+    amounts: '`stored_return_bytes` in total',
+    option: 'saltbridge:limits:stored_return_bytes',
+    timesFree: 1,
+    effect:
+      'The value of a return above 512 bytes is not stored. The stored return contains a notice. The operator and all services count as one user, and each minion counts as a user.',
+  },
   functions: {
     unit: 'functions of one job',
     owner: 'caller',

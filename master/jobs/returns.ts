@@ -97,7 +97,7 @@ export class ReturnProcessor {
     if (job.hasAnswered(minionId, resourceOf(minionId, given))) return 'repeated';
     const load = this.#redact(minionId, given);
     const result = this.#toResult(minionId, load);
-    if (job.isKept && !(await cache.addReturn(job.jid, result))) return 'repeated';
+    if (job.isKept && !(await cache.addMinionReturn(job, result))) return 'repeated';
     this.#emit(load, job.jid, minionId);
     job.answer(result);
     if (job.isKept && result.resource === undefined) this.#measure(job);

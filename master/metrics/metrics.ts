@@ -17,6 +17,15 @@ export interface MeasuredNow {
   readonly present: number;
   readonly events: EventFigures;
   readonly queues: QueueDepths;
+  readonly returnBytes: ReturnFigures;
+}
+
+/** Disk space of the stored returns. */
+interface ReturnFigures {
+  /** Number of counted bytes. */
+  readonly total: number;
+  /** Number of returns whose value was not stored because of the limit. */
+  readonly notStored: number;
 }
 
 /**
@@ -45,7 +54,7 @@ type QueueDepths = {
 
 /** Returns all metric families of a master. */
 export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricFamily[] {
-  const { status, present, events, queues } = now;
+  const { status, present, events, queues, returnBytes } = now;
   const { cluster } = status;
   const refusals = Object.values(status.counters).reduce((sum, count) => sum + count, 0);
   const origins = { master: events.ofMaster, minion: events.ofMinions };
@@ -64,6 +73,16 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
       meter.requests,
     ),
     counter('returns_total', 'Accepted returns of jobs.', meter.returns),
+    counter(
+      'returns_not_stored_total',
+      'Returns whose value was not stored, because their owner used its share of `stored_return_bytes`.',
+      returnBytes.notStored,
+    ),
+    gauge(
+      'returns_stored_bytes',
+      'Bytes of the stored returns, as they count for `stored_return_bytes`.',
+      returnBytes.total,
+    ),
     counter('pillar_renderings_total', 'Pillars compiled from files.', meter.pillarRenderings),
     counter(
       'pillars_total',

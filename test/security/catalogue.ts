@@ -41,6 +41,7 @@ const largeLoads = inFile('master/requests/large-loads.long.test.ts');
 const loadReading = inFile('minion-protocol/large-loads.long.test.ts');
 const requestMarks = inFile('master/requests/request-marks.test.ts');
 const peers = inFile('master/peers/peer-requests.long.test.ts');
+const returnBytes = inFile('master/jobs/return-bytes.test.ts');
 const returns = inFile('master/jobs/returns.long.test.ts');
 const reactions = inFile('master/reactions/reactions.long.test.ts');
 const reactor = inFile('master/reactor/reactor.long.test.ts');
@@ -2657,6 +2658,19 @@ export const catalogue: readonly Threat[] = [
       fairLimits('a table of single rows refuses another owner, but not a row that it replaces'),
       fairLimits('the owner of an address is an IPv4 address or a network of 64 bits'),
       'limits.test.ts: no limiter is outside of the registry',
+      users('the returns of a job count for the user who started it'),
+      returnBytes('a user may use as much space as is free, and leaves space to others'),
+      returnBytes('returns of the operator and of all services count for one owner'),
+      returnBytes('other large fields of a return are not stored either'),
+      returnBytes('jobs that a minion starts itself count for the minion, with their arguments'),
+      returnBytes('results of runners count for the user who called the runner'),
+      returnBytes('stored returns count after a restart, and few returns write the count'),
+      returnBytes('the count in the store is never too low while returns arrive at the same time'),
+      returnBytes('repeated returns and failed writes do not count'),
+      returnBytes('expired returns do not count, also after a change of keep_jobs_seconds'),
+      returnBytes('names of owners of any form are counted'),
+      returnBytes('the disk space is measured again, and no return waits for it'),
+      returnBytes('the returns that other members of a cluster store count'),
       users('the jobs of one user store a limited number of bytes, and those of another user fit'),
       'heat-bridge/idempotency-keys.test.ts: runs under idempotency keys of one caller store a limited number of bytes',
       'runtime/worker-pool.long.test.ts: a long text of one caller does not wait for those of another',

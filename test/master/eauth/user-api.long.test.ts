@@ -12,6 +12,7 @@ import {
   readAuditLog,
   type UserApi,
 } from '#master';
+import { Job } from '#master/jobs/job.ts';
 import { returnRow } from '#master/jobs/job-return.ts';
 import { jobRow } from '#master/jobs/job-row.ts';
 import { workSlices } from '#runtime';
@@ -90,6 +91,18 @@ test('a user may publish only what external_auth grants', async (t) => {
   await t.throwsAsync(fred.runners.start({ fun: 'jobs.list_jobs' }), denied);
   await t.throwsAsync(fred.wheel.run({ fun: 'key.list_all' }), denied);
   await t.throwsAsync(fred.wheel.start({ fun: 'key.list_all' }), denied);
+});
+
+test('the returns of a job count for the user who started it', async (t) => {
+  const running = await start(t, { fred: ['test.ping'] });
+  const job = { tgt: 'web1', fun: 'test.ping' };
+  const ownerOf = async (jid: string): Promise<string | undefined> => {
+    const entry = await running.store.get(['jobs', jid]);
+    return entry && new Job(jobRow.decode(entry), { isKept: true }).limitOwner;
+  };
+  const fred = await running.as('fred');
+  t.is(await ownerOf((await fred.jobs.publish(job)).jid), 'user sharedsecret/fred');
+  t.is(await ownerOf((await running.master.jobs.publish(job)).jid), undefined);
 });
 
 test('the jobs of one user store a limited number of bytes, and those of another user fit', async (t) => {

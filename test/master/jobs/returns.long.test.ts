@@ -107,6 +107,38 @@ test('a return is accepted for a job that was published to its sender', async (t
   });
 });
 
+test('a return that exceeds the share of its owner reaches callers and events completely', async (t) => {
+  const master = await startVectorMaster(t, {
+    keys: [{ directory: 'minions', id: keys.minionId, publicPem: pem('minion').publicPem }],
+    config: { limits: { requestsPerSecond: 0, storedReturnBytes: 10_000 } },
+  });
+  const value = 'x'.repeat(20_000);
+  const received: WireValue[] = [];
+  let jid = '';
+  for await (const update of master.master.jobs.run({ tgt: '*', fun: 'test.ping' })) {
+    if (update.type === 'return') received.push(update.return);
+    if (update.type !== 'published') continue;
+    jid = update.jid;
+    const nonce = freshNonce();
+    const events = await master.eventsDuring(async () => {
+      const load = { jid, nonce, return: value };
+      t.is(openReply(pingReturn, await master.ask(altered(pingReturn, { load })), nonce), null);
+    });
+    t.deepEqual(
+      events.map(({ data }) => data.return),
+      [value],
+    );
+  }
+  t.deepEqual(received, [value]);
+  const { returns } = await master.master.jobs.show(jid);
+  t.like(returns[0], { minion: keys.minionId, retcode: 0, success: true });
+  t.regex(String(returns[0]?.return), /^This return was not stored: .*stored_return_bytes/);
+  const metrics = await master.master.metrics();
+  const samplesOf = (name: string) => metrics.find((it) => it.name === name);
+  t.like(samplesOf('saltbridge_returns_not_stored_total'), { samples: [{ value: 1 }] });
+  t.like(samplesOf('saltbridge_returns_stored_bytes'), { type: 'gauge' });
+});
+
 test('fields that later releases add to a return are stored, signed or not', async (t) => {
   const master = await startWithJob(t, keys.minionId);
   const { jid } = master;
