@@ -69,7 +69,7 @@ export class Stack {
   }
 
   /** @param waitSeconds - time that the condition waits for its signals */
-  static async create(kind: HandleKind, count: number, waitSeconds = 120): Promise<Stack> {
+  static async create(kind: HandleKind, count: number, waitSeconds = 600): Promise<Stack> {
     const name = `saltbridge-${randomBytes(4).toString('hex')}`;
     const { stack } = await ask('POST', '/stacks', {
       stack_name: name,
@@ -177,7 +177,7 @@ function awsTemplate(count: number): object {
       handle: { type: 'AWS::CloudFormation::WaitConditionHandle' },
       condition: {
         type: 'AWS::CloudFormation::WaitCondition',
-        properties: { Handle: { get_resource: 'handle' }, Timeout: 120, Count: count },
+        properties: { Handle: { get_resource: 'handle' }, Timeout: 600, Count: count },
       },
     },
     outputs: {

@@ -214,7 +214,7 @@ heatTest(
       condition: {
         type: 'OS::Heat::WaitCondition',
         depends_on: 'server',
-        properties: { handle: { get_resource: 'handle' }, timeout: 120 },
+        properties: { handle: { get_resource: 'handle' }, timeout: 600 },
       },
     });
     const good = await follow(t, stage, waiting('good', 'true'), 'good');
@@ -248,7 +248,7 @@ heatTest(
       condition: {
         type: 'OS::Heat::WaitCondition',
         depends_on: 'server',
-        properties: { handle: { get_resource: 'handle' }, timeout: 60 },
+        properties: { handle: { get_resource: 'handle' }, timeout: 600 },
       },
     };
     for (const name of ['first', 'second', 'third']) {
