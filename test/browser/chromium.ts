@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import type { ExecutionContext } from 'ava';
 import { type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { waitMs } from '../helpers/deadline.ts';
 
 const candidates = [
   process.env.CHROMIUM ?? '',
@@ -34,6 +35,7 @@ export async function openPage(
   t.teardown(() => browser.close());
   const context = await browser.newContext(options);
   const page = await context.newPage();
+  page.setDefaultTimeout(waitMs);
   const problems: string[] = [];
   page.on('pageerror', (error) => problems.push(`script: ${error.message}`));
   page.on('console', (message) => {

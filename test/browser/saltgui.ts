@@ -108,7 +108,7 @@ const shownText = 'document.querySelector(".route.current")?.innerText ?? ""';
 
 /** Waits until the page shows a text. */
 export function showsText(page: Page, expected: RegExp): Promise<unknown> {
-  return page.waitForFunction(`${expected}.test(${shownText})`, undefined, { timeout: 30_000 });
+  return page.waitForFunction(`${expected}.test(${shownText})`);
 }
 
 /** Returns the problems of a page, except those about optional files. */
