@@ -48,6 +48,11 @@ export class Budget {
     return this.#taken;
   }
 
+  /** Amount that no owner holds. Negative if the owners hold more than the maximum. */
+  get free(): number {
+    return this.#total - this.#taken;
+  }
+
   /** Returns how much of the limited resource one owner holds now. */
   heldBy(owner: string): number {
     return this.#held.get(owner) ?? 0;
@@ -66,7 +71,7 @@ export class Budget {
   /** Whether {@link tryTake} would succeed. */
   hasPlace(owner: string, amount = 1): boolean {
     const held = this.heldBy(owner);
-    const free = this.#total - this.#taken;
+    const { free } = this;
     if (held + amount > Math.min(this.#perOwner, this.#shareOf(free))) return false;
     return amount <= free - (held === 0 ? 0 : this.#reserved);
   }

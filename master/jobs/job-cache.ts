@@ -265,12 +265,16 @@ export class JobCache {
 
   /**
    * Stores a return of a minion. Durable when the promise resolves. Its bytes count for the user who
-   * started the job. If this user has no space left, a notice is stored instead of the value.
+   * started the job. The return of a resource that the job did not ask for counts for the minion. If
+   * the user or minion has no space left, a notice is stored instead of the value.
    * @returns `false` if a return of the minion or resource is already stored. The stored return is
    * unchanged
    */
-  addMinionReturn({ jid, limitOwner }: Job, result: JobReturn): Promise<boolean> {
-    return this.#addReturn({ jid, owner: limitOwner }, result);
+  addMinionReturn(job: Job, result: JobReturn): Promise<boolean> {
+    const { minion, resource } = result;
+    const isAsked = resource === undefined || job.expectedOf(minion)?.has(resource) === true;
+    const owner = isAsked ? job.limitOwner : minionOwner(minion);
+    return this.#addReturn({ jid: job.jid, owner }, result);
   }
 
   /**

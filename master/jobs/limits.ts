@@ -24,7 +24,7 @@ export const jobLimits = defineLimits('jobs', {
     option: 'saltbridge:limits:stored_return_bytes',
     timesFree: 1,
     effect:
-      'The value of a return above 512 bytes is not stored. The stored return contains a notice. The operator and all services count as one user, and each minion counts as a user.',
+      'The value of a return above 512 bytes is not stored. The stored return contains a notice. The operator and all services count as one user, and each minion counts as a user. All minions together may use at most as much as is free.',
   },
   functions: {
     unit: 'functions of one job',

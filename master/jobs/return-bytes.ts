@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import Type from 'typebox';
 import { Budget, codeOf, RepeatedWarnings } from '#runtime';
 import { defineRow, type Entry, type Key, type Operation, type Store } from '#store';
+import { minionOwner } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
 import { jobLimits } from './limits.ts';
 
@@ -75,6 +76,8 @@ export class ReturnBytes {
   readonly #options: ReturnBytesOptions;
   readonly #member: string;
   readonly #budget = new Budget(jobLimits.storedReturnBytes);
+  /** Bytes that all minions together hold in the budget. */
+  #ofMinions = 0;
   readonly #warnings: RepeatedWarnings;
   /** Counted bytes by `<member> <owner>`, for each end of a period. */
   readonly #counts = new Map<number, Map<string, number>>();
@@ -131,7 +134,7 @@ export class ReturnBytes {
     this.#measureAgain();
     const owner = nameOf(user);
     const isSmall = rows.every(({ value }) => value.length <= smallRow);
-    const isWhole = isSmall || this.#budget.hasPlace(owner, spaceOf(rows));
+    const isWhole = isSmall || this.#hasPlace(owner, spaceOf(rows));
     const stored = isWhole ? rows : reduced();
     const bytes = spaceOf(stored);
     const end = endOfPeriod(this.#options.now() + keepMs, keepMs);
@@ -149,6 +152,23 @@ export class ReturnBytes {
     }
     if (isStored && !isWhole) this.#noteNotStored(user ?? operatorOwner);
     return isStored;
+  }
+
+  /**
+   * Whether an owner may store more bytes. All minions together may use at most as much as is free.
+   * Otherwise many minions could leave no space to the operator and to users.
+   */
+  #hasPlace(owner: string, bytes: number): boolean {
+    if (!this.#budget.hasPlace(owner, bytes)) return false;
+    return !isMinion(owner) || this.#ofMinions + bytes <= this.#budget.free;
+  }
+
+  /** Changes the number of bytes that an owner holds in the budget. */
+  #hold(owner: string, bytes: number): void {
+    const before = this.#budget.total;
+    if (bytes > 0) this.#budget.take(owner, bytes);
+    else this.#budget.release(owner, -bytes);
+    if (isMinion(owner)) this.#ofMinions += this.#budget.total - before;
   }
 
   /**
@@ -187,9 +207,8 @@ export class ReturnBytes {
     const name = `${member} ${owner}`;
     const counts = this.#counts.get(end);
     const held = counts?.get(name);
-    if (bytes > 0) this.#budget.take(owner, bytes);
-    else if (held === undefined) return;
-    else this.#budget.release(owner, -bytes);
+    if (bytes <= 0 && held === undefined) return;
+    this.#hold(owner, bytes);
     if (counts === undefined) this.#counts.set(end, new Map([[name, bytes]]));
     else counts.set(name, (held ?? 0) + bytes);
   }
@@ -204,7 +223,7 @@ export class ReturnBytes {
         if (left <= 0) return;
         left -= 1;
         counts.delete(name);
-        this.#budget.release(name.slice(name.indexOf(' ') + 1), bytes);
+        this.#hold(name.slice(name.indexOf(' ') + 1), -bytes);
       }
       this.#counts.delete(end);
     }
@@ -260,5 +279,10 @@ function spaceOf(rows: readonly Put[]): number {
 /** Returns the name of an owner in the counts. Any user name must result in a valid store key. */
 function nameOf(owner = operatorOwner): string {
   if (/^[\x20-\x7e]{1,128}$/.test(owner)) return owner;
-  return createHash('sha256').update(owner).digest('hex');
+  const hash = createHash('sha256').update(owner).digest('hex');
+  return isMinion(owner) ? minionOwner(hash) : hash;
+}
+
+function isMinion(owner: string): boolean {
+  return owner.startsWith(minionOwner());
 }

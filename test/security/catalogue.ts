@@ -2663,6 +2663,8 @@ export const catalogue: readonly Threat[] = [
       returnBytes('returns of the operator and of all services count for one owner'),
       returnBytes('other large fields of a return are not stored either'),
       returnBytes('jobs that a minion starts itself count for the minion, with their arguments'),
+      returnBytes('all minions together leave space to users and the operator'),
+      returnBytes('returns of resources that a job did not ask for count for the minion'),
       returnBytes('results of runners count for the user who called the runner'),
       returnBytes('stored returns count after a restart, and few returns write the count'),
       returnBytes('the count in the store is never too low while returns arrive at the same time'),

@@ -181,7 +181,42 @@ test('jobs that a minion starts itself count for the minion, with their argument
   t.is(bytes.notStored, 2);
   t.is((await storeOwn(3, { arg: [whole(400_000)] }, 10))?.arg.length, 1);
   t.regex(String(await run('minion m1', 4, 200_000)), notice);
-  t.is(await run('minion m2', 5, 200_000), whole(200_000));
+  t.is(await run('minion m2', 5, 80_000), whole(80_000));
+});
+
+test('all minions together leave space to users and the operator', async (t) => {
+  const opened = await open();
+  const { cache, bytes, run } = opened;
+  const storeOwn = async (minion: string, jid: number): Promise<void> => {
+    const record = { ...recordOf(jid), selfMade: true, minions: [minion] };
+    await cache.addSelfMade(record, returnOf(minion, 50_000), undefined);
+  };
+  for (let jid = 0; jid < 10; jid += 1) await storeOwn(`m${jid}`, jid);
+  // These ids are too long to be names of counts.
+  for (let jid = 10; jid < 20; jid += 1) await storeOwn(`${'m'.repeat(200)}${jid}`, jid);
+  t.true(bytes.notStored >= 10);
+  t.true(bytes.total <= maxBytes * 0.55);
+  t.is(await run(alice, 100, 200_000), whole(200_000));
+  t.is(await run(undefined, 101, 100_000), whole(100_000));
+  // Also after a restart.
+  const after = await open({ store: opened.store });
+  t.regex(String(await after.run('minion m99', 102, 50_000)), notice);
+});
+
+test('returns of resources that a job did not ask for count for the minion', async (t) => {
+  const { cache, add, run } = await open();
+  const job = await add(mallory, 100);
+  job.expectResources(new Map([['m2', new Set(['asked'])]]));
+  const store = async (minion: string, resource: string) => {
+    await cache.addMinionReturn(job, { ...returnOf(minion, 150_000), resource });
+    return (await cache.storedReturn('100', { minion, resource }))?.return;
+  };
+  for (let index = 0; index < 3; index += 1)
+    t.is(await store('m1', `r${index}`), whole(150_000), `${index}`);
+  t.regex(String(await store('m1', 'r4')), notice);
+  t.is(await store('m2', 'asked'), whole(150_000));
+  t.is(await run(mallory, 101, 50_000), whole(50_000));
+  t.regex(String(await run(mallory, 102, 200_000)), notice);
 });
 
 test('results of runners count for the user who called the runner', async (t) => {
