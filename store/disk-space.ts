@@ -1,3 +1,4 @@
+import type { StatsFs } from 'node:fs';
 import { stat, statfs } from 'node:fs/promises';
 import path from 'node:path';
 import { diskFullMessage, StoreError } from './errors.ts';
@@ -9,10 +10,16 @@ const probeIntervalMs = 2000;
  * Returns the size of a store and of the free space of its disk, in bytes. `undefined` if it cannot
  * be determined.
  * @param directory - directory of an open store
+ * @param read - reads the size of the file system of a directory
  */
-export async function diskSpaceOf(directory: string): Promise<number | undefined> {
+export async function diskSpaceOf(
+  directory: string,
+  read: (directory: string) => Promise<Pick<StatsFs, 'bavail' | 'blocks' | 'bsize'>> = statfs,
+): Promise<number | undefined> {
   try {
-    const { bavail, bsize } = await statfs(directory);
+    const { bavail, blocks, bsize } = await read(directory);
+    // Some network and virtual file systems do not report their size.
+    if (blocks === 0) return undefined;
     return bavail * bsize + (await stat(path.join(directory, 'data.mdb'))).size;
   } catch {
     return undefined;

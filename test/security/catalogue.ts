@@ -2672,6 +2672,7 @@ export const catalogue: readonly Threat[] = [
       returnBytes('expired returns do not count, also after a change of keep_jobs_seconds'),
       returnBytes('names of owners of any form are counted'),
       returnBytes('the disk space is measured again, and no return waits for it'),
+      returnBytes('the disk space of a store includes its size and the free space'),
       returnBytes('the returns that other members of a cluster store count'),
       users('the jobs of one user store a limited number of bytes, and those of another user fit'),
       'heat-bridge/idempotency-keys.test.ts: runs under idempotency keys of one caller store a limited number of bytes',

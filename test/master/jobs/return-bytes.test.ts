@@ -348,6 +348,9 @@ test('the disk space of a store includes its size and the free space', async (t)
   t.is(await diskSpaceOf(directory), undefined);
   const store = await openEmbeddedStore({ directory });
   t.true(((await diskSpaceOf(directory)) ?? 0) > 32_768);
+  // Without a known size, there is no limit.
+  const read = async () => ({ bavail: 0, blocks: 0, bsize: 4096 });
+  t.is(await diskSpaceOf(directory, read), undefined);
   await store.close();
 });
 
