@@ -194,6 +194,7 @@ function dataOf({ minion, resource, receivedAt, ...result }: JobReturn): WireMap
     retcode,
     success,
     return: result.return,
+    ...(result.notStored === true ? { not_stored: true } : {}),
     _stamp: formatEventStamp(new Date(receivedAt)),
   };
 }
@@ -204,6 +205,7 @@ function returnsOf(tag: string, data: WireMap): readonly NewLogEntry[] {
   const { fun = null, retcode = null, success = null, _stamp: stamp = null } = data;
   const value: WireMap = { jid, minion, fun, retcode, success, stamp };
   if (data.return !== undefined) value.return = data.return;
+  if (data.not_stored === true) value.not_stored = true;
   // A minion reports the returns of its resources.
   const owner = typeof data.id === 'string' ? data.id : minion;
   return [{ class: 'return', kind: 'return', value, minion: owner }];

@@ -10,11 +10,16 @@ import {
   type MasterApi,
   type RunRequest,
 } from '#master';
+import type { WireValue } from '#minion-protocol';
 import { linkSignals } from '#runtime';
 import type { CompiledCommand } from './command-catalog.ts';
 import type { MinionCall } from './command-definition.ts';
 import type { CommandOutcome, CommandResult } from './command-request.ts';
 import { type CommandRun, unaddressedResults } from './command-run.ts';
+
+const retcodeReason = 'the minion returned a retcode other than 0';
+const notStoredReason =
+  'the master did not store the value of the return (saltbridge: limits: stored_return_bytes)';
 
 /** Call to execute, its requester, and the signals that end the execution. */
 export interface CommandExecution {
@@ -199,14 +204,32 @@ export function commandResultOf(
     minion,
     return: value,
     retcode,
-  }: Pick<Extract<JobUpdate, { type: 'return' }>, 'minion' | 'return' | 'retcode'>,
+    notStored,
+  }: Pick<Extract<JobUpdate, { type: 'return' }>, 'minion' | 'notStored' | 'return' | 'retcode'>,
 ): CommandResult {
-  const problem = isFailureCode(retcode)
-    ? 'the minion returned a retcode other than 0'
-    : command.problemOfReturn(value);
+  if (notStored === true) return resultWithoutValue(command, { minion, retcode }, value);
+  const problem = isFailureCode(retcode) ? retcodeReason : command.problemOfReturn(value);
   const common = { minion, return: value, retcode };
   if (problem === undefined) return { ...common, state: 'succeeded' };
   return { ...common, state: 'failed', reason: problem };
+}
+
+/**
+ * Returns the result of a command whose return the master did not store completely. If the command
+ * requires a certain form of the value, it is unknown whether the command succeeded, so it failed.
+ */
+function resultWithoutValue(
+  command: CompiledCommand,
+  common: Pick<CommandResult, 'minion' | 'retcode'>,
+  notice: WireValue,
+): CommandResult {
+  if (isFailureCode(common.retcode ?? null)) {
+    return { ...common, state: 'failed', reason: `${retcodeReason}; ${notStoredReason}` };
+  }
+  const isKnown = command.problemOfReturn(notice) === undefined;
+  return isKnown
+    ? { ...common, state: 'succeeded', reason: notStoredReason }
+    : { ...common, state: 'failed', reason: `the result is unknown: ${notStoredReason}` };
 }
 
 function unfinishedMinions(run: CommandRun, results: ReadonlyMap<string, CommandResult>): string[] {

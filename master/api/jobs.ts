@@ -250,6 +250,11 @@ export interface JobReturn {
   readonly out?: string;
   /** Time at which the return was accepted, in milliseconds since 1970. */
   readonly receivedAt: number;
+  /**
+   * Present if the value was not stored because of the limit `stored_return_bytes`. `return` is then
+   * a notice.
+   */
+  readonly notStored?: true;
 }
 
 /** State of one minion in a job. */

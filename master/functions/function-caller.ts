@@ -167,7 +167,7 @@ export class FunctionCaller {
     if (call.jid !== undefined && !isJid(call.jid)) {
       throw new MasterError('ERR_ARGS', '`jid` is not a job id: it must have 20 digits');
     }
-    if (!isResumed) cache?.stored.requirePlace(call.by);
+    if (!isResumed) cache?.requirePlace(call.by);
     const { arg, kwarg: given } = separateKeywords(values, kwarg);
     const taken = call.dropUnknown ? pick(given, found.takes) : given;
     const bound = found.bind(arg, taken);

@@ -184,7 +184,7 @@ export class JobDispatcher {
     onReturn: ((result: JobReturn) => void) | undefined,
   ): Promise<AddedJob & { readonly delivery: PublishOutcome }> {
     const { publisher, cluster, cache, bus } = this.#options;
-    cache.stored.requirePlace(request.by);
+    cache.requirePlace(request.by);
     const load = this.#load(record, target, request);
     const to = this.#addressees(record);
     const slot = await publisher.prepare(load);

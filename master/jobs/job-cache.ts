@@ -94,7 +94,7 @@ export interface JobCacheOptions {
   /** Whether other members of a cluster store jobs in the same store. Default: false. */
   readonly isShared?: boolean;
   /** Limits the bytes of the returns of each user. Default: they are not limited. */
-  readonly returnBytes?: Pick<ReturnBytes, 'store'>;
+  readonly returnBytes?: Pick<ReturnBytes, 'requirePlace' | 'store'>;
 }
 
 /**
@@ -126,6 +126,17 @@ export class JobCache {
     this.#keepMs = options.keepMs;
     const { store, keepMarksMs, now } = options;
     this.#marks = new RequestMarks({ store, root: 'self-made', keepMs: keepMarksMs, now });
+  }
+
+  /**
+   * Checks that a requester may store another job: neither the bytes of its jobs nor the stored
+   * returns of its jobs have reached their limit.
+   * @throws LimitExceeded
+   */
+  requirePlace(by: AuditRequester | undefined): void {
+    this.stored.requirePlace(by);
+    const owner = limitOwnerOf(by);
+    if (owner !== undefined) this.#options.returnBytes?.requirePlace(owner);
   }
 
   /** Sets the storage time for jobs that are published from now on. */

@@ -18,6 +18,7 @@ export const returnRow: RowCodec<JobReturn> = defineRow({
     success: AnyValue,
     out: Type.Optional(Type.String()),
     receivedAt: Type.Number(),
+    notStored: Type.Optional(Type.Literal(true)),
   }),
   packed: { return: localField, retcode: localField, success: localField },
   unversioned: unpackLocal,
@@ -62,6 +63,7 @@ export function withoutValue(result: JobReturn): JobReturn {
     retcode: isLargerThan(retcode, smallField) ? Number(isFailureCode(retcode)) : retcode,
     success: isLargerThan(success, smallField) ? !isFailureCode(retcode) : success,
     out: 'nested',
+    notStored: true,
   };
 }
 

@@ -24,7 +24,8 @@ export const jobLimits = defineLimits('jobs', {
     option: 'saltbridge:limits:stored_return_bytes',
     timesFree: 1,
     effect:
-      'The value of a return above 512 bytes is not stored. The stored return contains a notice. The operator and all services count as one user, and each minion counts as a user. All minions together may use at most as much as is free.',
+      'The value of a return above 512 bytes is not stored. The stored return contains a notice. Further jobs of a user are rejected. The operator and all services count as one user, and each minion counts as a user. All minions together may use at most as much as is free.',
+    code: 'ERR_LIMIT',
   },
   functions: {
     unit: 'functions of one job',

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import { Budget, codeOf, RepeatedWarnings } from '#runtime';
+import { Budget, codeOf, LimitExceeded, RepeatedWarnings } from '#runtime';
 import { defineRow, type Entry, type Key, type Operation, type Store } from '#store';
 import { minionOwner } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
@@ -152,6 +152,18 @@ export class ReturnBytes {
     }
     if (isStored && !isWhole) this.#noteNotStored(user ?? operatorOwner);
     return isStored;
+  }
+
+  /**
+   * Checks that an owner has space left for returns.
+   * @throws LimitExceeded
+   */
+  requirePlace(user: string): void {
+    this.#releaseExpired();
+    const owner = nameOf(user);
+    if (this.#hasPlace(owner, 1)) return;
+    const share = (this.#budget.free + this.#budget.heldBy(owner)) / 2;
+    throw new LimitExceeded(jobLimits.storedReturnBytes, Math.max(0, Math.floor(share)));
   }
 
   /**

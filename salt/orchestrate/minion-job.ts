@@ -185,8 +185,10 @@ async function collect(
     }
     if (update.type === 'return') {
       jid ??= update.jid;
-      // In a batch, Salt gets the values without the return codes.
-      const hasFailed = !isBatch && isFailureCode(update.retcode);
+      // In a batch, Salt gets the values without the return codes. A notice in place of a value does
+      // not show a failure.
+      const isJudged = !isBatch || update.notStored === true;
+      const hasFailed = isJudged && isFailureCode(update.retcode);
       answers.set(returnerOf(update), { value: update.return, hasFailed });
     }
     if (update.type !== 'finished' || isBatch) continue;

@@ -1,7 +1,10 @@
-/** Resumes runs of a process that ended before it had sent their jobs. */
+/**
+ * Resumes runs of a process that ended before it had sent their jobs, and whose returns may not be
+ * stored completely.
+ */
 import test from 'ava';
 import { Catalog } from '#heat-bridge';
-import { executeCommandRun } from '#heat-bridge/commands/command-execution.ts';
+import { commandResultOf, executeCommandRun } from '#heat-bridge/commands/command-execution.ts';
 import { CommandRun } from '#heat-bridge/commands/command-run.ts';
 import type { Delivery, JobUpdate, RunRequest } from '#master';
 
@@ -85,3 +88,29 @@ test('the deliveries of a job are read once, for any number of silent minions', 
   t.is(results[1]?.reason, 'no response');
   t.is(looks, minions.length);
 });
+
+const sized = new Catalog([
+  {
+    ...{ name: 'site.ask', description: 'x', function: 'site.ask', reviewed: 'made for this test' },
+    returns: { type: 'object' },
+  },
+]);
+
+for (const [what, command, retcode, expected] of [
+  ['succeeded', catalog.get('site.go'), 0, { state: 'succeeded', reason: /did not store/ }],
+  ['failed', catalog.get('site.go'), 2, { state: 'failed', reason: /other than 0.*did not store/ }],
+  [
+    'an unknown result',
+    sized.get('site.ask'),
+    0,
+    { state: 'failed', reason: /is unknown.*did not/ },
+  ],
+] as const) {
+  test(`a command whose return was not stored: ${what}`, (t) => {
+    const given = { minion: 'm1', return: 'a notice', retcode, notStored: true } as const;
+    const result = commandResultOf(command, given);
+    t.is(result.state, expected.state);
+    t.regex(result.reason ?? '', expected.reason);
+    t.false('return' in result);
+  });
+}

@@ -2660,6 +2660,8 @@ export const catalogue: readonly Threat[] = [
       'limits.test.ts: no limiter is outside of the registry',
       users('the returns of a job count for the user who started it'),
       returnBytes('a user may use as much space as is free, and leaves space to others'),
+      returnBytes('a user without space for returns may start no further jobs'),
+      `heat-bridge/not-sent-runs.test.ts: a command whose return was not stored: \${what}`,
       returnBytes('returns of the operator and of all services count for one owner'),
       returnBytes('other large fields of a return are not stored either'),
       returnBytes('jobs that a minion starts itself count for the minion, with their arguments'),

@@ -125,6 +125,21 @@ test('a user may use as much space as is free, and leaves space to others', asyn
   t.regex(JSON.stringify(opened.warnings), /user pam\/mallory.*stored_return_bytes/);
 });
 
+test('a user without space for returns may start no further jobs', async (t) => {
+  const opened = await open();
+  const { cache } = opened;
+  const by = (name: string) => ({ who: { kind: 'user', name, eauth: 'pam' }, rule: 'r' }) as const;
+  cache.requirePlace(by('mallory'));
+  await fill(t, opened, mallory, 100);
+  // The share has space for small returns until it is used up.
+  for (let jid = 200; jid < 400; jid += 1) await opened.run(mallory, jid, 300);
+  t.throws(() => cache.requirePlace(by('mallory')), { code: 'ERR_LIMIT' });
+  cache.requirePlace(by('alice'));
+  await fill(t, opened, undefined, 500);
+  for (let jid = 600; jid < 800; jid += 1) await opened.run(undefined, jid, 300);
+  cache.requirePlace(undefined);
+});
+
 test('returns of the operator and of all services count for one owner', async (t) => {
   const opened = await open();
   t.is(await fill(t, opened, undefined, 100), 5);
@@ -138,7 +153,7 @@ test('a stored notice has the other fields of the return, and small returns are 
   const failed = { ...returnOf('m1', 1000), retcode: 3, success: false, out: 'highstate' };
   t.true(await opened.cache.addMinionReturn(job, failed));
   const kept = await opened.cache.storedReturn('200', { minion: 'm1' });
-  t.like(kept, { ...failed, return: kept?.return, out: 'nested' });
+  t.like(kept, { ...failed, return: kept?.return, out: 'nested', notStored: true });
   t.regex(String(kept?.return), notice);
   t.is(await opened.run(mallory, 201, 300), whole(300));
 });
