@@ -6,7 +6,7 @@
  */
 
 import { isUtf8 } from 'node:buffer';
-import { maxSliceSteps, type WorkBudget } from '#runtime';
+import type { WorkBudget } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { ProtocolError } from './errors.ts';
 
@@ -197,11 +197,10 @@ const maxConstantElements = 1_000;
 const stepsPerCount = 10_000;
 /** Number of steps for reading a value that contains no other value. */
 const stepsPerValue = 50;
-/**
- * Number of bytes of a text whose reading counts as one step of work. A text counts as at most one
- * slice, because a single native call reads it.
- */
+/** Number of bytes of a text whose reading counts as one step of work. */
 const bytesPerStep = 8;
+/** Maximum number of steps of a text: one slice, because a single native call reads it. */
+const maxTextSteps = 100_000;
 
 /** List whose elements are being read in slices. */
 class OpenList {
@@ -335,7 +334,7 @@ class PayloadReader {
         this.#depth -= 1;
       }
       const bytes = this.#offset - start;
-      steps += stepsPerValue + Math.min(maxSliceSteps, Math.floor(bytes / bytesPerStep));
+      steps += stepsPerValue + Math.min(maxTextSteps, Math.floor(bytes / bytesPerStep));
       if (steps < stepsPerCount) continue;
       yield steps;
       steps = 0;

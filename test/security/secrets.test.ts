@@ -529,7 +529,8 @@ test('these requests can be forged until an id has proved protocol 3, and the do
 
 /** Whether a name belongs to the holder of the key: its rows, its jobs and its folder. */
 function isOwn(name: string): boolean {
-  return name.split('/').includes(HOSTILE) || ownNames.has(name) || /^jobs\/\d{20}$/.test(name);
+  const isOwnRow = name.split('/').some((it) => it === HOSTILE || it === `minion ${HOSTILE}`);
+  return isOwnRow || ownNames.has(name) || /^jobs\/\d{20}$/.test(name);
 }
 
 /** Parents of the folder with the files that it pushed. */
