@@ -190,17 +190,17 @@ const maxObjectEntries = 20_000;
  * Salt's constants have a few.
  */
 const maxConstantElements = 1_000;
+/** Number of steps of a slice, as in `runtime/work-budget.ts`. */
+const stepsPerSlice = 100_000;
 /**
  * Number of steps after which a reader that works in slices reports to its caller how many steps it
- * has done. A slice is ten times as long.
+ * has done.
  */
-const stepsPerCount = 10_000;
+const stepsPerCount = stepsPerSlice / 10;
 /** Number of steps for reading a value that contains no other value. */
 const stepsPerValue = 50;
 /** Number of bytes of a text whose reading counts as one step of work. */
 const bytesPerStep = 8;
-/** Maximum number of steps of a text: one slice, because a single native call reads it. */
-const maxTextSteps = 100_000;
 
 /** List whose elements are being read in slices. */
 class OpenList {
@@ -334,7 +334,8 @@ class PayloadReader {
         this.#depth -= 1;
       }
       const bytes = this.#offset - start;
-      steps += stepsPerValue + Math.min(maxTextSteps, Math.floor(bytes / bytesPerStep));
+      // A single native call reads a text, so no slice can divide it.
+      steps += stepsPerValue + Math.min(stepsPerSlice, Math.floor(bytes / bytesPerStep));
       if (steps < stepsPerCount) continue;
       yield steps;
       steps = 0;
