@@ -18,6 +18,7 @@ clusterTest(
         paceMs: 5000,
         minions: 6,
         measuresDeath: false,
+        heardMs: 9000,
         rates: { jobs: 6, puts: 10, keys: 0.5, tokens: 0.5, runs: 0.5 },
         signalsPerSecond: 4,
         ends: ['store altered'],
