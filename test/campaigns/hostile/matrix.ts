@@ -68,8 +68,10 @@ interface Measured {
   readonly turnMs: number;
   /** Longest turns, in milliseconds of the processor, one for each entry, longest first. */
   readonly longest: readonly LongTurn[];
-  /** Memory in use after the first quarter of the run and a minute after its end, in megabytes. */
-  readonly memory: readonly [number, number];
+  /** Memory in use after each of the first three quarters of the run, in megabytes. */
+  readonly memoryOfQuarters: readonly number[];
+  /** Memory in use a minute after the end of the run, in megabytes. */
+  readonly memory: number;
 }
 
 /** Number of turns in which a case may work. After them, it only waits. */
@@ -166,12 +168,13 @@ class MatrixRun {
     await this.#askHonestUser();
     this.#counter?.take();
     const start = performance.now();
-    let memory: number | undefined;
+    const memoryOfQuarters: number[] = [];
     for (let round = 0; round < rounds && performance.now() < end; round += 1) {
       for (const [index, entry] of chosen.entries()) {
         await this.#try({ entry, seeds: [seed, round, index] });
         if (performance.now() > end) break;
-        if (performance.now() - start > durationMs / 4) memory ??= await usedMemory();
+        const isDue = performance.now() - start > (durationMs / 4) * (memoryOfQuarters.length + 1);
+        if (isDue) memoryOfQuarters.push(await usedMemory());
       }
     }
     await this.#countBlocks();
@@ -185,15 +188,16 @@ class MatrixRun {
       problems: this.#problems,
       answers: this.#answers,
       largest: Object.fromEntries(largest),
-      ...(this.#counter === undefined ? { measured: await this.#measure(memory ?? 0) } : {}),
+      ...(this.#counter === undefined ? { measured: await this.#measure(memoryOfQuarters) } : {}),
     };
   }
 
-  async #measure(memoryBefore: number): Promise<Measured> {
+  async #measure(memoryOfQuarters: readonly number[]): Promise<Measured> {
     return {
       turnMs: quantileOf(this.#turns, 0.999),
       longest: [...this.#longest.values()].sort((a, b) => b.ms - a.ms).slice(0, shownTurns),
-      memory: [memoryBefore, await settledMemory()],
+      memoryOfQuarters,
+      memory: await settledMemory(),
     };
   }
 
