@@ -107,20 +107,20 @@ export function sealCrypticle(
 }
 
 function sealPieces(key: CrypticleKey, pieces: readonly Uint8Array[], random: Uint8Array): Buffer {
-  return runAtOnce(sealing(key, pieces, random));
+  const length = lengthOf(pieces);
+  return length > sliceSize
+    ? runAtOnce(sealSlices(key, withPadding(pieces, length, random)))
+    : sealShort(key, pieces, length, random);
 }
 
-/** Encrypts and signs a message. Yields after each slice of a message with several slices. */
-function* sealing(
+/** Encrypts and signs a message of one slice. */
+function sealShort(
   key: CrypticleKey,
   pieces: readonly Uint8Array[],
+  length: number,
   random: Uint8Array,
-): Generator<void, Buffer, void> {
-  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+): Buffer {
   const missing = blockSize - (length % blockSize);
-  if (length > sliceSize) {
-    return yield* sealSlices(key, [random, ...pieces, Buffer.alloc(missing, missing)]);
-  }
   shortMessageBuffer.set(random);
   let end = random.length;
   for (const piece of pieces) {
@@ -135,16 +135,31 @@ function* sealing(
   return blob;
 }
 
+/** Returns a message with the random block and the padding. */
+function withPadding(
+  pieces: readonly Uint8Array[],
+  length: number,
+  random: Uint8Array,
+): readonly Uint8Array[] {
+  const missing = blockSize - (length % blockSize);
+  return [random, ...pieces, Buffer.alloc(missing, missing)];
+}
+
+function lengthOf(pieces: readonly Uint8Array[]): number {
+  let length = 0;
+  for (const piece of pieces) length += piece.length;
+  return length;
+}
+
 /**
  * Encrypts and signs a long message in slices that fit into the processor's cache
- * (bench/fileserver).
+ * (bench/fileserver). Yields after each slice.
  */
 function* sealSlices(
   key: CrypticleKey,
   message: readonly Uint8Array[],
 ): Generator<void, Buffer, void> {
-  const length = message.reduce((sum, piece) => sum + piece.length, 0);
-  const blob = Buffer.allocUnsafe(length + hmacSize);
+  const blob = Buffer.allocUnsafe(lengthOf(message) + hmacSize);
   const mac = key.hmac.begin();
   const encrypt = key.cbc.createEncryption();
   let end = 0;
@@ -177,7 +192,7 @@ export function crypticleMac(blob: Uint8Array): Buffer {
  */
 export function openCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
   verifyCrypticle(key, blob);
-  return runAtOnce(decryption(key, blob));
+  return decryptAtOnce(key, blob);
 }
 
 /**
@@ -185,7 +200,9 @@ export function openCrypticle(key: CrypticleKey, blob: Uint8Array): Buffer {
  * @throws ProtocolError ERR_BAD_HMAC
  */
 export function verifyCrypticle(key: CrypticleKey, blob: Uint8Array): void {
-  runAtOnce(verification(key, blob));
+  const sealed = withoutMac(blob);
+  if (sealed.length <= sliceSize) verifyShort(key, sealed, blob);
+  else runAtOnce(verification(key, sealed, blob));
 }
 
 /**
@@ -197,22 +214,37 @@ export async function verifyCrypticleInSlices(
   blob: Uint8Array,
   budget: WorkBudget,
 ): Promise<void> {
-  await runInSlices(verification(key, blob), budget);
+  const sealed = withoutMac(blob);
+  if (sealed.length <= sliceSize) verifyShort(key, sealed, blob);
+  else await runInSlices(verification(key, sealed, blob), budget);
 }
 
-/** Verifies the HMAC of a message. Yields after each slice of a message with several slices. */
-function* verification(key: CrypticleKey, blob: Uint8Array): Generator<void, void, void> {
-  const sealed = withoutMac(blob);
-  if (sealed.length <= sliceSize) {
-    key.hmac.write(sealed, expectedHmac, 0);
-  } else {
-    const mac = key.hmac.begin();
-    for (let start = 0; start < sealed.length; start += sliceSize) {
-      mac.update(sealed.subarray(start, start + sliceSize));
-      yield;
-    }
-    expectedHmac.set(mac.digest());
+/** Verifies the HMAC of a message of one slice. */
+function verifyShort(key: CrypticleKey, sealed: Uint8Array, blob: Uint8Array): void {
+  key.hmac.write(sealed, expectedHmac, 0);
+  compareMac(blob);
+}
+
+/** Verifies the HMAC of a message of several slices. Yields after each slice. */
+function* verification(
+  key: CrypticleKey,
+  sealed: Uint8Array,
+  blob: Uint8Array,
+): Generator<void, void, void> {
+  const mac = key.hmac.begin();
+  for (let start = 0; start < sealed.length; start += sliceSize) {
+    mac.update(sealed.subarray(start, start + sliceSize));
+    yield;
   }
+  expectedHmac.set(mac.digest());
+  compareMac(blob);
+}
+
+/**
+ * Compares the HMAC of an encrypted message with `expectedHmac`, in constant time.
+ * @throws ProtocolError ERR_BAD_HMAC
+ */
+function compareMac(blob: Uint8Array): void {
   const received = crypticleMac(blob);
   if (received.length !== hmacSize || !timingSafeEqual(received, expectedHmac)) {
     throw new ProtocolError('ERR_BAD_HMAC', `wrong HMAC on ${blob.length} encrypted bytes`);
@@ -220,15 +252,23 @@ function* verification(key: CrypticleKey, blob: Uint8Array): Generator<void, voi
 }
 
 /**
- * Decrypts a message whose HMAC was verified. Yields after each slice of a message with several
- * slices.
+ * Decrypts a message whose HMAC was verified.
  * @throws ProtocolError ERR_BAD_PADDING
  */
-function* decryption(key: CrypticleKey, blob: Uint8Array): Generator<void, Buffer, void> {
+function decryptAtOnce(key: CrypticleKey, blob: Uint8Array): Buffer {
   const sealed = wholeBlocks(blob);
-  if (sealed.length <= sliceSize) {
-    return withoutPadding(key.cbc.decrypt(sealed).subarray(blockSize));
-  }
+  return sealed.length <= sliceSize
+    ? decryptShort(key, sealed)
+    : runAtOnce(decryption(key, sealed));
+}
+
+/** Decrypts a message of one slice. */
+function decryptShort(key: CrypticleKey, sealed: Uint8Array): Buffer {
+  return withoutPadding(key.cbc.decrypt(sealed).subarray(blockSize));
+}
+
+/** Decrypts a message of several slices. Yields after each slice. */
+function* decryption(key: CrypticleKey, sealed: Uint8Array): Generator<void, Buffer, void> {
   const decrypt = key.cbc.createDecryption();
   const plaintext = Buffer.allocUnsafe(sealed.length);
   for (let start = 0; start < sealed.length; start += sliceSize) {
@@ -313,7 +353,8 @@ export function sealPacked(
   packed: readonly Uint8Array[],
   options: SealValueOptions = {},
 ): Buffer {
-  return runAtOnce(sealingPacked(key, packed, options));
+  const pieces = withPrefix(packed, options);
+  return sealPieces(key, pieces, options.random ?? randomBlocks.take(blockSize));
 }
 
 /**
@@ -325,17 +366,22 @@ export async function sealPackedInSlices(
   budget: WorkBudget,
   options: SealValueOptions = {},
 ): Promise<Buffer> {
-  return runInSlices(sealingPacked(key, packed, options), budget);
+  const pieces = withPrefix(packed, options);
+  const random = options.random ?? randomBlocks.take(blockSize);
+  const length = lengthOf(pieces);
+  return length > sliceSize
+    ? runInSlices(sealSlices(key, withPadding(pieces, length, random)), budget)
+    : sealShort(key, pieces, length, random);
 }
 
-function sealingPacked(
-  key: CrypticleKey,
+/** Returns the plaintext of a packed value: Salt's prefix, the nonce, and the value. */
+function withPrefix(
   packed: readonly Uint8Array[],
-  options: SealValueOptions,
-): Generator<void, Buffer, void> {
-  const nonce = Buffer.from(options.nonce ?? '', 'latin1');
-  const { random = randomBlocks.take(blockSize) } = options;
-  return sealing(key, [prefix, nonce, ...packed], random);
+  { nonce }: SealValueOptions,
+): readonly Uint8Array[] {
+  return nonce === undefined
+    ? [prefix, ...packed]
+    : [prefix, Buffer.from(nonce, 'latin1'), ...packed];
 }
 
 /** Options of {@link openValue}. */
@@ -373,7 +419,7 @@ export function openValue(
  * @throws ProtocolError ERR_BAD_PADDING
  */
 export function decryptPacked(key: CrypticleKey, blob: Uint8Array): Buffer {
-  return withoutPrefix(runAtOnce(decryption(key, blob)));
+  return withoutPrefix(decryptAtOnce(key, blob));
 }
 
 /**
@@ -385,7 +431,12 @@ export async function decryptPackedInSlices(
   blob: Uint8Array,
   budget: WorkBudget,
 ): Promise<Buffer> {
-  return withoutPrefix(await runInSlices(decryption(key, blob), budget));
+  const sealed = wholeBlocks(blob);
+  return withoutPrefix(
+    sealed.length <= sliceSize
+      ? decryptShort(key, sealed)
+      : await runInSlices(decryption(key, sealed), budget),
+  );
 }
 
 function withoutPrefix(plaintext: Buffer): Buffer {
