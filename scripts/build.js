@@ -128,13 +128,25 @@ function passFaces(text, importer) {
   );
 }
 
+/**
+ * Makes classes of errors keep their names, which esbuild changes if a class refers to itself. Its
+ * option `keepNames` would define the name of each function whenever the function is created, which
+ * takes a tenth of the time of an event.
+ */
+function nameErrors(text) {
+  return text.replaceAll(
+    /^(?:export )?(?:abstract )?class (\w+)(?:<[^{]*>)? extends \w*(?:Error|Exception|Interruption)\b[^{]*\{/gm,
+    (head, name) => `${head} static { Object.defineProperty(this, 'name', { value: '${name}' }); }`,
+  );
+}
+
 const filesPlugin = {
   name: 'files',
   setup({ onLoad }) {
     onLoad({ filter: /\.ts$/ }, ({ path: file }) => {
       if (file.includes('/node_modules/')) return undefined;
       const text = passFaces(readFileSync(file, 'utf8'), file);
-      return { contents: placeFiles(text, file), loader: 'ts' };
+      return { contents: nameErrors(placeFiles(text, file)), loader: 'ts' };
     });
   },
 };
@@ -158,7 +170,6 @@ async function bundle(output, withBench) {
     format: 'esm',
     platform: 'node',
     target: 'node22.18',
-    keepNames: true,
     // For the condition `node`, this package exports CommonJS, from which unused parts cannot be
     // removed.
     alias: { yaml: path.join(root, 'node_modules/yaml/browser/dist/index.js') },
