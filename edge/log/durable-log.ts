@@ -5,7 +5,6 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { zstdCompressSync } from 'node:zlib';
 import Type from 'typebox';
 import type { StateArea, StateOperation } from '#master';
 import { packLocal, type WireMap } from '#minion-protocol';
@@ -20,7 +19,7 @@ import {
   type SiteLog,
   type WaitingEntries,
 } from './log.ts';
-import type { SentItem } from './log-codec.ts';
+import { compress, type SentItem } from './log-codec.ts';
 import { maxBatchBytes } from './log-messages.ts';
 
 const Count = Type.Integer({ minimum: 0 });
@@ -232,8 +231,10 @@ export class DurableLog implements SiteLog {
   async read(name: LogClass, maxBytes: number, maxItems: number): Promise<readonly SentItem[]> {
     const items: SentItem[] = [];
     let bytes = 0;
-    const rows = this.#state.list(['log', 'entry', name], { limit: maxItems });
-    for await (const { key, value } of rows) {
+    const { entries, bytes: allBytes } = this.#heads[name];
+    // A list reads several rows at a time, so it should not read more rows than are needed.
+    const expected = Math.ceil((maxBytes * Math.max(1, entries)) / Math.max(1, allBytes));
+    for await (const { key, value } of this.#rows(name, Math.min(maxItems, expected + 1))) {
       bytes += value.length;
       if (items.length > 0 && bytes > maxBytes) break;
       items.push(itemOf(key, value));
@@ -259,7 +260,9 @@ export class DurableLog implements SiteLog {
         const operations: StateOperation[] = [];
         const ofMinions = new Map<string, number>();
         let isLast = true;
-        for await (const { key, value } of this.#rows(name)) {
+        const first = head.next - head.entries;
+        const rows = Math.max(0, sequence - first + 1) + (head.hasMarker ? 1 : 0);
+        for await (const { key, value } of this.#rows(name, Math.min(rowsAtATime, rows + 1))) {
           const item = itemOf(key, value);
           if ('from' in item ? item.to > sequence : item.sequence > sequence) {
             isLast = true;
@@ -394,7 +397,7 @@ export class DurableLog implements SiteLog {
       const operations: StateOperation[] = [];
       const ofMinions = new Map<string, number>();
       let marker: { from: number; to: number; oldestAt: number } | undefined;
-      for await (const { key, value } of this.#rows(name)) {
+      for await (const { key, value } of this.#rows(name, rowsAtATime)) {
         const item = itemOf(key, value);
         if (!('from' in item) && excess <= 0) break;
         operations.push({ op: 'delete', key });
@@ -418,8 +421,8 @@ export class DurableLog implements SiteLog {
     }
   }
 
-  #rows(name: LogClass): ReturnType<StateArea['list']> {
-    return this.#state.list(['log', 'entry', name], { limit: rowsAtATime });
+  #rows(name: LogClass, limit: number): ReturnType<StateArea['list']> {
+    return this.#state.list(['log', 'entry', name], { limit });
   }
 
   async #writeHead(
@@ -510,5 +513,5 @@ function packTrimmed(value: WireMap): Uint8Array {
 
 function fits(bytes: Uint8Array): boolean {
   if (bytes.length < maxBatchBytes / 2) return true;
-  return bytes.length <= maxValueBytes && zstdCompressSync(bytes).length < maxBatchBytes / 2;
+  return bytes.length <= maxValueBytes && compress(bytes).length < maxBatchBytes / 2;
 }

@@ -25,6 +25,9 @@ import {
 const smallestBatch = 8192;
 const largestBatch = 262_144;
 
+/** Share of the maximum size of a batch that its entries are expected to have. */
+const expectedFill = 0.9;
+
 /**
  * Maximum size of the alarms in a batch that the site sends with the handshake, in bytes before
  * compression.
@@ -61,7 +64,10 @@ export class LogSender {
   readonly #options: LogSenderOptions;
   readonly #stopped = new AbortController();
   #wake = new AbortController();
+  /** Size of the next batch before compression, in bytes. */
   #size = smallestBatch * 2;
+  /** Size of the latest batch after compression, as a share of its size before. */
+  #ratio = 1;
   #turnEndsAt = 0;
   #running: Promise<unknown> | undefined;
   /**
@@ -159,9 +165,11 @@ export class LogSender {
   async #sendBatch(name: LogClass): Promise<number> {
     const { log, link } = this.#options;
     if (name === 'alarm') await this.#early;
-    const items = await log.read(name, this.#size, maxBatchEntries);
+    const fitting = (maxBatchBytes * expectedFill) / this.#ratio;
+    const items = await log.read(name, Math.min(this.#size, fitting), maxBatchEntries);
     const batch = bounded(items, maxBatchBytes);
     if (batch === undefined) return 0;
+    this.#ratio = Math.min(1, batch.bytes.length / batch.rawBytes);
     const begun = performance.now();
     const params = { log: log.id, entries: batch.bytes };
     const reply = await link.call(batchMessages[name], params, this.#stopped.signal);
@@ -249,15 +257,15 @@ function bounded(
   items: readonly SentItem[],
   maxBytes: number,
 ): { readonly bytes: Uint8Array; readonly rawBytes: number } | undefined {
-  let count = items.length;
-  while (count > 0) {
+  if (items.length === 0) return undefined;
+  for (let count = items.length; ; ) {
     const chosen = items.slice(0, count);
     const bytes = encodeBatch(chosen);
     if (bytes.length <= maxBytes || count === 1) {
       const rawBytes = chosen.reduce((sum, it) => sum + ('value' in it ? it.value.length : 32), 0);
       return { bytes, rawBytes };
     }
-    count = Math.floor(count / 2);
+    const fitting = Math.floor((count * maxBytes * expectedFill) / bytes.length);
+    count = Math.max(1, Math.min(count - 1, fitting));
   }
-  return undefined;
 }
