@@ -527,10 +527,14 @@ test('these requests can be forged until an id has proved protocol 3, and the do
   t.is(finding?.subject, VICTIM);
 });
 
-/** Whether a name belongs to the holder of the key: its rows, its jobs and its folder. */
+/**
+ * Whether a name belongs to the holder of the key: its rows, its jobs and its folder. The master
+ * records from time to time what its policy has decided, also about earlier requests of the victim.
+ */
 function isOwn(name: string): boolean {
   const isOwnRow = name.split('/').some((it) => it === HOSTILE || it === `minion ${HOSTILE}`);
-  return isOwnRow || ownNames.has(name) || /^jobs\/\d{20}$/.test(name);
+  const isOfMaster = /^decisions\/[0-9a-f]{64}$/.test(name);
+  return isOwnRow || isOfMaster || ownNames.has(name) || /^jobs\/\d{20}$/.test(name);
 }
 
 /** Parents of the folder with the files that it pushed. */
