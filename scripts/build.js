@@ -14,6 +14,7 @@ import {
   root,
   temporaryFolder,
 } from './declarations.ts';
+import { replacedModule, replacementSource } from './node-http.js';
 
 /** Dependencies to bundle. They consist of many small files, and opening these is slow. */
 export const bundledPackages = ['typebox', 'yaml'];
@@ -130,8 +131,8 @@ function passFaces(text, importer) {
 
 /**
  * Makes classes of errors keep their names, which esbuild changes if a class refers to itself. Its
- * option `keepNames` would define the name of each function whenever the function is created, which
- * takes a tenth of the time of an event.
+ * option `keepNames` would define the name of each function whenever the function is created, also
+ * several times for each event of a minion.
  */
 function nameErrors(text) {
   return text.replaceAll(
@@ -139,6 +140,19 @@ function nameErrors(text) {
     (head, name) => `${head} static { Object.defineProperty(this, 'name', { value: '${name}' }); }`,
   );
 }
+
+const httpPlugin = {
+  name: 'http',
+  setup({ onLoad, onResolve }) {
+    const namespace = 'http';
+    onResolve({ filter: new RegExp(`^${replacedModule}$`) }, () => ({
+      path: replacedModule,
+      namespace,
+      sideEffects: false,
+    }));
+    onLoad({ filter: /^/, namespace }, () => ({ contents: replacementSource(), loader: 'js' }));
+  },
+};
 
 const filesPlugin = {
   name: 'files',
@@ -174,7 +188,7 @@ async function bundle(output, withBench) {
     // removed.
     alias: { yaml: path.join(root, 'node_modules/yaml/browser/dist/index.js') },
     external: external.flatMap((name) => [name, `${name}/*`]),
-    plugins: [filesPlugin],
+    plugins: [filesPlugin, httpPlugin],
     metafile: true,
     logLevel: 'warning',
   });
