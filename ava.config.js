@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { bundleDependencies } from './scripts/bundled-dependencies.js';
+import { prepareLoading } from './scripts/test-loading.js';
 
 /** Long tests run where an argument names them: `npm run test:all`, or the file itself. */
 const runsLongTests = process.argv.some((argument) => argument.includes('long'));
@@ -28,7 +28,7 @@ export default {
     ...(runsInterop ? [] : ['!test/interop/**']),
   ],
   environmentVariables,
-  nodeArguments: ['--import', bundleDependencies()],
+  nodeArguments: ['--import', prepareLoading()],
   extensions: { ts: 'module' },
   require: ['./test/helpers/process-end.ts'],
   // For tests that hang: a loaded machine may need minutes for what takes seconds.
