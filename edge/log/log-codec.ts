@@ -14,6 +14,9 @@ export const stepsOfByte = 16;
 /** Number of bytes by which Zstandard may lengthen bytes that cannot be compressed. */
 const compressionOverhead = 8192;
 
+/** Size of the blocks of memory for the entries of a batch after decompression, in bytes. */
+const decompressionBlock = 131_072;
+
 /** Latest time that `Date` can represent, in milliseconds since 1970. */
 const maxDateMs = 8_640_000_000_000_000;
 
@@ -52,9 +55,6 @@ export function lastOf(item: SentItem): number {
   return isMarker(item) ? item.to : item.sequence;
 }
 
-/** Size of the blocks of memory for the entries of a batch after decompression, in bytes. */
-const chunkSize = 131_072;
-
 /** Encodes a batch of entries and markers. */
 export function encodeBatch(items: readonly SentItem[]): Buffer {
   const rows = items.map((item): WireValue[] =>
@@ -81,7 +81,10 @@ export function compress(bytes: Uint8Array): Buffer {
 export function decodeBatch(bytes: Uint8Array): readonly SentItem[] {
   let rows: WireValue;
   try {
-    const raw = zstdDecompressSync(bytes, { maxOutputLength: maxRawBytes, chunkSize });
+    const raw = zstdDecompressSync(bytes, {
+      maxOutputLength: maxRawBytes,
+      chunkSize: decompressionBlock,
+    });
     const maxElements = maxBatchEntries * 6;
     rows = unpackLocal(raw, { maxBytes: maxRawBytes, maxDepth: 3, maxElements });
   } catch (cause) {

@@ -236,11 +236,11 @@ function digestOfLong(parts: readonly Buffer[]): Buffer {
 }
 
 /** Time stamp of the latest request, and its field. Most requests of a second have the same. */
-let latest = { ts: 0, field: noBytes };
+let latest = { ts: Number.NaN, field: noBytes };
 
 /** Returns the field `ts` of a load in MessagePack. */
 function packedTime(ts: number): Buffer {
-  if (latest.ts !== ts || latest.field === noBytes) {
+  if (latest.ts !== ts) {
     latest = { ts, field: Buffer.concat([packWire('ts'), packWire(ts)]) };
   }
   return latest.field;
