@@ -1,6 +1,7 @@
 /**
  * A program that removes protections one by one, and checks that the tests named for each then
- * fail. These tests must pass before. It works in copies of the repository, two at a time.
+ * fail. These tests must pass before. It works in copies of the repository, two for each processor,
+ * because many of the tests wait for something that the mutation prevents.
  * Arguments: names of mutations; default: all. The exit code is 1 if a named test did not fail with
  * the mutation, or did not pass without it.
  */
@@ -14,7 +15,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { applied, isTitle, type Mutation, readMutations } from './mutation.ts';
@@ -216,7 +217,7 @@ const wanted = process.argv.slice(2);
 const mutations = readMutations().filter(
   ({ name }) => wanted.length === 0 || wanted.includes(name),
 );
-const copies = [new Copy(), new Copy()];
+const copies = Array.from({ length: 2 * availableParallelism() }, () => new Copy());
 try {
   const files = [...new Set(mutations.map(({ test }) => test))];
   const queue = [
