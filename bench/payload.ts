@@ -1,6 +1,7 @@
 import { Packr } from 'msgpackr';
 import { openValue, parseKeyString, sealValue } from '#minion-protocol/crypt.ts';
-import { packWire, unpackWire, type WireMap } from '#minion-protocol/payload.ts';
+import { packWire, unpackWire } from '#minion-protocol/payload.ts';
+import type { WireMap } from '#minion-protocol/wire-value.ts';
 
 const rounds = 20_000;
 const warmUp = 2_000;

@@ -6,7 +6,7 @@
 import { createHash, type KeyObject } from 'node:crypto';
 import { generateKeyString } from './crypt.ts';
 import { ProtocolError } from './errors.ts';
-import { packWire, type WireMap } from './payload.ts';
+import { packWire } from './payload.ts';
 import { isNonce, type ProtocolVersion } from './request.ts';
 import {
   type EncryptionAlgorithm,
@@ -16,6 +16,7 @@ import {
   type SigningAlgorithm,
 } from './rsa.ts';
 import { cleanKeyText, parsePublicKey } from './rsa-keys.ts';
+import type { WireMap } from './wire-value.ts';
 import { x931Sign } from './x931.ts';
 
 /** Properties of a sign-in request that determine the form of the reply. */

@@ -12,15 +12,10 @@ import type { WorkBudget } from '#runtime';
 import { CbcChain } from './cbc-chain.ts';
 import { ProtocolError } from './errors.ts';
 import { HmacKey } from './hmac-key.ts';
-import {
-  emptyWireMap,
-  type PayloadLimits,
-  packWire,
-  unpackRaw,
-  unpackWire,
-  type WireValue,
-} from './payload.ts';
+import { packWire, unpackRaw, unpackWire } from './payload.ts';
+import type { PayloadLimits } from './payload-limits.ts';
 import { RandomPool } from './random-pool.ts';
+import { emptyWireMap, type WireValue } from './wire-value.ts';
 
 /**
  * An AES key and an HMAC key, parsed from a key string. They are secret: never log them. Reuse the

@@ -1,8 +1,9 @@
 /** Encodes requests as minions send them [WIRE 5]. */
 
 import { type CrypticleKey, sealValue } from './crypt.ts';
-import { packWire, type WireMap } from './payload.ts';
+import { packWire } from './payload.ts';
 import type { ProtocolVersion } from './request.ts';
+import type { WireMap } from './wire-value.ts';
 
 /** An unencrypted request, as a minion sends it. */
 export interface ClearRequest {

@@ -3,7 +3,9 @@
  * line feeds and the data. The data is packed with {@link packLocal}.
  */
 import { ProtocolError } from './errors.ts';
-import { type PayloadLimits, packLocal, unpackLocal, type WireValue } from './payload.ts';
+import { packLocal, unpackLocal } from './payload.ts';
+import type { PayloadLimits } from './payload-limits.ts';
+import type { WireValue } from './wire-value.ts';
 
 const separator = '\n\n';
 

@@ -42,33 +42,20 @@ export {
   type MinionState,
 } from './minion/minion.ts';
 export {
-  clearLimits,
-  emptyWireMap,
-  isPlainObject,
-  isWireMap,
-  loadLimits,
   localField,
-  numberOf,
   type PackedTexts,
-  type PayloadLimits,
   packListHead,
   packLocal,
   packLocalWithin,
   packMapHead,
   packWire,
   packWireTexts,
-  plainNumber,
-  plainNumbers,
   unpackAndCount,
   unpackLocal,
   unpackWire,
   unpackWireInSlices,
-  WireDateTime,
-  WireExtension,
-  type WireMap,
-  type WireValue,
-  wireBytes,
 } from './payload.ts';
+export { clearLimits, loadLimits, type PayloadLimits } from './payload-limits.ts';
 export { encodeProxyHeader, isRelayedAddress, relayedAddress } from './proxy-header.ts';
 export { publicationEnvelope } from './publication.ts';
 export { pythonStr, pythonStrInSlices, toPythonValue, unboundedStr } from './python-values.ts';
@@ -169,3 +156,16 @@ export {
   OPCODE_TEXT,
   WebsocketDecoder,
 } from './websocket.ts';
+export {
+  emptyWireMap,
+  isPlainObject,
+  isWireMap,
+  numberOf,
+  plainNumber,
+  plainNumbers,
+  WireDateTime,
+  WireExtension,
+  type WireMap,
+  type WireValue,
+  wireBytes,
+} from './wire-value.ts';

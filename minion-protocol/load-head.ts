@@ -5,14 +5,9 @@
  */
 
 import { ProtocolError } from './errors.ts';
-import {
-  constantExtensionCode,
-  emptyWireMap,
-  loadLimits,
-  type PayloadLimits,
-  unpackWire,
-  type WireMap,
-} from './payload.ts';
+import { unpackWire } from './payload.ts';
+import { loadLimits, type PayloadLimits } from './payload-limits.ts';
+import { constantCode, emptyWireMap, type WireMap } from './wire-value.ts';
 
 /**
  * Fields that identify a request and its sender, and the number of elements of its load. They are
@@ -148,7 +143,7 @@ class LoadScan {
    */
   #skipExtension(count: number): number {
     const code = this.#bytes[this.#take(1)];
-    if (code !== constantExtensionCode) return this.#skipBytes(count);
+    if (code !== constantCode) return this.#skipBytes(count);
     this.elements += 1;
     return 1;
   }

@@ -6,8 +6,8 @@
 
 import { Type } from 'typebox';
 import { compileSchema } from '#runtime';
-import { emptyWireMap, isWireMap, type WireMap, type WireValue, wireBytes } from './payload.ts';
 import { isValidMinionId } from './request.ts';
+import { emptyWireMap, isWireMap, type WireMap, type WireValue, wireBytes } from './wire-value.ts';
 
 /** Result of parsing a load: the load, or the reason for rejecting it. */
 export type ParsedLoad<Load> =

@@ -7,14 +7,8 @@ import { aesKeyDigest } from './auth-reply.ts';
 import { checkKeyString } from './crypt.ts';
 import { encodeRequest } from './encode-request.ts';
 import { ProtocolError, type ProtocolErrorCode } from './errors.ts';
-import {
-  clearLimits,
-  isWireMap,
-  unpackWire,
-  type WireMap,
-  type WireValue,
-  wireBytes,
-} from './payload.ts';
+import { unpackWire } from './payload.ts';
+import { clearLimits } from './payload-limits.ts';
 import {
   defaultEncryptionAlgorithm,
   defaultSigningAlgorithm,
@@ -25,6 +19,7 @@ import {
   type SigningAlgorithm,
 } from './rsa.ts';
 import { cleanKeyText, keyFingerprint, parsePublicKey } from './rsa-keys.ts';
+import { isWireMap, type WireMap, type WireValue, wireBytes } from './wire-value.ts';
 import { x931Recover } from './x931.ts';
 
 /** Identity of the minion and its stored data about the master. */

@@ -7,23 +7,15 @@
 import type { KeyObject } from 'node:crypto';
 import { type CrypticleKey, openValue } from './crypt.ts';
 import { ProtocolError } from './errors.ts';
-import {
-  clearLimits,
-  isWireMap,
-  loadLimits,
-  type PayloadLimits,
-  packWire,
-  unpackWire,
-  type WireMap,
-  type WireValue,
-  wireBytes,
-} from './payload.ts';
+import { packWire, unpackWire } from './payload.ts';
+import { clearLimits, loadLimits, type PayloadLimits } from './payload-limits.ts';
 import {
   defaultSigningAlgorithm,
   isSigningAlgorithm,
   rsaVerify,
   type SigningAlgorithm,
 } from './rsa.ts';
+import { isWireMap, type WireMap, type WireValue, wireBytes } from './wire-value.ts';
 
 const outerLimits: PayloadLimits = {
   ...clearLimits,

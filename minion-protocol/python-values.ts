@@ -4,7 +4,7 @@ import type { WorkBudget } from '#runtime';
 import { RecursionGuard } from '#template/python/limits.ts';
 import { repr, str, textRepr } from '#template/python/repr.ts';
 import { Bytes, Dict, Float, type PyObject, Tuple, type Value } from '#template/python/values.ts';
-import { isWireMap, WireDateTime, WireExtension, type WireValue } from './payload.ts';
+import { isWireMap, WireDateTime, WireExtension, type WireValue } from './wire-value.ts';
 
 /**
  * Functions that convert bytes, dates, extensions and map keys to Python values. Default:

@@ -21,17 +21,8 @@ import {
   sealPackedInSlices,
 } from './crypt.ts';
 import { ProtocolError } from './errors.ts';
-import {
-  isWireMap,
-  loadLimits,
-  type PayloadLimits,
-  packWire,
-  packWireMap,
-  unpackWire,
-  type WireMap,
-  type WireValue,
-  wireBytes,
-} from './payload.ts';
+import { packWire, packWireMap, unpackWire } from './payload.ts';
+import { loadLimits, type PayloadLimits } from './payload-limits.ts';
 import type { ProtocolVersion } from './request.ts';
 import {
   type EncryptionAlgorithm,
@@ -41,6 +32,7 @@ import {
   rsaVerify,
   type SigningAlgorithm,
 } from './rsa.ts';
+import { isWireMap, type WireMap, type WireValue, wireBytes } from './wire-value.ts';
 
 /** Properties of a request that its reply depends on. */
 export interface ReplyContext {

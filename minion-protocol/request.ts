@@ -1,16 +1,8 @@
 import { ProtocolError, type ProtocolErrorCode } from './errors.ts';
-import {
-  clearLimits,
-  emptyWireMap,
-  isWireMap,
-  loadLimits,
-  type PayloadLimits,
-  unpackWire,
-  type WireMap,
-  type WireValue,
-  wireBytes,
-} from './payload.ts';
+import { unpackWire } from './payload.ts';
+import { clearLimits, loadLimits, type PayloadLimits } from './payload-limits.ts';
 import { defaultEncryptionAlgorithm, defaultSigningAlgorithm } from './rsa.ts';
+import { emptyWireMap, isWireMap, type WireMap, type WireValue, wireBytes } from './wire-value.ts';
 
 /**
  * Protocol version. 0: no nonces. 1: accepted, although no minion sends it. 2: nonces and signed

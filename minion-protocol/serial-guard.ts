@@ -1,4 +1,4 @@
-import { emptyWireMap, isWireMap, type WireValue } from './payload.ts';
+import { emptyWireMap, isWireMap, type WireValue } from './wire-value.ts';
 
 /**
  * Protects the minion against replayed publications [WIRE 3.4]. Use one guard for each publish key.

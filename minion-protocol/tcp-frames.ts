@@ -14,13 +14,9 @@
  */
 
 import { ByteAssembly } from './byte-assembly.ts';
-import {
-  clearLimits,
-  isWireMap,
-  type PayloadLimits,
-  unpackWire,
-  type WireValue,
-} from './payload.ts';
+import { unpackWire } from './payload.ts';
+import { clearLimits, type PayloadLimits } from './payload-limits.ts';
+import { isWireMap, type WireValue } from './wire-value.ts';
 
 /** Reason why an encoded value violates the protocol or its limits. */
 export type ScanBreach = 'bad-payload' | 'message-too-large' | 'too-deep' | 'too-many-elements';

@@ -4,8 +4,8 @@ import { UsageMeter } from '#template/python/limits.ts';
 import { str } from '#template/python/repr.ts';
 import { Bytes } from '#template/python/values.ts';
 import { dumpYaml } from '#template/python/yaml.ts';
-import type { WireValue } from './payload.ts';
 import { type PythonForms, toPythonValue } from './python-values.ts';
+import type { WireValue } from './wire-value.ts';
 
 /** Options for the layout of YAML. */
 export interface YamlOptions {

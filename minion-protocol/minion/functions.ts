@@ -4,7 +4,7 @@
  */
 
 import { sleepUntilAborted } from '#runtime';
-import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
+import { isWireMap, type WireMap, type WireValue } from '../wire-value.ts';
 
 /** Positional and keyword arguments of a call. */
 export interface CallArguments {

@@ -1,7 +1,7 @@
 import { errorMessage } from '#runtime';
 /** Runs the functions that publications request and tracks the running jobs [WIRE 13]. */
 
-import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
+import { isWireMap, type WireMap, type WireValue } from '../wire-value.ts';
 import type { CallArguments, FunctionContext, MinionFunction } from './functions.ts';
 
 /** A job that was published to this minion. */

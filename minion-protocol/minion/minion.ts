@@ -7,7 +7,6 @@ import { sleepUntilAborted } from '#runtime';
 import { generateKeyString } from '../crypt.ts';
 import type { PublicationLoad } from '../loads.ts';
 import { createMinionHandshake, type MinionHandshakeConfig } from '../minion-handshake.ts';
-import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 import { factsOf } from '../targeting/facts.ts';
 import type { TargetCandidate } from '../targeting/target.ts';
 import {
@@ -16,6 +15,7 @@ import {
   minionTopic,
   TransportError,
 } from '../transport/transport.ts';
+import { isWireMap, type WireMap, type WireValue } from '../wire-value.ts';
 import { builtInFunctions, type MinionFunction } from './functions.ts';
 import { type JobResult, type MinionJob, MinionJobs } from './jobs.ts';
 import type { MinionKeys } from './key-files.ts';

@@ -7,11 +7,11 @@ import { type CrypticleKey, parseKeyString } from '../crypt.ts';
 import { encodeRequest } from '../encode-request.ts';
 import { ProtocolError } from '../errors.ts';
 import type { HandshakeStep } from '../minion-handshake.ts';
-import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
 import { openPublication } from '../publication.ts';
 import { openPrivateReply, openSendReply } from '../reply.ts';
 import { defaultEncryptionAlgorithm, defaultSigningAlgorithm } from '../rsa.ts';
 import { SerialGuard } from '../serial-guard.ts';
+import { isWireMap, type WireMap, type WireValue } from '../wire-value.ts';
 import { minionToken } from '../x931.ts';
 
 /** Result of an accepted sign-in. */

@@ -6,8 +6,8 @@
  */
 
 import type { WorkMeter } from '#runtime';
-import type { WireValue } from '../payload.ts';
 import { pythonStr } from '../python-values.ts';
+import type { WireValue } from '../wire-value.ts';
 import {
   type FactMap,
   type FactSource,

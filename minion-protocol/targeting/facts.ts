@@ -1,4 +1,4 @@
-import { isWireMap, type WireMap, type WireValue } from '../payload.ts';
+import { isWireMap, type WireMap, type WireValue } from '../wire-value.ts';
 
 /** A map of values: an object with text keys, or a `Map` with any keys. */
 export type FactMap = WireMap | Map<WireValue, WireValue>;

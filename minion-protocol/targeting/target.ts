@@ -8,7 +8,7 @@ import {
   parseInterface,
   parseNetwork,
 } from '#template/python/ip-address.ts';
-import type { WireValue } from '../payload.ts';
+import type { WireValue } from '../wire-value.ts';
 import {
   type CompoundExpression,
   evaluateCompound,

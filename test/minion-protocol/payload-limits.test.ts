@@ -7,7 +7,7 @@ import {
   unpackWire,
   type WireValue,
 } from '#minion-protocol';
-import { clearLimits } from '#minion-protocol/payload.ts';
+import { clearLimits } from '#minion-protocol/payload-limits.ts';
 
 const badPayload = { instanceOf: ProtocolError, code: 'ERR_BAD_PAYLOAD' };
 const overLimit = { instanceOf: ProtocolError, code: 'ERR_PAYLOAD_LIMIT' };
