@@ -1,4 +1,5 @@
-import { type CompiledRule, isSpecificTagGlob, mayReferTo, type Request } from './compile-rule.ts';
+import { isSpecificTagGlob, type Request } from './compile-resource.ts';
+import { type CompiledRule, mayReferTo } from './compile-rule.ts';
 import { mineGuards, publishGuards } from './guards.ts';
 import { lifecycleSignals, signalGuards } from './own-signals.ts';
 import { emptyPolicy, type Policy } from './policy.ts';

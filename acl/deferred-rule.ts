@@ -1,18 +1,9 @@
 /** Rules whose resource is compiled when a decision needs it for the first time. */
 
 import type { TokenBuckets } from '#runtime';
-import {
-  type CompiledResource,
-  type CompiledRule,
-  type CompiledSubject,
-  compileResource,
-  compileSubject,
-  expiryOf,
-  meterOf,
-  reasonOf,
-  restsOnFacts,
-  showsPillar,
-} from './compile-rule.ts';
+import { type CompiledResource, compileResource } from './compile-resource.ts';
+import { type CompiledRule, expiryOf, meterOf, reasonOf, showsPillar } from './compile-rule.ts';
+import { type CompiledSubject, compileSubject, restsOnFacts } from './compile-subject.ts';
 import type { PolicyEnvironment } from './policy-syntax.ts';
 import type { PolicyRule } from './rule.ts';
 

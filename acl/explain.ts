@@ -3,7 +3,8 @@
  * rules that come closest: those with the fewest unmet conditions.
  */
 
-import type { CompiledRule, Request } from './compile-rule.ts';
+import type { Request } from './compile-resource.ts';
+import type { CompiledRule } from './compile-rule.ts';
 import { evaluateQuestion, obstaclesTo, requestsOf } from './decide.ts';
 import type { Policy } from './policy.ts';
 import type { Decision, Question, RuleOrigin } from './types.ts';

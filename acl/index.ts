@@ -1,4 +1,4 @@
-export { isSpecificTagGlob, rulePatternProblems, ruleProblems } from './compile-rule.ts';
+export { isSpecificTagGlob } from './compile-resource.ts';
 export { compileJsonSchema, schemaKeywords } from './data-schema.ts';
 export {
   builtInDenyNames,
@@ -43,6 +43,7 @@ export {
   type TextPatterns,
 } from './rule.ts';
 export { literalGlob } from './rule-patterns.ts';
+export { rulePatternProblems, ruleProblems } from './rule-problems.ts';
 export { type Grant, type GrantSyntax, parseGrants } from './salt-grants.ts';
 export { readUserRights, type UserRightOptions, type UserRights } from './salt-rights.ts';
 export type {

@@ -1,6 +1,7 @@
 /** Finds rules without effect, and rules with an unexpected effect, in a policy. */
 
-import { type CompiledRule, showsPillar, textsOf } from './compile-rule.ts';
+import { textsOf } from './compile-resource.ts';
+import { type CompiledRule, showsPillar } from './compile-rule.ts';
 import type { Policy } from './policy.ts';
 import { isReservedTag } from './reserved-tags.ts';
 import type { PolicyRule } from './rule.ts';

@@ -3,7 +3,8 @@
  * minions, so that a subject cannot learn facts about them.
  */
 
-import { type CompiledRule, isForOwnGuests, mayReferTo, type Request } from './compile-rule.ts';
+import type { Request } from './compile-resource.ts';
+import { type CompiledRule, isForOwnGuests, mayReferTo } from './compile-rule.ts';
 import { applyBuiltInLimits, rulesOn } from './decide.ts';
 import type { Policy } from './policy.ts';
 import type { Call, Subject } from './types.ts';

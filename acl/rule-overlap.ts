@@ -1,6 +1,7 @@
 /** Detects whether two rules overlap. Only the result "no overlap" is certain. */
 
-import { kindOfSubject, textsOf } from './compile-rule.ts';
+import { textsOf } from './compile-resource.ts';
+import { kindOfSubject } from './compile-subject.ts';
 import type { PolicyRule, TextPattern, TextPatterns } from './rule.ts';
 import { asList } from './rule-patterns.ts';
 
