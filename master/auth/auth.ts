@@ -7,15 +7,18 @@ import { KeyGenerator } from './key-generator.ts';
 import { createKeyLifecycle, Revocation, revokeLostKeys } from './key-lifecycle.ts';
 import { openConfiguredKeys } from './key-store.ts';
 import { createKeysApi, type OwnKey } from './keys-api.ts';
+import { LastRequests } from './last-requests.ts';
 import {
   type MasterKeyPair,
   type MasterKeySigner,
   openMasterKeys,
   readMasterSignature,
 } from './master-keys.ts';
+import { PublishKey } from './publish-key.ts';
 import { RetiredIds } from './retired-ids.ts';
 import { RsaPool } from './rsa-pool.ts';
-import { LastRequests, PublishKey, type Seal, SessionKeys } from './session-keys.ts';
+import type { Seal } from './seal.ts';
+import { SessionKeys } from './session-keys.ts';
 import type { SharedKeySource } from './shared-key-source.ts';
 import { TokenCheck } from './token-check.ts';
 import { VersionCheck, VersionPins } from './version-check.ts';

@@ -6,6 +6,7 @@ export type { KeyLifecycle } from './key-lifecycle.ts';
 export { keyMarks } from './key-marks.ts';
 export type { KeyStore } from './key-store.ts';
 export { type KeySurvey, type SurveyedKey, surveyKeys } from './key-survey.ts';
+export type { LastRequests, RequestSource } from './last-requests.ts';
 export { openMasterKeys, preparePrivateDirectories } from './master-keys.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
 export { surveyOwnKeys } from './own-key-survey.ts';
@@ -17,6 +18,7 @@ export {
   placeDirectories,
   watchPkiDir,
 } from './pki-directory.ts';
+export type { PublishKey } from './publish-key.ts';
 export {
   DropConnectionError,
   type Handler,
@@ -28,18 +30,14 @@ export {
 } from './request-checks.ts';
 export {
   createSeal,
-  type LastRequests,
   makeSealKey,
   openSeal,
-  type PublishKey,
-  type RequestSource,
   readSealKey,
   type Seal,
-  type SessionKeys,
   secretsPrefix,
-  sessionKey,
   writeSealKey,
-} from './session-keys.ts';
+} from './seal.ts';
+export { type SessionKeys, sessionKey } from './session-keys.ts';
 export type { SharedKeySource } from './shared-key-source.ts';
 export { createFullnessCheck, type KeyAcceptanceHook, SignIn } from './sign-in.ts';
 export { SignatureCheck } from './signature-check.ts';

@@ -13,8 +13,10 @@ import { type EventBus, type Events, tags } from '../events/index.ts';
 import { AcceptedKeys } from './accepted-keys.ts';
 import { KeyError } from './key-errors.ts';
 import type { KeyStore } from './key-store.ts';
+import type { LastRequests } from './last-requests.ts';
+import type { PublishKey } from './publish-key.ts';
 import type { RetiredIds } from './retired-ids.ts';
-import type { LastRequests, PublishKey, SessionKeys } from './session-keys.ts';
+import type { SessionKeys } from './session-keys.ts';
 import type { VersionPins } from './version-check.ts';
 
 /** Key that is stored for an id. */

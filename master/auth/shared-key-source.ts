@@ -3,7 +3,7 @@ import type { FixedConfig } from '#config';
 import type { Store } from '#store';
 import type { KeySource } from './key-changer.ts';
 import type { KeyStore } from './key-store.ts';
-import type { Seal } from './session-keys.ts';
+import type { Seal } from './seal.ts';
 
 /**
  * Key file of the master, and its new path. The file was moved because the cluster has a different

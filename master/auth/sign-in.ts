@@ -16,7 +16,7 @@ import type { MasterContext } from '../context/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import type { Auth } from './auth.ts';
 import { decideKey, type KeyDecision } from './key-decision.ts';
-import type { LastRequests } from './session-keys.ts';
+import type { LastRequests } from './last-requests.ts';
 
 /** Options of {@link SignIn}. */
 export interface SignInOptions

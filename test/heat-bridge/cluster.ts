@@ -4,7 +4,7 @@ import { leaseKey } from '#cluster/duties.ts';
 import { Lease } from '#cluster/lease.ts';
 import type { LogStore } from '#cluster/log/log-store.ts';
 import { createSilentLogger, type SharedArea } from '#master';
-import { createSeal } from '#master/auth/session-keys.ts';
+import { createSeal } from '#master/auth/seal.ts';
 import type { MasterContext } from '#master/context/index.ts';
 import { openSharedArea } from '#master/extensions/state-area.ts';
 import { isWireMap, packLocal, unpackLocal, type WireMap } from '#minion-protocol';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#config';
 import type { Master, MasterEvent, PillarProvider } from '#master';
-import { openSeal } from '#master/auth/session-keys.ts';
+import { openSeal } from '#master/auth/seal.ts';
 import {
   createMemoryTransport,
   type MasterTransport,

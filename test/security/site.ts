@@ -8,7 +8,7 @@ import { lstatSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';
-import { openSeal } from '#master/auth/session-keys.ts';
+import { openSeal } from '#master/auth/seal.ts';
 import {
   type CrypticleKey,
   createTcpListener,

@@ -31,15 +31,13 @@ import {
 import type { KeyChange } from '#master/auth/key-changer.ts';
 import { Revocation } from '#master/auth/key-lifecycle.ts';
 import { KeyStore, type KeyStoreOptions } from '#master/auth/key-store.ts';
+import { LastRequests } from '#master/auth/last-requests.ts';
 import type { MasterKeyOptions } from '#master/auth/master-keys.ts';
 import { openPkiFiles } from '#master/auth/pki-directory.ts';
-import {
-  LastRequests,
-  openSeal,
-  PublishKey,
-  RecentKeys,
-  SessionKeys,
-} from '#master/auth/session-keys.ts';
+import { PublishKey } from '#master/auth/publish-key.ts';
+import { RecentKeys } from '#master/auth/recent-keys.ts';
+import { openSeal } from '#master/auth/seal.ts';
+import { SessionKeys } from '#master/auth/session-keys.ts';
 import { VersionPins } from '#master/auth/version-check.ts';
 import { EventBus } from '#master/events/event-bus.ts';
 import { generateKeyString, keyFingerprint } from '#minion-protocol';

@@ -5,7 +5,7 @@ import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';
 import { createSeal } from '#master';
-import type { Seal } from '#master/auth/session-keys.ts';
+import type { Seal } from '#master/auth/seal.ts';
 import { packLocal, traverseFacts, type WireMap } from '#minion-protocol';
 import type { OwnPillar, PillarConfig } from '#salt/pillar/own-pillar.ts';
 import {

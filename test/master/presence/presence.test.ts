@@ -4,7 +4,7 @@ import test, { type ExecutionContext } from 'ava';
 import { connectMaster } from '#client';
 import { type MasterOptions, resolveMasterConfig } from '#config';
 import type { JobUpdate, PresentMinion } from '#master';
-import { LastRequests, type RequestSource } from '#master/auth/session-keys.ts';
+import { LastRequests, type RequestSource } from '#master/auth/last-requests.ts';
 import { needingOwnRestart, presentMinions } from '#master/jobs/presence.ts';
 import { Reconnecting } from '#master/jobs/reconnecting.ts';
 import {

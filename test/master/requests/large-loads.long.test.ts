@@ -7,7 +7,7 @@ import test, { type ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';
 import { type Reply, send } from '#master';
 import { DropConnectionError } from '#master/auth/index.ts';
-import { openSeal } from '#master/auth/session-keys.ts';
+import { openSeal } from '#master/auth/seal.ts';
 import { requestLimits } from '#master/requests/limits.ts';
 import { type LoadCost, LoadMeter, type LoadSender } from '#master/requests/load-meter.ts';
 import {
