@@ -1,48 +1,20 @@
-/**
- * Creates, joins and leaves clusters, and creates a new log for a cluster whose log was lost. The
- * master must not be running.
- */
+/** Creates and leaves clusters. The master must not be running. */
 
-import { createHash, randomBytes } from 'node:crypto';
-import { appendFile, mkdtemp, rm, stat } from 'node:fs/promises';
-import path from 'node:path';
+import { randomBytes } from 'node:crypto';
 import { type ClusterOptions, type MasterConfig, storeDirectory } from '#config';
 import {
   clusterPlaceOf,
   dropTables,
   inStore,
   MasterError,
-  notRestored,
   openMasterKeys,
   ownPrefix,
   PkiDir,
 } from '#master';
-import { delay, ifPresent, makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
-import {
-  detachFromLog,
-  type Key,
-  type Operation,
-  restoreStore,
-  type Store,
-  StoreError,
-} from '#store';
+import { makeDirectory, readTextIfPresent, writeFileAtomically } from '#runtime';
+import { detachFromLog, type Key, type Operation, type Store, StoreError } from '#store';
 import { exportSealKey, shareOwnKeys, writeOwnKeys } from './cluster-keys.ts';
-import {
-  decodeFrame,
-  encodeFrame,
-  frameKinds,
-  type JoinReply,
-  type JoinRequest,
-  newExchangeKeys,
-  openBody,
-  parseTicket,
-  publicKeyBytes,
-  replyKey,
-  sealBody,
-  type Ticket,
-} from './join-frames.ts';
 import { loadLogEngine } from './log/log-engine.ts';
-import type { ReplayPoint, ReplayReceipt } from './log/replay.ts';
 import type { TransactionLog } from './log/transaction-log.ts';
 import {
   type OpenCluster,
@@ -108,7 +80,7 @@ const sharedTables: readonly Key[] = [
  * Returns the cluster options of a configuration.
  * @throws MasterError ERR_NOT_SERVED if no cluster is configured
  */
-function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {
+export function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {
   if (cluster !== null) return cluster;
   const expected = 'it must be a map with name and nats, see docs/cluster.md';
   throw new MasterError(
@@ -120,7 +92,7 @@ function clusterOptionsOf({ cluster, confFile }: MasterConfig): ClusterOptions {
 /**
  * Returns the cluster options of a configuration, with the name and the secret file of this member.
  */
-function memberOf(config: MasterConfig): {
+export function memberOf(config: MasterConfig): {
   readonly cluster: ClusterOptions;
   readonly receipt: ClusterReceipt;
 } {
@@ -131,7 +103,7 @@ function memberOf(config: MasterConfig): {
   };
 }
 
-function connectTo(
+export function connectTo(
   options: ClusterOptions,
   { connect }: OfflineClusterOptions,
   isFounding: boolean,
@@ -349,290 +321,4 @@ export async function detachMember(
     await dropTables(store, clusterTables);
   };
   await inStore(directory, detach, now);
-}
-
-/** Earlier state of a cluster to restore. */
-export interface RestorePoint {
-  /**
-   * Path of a member's backup. It must be older than the state to restore, because the later log
-   * entries are then applied to the backup.
-   */
-  readonly file: string;
-  /** Point at which the replay of the log ends. Default: all entries are applied to the backup. */
-  readonly until?: ReplayPoint;
-}
-
-/** Result of {@link refoundCluster}. */
-export interface RefoundReceipt extends ClusterReceipt {
-  /** Result of replaying the log. Only set if a backup was given. */
-  readonly restored?: ReplayReceipt & {
-    /** Directory with the previous store, or `undefined` if there was none. */
-    readonly old: string | undefined;
-  };
-}
-
-/**
- * Begins a new log from the store of this master, if the old log was lost completely or in part. If
- * a backup is given, first restores that earlier state of the cluster. The other members must then
- * join again. The old log is kept until the new one begins.
- * @throws StoreError ERR_STORE_LOCKED if this or another member is running; ERR_STORE_BACKUP,
- * ERR_STORE_CORRUPT, ERR_CLUSTER_BEHIND; ERR_STORE_DIVERGED if the log does not belong to the
- * backup
- */
-export async function refoundCluster(
-  config: MasterConfig,
-  options: OfflineClusterOptions = {},
-  point?: RestorePoint,
-): Promise<RefoundReceipt> {
-  const { cluster, receipt } = memberOf(config);
-  const { secretFile } = receipt;
-  const secret = await readSecret(secretFile);
-  const { foundLog } = await loadLogEngine();
-  const log = await connectTo(cluster, options, true);
-  let restored: RefoundReceipt['restored'];
-  try {
-    await assertNoneRunning(log, { secret, cluster: cluster.name, quietMs: options.quietMs });
-    if (point !== undefined) restored = await restorePoint(config, point, { log, secret });
-    const directory = storeDirectory(config.stateDir);
-    await foundLog({ log, secret, cluster: cluster.name, directory, replace: true });
-  } finally {
-    await log.close();
-  }
-  await giveToOwners([config.stateDir, config.pkiDir]);
-  return restored === undefined ? receipt : { ...receipt, restored };
-}
-
-/**
- * Default time to wait for reports of running members, in milliseconds. It exceeds two report
- * intervals of a member.
- */
-const quietMs = 2500;
-
-interface QuietOptions {
-  readonly secret: Uint8Array;
-  readonly cluster: string;
-  readonly quietMs: number | undefined;
-}
-
-/**
- * Checks that no member is running. The writes of a running member would be lost.
- * @throws StoreError ERR_STORE_LOCKED if a report of a member arrives
- */
-async function assertNoneRunning(
-  log: TransactionLog,
-  { secret, cluster, quietMs: duration = quietMs }: QuietOptions,
-): Promise<void> {
-  const { LogCipher } = await loadLogEngine();
-  const cipher = new LogCipher(secret, cluster, 'announcement');
-  const end = AbortSignal.timeout(duration);
-  let isHeard = false;
-  log.onAnnouncement((bytes) => {
-    isHeard ||= cipher.open(bytes) !== undefined;
-  }, end);
-  await delay(duration);
-  if (isHeard) {
-    const message = `members of cluster ${cluster} are still running; stop all of them first`;
-    throw new StoreError('ERR_STORE_LOCKED', message);
-  }
-}
-
-/**
- * Replaces the store of this master with a backup, and applies the later log entries up to a point.
- */
-async function restorePoint(
-  config: MasterConfig,
-  { file, until = {} }: RestorePoint,
-  { log, secret }: { readonly log: TransactionLog; readonly secret: Uint8Array },
-): Promise<NonNullable<RefoundReceipt['restored']>> {
-  const { name: cluster } = clusterOptionsOf(config);
-  const { replayLog } = await loadLogEngine();
-  await makeDirectory(config.stateDir, 0o700);
-  const staging = await mkdtemp(path.join(config.stateDir, 'joining-'));
-  try {
-    const directory = path.join(staging, 'store');
-    await restoreStore({ file, directory });
-    const replayed = await replayLog({ directory, log, secret, cluster, until });
-    // The store gets a new history id, so that members with the old content do not follow it.
-    await detachFromLog(directory);
-    const copy = path.join(staging, 'copy');
-    await inStore(directory, async (store) => {
-      await dropTables(store, notRestored);
-      await store.backup(copy);
-    });
-    const target = storeDirectory(config.stateDir);
-    const { old } = await restoreStore({ file: copy, directory: target });
-    return { ...replayed, old };
-  } finally {
-    await rm(staging, { recursive: true, force: true });
-  }
-}
-
-/** Interval at which an unanswered request is repeated, in milliseconds. */
-const repeatMs = 1000;
-/** Time without an answer after which joining fails, in milliseconds. */
-const answerLimitMs = 20_000;
-
-/**
- * Makes this master a member of a cluster. Sends the ticket to the members, and receives the secret
- * and a backup of the store from the member that answers. Nothing on this host changes before
- * everything has arrived.
- * @throws StoreError ERR_CLUSTER_TICKET; ERR_CLUSTER_FOUNDED if this master is already a member or
- * has its own store
- */
-export async function joinCluster(
-  config: MasterConfig,
-  ticketText: string,
-  options: OfflineClusterOptions = {},
-): Promise<ClusterReceipt> {
-  const { cluster, receipt } = memberOf(config);
-  const { member, secretFile } = receipt;
-  const ticket = parseTicket(ticketText);
-  if (ticket.cluster !== cluster.name) {
-    throw refusedTicket(
-      `it was created for cluster ${ticket.cluster}, but saltbridge: cluster: name is ${cluster.name}`,
-    );
-  }
-  await assertNothingHere(config, secretFile);
-  const log = await connectTo(cluster, options, false);
-  try {
-    await takeOver(config, secretFile, (file) => new JoinExchange(log, ticket, member).run(file));
-  } finally {
-    await log.close();
-  }
-  await giveToOwners([config.stateDir, config.pkiDir]);
-  return receipt;
-}
-
-/**
- * Installs the secret and the store of the cluster.
- * @param fetchBackup - writes the backup of a member to a file and returns the secret
- */
-async function takeOver(
-  { stateDir }: MasterConfig,
-  secretFile: string,
-  fetchBackup: (file: string) => Promise<string>,
-): Promise<void> {
-  await makeDirectory(stateDir, 0o700);
-  const directory = await mkdtemp(path.join(stateDir, 'joining-'));
-  try {
-    const file = path.join(directory, 'backup');
-    const secret = await fetchBackup(file);
-    await restoreStore({ file, directory: storeDirectory(stateDir) });
-    // The secret is written last, because a master does not start as a member without it.
-    await writeFileAtomically(secretFile, `${secret}\n`, 0o600);
-  } finally {
-    await rm(directory, { recursive: true, force: true });
-  }
-}
-
-function refusedTicket(reason: string): StoreError {
-  return new StoreError('ERR_CLUSTER_TICKET', `the ticket was rejected: ${reason}`);
-}
-
-/**
- * Checks that this master has no store, and no file with the secret of a cluster.
- *
- * @throws StoreError ERR_CLUSTER_FOUNDED
- */
-async function assertNothingHere({ stateDir }: MasterConfig, secretFile: string): Promise<void> {
-  if ((await readTextIfPresent(secretFile)) !== undefined) {
-    const message = `${secretFile} exists: this master is already a member`;
-    throw new StoreError('ERR_CLUSTER_FOUNDED', message);
-  }
-  const data = path.join(storeDirectory(stateDir), 'data.mdb');
-  const found = await ifPresent(stat(data));
-  if (found === undefined) return;
-  const message = `${data} is the store of a standalone master: move ${stateDir} away, or run saltbridge cluster init to create a cluster with this store`;
-  throw new StoreError('ERR_CLUSTER_FOUNDED', message);
-}
-
-type Reply = { readonly body: JoinReply; readonly content: Buffer };
-
-/** Messages with which a joining master requests and receives a member's backup. */
-class JoinExchange {
-  readonly #log: TransactionLog;
-  readonly #ticket: Ticket;
-  readonly #member: string;
-  readonly #request = randomBytes(16).toString('hex');
-  readonly #keys = newExchangeKeys();
-
-  constructor(log: TransactionLog, ticket: Ticket, member: string) {
-    this.#log = log;
-    this.#ticket = ticket;
-    this.#member = member;
-  }
-
-  /**
-   * Sends the request to join, and writes the backup that a member returns to a file.
-   * @returns the secret of the cluster in base64
-   */
-  async run(file: string): Promise<string> {
-    const request = this.#request;
-    const publicKey = this.#keys.publicKey.toString('base64');
-    const { body } = await this.#ask(
-      { kind: 'join', request, member: this.#member, publicKey },
-      ({ body: it }) => it.kind !== 'chunk',
-    );
-    if (body.kind === 'refused') throw refusedTicket(body.message);
-    if (body.kind !== 'joined') throw refusedTicket('a member sent an unexpected reply');
-    const digest = createHash('sha256');
-    for (let chunk = 0; chunk < body.chunks; chunk += 1) {
-      const { content } = await this.#ask(
-        { kind: 'chunk', request, chunk },
-        ({ body: it }) => it.kind === 'chunk' && it.chunk === chunk,
-      );
-      digest.update(content);
-      await appendFile(file, content, { mode: 0o600 });
-    }
-    if (digest.digest('hex') !== body.sha256) {
-      throw refusedTicket('the backup does not match its announced checksum; create a new ticket');
-    }
-    return body.secret;
-  }
-
-  /**
-   * Repeats a request until a member sends the awaited reply.
-   * @throws StoreError ERR_CLUSTER_TICKET
-   */
-  async #ask(request: JoinRequest, isMeant: (reply: Reply) => boolean): Promise<Reply> {
-    const { LogCipher } = await loadLogEngine();
-    const { id, key, cluster } = this.#ticket;
-    const sealing = new LogCipher(Buffer.from(key, 'hex'), cluster, 'ticket');
-    const end = new AbortController();
-    const send = (): void => {
-      const frame = encodeFrame(frameKinds.request, id, sealBody(sealing, request));
-      this.#log.announce(frame);
-    };
-    const repeat = setInterval(send, repeatMs);
-    let limit: NodeJS.Timeout | undefined;
-    let isUnknown = false;
-    try {
-      return await new Promise<Reply>((resolve, reject) => {
-        limit = setTimeout(() => {
-          const problem = 'no member of the cluster answered';
-          const why =
-            'no member of the cluster accepted the ticket, and at least one member does not know the ticket; create a new one';
-          reject(refusedTicket(isUnknown ? why : problem));
-        }, answerLimitMs);
-        this.#log.onAnnouncement((bytes) => {
-          // Every client of NATS can send this frame, so it only changes the text of the error.
-          if (decodeFrame(frameKinds.unknown, bytes)?.id === id) isUnknown = true;
-          const frame = decodeFrame(frameKinds.reply, bytes);
-          if (frame?.id !== id) return;
-          const other = frame.sealed.subarray(0, publicKeyBytes);
-          const opened = replyKey(key, this.#keys, other);
-          // Every client of the log's servers can send replies, so this one may be forged.
-          if (opened === undefined) return;
-          const opening = new LogCipher(opened, cluster, 'ticket');
-          const reply = openBody<JoinReply>(opening, frame.sealed.subarray(publicKeyBytes));
-          if (reply?.body.request === this.#request && isMeant(reply)) resolve(reply);
-        }, end.signal);
-        send();
-      });
-    } finally {
-      end.abort();
-      clearInterval(repeat);
-      clearTimeout(limit);
-    }
-  }
 }

@@ -56,6 +56,7 @@ export {
   unpackWireInSlices,
 } from './payload.ts';
 export { clearLimits, loadLimits, type PayloadLimits } from './payload-limits.ts';
+export { endOfValue } from './payload-scanner.ts';
 export { encodeProxyHeader, isRelayedAddress, relayedAddress } from './proxy-header.ts';
 export { publicationEnvelope } from './publication.ts';
 export { pythonStr, pythonStrInSlices, toPythonValue, unboundedStr } from './python-values.ts';
@@ -122,7 +123,7 @@ export {
   readTargetRequest,
 } from './targeting/target-request.ts';
 export { type TargetTypeRow, targetTypeRows } from './targeting/target-types.ts';
-export { encodePublicationFrame, endOfValue, TcpFrameDecoder } from './tcp-frames.ts';
+export { encodePublicationFrame, TcpFrameDecoder } from './tcp-frames.ts';
 export { awaitProxyHeader } from './transport/await-proxy-header.ts';
 export {
   ConnectionGuard,

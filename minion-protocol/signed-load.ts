@@ -4,8 +4,8 @@
  */
 import { isUtf8 } from 'node:buffer';
 import type { KeyObject } from 'node:crypto';
+import { endOfValue } from './payload-scanner.ts';
 import { rsaVerify, type SigningAlgorithm } from './rsa.ts';
-import { endOfValue } from './tcp-frames.ts';
 
 /**
  * Fields that the signature does not cover. The first set applies to releases since 3006.26 and

@@ -7,12 +7,8 @@ import { openCommandSession, sudoUser } from '../login.ts';
 import { chooseOutput } from '../output/output-options.ts';
 import { formatData } from '../output/outputters.ts';
 import { printJson, printLine } from '../terminal.ts';
-import {
-  BatchFollower,
-  JobFollower,
-  noMinionsMatched,
-  noReturnReceived,
-} from './follow-salt-job.ts';
+import { BatchFollower } from './follow-salt-batch.ts';
+import { JobFollower, noMinionsMatched, noReturnReceived } from './follow-salt-job.ts';
 import { printSaltFailure } from './salt-failures.ts';
 import { addSaltOptions, type SaltOptions } from './salt-options.ts';
 import { formatTargetPlan, formatTargetProblem, printLeftOut } from './salt-output.ts';

@@ -43,6 +43,11 @@ export const groupFields = {
 /** Groups of minions; {@link groupFields} documents them. */
 export type HandleGroups = Readonly<Static<TObject<typeof groupFields>>>;
 
+/** Whether a handle names groups of minions. The members of a group can change. */
+export function isForGroups(handle: HandleGroups): boolean {
+  return Object.keys(groupsOf(handle)).length > 0;
+}
+
 /** Returns only the fields that name groups. Absent fields are omitted. */
 export function groupsOf({ globs, nodegroups, projects }: HandleGroups): HandleGroups {
   return {

@@ -7,7 +7,8 @@
 import type { Logger } from 'pino';
 import type { ExtensionHost } from '#master';
 import { KeyedMutex } from '#runtime';
-import { type HandleInfo, type HandleRegistry, isForGroups, signalRefusalOf } from './handles.ts';
+import { isForGroups } from './handle-groups.ts';
+import { type HandleInfo, type HandleRegistry, signalRefusalOf } from './handles.ts';
 import type { Outbox, PendingSignal } from './outbox.ts';
 import type { OutboxRecord } from './outbox-records.ts';
 import type { Signal } from './signal.ts';

@@ -6,12 +6,9 @@ import type { ExtensionHost, HttpServerContext } from '#master';
 import { addRegistrationRoutes, nameIn } from '../http/registration-routes.ts';
 import { describeRoute } from '../http/route-schema.ts';
 import { ownerNameOf } from '../owner-name.ts';
-import {
-  HandleSchema,
-  isForGroups,
-  parseHandleRegistration,
-  RegistrationSchema,
-} from './handles.ts';
+import { isForGroups } from './handle-groups.ts';
+import { parseHandleRegistration, RegistrationSchema } from './handle-registration.ts';
+import { HandleSchema } from './handles.ts';
 import type { SignalsModule } from './open-signals.ts';
 import { OutboxEntrySchema } from './outbox-entry.ts';
 import type { OutboxApi } from './signals-api.ts';

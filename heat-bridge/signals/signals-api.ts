@@ -1,7 +1,8 @@
 /** APIs of handles and the outbox, for programs and the local socket, with audit records. */
 
 import type { RegistrationOwner, RegistrationsApi } from '../registrations.ts';
-import type { HandleInfo, HandleRegistration } from './handles.ts';
+import type { HandleRegistration } from './handle-registration.ts';
+import type { HandleInfo } from './handles.ts';
 import type { OutboxEntry } from './outbox-entry.ts';
 
 /**

@@ -1,5 +1,5 @@
 export { coreRequests } from './core-requests.ts';
-export { requestDigest } from './replay-cache.ts';
+export { requestDigest } from './request-digest.ts';
 export { createRequestLimits, FileMeter, type RequestLimits } from './request-limits.ts';
 export {
   anyLoad,

@@ -13,7 +13,7 @@ import type { MasterContext } from '../context/index.ts';
 import { type EventBus, jidOf, tags, trimValues } from '../events/index.ts';
 import type { JobCache } from '../jobs/index.ts';
 import type { PolicyGate } from '../users/index.ts';
-import { requestDigest } from './replay-cache.ts';
+import { requestDigest } from './request-digest.ts';
 import type { RequestLimits } from './request-limits.ts';
 import { defineRequestType, type RequestType } from './request-type.ts';
 import type { SignalIntake } from './signal-intake.ts';

@@ -5,7 +5,7 @@ import { StoreError } from '#store';
 import { DropConnectionError, type SignatureCheck, send, sendLater } from '../auth/index.ts';
 import type { ReturnProcessor } from '../jobs/index.ts';
 import type { Meter, RequestCounters } from '../metrics/index.ts';
-import { requestDigest } from './replay-cache.ts';
+import { requestDigest } from './request-digest.ts';
 import { defineRequestType, type RequestType } from './request-type.ts';
 
 export interface ReturnRequestOptions {

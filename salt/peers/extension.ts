@@ -4,8 +4,9 @@
  */
 
 import { ArgumentReader, type ExtensionHost, masterServices, type OpenExtension } from '#master';
+import { PeerPublisher } from './peer-publisher.ts';
 import { peerRequests } from './peer-requests.ts';
-import { PeerPublisher, PeerRunner } from './peers.ts';
+import { PeerRunner } from './peer-runner.ts';
 
 /** Maximum number of values in the arguments of one function. */
 const maxArgumentValues = 100_000;

@@ -18,7 +18,8 @@ import type { WireMap, WireValue } from '#minion-protocol';
 import { FairSlots, LimitExceeded } from '#runtime';
 import { saltLimits } from '../limits.ts';
 import { InFlight } from './in-flight.ts';
-import type { PeerPublisher, PeerRunner } from './peers.ts';
+import type { PeerPublisher } from './peer-publisher.ts';
+import type { PeerRunner } from './peer-runner.ts';
 
 export interface PeerRequestOptions {
   readonly publisher: PeerPublisher;

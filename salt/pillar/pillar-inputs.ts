@@ -4,7 +4,7 @@
  */
 
 import type { PillarInputs } from '#master';
-import type { KeptPillar } from './pillar-cache.ts';
+import type { KeptPillar } from './pillar-records.ts';
 
 interface Counted {
   pillars: number;

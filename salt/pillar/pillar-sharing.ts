@@ -20,7 +20,8 @@ import { type CacheDependencies, Reads } from '../render/reads.ts';
 import { type Assignment, assign, compileAssigned, renderTop } from './compile-pillar.ts';
 import { OneAtATime } from './one-at-a-time.ts';
 import { PillarAssignments, type SharedAssignment } from './pillar-assignments.ts';
-import { type CachedPillar, type PillarKey, packAnswer, unpackAnswer } from './pillar-cache.ts';
+import type { PillarKey } from './pillar-cache.ts';
+import { type CachedPillar, packAnswer, unpackAnswer } from './pillar-records.ts';
 import { type ResultStore, type SharedResult, SharedResults } from './shared-results.ts';
 import type { Top } from './top-files.ts';
 

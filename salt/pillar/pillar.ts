@@ -26,7 +26,7 @@ import { openGitPillar } from './git-pillar.ts';
 import { onDemandPillar } from './on-demand-pillar.ts';
 import { openExtPillars } from './open-ext-pillars.ts';
 import { OwnPillar, type PillarConfig, type PillarDeps } from './own-pillar.ts';
-import { PersistentPillarCache } from './pillar-cache.ts';
+import { PersistentPillarCache } from './persistent-pillars.ts';
 import { pillarCalls } from './pillar-calls.ts';
 import { sharedTables } from './pillar-sharing.ts';
 import { SharedResults } from './shared-results.ts';

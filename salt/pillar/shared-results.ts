@@ -14,13 +14,13 @@ import { markOfGrain } from '../render/grains.ts';
 import type { LatePath } from '../render/late-grains.ts';
 import type { PillarSources } from '../render/pillar-sources.ts';
 import { type Input, type Inputs, InputTree } from './input-tree.ts';
+import { areFilesCurrent } from './pillar-cache.ts';
 import {
-  areFilesCurrent,
   type CachedPillar,
   packCached,
   StoredDependencies,
   unpackCached,
-} from './pillar-cache.ts';
+} from './pillar-records.ts';
 
 /**
  * A shared result before it is added to the table. Its packed data contain placeholders for values

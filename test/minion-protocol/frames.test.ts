@@ -8,7 +8,8 @@ import {
   unpackWire,
   WebsocketDecoder,
 } from '#minion-protocol';
-import { encodeReplyFrame, endOfValue, type TcpEvent } from '#minion-protocol/tcp-frames.ts';
+import { endOfValue } from '#minion-protocol/payload-scanner.ts';
+import { encodeReplyFrame, type TcpEvent } from '#minion-protocol/tcp-frames.ts';
 import {
   DEFAULT_ZMTP_LIMITS,
   encodeGreeting,

@@ -8,12 +8,9 @@ import { createSeal } from '#master';
 import type { Seal } from '#master/auth/seal.ts';
 import { packLocal, traverseFacts, type WireMap } from '#minion-protocol';
 import type { OwnPillar, PillarConfig } from '#salt/pillar/own-pillar.ts';
-import {
-  type KeptPillar,
-  PersistentPillarCache,
-  PillarCache,
-  type PillarKey,
-} from '#salt/pillar/pillar-cache.ts';
+import { PersistentPillarCache } from '#salt/pillar/persistent-pillars.ts';
+import { PillarCache, type PillarKey } from '#salt/pillar/pillar-cache.ts';
+import type { KeptPillar } from '#salt/pillar/pillar-records.ts';
 import type { PillarMap } from '#salt/render/pillar-data.ts';
 import { Reads } from '#salt/render/reads.ts';
 import { createMemoryStore, type Entry, openEmbeddedStore, type Store } from '#store';

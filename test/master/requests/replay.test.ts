@@ -6,12 +6,8 @@ import type { MasterOptions } from '#config';
 import type { PillarProvider } from '#master';
 import { type Reply, send, type VerifiedRequest } from '#master';
 import { JobCache } from '#master/jobs/job-cache.ts';
-import {
-  DigestPool,
-  DigestQueue,
-  marksPerBlock,
-  ReplayCache,
-} from '#master/requests/replay-cache.ts';
+import { DigestPool, DigestQueue, marksPerBlock } from '#master/requests/digest-queue.ts';
+import { ReplayCache } from '#master/requests/replay-cache.ts';
 import {
   type CrypticleKey,
   createMemoryTransport,

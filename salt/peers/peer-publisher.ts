@@ -1,17 +1,12 @@
-/** Runs jobs and runners that minions request [WIRE 9.10]. */
+/** Runs jobs that minions request [WIRE 9.10]. */
 
 import type { Logger } from 'pino';
 import type { Call, Decision, MinionSubject } from '#acl';
 import {
   type AddressedMinions,
-  type ArgumentReader,
   actorOf,
   type BoundFunction,
-  type Contributions,
   callOf,
-  checkArguments,
-  type FunctionArguments,
-  type Functions,
   type JobOrigin,
   type JobReturn,
   type Jobs,
@@ -24,134 +19,21 @@ import {
   requireInertArguments,
   returnerOf,
   runJob,
-  separateKeywords,
   type TargetRequest,
   type Users,
 } from '#master';
-import {
-  isFunctionName,
-  isJid,
-  isKeywordText,
-  numberOf,
-  type WireMap,
-  type WireValue,
-} from '#minion-protocol';
+import { isJid, numberOf, type WireMap, type WireValue } from '#minion-protocol';
 import { FairSlots, LimitExceeded, minionWork, WorkBudget, WorkLimitExceeded } from '#runtime';
 import { saltLimits } from '../limits.ts';
-import { requesterJobs } from '../requester-jobs.ts';
+import {
+  bareCalls,
+  functionsOf,
+  readCalls,
+  readTarget,
+  type TargetReach,
+  type WordReader,
+} from './peer-call.ts';
 import { PeerReplies, type PeerReply } from './peer-reply.ts';
-
-type TargetReach = Parameters<Jobs['targets']['resolveWithin']>[1];
-
-/** Maximum number of functions in one job. */
-const maxFunctions = 100;
-
-/** Maximum total length of the function names, in characters. */
-const maxNames = 10_000;
-
-/** Parser of command-line style arguments. */
-type WordReader = Pick<ArgumentReader, 'readWords'>;
-
-/** Parser for the arguments that a minion sent, and the id of this minion. */
-interface MinionReader {
-  readonly reader: WordReader;
-  readonly minionId: string;
-}
-
-/** Returns the function names in a request, or `undefined` if they are invalid. */
-function functionsOf({ fun }: WireMap): readonly string[] | undefined {
-  if (typeof fun !== 'string' || fun.length > maxNames) return undefined;
-  const funs = fun.split(',');
-  return funs.length <= maxFunctions && funs.every(isFunctionName) ? funs : undefined;
-}
-
-/**
- * Returns calls without arguments, for a request that the rules reject because of its functions.
- * The arguments of such a request are not parsed.
- */
-function bareCalls(funs: readonly string[]): readonly BoundFunction[] {
-  return funs.map((fun) => ({ fun, arg: [], kwarg: {} }));
-}
-
-/**
- * Reads functions and their arguments from a request. If the request names several functions, each
- * element of its `arg` is a text with all arguments of one function. Returns `undefined` if the
- * arguments cannot be parsed.
- */
-async function readCalls(
-  funs: readonly string[],
-  load: WireMap,
-  by: MinionReader,
-): Promise<readonly BoundFunction[] | undefined> {
-  const { arg } = load;
-  if (!Array.isArray(arg)) return undefined;
-  const noParse = textsOf(load.no_parse);
-  const [first = ''] = funs;
-  const ofEach: readonly (readonly WireValue[] | undefined)[] =
-    funs.length === 1 ? [arg] : arg.map(toWords);
-  if (ofEach.length !== funs.length) return undefined;
-  const calls: BoundFunction[] = [];
-  for (const [index, inputs] of ofEach.entries()) {
-    const call = inputs && (await readCall(funs[index] ?? first, inputs, noParse, by));
-    if (call === undefined) return undefined;
-    calls.push(call);
-  }
-  return calls;
-}
-
-function toWords(value: WireValue): readonly string[] | undefined {
-  return typeof value === 'string' ? value.split(/\s+/).filter(Boolean) : undefined;
-}
-
-/** Returns the target of a request, or `undefined` if it is invalid. */
-function readTarget({ tgt, tgt_type: type }: WireMap): TargetRequest | undefined {
-  const isList = Array.isArray(tgt) && tgt.every((id) => typeof id === 'string');
-  if (typeof tgt !== 'string' && !isList) return undefined;
-  if (type === undefined || type === null) return { tgt };
-  if (typeof type !== 'string') return undefined;
-  return { tgt, tgtType: type.startsWith('node') ? 'nodegroup' : type.toLowerCase() };
-}
-
-async function readCall(
-  fun: string,
-  inputs: readonly WireValue[],
-  noParse: readonly string[],
-  by: MinionReader,
-): Promise<BoundFunction | undefined> {
-  try {
-    const given = separateKeywords(inputs);
-    const texts = given.arg.filter((input) => typeof input === 'string');
-    const typed = await tryToRead(by, texts, noParse);
-    if (typed === undefined) return undefined;
-    const values = typed.arg.values();
-    const arg = given.arg
-      .filter((input) => typeof input !== 'string' || !isKeywordText(input))
-      .map((input) => (typeof input === 'string' ? (values.next().value ?? null) : input));
-    // Minions would interpret these texts as keyword arguments, which no rule has checked.
-    if (arg.some((value) => typeof value === 'string' && isKeywordText(value))) return undefined;
-    return { fun, ...checkArguments({ arg, kwarg: { ...given.kwarg, ...typed.kwarg } }) };
-  } catch (error) {
-    if (error instanceof MasterError) return undefined;
-    throw error;
-  }
-}
-
-/** Parses arguments. Returns `undefined` if they are invalid or take too long to parse. */
-async function tryToRead(
-  { reader, minionId }: MinionReader,
-  texts: readonly string[],
-  noParse: readonly string[],
-): Promise<FunctionArguments | undefined> {
-  try {
-    return await reader.readWords(minionId, texts, noParse);
-  } catch {
-    return undefined;
-  }
-}
-
-function textsOf(value: WireValue | undefined): string[] {
-  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
-}
 
 export interface PeerPublisherOptions extends RunDeps {
   readonly dispatcher: Jobs['dispatcher'];
@@ -379,7 +261,7 @@ export class PeerPublisher {
  * Whether minions use all arguments of a call as plain data. Salt interprets some texts in
  * arguments as calls or look-ups. If an argument contains such a text, the result is false.
  */
-function isInert(call: BoundFunction): boolean {
+export function isInert(call: BoundFunction): boolean {
   try {
     requireInertArguments(call);
     return true;
@@ -399,96 +281,4 @@ function fullReturn(jid: string, result: JobReturn, ret: WireValue): WireMap {
   const fun = typeof result.fun === 'string' ? result.fun : [...result.fun];
   const { minion: id, retcode, success } = result;
   return { id, jid, fun, ret, retcode, success };
-}
-
-export interface PeerRunnerOptions {
-  readonly runners: Functions['runners'];
-  /** Runners that extensions offer to minions. */
-  readonly minionRunners: Contributions['minionRunners'];
-  readonly jobs: Pick<Jobs['api'], 'run'>;
-  readonly targets: Pick<Jobs['targets'], 'resolveWithin'>;
-  readonly cache: Jobs['cache'];
-  readonly gate: Users['gate'];
-  readonly counters: MasterContext['counters'];
-  readonly reader: WordReader;
-  readonly log: Logger;
-}
-
-/** Runs runners that minions request. Only runners that `peer_run` allows are permitted. */
-export class PeerRunner {
-  readonly #options: PeerRunnerOptions;
-
-  constructor(options: PeerRunnerOptions) {
-    this.#options = options;
-  }
-
-  /**
-   * Runs a runner.
-   * @param mark - id of the request. If a request with this id was already processed, the runner
-   * does not run again. Runners of extensions ignore the id, so they run again
-   * @param protocol - protocol version of the request
-   * @returns the result of the runner; an empty map if the request is rejected, or if the runner
-   * does not run again
-   */
-  async run(
-    minionId: string,
-    load: WireMap,
-    mark: string | undefined,
-    protocol: number,
-  ): Promise<WireValue> {
-    const { gate, counters, log, cache, runners, minionRunners, reader } = this.#options;
-    const subject = { kind: 'minion', id: minionId } as const;
-    if (!gate.mayPermit(subject, 'runner')) return this.#refuse('peer-off');
-    const funs = functionsOf(load) ?? [];
-    const isWorthReading = gate.mayPermit(subject, 'runner', funs);
-    const calls = isWorthReading
-      ? await readCalls(funs, load, { reader, minionId })
-      : bareCalls(funs);
-    const [call, ...more] = calls ?? [];
-    if (call === undefined || more.length > 0) return this.#refuse('peer-malformed');
-    const resource = { call: callOf(call) };
-    const decision = gate.decide({ subject, action: 'runner', resource });
-    if (decision.effect === 'deny') {
-      counters.count(`runner-${decision.rule}`);
-      log.info(
-        { minion: minionId, rule: decision.rule },
-        'rejected the request of a minion to call a runner',
-      );
-      return {};
-    }
-    if (!isInert(call)) return this.#refuse('peer-interpreted');
-    const own = minionRunners.get(call.fun);
-    if (own !== undefined) {
-      return own({ minion: minionId, protocol, arg: call.arg, kwarg: call.kwarg });
-    }
-    if (!(await cache.addMark(minionId, mark))) return {};
-    log.info(
-      { minion: minionId, fun: call.fun, rule: decision.reason },
-      'starting a runner at the request of a minion',
-    );
-    try {
-      const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
-      const origin = { user: minionId, by, requesterJobs: this.#jobsOf(subject) };
-      return (await runners.run({ ...call, ...origin })).return;
-    } catch (error) {
-      if (error instanceof MasterError) return error.message;
-      throw error;
-    }
-  }
-
-  /** Returns the jobs interface with the rights that `peer` gives the minion. */
-  #jobsOf(subject: MinionSubject): ReturnType<typeof requesterJobs> {
-    const { gate, jobs, targets } = this.#options;
-    const action = 'publish';
-    return requesterJobs(actorOf(subject), {
-      ...{ jobs, targets, work: minionWork },
-      reach: (calls) => gate.reach({ subject, action, calls }),
-      decide: (calls, minions) => gate.decide({ subject, action, resource: { calls, minions } }),
-    });
-  }
-
-  #refuse(reason: string): WireMap {
-    this.#options.counters.count(reason);
-    return {};
-  }
 }
