@@ -20,7 +20,7 @@ export const transportLimits = defineLimits('transport', {
     total: 4,
     waiting: { perOwner: 16_384, total: 65_536 },
     effect:
-      'Further handshakes wait, and addresses take turns. Then further connections are closed.',
+      'Further handshakes wait, and addresses take turns. Then further connections are closed. While connections arrive, handshakes of addresses without a verified minion use at most half of the time.',
   },
   helloRecords: {
     unit: 'records of the first message of a TLS client (ClientHello)',

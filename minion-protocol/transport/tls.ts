@@ -92,7 +92,7 @@ export interface AdmittedConnection {
 
 /** Callbacks and turns of a port for its connections. */
 export interface SecureConnections {
-  readonly turns: Pick<HandshakeTurns, 'tryEnter'>;
+  readonly turns: Pick<HandshakeTurns, 'noteArrival' | 'tryEnter'>;
   /** Admits a connection. Returns `undefined` if the connection was rejected and has ended. */
   readonly onConnection: (socket: Socket) => AdmittedConnection | undefined;
   /** Called when a handshake failed. */
@@ -124,6 +124,7 @@ export function listenSecurely(
   const withoutKeys = new Set<string>();
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
+    turns.noteArrival();
     const remote = remoteOf(socket);
     const admitted = onConnection(socket);
     if (admitted === undefined) return;

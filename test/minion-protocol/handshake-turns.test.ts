@@ -60,6 +60,25 @@ test('handshakes of known addresses do not wait for those of strangers', async (
   t.is(order.length, ofOneTurn + 1);
 });
 
+test('handshakes of strangers use half of the time while connections arrive', async (t) => {
+  const { enter, order, arrive, pass } = queue();
+  for (let n = 0; n < 40; n += 1) enter('a', { costMs: 5 });
+  const started: number[] = [];
+  for (let turn = 0; turn < 8; turn += 1) {
+    arrive();
+    await nextTurn();
+    started.push(order.splice(0).length);
+    pass(7);
+  }
+  t.deepEqual(started, [4, 0, 0, 4, 0, 0, 4, 0]);
+  enter('known', { isKnown: true });
+  arrive();
+  await nextTurn();
+  t.deepEqual(order.splice(0), ['known']);
+  await nextTurn();
+  t.is(order.length, ofOneTurn);
+});
+
 test('a handshake waits for a turn only after its whole ClientHello has arrived', async (t) => {
   const hello = await clientHello();
   const { port, entered, start } = await listen(t);
@@ -243,19 +262,39 @@ test('any bytes can be read as a ClientHello', (t) => {
   );
 });
 
+interface Peer {
+  readonly isKnown?: boolean;
+  readonly isEnded?: boolean;
+  /** Time that the handshake takes, in milliseconds. */
+  readonly costMs?: number;
+}
+
 /** Creates turns, and records the addresses whose handshakes start. */
 function queue(): {
-  readonly enter: (limitKey: string, peer?: { isKnown?: boolean; isEnded?: boolean }) => void;
+  readonly enter: (limitKey: string, peer?: Peer) => void;
   readonly order: string[];
+  /** Accepts a connection. */
+  readonly arrive: () => void;
+  /** Lets time pass. */
+  readonly pass: (ms: number) => void;
 } {
-  const turns = new HandshakeTurns();
+  let time = 0;
+  const turns = new HandshakeTurns(() => time);
   const order: string[] = [];
+  const pass = (ms: number): void => {
+    time += ms;
+  };
   return {
     order,
-    enter: (limitKey, { isKnown = false, isEnded = false } = {}) => {
+    pass,
+    arrive: () => turns.noteArrival(),
+    enter: (limitKey, { isKnown = false, isEnded = false, costMs = 0 } = {}) => {
       turns.tryEnter({ limitKey, isKnown }, () => {
-        if (!isEnded) order.push(limitKey);
-        return !isEnded;
+        if (isEnded) return false;
+        order.push(limitKey);
+        // TLS signs in the next tick.
+        process.nextTick(pass, costMs);
+        return true;
       });
     },
   };
@@ -286,6 +325,7 @@ async function listen(
     loadTls(served),
     {
       turns: {
+        noteArrival: () => {},
         tryEnter: ({ limitKey }, start) => {
           entered.push(limitKey);
           starts.push(start);

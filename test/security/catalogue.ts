@@ -2418,6 +2418,7 @@ export const catalogue: readonly Threat[] = [
       handshakes('one turn of the event loop starts four handshakes, and addresses take turns'),
       handshakes('an ended connection uses no place in a turn'),
       handshakes('handshakes of known addresses do not wait for those of strangers'),
+      handshakes('handshakes of strangers use half of the time while connections arrive'),
       handshakes('a handshake waits for a turn only after its whole ClientHello has arrived'),
       handshakes('a ClientHello in several records is awaited as a whole'),
       handshakes(
