@@ -188,12 +188,11 @@ export class GuardedConnection {
   }
 
   /**
-   * Records that the peer waits for the TLS handshake, and has sent these bytes for it. A waiting
-   * connection does not count as a new connection of its address, because it waits for the master.
+   * Records that the peer waits for the TLS handshake. A waiting connection does not count as a new
+   * connection of its address, because it waits for the master.
    */
-  awaitHandshake(bytes: number): void {
+  awaitHandshake(): void {
     this.#guard.removeNew(this);
-    this.setHeldBytes(bytes);
   }
 
   /** Records that the TLS handshake has begun. The connection counts as a new one again. */

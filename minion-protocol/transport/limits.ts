@@ -15,7 +15,7 @@ export const transportLimits = defineLimits('transport', {
     effect: 'Further connections are closed.',
   },
   handshakes: {
-    unit: 'TLS handshakes that a listener starts in one turn of the event loop (separate limits for addresses with and without a verified minion)',
+    unit: 'TLS handshakes that a listener or the HTTP API starts in one turn of the event loop (separate limits for addresses with and without a verified minion)',
     owner: 'address',
     total: 4,
     waiting: { perOwner: 16_384, total: 65_536 },
