@@ -217,12 +217,6 @@ const members = {
         'Maximum size of the bodies of all requests in progress from one address. Default: 32 MiB.',
     }),
   ),
-  handshakesPerSecond: optional(
-    integer(0, 1_000_000, {
-      description:
-        'TLS handshakes in a second from one address. All addresses together may start four times as many. Further handshakes are delayed. 0: no limit. Default: 50.',
-    }),
-  ),
   metrics: optional(
     textWhere(
       (value) => value === 'loopback' || value === 'off' || value.startsWith('/'),

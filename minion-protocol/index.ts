@@ -130,9 +130,11 @@ export {
   type GuardedConnection,
   peerAddress,
 } from './transport/connection-guard.ts';
+export { HandshakeTurns } from './transport/handshake-turns.ts';
 export { createMemoryTransport, type MemoryTransport } from './transport/memory-transport.ts';
 export { createTcpListener } from './transport/tcp-listener.ts';
 export type { TlsOptions } from './transport/tls.ts';
+export { handshakeOptions, startHandshakesInTurns } from './transport/tls-handshakes.ts';
 export {
   type BoundPorts,
   type MasterTransport,

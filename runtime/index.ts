@@ -28,6 +28,7 @@ export {
   type OutgoingRequest,
   readEndpoint,
 } from './http-client.ts';
+export { intercept } from './intercept.ts';
 export {
   exactNumber,
   JsonError,

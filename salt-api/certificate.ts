@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:net';
 import { type SecureContextOptions, Server as SecureServer } from 'node:tls';
 import type { Logger } from 'pino';
+import { handshakeOptions } from '#minion-protocol';
 import { describeSystemError, FileReloader } from '#runtime';
 import { SaltApiError } from './errors.ts';
 import type { SaltApiTls } from './options.ts';
@@ -39,9 +40,9 @@ export function secureContextOf([
   certificate = Buffer.alloc(0),
   key = Buffer.alloc(0),
   chain,
-]: TlsContents): Pick<SecureContextOptions, 'cert' | 'key'> {
+]: TlsContents): SecureContextOptions {
   const cert = chain === undefined ? certificate : `${certificate}\n${chain}`;
-  return { cert, key };
+  return { cert, key, ...handshakeOptions };
 }
 
 /**

@@ -1,15 +1,21 @@
 /**
  * Limits the resources of HTTP API connections, per address and in total. Connections of minions
  * have the same kinds of limits. The limits apply to the number of connections, the bytes of
- * request bodies, and the rate of TLS handshakes.
+ * request bodies, and the TLS handshakes.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Duplex, type Readable, Transform } from 'node:stream';
-import { ConnectionGuard, type GuardedConnection, peerAddress } from '#minion-protocol';
-import { FairSlots, LimitExceeded, type LimitValues, TokenBuckets } from '#runtime';
+import { Server as SecureServer } from 'node:tls';
+import {
+  ConnectionGuard,
+  type GuardedConnection,
+  HandshakeTurns,
+  peerAddress,
+  startHandshakesInTurns,
+} from '#minion-protocol';
+import { intercept } from '#runtime';
 import { SaltApiError } from './errors.ts';
-import { HandshakeTurns } from './handshake-turns.ts';
 import { apiLimits } from './limits.ts';
 
 /** Limits of {@link HttpConnections}. */
@@ -19,8 +25,6 @@ export interface HttpConnectionLimits {
   /** Maximum number of bytes in the bodies of requests in progress. */
   readonly bodyBytes: number;
   readonly bodyBytesPerAddress: number;
-  /** Maximum number of TLS handshakes of one address per second. 0: no limit. */
-  readonly handshakesPerSecond: number;
   /** Time limit for receiving a request, in milliseconds. */
   readonly requestTimeoutMs: number;
 }
@@ -29,27 +33,8 @@ export interface HttpConnectionLimits {
 const shareOfDescriptors = 1 / 2;
 const mostByDefault = 10_000;
 
-/** Time limit for a TLS handshake, in milliseconds. */
+/** Time limit for a TLS handshake, including the wait for a turn, in milliseconds. */
 const handshakeMs = 20_000;
-/**
- * Maximum rate of handshakes for all addresses together, as a multiple of the maximum rate for one
- * address.
- */
-const handshakeShare = 4;
-/**
- * Share of the maximum rate of TLS handshakes that is reserved for addresses that have started none
- * recently.
- */
-const handshakeReserve = 1 / 4;
-/**
- * Factor for the burst of one address: after a pause, the address may make this number times
- * {@link HttpConnectionLimits.handshakesPerSecond} handshakes at once.
- */
-const handshakeBurst = 4;
-/**
- * Maximum delay of a handshake, in milliseconds. A handshake that would wait longer is rejected.
- */
-const maxHandshakeDelayMs = 5000;
 
 /**
  * Maximum declared size of a body that is counted as a whole when its request begins, in bytes.
@@ -88,22 +73,9 @@ export function connectionsOf(
   };
 }
 
-/**
- * Time for which a TLS handshake that has started uses a slot of {@link HandshakeTurns}, in
- * milliseconds.
- */
-const handshakeHoldMs = 1000;
-
 /** HTTP connections of one server, with the limits for them. */
 export class HttpConnections {
   readonly #guard: ConnectionGuard;
-  readonly #handshakes: TokenBuckets;
-  readonly #allHandshakes: HandshakeTurns;
-  /**
-   * Connections in the TLS handshake, by remote address and port. Only these values are known to
-   * both the TCP socket and the TLS socket of a connection.
-   */
-  readonly #inHandshake = new Map<string, GuardedConnection>();
   readonly #bySocket = new WeakMap<Duplex, GuardedConnection>();
   /** Number of unanswered requests of each connection. */
   readonly #unanswered = new WeakMap<Socket, number>();
@@ -111,15 +83,6 @@ export class HttpConnections {
 
   constructor(limits: HttpConnectionLimits) {
     this.#guard = new ConnectionGuard(guardLimits(limits), () => performance.now());
-    const { handshakesPerSecond: perSecond } = limits;
-    this.#handshakes = new TokenBuckets(apiLimits.handshakes, undefined, {
-      perSecond,
-      burst: Math.max(1, perSecond * handshakeBurst),
-    });
-    this.#allHandshakes = new HandshakeTurns(
-      new FairSlots(apiLimits.allHandshakes, allHandshakes(perSecond)),
-      handshakeHoldMs,
-    );
     this.#sweeper = setInterval(() => this.#guard.sweep(), sweepMs).unref();
   }
 
@@ -129,28 +92,24 @@ export class HttpConnections {
   }
 
   /** Applies the limits to each new connection, before the server processes it. */
-  protect(server: Server, isSecure: boolean): void {
+  protect(server: Server): void {
     this.#limitPipelines(server);
-    const accept = server.listeners('connection');
-    const proceed = (socket: Socket): void => {
-      for (const listener of accept) listener.call(server, socket);
-    };
-    server.removeAllListeners('connection');
-    server.on('connection', (socket: Socket) => {
+    if (server instanceof SecureServer) {
+      startHandshakesInTurns(server, {
+        turns: new HandshakeTurns(),
+        onConnection: (socket) => {
+          const guarded = this.#admit(socket);
+          return guarded && { guarded, open: (stream) => this.#open(stream, guarded) };
+        },
+        onRefused: (reason) => this.#guard.count(reason),
+      });
+      return;
+    }
+    intercept(server, 'connection', (proceed, socket: Socket) => {
       const guarded = this.#admit(socket);
       if (guarded === undefined) return;
-      if (isSecure) this.#beginHandshake(socket, guarded, proceed);
-      else {
-        guarded.handshakeDone();
-        proceed(socket);
-      }
-    });
-    if (!isSecure) return;
-    server.on('secureConnection', (stream: Socket) => {
-      const guarded = this.#inHandshake.get(remoteOf(stream));
-      if (guarded === undefined) return;
-      guarded.handshakeDone();
-      this.#bySocket.set(stream, guarded);
+      this.#open(socket, guarded);
+      proceed();
     });
   }
 
@@ -159,11 +118,8 @@ export class HttpConnections {
    * parser may still emit requests that it has already read. These are ignored.
    */
   #limitPipelines(server: Server): void {
-    const listeners = server.listeners('request');
-    server.removeAllListeners('request');
-    server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-      if (!this.admitRequest(request, response)) return;
-      for (const listener of listeners) listener.call(server, request, response);
+    intercept(server, 'request', (proceed, request: IncomingMessage, response: ServerResponse) => {
+      if (this.admitRequest(request, response)) proceed();
     });
   }
 
@@ -259,7 +215,6 @@ export class HttpConnections {
     const guarded = this.#guard.admit(address, { awaitsRequest: true, keepsStalled: true }, owner);
     if (guarded === undefined || socket.destroyed) return undefined;
     socket.once('close', () => guarded.end());
-    this.#bySocket.set(socket, guarded);
     return guarded;
   }
 
@@ -271,40 +226,14 @@ export class HttpConnections {
     const known = this.#bySocket.get(socket);
     if (known !== undefined) return known;
     const guarded = this.#admit(socket);
-    guarded?.handshakeDone();
+    if (guarded !== undefined) this.#open(socket, guarded);
     return guarded;
   }
 
-  #beginHandshake(
-    socket: Socket,
-    guarded: GuardedConnection,
-    proceed: (socket: Socket) => void,
-  ): void {
-    const { limitKey } = guarded;
-    if (this.#handshakes.take(limitKey, 0) > maxHandshakeDelayMs) {
-      guarded.refuse('too-many-handshakes');
-      return;
-    }
-    const delay = this.#handshakes.take(limitKey);
-    const start = (): void => this.#awaitTurn(socket, guarded, proceed);
-    const remote = remoteOf(socket);
-    this.#inHandshake.set(remote, guarded);
-    socket.once('close', () => this.#inHandshake.delete(remote));
-    if (delay === 0) start();
-    else setTimeout(start, delay).unref();
-  }
-
-  #awaitTurn(socket: Socket, guarded: GuardedConnection, proceed: (socket: Socket) => void): void {
-    if (socket.destroyed) return;
-    try {
-      const leave = this.#allHandshakes.enter(guarded.limitKey, () => {
-        if (!socket.destroyed) proceed(socket);
-      });
-      socket.once('close', leave);
-    } catch (error) {
-      if (!(error instanceof LimitExceeded)) throw error;
-      guarded.refuse('too-many-handshakes');
-    }
+  /** Registers the socket or TLS stream from which the requests of a connection are read. */
+  #open(stream: Socket, guarded: GuardedConnection): void {
+    guarded.handshakeDone();
+    this.#bySocket.set(stream, guarded);
   }
 }
 
@@ -345,17 +274,6 @@ function busy(): SaltApiError {
   );
 }
 
-/**
- * Returns the limit on TLS handshakes of all clients together. Each handshake occupies a slot for
- * one second, so the number of slots is the maximum rate per second.
- */
-function allHandshakes(perSecond: number): LimitValues {
-  if (perSecond === 0) return {};
-  const total = Math.max(2, Math.ceil(perSecond * handshakeShare));
-  const reserved = Math.ceil(total * handshakeReserve);
-  return { total, reserved, waiting: apiLimits.allHandshakes.waiting };
-}
-
 function guardLimits(limits: HttpConnectionLimits): ConnectionGuard['limits'] {
   // The guard's limits are longer than the server's. The server therefore answers a request that
   // arrives too slowly, before the guard ends its connection.
@@ -373,8 +291,4 @@ function guardLimits(limits: HttpConnectionLimits): ConnectionGuard['limits'] {
     maxNewConnectionsPerAddress: limits.connectionsPerAddress,
     maxKnownAddresses: 0,
   };
-}
-
-function remoteOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
 }

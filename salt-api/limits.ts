@@ -68,23 +68,6 @@ export const apiLimits = defineLimits('api', {
     rate: { perSecond: 10, burst: 100 },
     effect: 'The connection is closed.',
   },
-  handshakes: {
-    unit: 'TLS handshakes',
-    owner: 'address',
-    amounts: '`handshakes_per_second`',
-    option: 'saltbridge:api:handshakes_per_second',
-    effect: 'Further handshakes wait.',
-  },
-  allHandshakes: {
-    unit: 'TLS handshakes within a second',
-    owner: 'address',
-    amounts:
-      'four times `handshakes_per_second` of all; a quarter of them is reserved for addresses without any',
-    waiting: { perOwner: 500, total: 2_000 },
-    option: 'saltbridge:api:handshakes_per_second',
-    effect:
-      'Further handshakes wait, and addresses take turns. Then further connections are closed.',
-  },
   yamlThreads: {
     unit: 'responses that worker threads encode as YAML',
     owner: 'caller',

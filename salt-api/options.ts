@@ -149,7 +149,6 @@ const defaults: Omit<CompleteOptions, WithoutDefault> = {
   streamsPerToken: 64,
   bodyBytes: 134_217_728,
   bodyBytesPerAddress: 33_554_432,
-  handshakesPerSecond: 50,
   streamBytes: 268_435_456,
   maxEventSize: 1_048_576,
   requestTimeoutMs: 30_000,

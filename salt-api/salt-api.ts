@@ -162,14 +162,13 @@ async function openSessions({
 }
 
 function connectionLimits(options: CompleteOptions): HttpConnectionLimits {
-  const { handshakesPerSecond, requestTimeoutMs, maxRequestBodySize } = options;
+  const { requestTimeoutMs, maxRequestBodySize } = options;
   // The limit must allow one body of the maximum size, including what is counted for its pieces.
   const bodyBytesPerAddress = Math.max(options.bodyBytesPerAddress, maxRequestBodySize * 1.25);
   return {
     ...connectionsOf(options, descriptorLimit()),
     bodyBytes: Math.max(options.bodyBytes, bodyBytesPerAddress),
     bodyBytesPerAddress,
-    handshakesPerSecond,
     requestTimeoutMs,
   };
 }

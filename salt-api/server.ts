@@ -75,7 +75,7 @@ export async function createServer(
   tls: TlsContents | undefined,
 ): Promise<FastifyInstance> {
   const app = createApp(context.options, tls);
-  context.connections.protect(app.server, tls !== undefined);
+  context.connections.protect(app.server);
   app.removeAllContentTypeParsers();
   addBounds(app, context);
   addCallGate(app, context);

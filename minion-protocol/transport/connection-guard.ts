@@ -88,8 +88,8 @@ export type GuardRefusal =
 interface AddressRecord {
   /** All connections of the address. */
   readonly connections: Set<GuardedConnection>;
-  /** Connections that have not finished the handshake and the first request, oldest first. */
-  readonly unproven: Set<GuardedConnection>;
+  /** Connections that count towards {@link GuardLimits.maxNewConnectionsPerAddress}, oldest first. */
+  readonly newConnections: Set<GuardedConnection>;
   heldBytes: number;
 }
 
@@ -188,18 +188,17 @@ export class GuardedConnection {
   }
 
   /**
-   * Records that the peer waits for the TLS handshake, and has sent these bytes for it. A waiting
-   * connection does not count as a new connection of its address, because it waits for the master.
+   * Records that the peer waits for the TLS handshake. A waiting connection does not count as a new
+   * connection of its address, because it waits for the master.
    */
-  awaitHandshake(bytes: number): void {
-    this.#guard.proven(this);
-    this.setHeldBytes(bytes);
+  awaitHandshake(): void {
+    this.#guard.removeNew(this);
   }
 
   /** Records that the TLS handshake has begun. The connection counts as a new one again. */
   beginHandshake(): void {
     this.setHeldBytes(0);
-    this.#guard.unproven(this);
+    this.#guard.addNew(this);
   }
 
   requestDone(): void {
@@ -325,7 +324,7 @@ export class GuardedConnection {
 
   #prove(): void {
     this.#phase = 'proven';
-    this.#guard.proven(this);
+    this.#guard.removeNew(this);
   }
 }
 
@@ -368,7 +367,7 @@ export class ConnectionGuard {
     this.#connections.add(connection);
     record.connections.add(connection);
     if (!connection.isKnown) this.#strangers.add(connection);
-    this.unproven(connection);
+    this.addNew(connection);
     return connection;
   }
 
@@ -415,17 +414,18 @@ export class ConnectionGuard {
   }
 
   /** Counts a new connection of an address. Too many of them evict the oldest one. */
-  unproven(connection: GuardedConnection): void {
+  addNew(connection: GuardedConnection): void {
     const record = this.#addresses.get(connection.limitKey);
-    record?.unproven.add(connection);
+    record?.newConnections.add(connection);
     if (record === undefined || connection.isKnown) return;
-    if (record.unproven.size > this.limits.maxNewConnectionsPerAddress) {
-      first(record.unproven)?.refuse('too-many-from-address');
+    if (record.newConnections.size > this.limits.maxNewConnectionsPerAddress) {
+      first(record.newConnections)?.refuse('too-many-from-address');
     }
   }
 
-  proven(connection: GuardedConnection): void {
-    this.#addresses.get(connection.limitKey)?.unproven.delete(connection);
+  /** Stops counting a connection as a new one of its address. */
+  removeNew(connection: GuardedConnection): void {
+    this.#addresses.get(connection.limitKey)?.newConnections.delete(connection);
   }
 
   identified(connection: GuardedConnection, minionId: string): void {
@@ -471,7 +471,7 @@ export class ConnectionGuard {
     const key = connection.limitKey;
     const record = this.#addresses.get(key);
     record?.connections.delete(connection);
-    record?.unproven.delete(connection);
+    record?.newConnections.delete(connection);
     if (record?.connections.size === 0) this.#addresses.delete(key);
     for (const minionId of connection.minionIds) this.#byMinion.delete(minionId, connection);
   }
@@ -504,7 +504,11 @@ export class ConnectionGuard {
   #recordOf(key: string): AddressRecord {
     const known = this.#addresses.get(key);
     if (known !== undefined) return known;
-    const record = { connections: new Set<never>(), unproven: new Set<never>(), heldBytes: 0 };
+    const record = {
+      connections: new Set<never>(),
+      newConnections: new Set<never>(),
+      heldBytes: 0,
+    };
     this.#addresses.set(key, record);
     return record;
   }

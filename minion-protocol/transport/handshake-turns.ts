@@ -18,7 +18,19 @@ const maxInTurn = transportLimits.handshakes.total ?? Infinity;
 /** TLS handshakes that wait for a turn of the event loop. */
 class HandshakeQueue {
   readonly #waiting = new FairQueue<StartHandshake>(transportLimits.handshakes);
+  readonly #now: () => number;
   #isScheduled = false;
+  #hasArrived = false;
+  /** Time until which arrivals postpone handshakes. */
+  #pauseEnd = 0;
+
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  noteArrival(): void {
+    this.#hasArrived = true;
+  }
 
   tryPush(address: string, start: StartHandshake): boolean {
     try {
@@ -42,11 +54,20 @@ class HandshakeQueue {
   }
 
   #startSome(): void {
+    const begin = this.#now();
+    const isPaused = this.#hasArrived && begin < this.#pauseEnd;
+    this.#hasArrived = false;
+    if (isPaused) return;
     for (let left = maxInTurn; left > 0; ) {
       const start = this.#waiting.shift();
-      if (start === undefined) return;
+      if (start === undefined) break;
       if (start()) left -= 1;
     }
+    // TLS signs in the ticks that follow.
+    process.nextTick(() => {
+      const end = this.#now();
+      this.#pauseEnd = end + (end - begin);
+    });
   }
 }
 
@@ -54,10 +75,26 @@ class HandshakeQueue {
  * Turns of the event loop in which the TLS handshakes of a listener start. A handshake costs the
  * master a signature on the main thread, and any client can request it. Between a few handshakes,
  * the event loop therefore processes other connections and timers.
+ *
+ * In each turn, Node.js accepts only one connection per port, in the order in which they arrive.
+ * While connections arrive, handshakes of strangers therefore use at most half of the time.
+ * Otherwise, a client would wait to be accepted until all earlier clients had their handshakes, and
+ * addresses could not take turns.
  */
 export class HandshakeTurns {
-  readonly #known = new HandshakeQueue();
-  readonly #strangers = new HandshakeQueue();
+  readonly #known: HandshakeQueue;
+  readonly #strangers: HandshakeQueue;
+
+  /** @param now - returns a time in milliseconds that never goes back */
+  constructor(now = (): number => performance.now()) {
+    this.#known = new HandshakeQueue(now);
+    this.#strangers = new HandshakeQueue(now);
+  }
+
+  /** Records that a connection was accepted in this turn. */
+  noteArrival(): void {
+    this.#strangers.noteArrival();
+  }
 
   /**
    * @param start - called once, in a later turn

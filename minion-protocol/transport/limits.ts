@@ -15,12 +15,12 @@ export const transportLimits = defineLimits('transport', {
     effect: 'Further connections are closed.',
   },
   handshakes: {
-    unit: 'TLS handshakes that a listener starts in one turn of the event loop (separate limits for addresses with and without a verified minion)',
+    unit: 'TLS handshakes that a listener or the HTTP API starts in one turn of the event loop (separate limits for addresses with and without a verified minion)',
     owner: 'address',
     total: 4,
     waiting: { perOwner: 16_384, total: 65_536 },
     effect:
-      'Further handshakes wait, and addresses take turns. Then further connections are closed.',
+      'Further handshakes wait, and addresses take turns. Then further connections are closed. While connections arrive, handshakes of addresses without a verified minion use at most half of the time.',
   },
   helloRecords: {
     unit: 'records of the first message of a TLS client (ClientHello)',

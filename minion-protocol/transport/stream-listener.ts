@@ -26,14 +26,8 @@ import {
   type StreamProtocol,
   type StreamSession,
 } from './stream-connection.ts';
-import {
-  type AdmittedConnection,
-  type LoadedTls,
-  listenSecurely,
-  loadTls,
-  renewTls,
-  type TlsOptions,
-} from './tls.ts';
+import { type LoadedTls, listenSecurely, loadTls, renewTls, type TlsOptions } from './tls.ts';
+import type { AdmittedConnection } from './tls-handshakes.ts';
 import {
   type AnnouncementHandler,
   type BoundPorts,

@@ -2,22 +2,21 @@
  * TLS on a port, configured with the names of Salt's `ssl` option [WIRE 4.5;
  * salt/transport/base.py].
  */
-import { constants } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import type { Socket } from 'node:net';
 import {
   createServer,
-  DEFAULT_CIPHERS,
   type SecureContextOptions,
   Server as SecureServer,
   type TlsOptions as ServerOptions,
   type TLSSocket,
 } from 'node:tls';
 import { FileReloader } from '#runtime';
-import { maxHelloBytes, readClientHello } from './client-hello.ts';
-import type { GuardedConnection } from './connection-guard.ts';
-import type { HandshakeTurns } from './handshake-turns.ts';
 import { type BoundServer, bind, type ListenOptions } from './listening.ts';
+import {
+  handshakeOptions,
+  type SecureConnections,
+  startHandshakesInTurns,
+} from './tls-handshakes.ts';
 import { TransportError } from './transport.ts';
 
 /** Whether peers must present a certificate (Salt's `cert_reqs`). */
@@ -54,158 +53,30 @@ export interface TlsOptions {
   readonly onRenewal?: (error: unknown) => void;
 }
 
-/**
- * Node's list without RSA key exchange. With RSA key exchange, the master's private key would be
- * used for the second message of a client, which does not wait for a turn.
- */
-const defaultCiphers = `${DEFAULT_CIPHERS}:!kRSA`;
-
-/**
- * OpenSSL's groups in one list of equal preference. The server then uses any key share that the
- * client has sent. With OpenSSL's own list, the server requests a second ClientHello if the client
- * supports a group that the server prefers. ML-KEM needs OpenSSL 3.5.
- */
-const groups = [
-  ...(hasMlKem(process.versions.openssl) ? ['X25519MLKEM768'] : []),
-  'X25519',
-  'prime256v1',
-  'X448',
-  'secp384r1',
-  'secp521r1',
-].join(':');
-
 /** Contents of the files that the options name. */
 export interface LoadedTls {
   readonly options: TlsOptions;
   readonly contents: readonly Buffer[];
 }
 
-/** A connection that was admitted. */
-export interface AdmittedConnection {
-  readonly guarded: GuardedConnection;
-  /**
-   * Starts the port's protocol on the socket or its TLS stream. With TLS, call it after the TLS
-   * handshake.
-   */
-  readonly open: (stream: Socket) => void;
-}
-
-/** Callbacks and turns of a port for its connections. */
-export interface SecureConnections {
-  readonly turns: Pick<HandshakeTurns, 'tryEnter'>;
-  /** Admits a connection. Returns `undefined` if the connection was rejected and has ended. */
-  readonly onConnection: (socket: Socket) => AdmittedConnection | undefined;
-  /** Called when a handshake failed. */
-  readonly onRefused: (reason: 'tls-handshake' | 'tls-certificate') => void;
-}
-
 /**
- * Binds a port that uses TLS from the first byte. The master signs in the handshake when the
- * complete ClientHello has arrived and it is the turn of its address.
- *
- * A server can also request a second ClientHello, if the first contains no key share that the
- * server can use. The signature for the second one would have no turn, so the connection is ended.
+ * Binds a port that uses TLS from the first byte. Its handshakes start in turns.
  * @throws {@link TransportError} ERR_TLS for files that cannot be read or used, ERR_LISTEN
  */
 export function listenSecurely(
   address: ListenOptions,
   loaded: LoadedTls,
-  { turns, onConnection, onRefused }: SecureConnections,
+  connections: SecureConnections,
 ): Promise<BoundServer> {
   const { options } = loaded;
   const server = createSecureServer(loaded, address);
-  const listeners = server.listeners('connection');
-  /**
-   * Connections in the TLS handshake, by remote address and port. These are the only values that
-   * the TCP socket and the TLS socket of a connection have in common.
-   */
-  const waiting = new Map<string, AdmittedConnection>();
-  /** Connections whose ClientHello has not led to keys of TLS 1.3. */
-  const withoutKeys = new Set<string>();
-  server.removeAllListeners('connection');
-  server.on('connection', (socket: Socket) => {
-    const remote = remoteOf(socket);
-    const admitted = onConnection(socket);
-    if (admitted === undefined) return;
-    const { guarded } = admitted;
-    const start = (hello: Buffer, offersTls13: boolean): void => {
-      waiting.set(remote, admitted);
-      socket.once('close', () => {
-        if (waiting.get(remote) === admitted) waiting.delete(remote);
-      });
-      if (offersTls13 && options.onlyVersion !== 'TLSv1.2') withoutKeys.add(remote);
-      socket.unshift(hello);
-      for (const listener of listeners) listener.call(server, socket);
-      setImmediate(() => {
-        // TLS then reports an error for the connection, which counts it.
-        if (withoutKeys.delete(remote)) socket.destroy();
-      });
-    };
-    const refuse = (): void => guarded.refuse('tls-handshake');
-    const takeHello = awaitHello(socket, refuse, (hello, offersTls13) => {
-      guarded.awaitHandshake(hello.length);
-      const mayWait = turns.tryEnter(guarded, () => {
-        if (socket.destroyed) return false;
-        guarded.beginHandshake();
-        start(takeHello(), offersTls13);
-        return true;
-      });
-      if (!mayWait) guarded.refuse('too-many-handshakes');
-    });
-  });
-  server.on('keylog', (_line: Buffer, stream: TLSSocket) => withoutKeys.delete(remoteOf(stream)));
   server.on('secureConnection', (stream: TLSSocket) => {
-    const admitted = waiting.get(remoteOf(stream));
-    if (admitted === undefined || hasFalseCertificate(stream, options)) {
-      if (admitted !== undefined) onRefused('tls-certificate');
-      stream.destroy();
-      return;
-    }
-    admitted.open(stream);
-  });
-  server.on('tlsClientError', (_error: Error, stream: TLSSocket) => {
-    withoutKeys.delete(remoteOf(stream));
-    onRefused('tls-handshake');
+    if (!hasFalseCertificate(stream, options)) return;
+    connections.onRefused('tls-certificate');
     stream.destroy();
   });
+  startHandshakesInTurns(server, connections, options.onlyVersion);
   return bind(server, address);
-}
-
-/**
- * Waits for a complete ClientHello.
- * @param refuse - called if the first bytes are no ClientHello, or if more bytes arrive than a
- * client sends before the answer
- * @returns a function that stops reading from the socket and returns the ClientHello
- */
-function awaitHello(
-  socket: Socket,
-  refuse: () => void,
-  onHello: (hello: Buffer, offersTls13: boolean) => void,
-): () => Buffer {
-  let received: Buffer = Buffer.alloc(0);
-  let isComplete = false;
-  const read = (): void => {
-    const bytes: Buffer | null = socket.read();
-    if (bytes === null) return;
-    received = Buffer.concat([received, bytes]);
-    const hello = readClientHello(received);
-    if (isComplete || hello === undefined || received.length > maxHelloBytes) refuse();
-    else if (hello.isComplete) {
-      isComplete = true;
-      onHello(received, hello.offersTls13);
-    }
-  };
-  socket.on('readable', read);
-  // A connection that has ended keeps its place in the queue, but not its bytes.
-  socket.once('close', () => {
-    received = Buffer.alloc(0);
-  });
-  return () => {
-    socket.off('readable', read);
-    const hello = received;
-    received = Buffer.alloc(0);
-    return hello;
-  };
 }
 
 /**
@@ -275,16 +146,9 @@ function contextOf({ options, contents }: LoadedTls): SecureContextOptions {
     ...(ca === undefined ? {} : { ca }),
     minVersion: onlyVersion ?? 'TLSv1.2',
     ...(onlyVersion === undefined ? {} : { maxVersion: onlyVersion }),
-    ciphers: ciphers ?? defaultCiphers,
-    ecdhCurve: groups,
-    // Each renegotiation would cost a signature, without a turn.
-    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+    ...handshakeOptions,
+    ...(ciphers === undefined ? {} : { ciphers }),
   };
-}
-
-function hasMlKem(openssl: string): boolean {
-  const [major = 0, minor = 0] = openssl.split('.').map(Number);
-  return major > 3 || (major === 3 && minor >= 5);
 }
 
 /** Returns the files of the certificate, the key and the CAs, in this order. */
@@ -312,8 +176,4 @@ function readPem(file: string): Buffer {
 function hasFalseCertificate(stream: TLSSocket, { clientCertificates }: TlsOptions): boolean {
   if (clientCertificates === 'none' || stream.authorized) return false;
   return clientCertificates === 'required' || stream.getPeerX509Certificate() !== undefined;
-}
-
-function remoteOf({ remoteAddress, remotePort }: Socket): string {
-  return `${remoteAddress} ${remotePort}`;
 }

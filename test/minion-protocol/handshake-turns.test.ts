@@ -1,8 +1,7 @@
-/** Turns of the event loop in which TLS handshakes on the ports of minions start. */
+/** Turns of the event loop in which TLS handshakes start. */
 
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { Duplex } from 'node:stream';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type ConnectionOptions, connect } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
@@ -16,6 +15,7 @@ import { DEFAULT_CONNECTION_LIMITS } from '#minion-protocol/transport/stream-lis
 import { listenSecurely, loadTls } from '#minion-protocol/transport/tls.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { startStream } from '../helpers/stream-masters.ts';
+import { clientHello, renegotiation } from '../helpers/tls-client.ts';
 import { connectRaw, HOST } from '../helpers/zeromq-master.ts';
 
 const { total: ofOneTurn = 0 } = transportLimits.handshakes;
@@ -58,6 +58,25 @@ test('handshakes of known addresses do not wait for those of strangers', async (
   await nextTurn();
   t.true(order.includes('known'));
   t.is(order.length, ofOneTurn + 1);
+});
+
+test('handshakes of strangers use half of the time while connections arrive', async (t) => {
+  const { enter, order, arrive, pass } = queue();
+  for (let n = 0; n < 40; n += 1) enter('a', { costMs: 5 });
+  const started: number[] = [];
+  for (let turn = 0; turn < 8; turn += 1) {
+    arrive();
+    await nextTurn();
+    started.push(order.splice(0).length);
+    pass(7);
+  }
+  t.deepEqual(started, [4, 0, 0, 4, 0, 0, 4, 0]);
+  enter('known', { isKnown: true });
+  arrive();
+  await nextTurn();
+  t.deepEqual(order.splice(0), ['known']);
+  await nextTurn();
+  t.is(order.length, ofOneTurn);
 });
 
 test('a handshake waits for a turn only after its whole ClientHello has arrived', async (t) => {
@@ -128,11 +147,14 @@ test('a connection counts as a new one of its address before and during its hand
   t.deepEqual(refusals(), ['too-many-from-address']);
 });
 
-test('the bytes of a waiting ClientHello count as memory of its address', async (t) => {
-  const limits = { maxHeldBytesPerAddress: 200 };
-  const { port, refusals } = await listen(t, { limits });
+test('the bytes of an incomplete or waiting ClientHello count as memory of its address', async (t) => {
+  const hello = await clientHello();
+  const limits = { maxHeldBytesPerAddress: hello.length + 200 };
+  const { port, entered, refusals } = await listen(t, { limits });
+  (await connectRaw(t, port)).write(hello);
+  await until('it waits', () => entered.length === 1);
   const peer = await connectRaw(t, port);
-  peer.write(await clientHello());
+  peer.write(hello.subarray(0, -1));
   await peer.closed('too many bytes');
   t.deepEqual(refusals(), ['held-bytes-from-address']);
 });
@@ -194,15 +216,8 @@ test('a client is served with a key share of any group, whatever else it support
 });
 
 test('a client cannot renegotiate', async (t) => {
-  const { requestPort: port } = await startStream(t, 'tcp', { tls: served });
-  const socket = connect({ port, maxVersion: 'TLSv1.2', rejectUnauthorized: false });
-  t.teardown(() => socket.destroy());
-  await within('the handshake', once(socket, 'secureConnect'));
-  const outcome = new Promise((resolve) => {
-    socket.once('error', ({ message }) => resolve(message));
-    socket.renegotiate({ rejectUnauthorized: false }, () => resolve('renegotiated'));
-  });
-  t.regex(String(await within('the outcome', outcome)), /no renegotiation/i);
+  const { requestPort } = await startStream(t, 'tcp', { tls: served });
+  t.regex(await renegotiation(t, requestPort), /no renegotiation/i);
 });
 
 test('a ClientHello in too many records is refused', async (t) => {
@@ -243,19 +258,39 @@ test('any bytes can be read as a ClientHello', (t) => {
   );
 });
 
+interface Peer {
+  readonly isKnown?: boolean;
+  readonly isEnded?: boolean;
+  /** Time that the handshake takes, in milliseconds. */
+  readonly costMs?: number;
+}
+
 /** Creates turns, and records the addresses whose handshakes start. */
 function queue(): {
-  readonly enter: (limitKey: string, peer?: { isKnown?: boolean; isEnded?: boolean }) => void;
+  readonly enter: (limitKey: string, peer?: Peer) => void;
   readonly order: string[];
+  /** Accepts a connection. */
+  readonly arrive: () => void;
+  /** Lets time pass. */
+  readonly pass: (ms: number) => void;
 } {
-  const turns = new HandshakeTurns();
+  let time = 0;
+  const turns = new HandshakeTurns(() => time);
   const order: string[] = [];
+  const pass = (ms: number): void => {
+    time += ms;
+  };
   return {
     order,
-    enter: (limitKey, { isKnown = false, isEnded = false } = {}) => {
+    pass,
+    arrive: () => turns.noteArrival(),
+    enter: (limitKey, { isKnown = false, isEnded = false, costMs = 0 } = {}) => {
       turns.tryEnter({ limitKey, isKnown }, () => {
-        if (!isEnded) order.push(limitKey);
-        return !isEnded;
+        if (isEnded) return false;
+        order.push(limitKey);
+        // TLS signs in the next tick.
+        process.nextTick(pass, costMs);
+        return true;
       });
     },
   };
@@ -286,6 +321,7 @@ async function listen(
     loadTls(served),
     {
       turns: {
+        noteArrival: () => {},
         tryEnter: ({ limitKey }, start) => {
           entered.push(limitKey);
           starts.push(start);
@@ -311,20 +347,6 @@ async function listen(
     refusals: () => Object.keys(guard.refusals()),
     start: () => starts.splice(0).map((start) => start()),
   };
-}
-
-/** Returns the ClientHello that Node.js sends. */
-function clientHello(options: ConnectionOptions = {}): Promise<Buffer> {
-  return new Promise((resolve) => {
-    const socket = new Duplex({
-      read() {},
-      write(bytes: Buffer, _encoding, done) {
-        resolve(bytes);
-        done();
-      },
-    });
-    connect({ ...options, socket, rejectUnauthorized: false }).on('error', () => {});
-  });
 }
 
 /** Returns the record that contains these bytes of a handshake. */

@@ -3,12 +3,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
-import { connect as connectSecurely, createSecureContext } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import test, { type ExecutionContext } from 'ava';
 import { connectionsOf } from '#salt-api/connections.ts';
 import { until, within } from '../helpers/deadline.ts';
 import { startApi } from '../helpers/salt-api.ts';
+import { clientHello, renegotiation } from '../helpers/tls-client.ts';
+import { connectRaw } from '../helpers/zeromq-master.ts';
 
 const oneMebibyte = { maxRequestBodySize: 1_048_576 };
 const ping = { client: 'local', tgt: 'web1', fun: 'test.ping' };
@@ -32,10 +33,6 @@ async function open(
 ): Promise<Client> {
   const socket = connect({ port, host: '127.0.0.1', localAddress });
   t.teardown(() => socket.destroy());
-  return clientOf(socket, 'connect');
-}
-
-async function clientOf(socket: Socket, event: 'connect' | 'secureConnect'): Promise<Client> {
   let text = '';
   let isClosed = false;
   socket.on('error', () => {});
@@ -48,7 +45,7 @@ async function clientOf(socket: Socket, event: 'connect' | 'secureConnect'): Pro
       resolve();
     });
   });
-  await Promise.race([new Promise((resolve) => socket.once(event, resolve)), closed]);
+  await Promise.race([new Promise((resolve) => socket.once('connect', resolve)), closed]);
   const answered = async (pattern: RegExp): Promise<string> => {
     await until(String(pattern), () => pattern.test(text) || isClosed);
     if (!pattern.test(text)) throw new Error(`the connection ended without ${pattern}`);
@@ -215,50 +212,30 @@ test('a connection is ended if its client does not read a response', async (t) =
 /** Time in milliseconds that is shorter than the time limit of silent connections. */
 const beforeTimeouts = 10_000;
 
-test('TLS handshakes of one address are delayed, and refused if too many wait', async (t) => {
-  const begin = await startSecurely(t, 0.5);
-  let refused = 0;
-  for (let count = 0; count < 30; count += 1) {
-    void begin('127.0.0.2').then((client) =>
-      client.closed.then(() => {
-        refused += 1;
-      }),
-    );
-  }
-  await until('the end of those for which there is no time', () => refused >= 10, beforeTimeouts);
-  // Other connections are not delayed.
-  const other = await within('the handshake of another address', begin('127.0.0.3'));
-  t.false(other.isClosed());
-  t.true(refused <= 25, String(refused));
+test('a TLS handshake waits for its turn, and a client that sends more meanwhile is refused', async (t) => {
+  const port = await startSecurely(t);
+  const changeCipherSpec = Buffer.from('140303000101', 'hex');
+  const peer = await connectRaw(t, port);
+  peer.write(await clientHello(), changeCipherSpec);
+  await peer.closed('more bytes');
+  t.is(peer.receivedBytes, 0);
+  const other = await connectRaw(t, port);
+  other.write(await clientHello());
+  await until('the answer', () => other.receivedBytes > 500);
 });
 
-test('TLS handshakes of many addresses do not keep another address from a handshake', async (t) => {
-  const begin = await startSecurely(t, 5);
-  // In one queue they would take 25 seconds, and the API waits 20 seconds for a handshake.
-  for (let count = 0; count < 500; count += 1) void begin(`127.0.1.${1 + (count % 25)}`);
-  const other = await within('the handshake of another address', begin('127.0.0.3'));
-  t.false(other.isClosed());
+test('a TLS client of the API cannot renegotiate', async (t) => {
+  const port = await startSecurely(t);
+  t.regex(await renegotiation(t, port), /no renegotiation/i);
 });
 
-/** Each connection without a context of its own would read all root certificates. */
-const insecure = { secureContext: createSecureContext(), rejectUnauthorized: false };
-
-/** Starts an API with TLS. Returns a function that opens a connection from a local address. */
-async function startSecurely(
-  t: ExecutionContext,
-  handshakesPerSecond: number,
-): Promise<(address: string) => Promise<Client>> {
+/** Starts an API with TLS. Returns its port. */
+async function startSecurely(t: ExecutionContext): Promise<number> {
   const fixture = (name: string): string =>
     fileURLToPath(new URL(`../../test/fixtures/tls/${name}`, import.meta.url));
   const tls = { certificate: fixture('master.pem'), key: fixture('master.key') };
-  const { port } = await startApi(t, { minions: [], options: { tls, handshakesPerSecond } });
-  return (localAddress) => {
-    // The options of the socket are preserved.
-    const options = { ...insecure, port, host: '127.0.0.1', localAddress };
-    const socket = connectSecurely(options);
-    t.teardown(() => socket.destroy());
-    return clientOf(socket, 'secureConnect');
-  };
+  const { port } = await startApi(t, { minions: [], options: { tls } });
+  return port;
 }
 
 test('half of the file descriptors of a process are reserved from HTTP', (t) => {

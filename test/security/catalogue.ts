@@ -1757,9 +1757,12 @@ export const catalogue: readonly Threat[] = [
   },
   {
     id: 'H-08d',
-    threat: 'TLS handshakes without end',
+    threat: 'TLS handshakes on the port of the HTTP API without end',
     tests: [
-      httpConnections('TLS handshakes of one address are delayed, and refused if too many wait'),
+      httpConnections(
+        'a TLS handshake waits for its turn, and a client that sends more meanwhile is refused',
+      ),
+      httpConnections('a TLS client of the API cannot renegotiate'),
     ],
   },
   {
@@ -2413,17 +2416,20 @@ export const catalogue: readonly Threat[] = [
   },
   {
     id: 'H-114a',
-    threat: 'strangers keep the master busy with TLS handshakes on the ports of minions',
+    threat: 'strangers keep the master busy with TLS handshakes',
     tests: [
       handshakes('one turn of the event loop starts four handshakes, and addresses take turns'),
       handshakes('an ended connection uses no place in a turn'),
       handshakes('handshakes of known addresses do not wait for those of strangers'),
+      handshakes('handshakes of strangers use half of the time while connections arrive'),
       handshakes('a handshake waits for a turn only after its whole ClientHello has arrived'),
       handshakes('a ClientHello in several records is awaited as a whole'),
       handshakes(
         'a connection counts as a new one of its address before and during its handshake, but not while it waits',
       ),
-      handshakes('the bytes of a waiting ClientHello count as memory of its address'),
+      handshakes(
+        'the bytes of an incomplete or waiting ClientHello count as memory of its address',
+      ),
       handshakes('a connection is refused if too many handshakes wait'),
       handshakes('a client that sends more before the answer is refused'),
       handshakes('a client that needs a second ClientHello is refused'),
