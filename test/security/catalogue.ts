@@ -3160,6 +3160,11 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-513',
+    threat: 'the stored records of decisions reveal data of minions, also of other minions',
+    tests: [stolen('an attacker writes only under its own id, and fires only permitted events')],
+  },
+  {
     id: 'H-507',
     threat:
       'the contents of a release are lost with a member of the centre, or altered in its store',
