@@ -271,8 +271,11 @@ export const limitOptions = {
     'stored_return_bytes',
     bytes(0, 2 ** 50),
     null,
-    'Disk space of all stored returns. Each user who starts jobs may use at most as much as is free. 0: no limit.',
-    { defaultText: 'two thirds of the size of the store and of the free space of its disk' },
+    'Disk space of all stored returns. Each user who starts jobs may use at most as much as is free, and each minion a part of the share of each user. 0: no limit.',
+    {
+      defaultText:
+        'two thirds of the size of the store and of the free space of its disk; 4 GiB if this size is unknown',
+    },
   ),
   eventBytes: option(
     'event_bytes',

@@ -68,10 +68,12 @@ export class Budget {
     return true;
   }
 
-  /** Whether {@link tryTake} would succeed. */
-  hasPlace(owner: string, amount = 1): boolean {
+  /**
+   * Whether {@link tryTake} would succeed.
+   * @param free - amount that the owner shares with others. Default: the amount that no owner holds
+   */
+  hasPlace(owner: string, amount = 1, free: number = this.free): boolean {
     const held = this.heldBy(owner);
-    const { free } = this;
     if (held + amount > Math.min(this.#perOwner, this.#shareOf(free))) return false;
     return amount <= free - (held === 0 ? 0 : this.#reserved);
   }

@@ -44,6 +44,8 @@ interface ReturnOrigin {
   readonly jid: string;
   /** Name under which limits count the return. `undefined` for the operator and services. */
   readonly owner: string | undefined;
+  /** Minion that sent the return to a job of the owner. */
+  readonly minion?: string | undefined;
   /** If the return is the result of a runner, the user who called the runner. */
   readonly by?: AuditRequester | undefined;
 }
@@ -276,8 +278,9 @@ export class JobCache {
 
   /**
    * Stores a return of a minion. Durable when the promise resolves. Its bytes count for the user who
-   * started the job. The return of a resource that the job did not ask for counts for the minion. If
-   * the user or minion has no space left, a notice is stored instead of the value.
+   * started the job, and for the minion's part of this user's share. The return of a resource that
+   * the job did not ask for counts for the minion. If the user or minion has no space left, a notice
+   * is stored instead of the value.
    * @returns `false` if a return of the minion or resource is already stored. The stored return is
    * unchanged
    */
@@ -285,7 +288,7 @@ export class JobCache {
     const { minion, resource } = result;
     const isAsked = resource === undefined || job.expectedOf(minion)?.has(resource) === true;
     const owner = isAsked ? job.limitOwner : minionOwner(minion);
-    return this.#addReturn({ jid: job.jid, owner }, result);
+    return this.#addReturn({ jid: job.jid, owner, minion: isAsked ? minion : undefined }, result);
   }
 
   /**
@@ -299,12 +302,12 @@ export class JobCache {
     return this.#addReturn({ jid, owner: limitOwnerOf(by), by }, result);
   }
 
-  async #addReturn({ jid, owner, by }: ReturnOrigin, result: JobReturn): Promise<boolean> {
+  async #addReturn({ jid, owner, minion, by }: ReturnOrigin, result: JobReturn): Promise<boolean> {
     const put = this.#putReturn(jid, result);
     this.stored.note(by, put.value.length);
     if (put.value.length > maxBytesAtOnce) await giveWay(result);
     const reduced = () => [this.#putReturn(jid, withoutValue(result))];
-    return this.#writeCounted({ owner, rows: [put], reduced }, (rows) =>
+    return this.#writeCounted({ owner, minion, rows: [put], reduced }, (rows) =>
       this.#writeReturn(jid, result, [...rows, ...this.#rowsOf(jid, result)]),
     );
   }

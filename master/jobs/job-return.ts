@@ -43,9 +43,12 @@ export function isFailureCode(retcode: WireValue): boolean {
   return retcode !== 0 && retcode !== false && retcode !== null;
 }
 
-/** Value that is stored in place of the value of a return, if the owner has no space for it. */
+/**
+ * Value that is stored in place of the value of a return, if the user who started the job or the
+ * minion has no space for it.
+ */
 const notStored =
-  'This return was not stored: the stored returns of the user who started the job use the whole share of this user (saltbridge: limits: stored_return_bytes).';
+  'This return was not stored: the stored returns of the user who started the job, or of this minion to jobs of this user, use their whole share (saltbridge: limits: stored_return_bytes).';
 
 /** Maximum size of the other fields that are stored with {@link notStored}. */
 const smallField = { values: 16, characters: 128 };

@@ -1,5 +1,8 @@
 import { defineLimits } from '#runtime';
 
+/** Maximum of `storedReturnBytes` if the size of the disk is unknown, in bytes. */
+export const bytesOnUnknownDisk = 4 * 1024 ** 3;
+
 /** Limits that apply to jobs, such as rates and queue lengths. */
 export const jobLimits = defineLimits('jobs', {
   slowPatternThreads: {
@@ -20,12 +23,22 @@ export const jobLimits = defineLimits('jobs', {
   storedReturnBytes: {
     unit: 'bytes of stored returns, of the jobs that minions start themselves, and of results of runners',
     owner: 'user',
-    amounts: '`stored_return_bytes` in total',
+    amounts:
+      '`stored_return_bytes` in total, or 4 GiB if it is not set and the size of the disk is unknown',
     option: 'saltbridge:limits:stored_return_bytes',
     timesFree: 1,
     effect:
       'The value of a return above 512 bytes is not stored. The stored return contains a notice. Further jobs of a user are rejected. The operator and all services count as one user, and each minion counts as a user. All minions together may use at most as much as is free.',
     code: 'ERR_LIMIT',
+  },
+  storedReturnBytesOfMinion: {
+    unit: 'bytes of stored returns above 64 KiB of one minion, to the jobs of one user',
+    owner: 'minion',
+    amounts: '`stored_return_bytes`, less what all users use, less what this user uses, is free',
+    option: 'saltbridge:limits:stored_return_bytes',
+    timesFree: 1 / 8,
+    effect:
+      'The value of a return above 64 KiB is not stored. The stored return contains a notice. Returns of other minions to jobs of this user are stored.',
   },
   functions: {
     unit: 'functions of one job',

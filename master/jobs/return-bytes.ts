@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
-import { Budget, codeOf, LimitExceeded, RepeatedWarnings } from '#runtime';
+import { Budget, codeOf, type Limit, LimitExceeded, RepeatedWarnings } from '#runtime';
 import { defineRow, type Entry, type Key, type Operation, type Store } from '#store';
 import { minionOwner } from '../api/index.ts';
 import type { Cluster } from '../context/index.ts';
-import { jobLimits } from './limits.ts';
+import { bytesOnUnknownDisk, jobLimits } from './limits.ts';
 
-/** Store key below which the rows `return-bytes/<member>/<owner>/<end>` are. */
+/**
+ * Store key below which the rows `return-bytes/<member>/<owner>/<end>` are, and the rows
+ * `return-bytes/<member>/<owner>/<end>/<minion>` for the large returns of one minion.
+ */
 const prefix: Key = ['return-bytes'];
 
 /** Name of the owner of the returns of jobs that the operator or a service has started. */
@@ -17,6 +20,11 @@ const onlyMember = 'master';
 
 /** Size of the largest row that is stored even if its owner has no space left, in bytes. */
 const smallRow = 512;
+/** Disk space of the largest return that does not count for the minion that sent it, in bytes. */
+const largeReturn = 65_536;
+
+/** Character between an owner and a minion in the name of a part. Owners do not contain it. */
+const partSeparator = '\n';
 
 /** Estimated disk space of a row in addition to its value, in bytes. */
 const rowOverhead = 512;
@@ -32,13 +40,13 @@ const releasedAtOnce = 1000;
 /** Minimum interval at which the disk space is measured, in milliseconds. */
 const measureEveryMs = 300_000;
 
-/** Codec of the rows `return-bytes/<member>/<owner>/<end>`. */
+/** Codec of the rows below {@link prefix}. */
 const bytesRow = defineRow({
   name: 'bytes of returns',
   schema: Type.Object({
     /**
-     * Upper bound of the bytes of the returns that the member has stored for the owner, and that
-     * expire in the period that ends at `end`.
+     * Upper bound of the bytes of the returns that the member has stored for the owner or for the
+     * minion's part of it, and that expire in the period that ends at `end`.
      */
     bytes: Type.Number(),
   }),
@@ -50,6 +58,8 @@ type Put = Extract<Operation, { op: 'put' }>;
 interface CountedReturn {
   /** User who started the job. `undefined` for the operator and services. */
   readonly owner: string | undefined;
+  /** Minion that sent the return to a job of the owner. */
+  readonly minion?: string | undefined;
   readonly rows: readonly Put[];
   /** Returns the rows to store if the owner has no space left for `rows`. */
   readonly reduced: () => readonly Put[];
@@ -60,7 +70,10 @@ interface CountedReturn {
 export interface ReturnBytesOptions {
   readonly store: Store;
   readonly now: () => number;
-  /** Returns the maximum number of bytes of all returns. `undefined`: unknown. */
+  /**
+   * Returns the maximum number of bytes of all returns. `undefined`: unknown. Then the previous
+   * maximum stays, at first `bytesOnUnknownDisk`.
+   */
   readonly maxBytes: () => Promise<number | undefined>;
   /** Cluster of this master. `undefined` if it belongs to no cluster. */
   readonly cluster?: Pick<Cluster, 'follow' | 'member'> | undefined;
@@ -68,20 +81,23 @@ export interface ReturnBytesOptions {
 }
 
 /**
- * Limits the disk space of the stored returns of each owner. Counts the bytes of each owner for each
- * period in which its returns expire. The store contains these counts, so that they survive a
- * restart, and so that each member of a cluster knows the counts of all members.
+ * Limits the disk space of the stored returns of each owner, and of each minion within the share of
+ * an owner. Counts the bytes of each holder for each period in which its returns expire. A holder is
+ * an owner, or a part of an owner (see {@link partOf}). The store contains these counts, so that they
+ * survive a restart, and so that each member of a cluster knows the counts of all members.
  */
 export class ReturnBytes {
   readonly #options: ReturnBytesOptions;
   readonly #member: string;
   readonly #budget = new Budget(jobLimits.storedReturnBytes);
+  /** Bytes of the large returns of each minion. `#budget` has them too. */
+  readonly #parts = new Budget(jobLimits.storedReturnBytesOfMinion);
   /** Bytes that all minions together hold in the budget. */
   #ofMinions = 0;
   readonly #warnings: RepeatedWarnings;
-  /** Counted bytes by `<member> <owner>`, for each end of a period. */
+  /** Counted bytes by `<member> <holder>`, for each end of a period. */
   readonly #counts = new Map<number, Map<string, number>>();
-  /** Bytes in the stored rows of this member for the current period, by owner. */
+  /** Bytes in the stored rows of this member for the current period, by holder. */
   readonly #written = new Map<string, number>();
   #currentEnd = 0;
   #measuredAt = 0;
@@ -94,7 +110,7 @@ export class ReturnBytes {
   }
 
   /**
-   * Loads the counts of all members, and measures the disk space.
+   * Loads the counts of all members, and measures the disk space. Logs a warning if it is unknown.
    * @throws StoreError
    */
   static async open(options: ReturnBytesOptions): Promise<ReturnBytes> {
@@ -105,7 +121,12 @@ export class ReturnBytes {
     });
     for await (const entry of options.store.list(prefix)) counts.#load(entry);
     counts.#measuredAt = options.now();
-    await counts.#measure();
+    counts.#budget.resize(bytesOnUnknownDisk);
+    if (!(await counts.#measure()))
+      options.log.warn(
+        { bytes: bytesOnUnknownDisk },
+        'cannot determine the size of the disk of the store, so stored returns may use 4 GiB; set saltbridge: limits: stored_return_bytes',
+      );
     return counts;
   }
 
@@ -121,25 +142,31 @@ export class ReturnBytes {
   }
 
   /**
-   * Stores a return with `write` and counts it. If the owner has no space left, stores the reduced
-   * rows.
+   * Stores a return with `write` and counts it. If the owner or the minion has no space left, stores
+   * the reduced rows.
    * @param write - writes the rows. It returns `false` if it has written nothing
    * @returns the result of `write`
    */
   async store(
-    { owner: user, rows, reduced, keepMs }: CountedReturn,
+    { owner: user, minion, rows, reduced, keepMs }: CountedReturn,
     write: (rows: readonly Put[]) => Promise<boolean>,
   ): Promise<boolean> {
     this.#releaseExpired();
     this.#measureAgain();
     const owner = nameOf(user);
     const isSmall = rows.every(({ value }) => value.length <= smallRow);
-    const isWhole = isSmall || this.#hasPlace(owner, spaceOf(rows));
-    const stored = isWhole ? rows : reduced();
+    const needed = spaceOf(rows);
+    const isLarge = minion !== undefined && needed > largeReturn;
+    const part = isLarge ? partOf(owner, minion) : undefined;
+    const exceeded = isSmall ? undefined : this.#exceededBy(owner, part, needed);
+    const stored = exceeded === undefined ? rows : reduced();
+    const holders = exceeded === undefined && part !== undefined ? [part, owner] : [owner];
     const bytes = spaceOf(stored);
     const end = endOfPeriod(this.#options.now() + keepMs, keepMs);
-    this.#add(end, this.#member, owner, bytes);
-    this.#writeCount(end, owner);
+    for (const holder of holders) {
+      this.#add(end, this.#member, holder, bytes);
+      this.#writeCount(end, holder);
+    }
     let isStored = false;
     try {
       isStored = await write(stored);
@@ -148,9 +175,10 @@ export class ReturnBytes {
       isStored = codeOf(error) === 'ERR_CLUSTER_OUTCOME';
       throw error;
     } finally {
-      if (!isStored) this.#add(end, this.#member, owner, -bytes);
+      if (!isStored) for (const holder of holders) this.#add(end, this.#member, holder, -bytes);
     }
-    if (isStored && !isWhole) this.#noteNotStored(user ?? operatorOwner);
+    if (isStored && exceeded !== undefined)
+      this.#noteNotStored(exceeded, { owner: user ?? operatorOwner, minion });
     return isStored;
   }
 
@@ -166,6 +194,14 @@ export class ReturnBytes {
     throw new LimitExceeded(jobLimits.storedReturnBytes, Math.max(0, Math.floor(share)));
   }
 
+  /** Returns the limit that more bytes of an owner, or of a minion's part of it, would exceed. */
+  #exceededBy(owner: string, part: string | undefined, bytes: number): Limit | undefined {
+    if (!this.#hasPlace(owner, bytes)) return jobLimits.storedReturnBytes;
+    const left = this.#budget.free - this.#budget.heldBy(owner);
+    if (part === undefined || this.#parts.hasPlace(part, bytes, left)) return undefined;
+    return jobLimits.storedReturnBytesOfMinion;
+  }
+
   /**
    * Whether an owner may store more bytes. All minions together may use at most as much as is free.
    * Otherwise many minions could leave no space to the operator and to users.
@@ -175,52 +211,55 @@ export class ReturnBytes {
     return !isMinion(owner) || this.#ofMinions + bytes <= this.#budget.free;
   }
 
-  /** Changes the number of bytes that an owner holds in the budget. */
-  #hold(owner: string, bytes: number): void {
+  /** Changes the number of bytes that a holder has in its budget. */
+  #hold(holder: string, bytes: number): void {
     const before = this.#budget.total;
-    if (bytes > 0) this.#budget.take(owner, bytes);
-    else this.#budget.release(owner, -bytes);
-    if (isMinion(owner)) this.#ofMinions += this.#budget.total - before;
+    const budget = isPart(holder) ? this.#parts : this.#budget;
+    if (bytes > 0) budget.take(holder, bytes);
+    else budget.release(holder, -bytes);
+    if (isMinion(holder)) this.#ofMinions += this.#budget.total - before;
   }
 
   /**
-   * Writes the count of an owner if the stored count is too low. The store performs writes in the
+   * Writes the count of a holder if the stored count is too low. The store performs writes in the
    * order of their calls. So the count is stored before all returns in it, and a lower count never
    * replaces a higher one.
    */
-  #writeCount(end: number, owner: string): void {
+  #writeCount(end: number, holder: string): void {
     if (end !== this.#currentEnd) {
       this.#written.clear();
       this.#currentEnd = end;
     }
-    const used = this.#counts.get(end)?.get(`${this.#member} ${owner}`) ?? 0;
-    if (used <= (this.#written.get(owner) ?? 0)) return;
+    const used = this.#counts.get(end)?.get(`${this.#member} ${holder}`) ?? 0;
+    if (used <= (this.#written.get(holder) ?? 0)) return;
     const bytes = withReserve(used);
-    this.#written.set(owner, bytes);
-    const key = [...prefix, this.#member, owner, String(end)];
+    this.#written.set(holder, bytes);
+    const [owner = '', ...minion] = holder.split(partSeparator);
+    const key = [...prefix, this.#member, owner, String(end), ...minion];
     this.#options.store
       .write([{ op: 'put', key, value: bytesRow.encode({ bytes }), expiresAt: end }])
       .catch(() => {
         // The next return writes the count again. The write of the return reports the error.
-        this.#written.delete(owner);
+        this.#written.delete(holder);
       });
   }
 
   /** Updates a count from a stored row. The counts of a period only grow. */
   #load(entry: Pick<Entry, 'key' | 'value'>): void {
-    const [, member = '', owner = '', end] = entry.key;
+    const [, member = '', owner = '', end, minion] = entry.key;
+    const holder = minion === undefined ? owner : partOf(owner, minion);
     const { bytes } = bytesRow.decode(entry);
-    const known = this.#counts.get(Number(end))?.get(`${member} ${owner}`) ?? 0;
-    if (bytes > known) this.#add(Number(end), member, owner, bytes - known);
+    const known = this.#counts.get(Number(end))?.get(`${member} ${holder}`) ?? 0;
+    if (bytes > known) this.#add(Number(end), member, holder, bytes - known);
   }
 
   /** Adds bytes to a count. A negative number releases them, unless the count has expired. */
-  #add(end: number, member: string, owner: string, bytes: number): void {
-    const name = `${member} ${owner}`;
+  #add(end: number, member: string, holder: string, bytes: number): void {
+    const name = `${member} ${holder}`;
     const counts = this.#counts.get(end);
     const held = counts?.get(name);
     if (bytes <= 0 && held === undefined) return;
-    this.#hold(owner, bytes);
+    this.#hold(holder, bytes);
     if (counts === undefined) this.#counts.set(end, new Map([[name, bytes]]));
     else counts.set(name, (held ?? 0) + bytes);
   }
@@ -248,17 +287,26 @@ export class ReturnBytes {
     void this.#measure();
   }
 
-  async #measure(): Promise<void> {
+  /** Updates the maximum of the budget. Returns `false` if it is unknown. */
+  async #measure(): Promise<boolean> {
     const bytes = await this.#options.maxBytes();
     if (bytes !== undefined) this.#budget.resize(bytes);
+    return bytes !== undefined;
   }
 
-  #noteNotStored(owner: string): void {
+  #noteNotStored(
+    { name }: Limit,
+    from: { readonly owner: string; readonly minion: string | undefined },
+  ): void {
     this.#notStored += 1;
+    const holder =
+      name === jobLimits.storedReturnBytes.name
+        ? 'this owner use its whole share'
+        : 'this minion to jobs of this owner use its whole part of the share of the owner';
     this.#warnings.warn(
-      'not-stored',
-      { owner, limit: jobLimits.storedReturnBytes.name },
-      'did not store the value of a return, because the stored returns of this owner use its whole share of saltbridge: limits: stored_return_bytes; enlarge the disk of the store or stored_return_bytes, or reduce keep_jobs_seconds',
+      name,
+      { ...from, limit: name },
+      `did not store the value of a return, because the stored returns of ${holder} of saltbridge: limits: stored_return_bytes; enlarge the disk of the store or stored_return_bytes, or reduce keep_jobs_seconds`,
     );
   }
 }
@@ -293,6 +341,15 @@ function nameOf(owner = operatorOwner): string {
   if (/^[\x20-\x7e]{1,128}$/.test(owner)) return owner;
   const hash = createHash('sha256').update(owner).digest('hex');
   return isMinion(owner) ? minionOwner(hash) : hash;
+}
+
+/** Returns the name of the part of an owner that the large returns of one minion use. */
+function partOf(owner: string, minion: string): string {
+  return `${owner}${partSeparator}${minion}`;
+}
+
+function isPart(holder: string): boolean {
+  return holder.includes(partSeparator);
 }
 
 function isMinion(owner: string): boolean {

@@ -75,7 +75,7 @@ export function metricFamilies(meter: Meter, now: MeasuredNow): readonly MetricF
     counter('returns_total', 'Accepted returns of jobs.', meter.returns),
     counter(
       'returns_not_stored_total',
-      'Returns whose value was not stored, because their owner used its share of `stored_return_bytes`.',
+      'Returns whose value was not stored, because their owner or minion used its share of `stored_return_bytes`.',
       returnBytes.notStored,
     ),
     gauge(

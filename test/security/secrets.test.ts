@@ -16,6 +16,7 @@ import { type EauthOptions, resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';
 import type { CommandDefinition } from '#heat-bridge';
 import { createLogger, type MasterEvent } from '#master';
+import { openSeal } from '#master/auth/index.ts';
 import { createBackends } from '#master/users/backends.ts';
 import { createKeystoneBackend } from '#master/users/keystone.ts';
 import {
@@ -453,6 +454,8 @@ test('with a stolen key an attacker writes only under its own id, and fires only
   const site = await startSite(t, 'zeromq', { config });
   const jid = await liveAsVictim(site);
   const thief = await signInWithStolenKey(t, site);
+  const ofVictim = { cmd: '_minion_event', tag: 'victim/secret', data: { password: SECRET } };
+  await askAs(victim, site.door, ofVictim);
   const fired: MasterEvent[] = [];
   const changes = await site.changesBy(async () => {
     const events = await site.operator.eventsDuring(async () => {
@@ -470,10 +473,6 @@ test('with a stolen key an attacker writes only under its own id, and fires only
     });
     fired.push(...events);
   });
-  t.deepEqual(
-    changes.filter((name) => !isOwn(name)),
-    [],
-  );
   t.false(changes.some((name) => name.includes(jid)));
   t.true(changes.includes(`mine/${HOSTILE}/fun`));
   for (const { tag, data } of fired) {
@@ -486,7 +485,47 @@ test('with a stolen key an attacker writes only under its own id, and fires only
   t.is(event?.tag, granted);
   const stillOpen = await site.operator.master.jobs.show(jid);
   t.deepEqual(stillOpen.returns, []);
+  const decisions = await recordedDecisions(t, site);
+  t.deepEqual(
+    changes.filter((name) => !isOwn(name) && !decisions.has(name)),
+    [],
+  );
+  for (const { minion, texts, content } of decisions.values()) {
+    const isOfAttacker = minion === HOSTILE;
+    if (!isOfAttacker) t.deepEqual([minion, texts], [VICTIM, [ofVictim.tag]]);
+    t.is(content.includes(SECRET), !isOfAttacker, String(texts));
+  }
+  t.true([...decisions.values()].some(({ minion }) => minion === HOSTILE));
+  t.true([...decisions.values()].some(({ minion }) => minion === VICTIM));
 });
+
+/** Content of a stored record of decisions. */
+interface RecordedDecision {
+  readonly minion: WireValue | undefined;
+  readonly texts: WireValue | undefined;
+  readonly content: Buffer;
+}
+
+/**
+ * Stops the master, which then stores all records of its decisions. Checks that they are encrypted,
+ * and returns their content by the names of their rows.
+ */
+async function recordedDecisions(
+  t: ExecutionContext,
+  { operator: { master, directory, store } }: Site,
+): Promise<Map<string, RecordedDecision>> {
+  await master.close();
+  const seal = await openSeal(path.join(directory, 'state'));
+  const found = new Map<string, RecordedDecision>();
+  for await (const { key, value } of store.list(['decisions'])) {
+    t.false(Buffer.from(value).includes(SECRET), key.join('/'));
+    const content = Buffer.from(seal.open(value));
+    // The first two bytes are the version of the row.
+    const { minion, texts } = asMap(unpackWire(content.subarray(2)));
+    found.set(key.join('/'), { minion, texts, content });
+  }
+  return found;
+}
 
 test('with a stolen key an attacker reads every job, but cannot publish one', async (t) => {
   const site = await startSite(t, 'tcp', { config });
@@ -527,14 +566,10 @@ test('these requests can be forged until an id has proved protocol 3, and the do
   t.is(finding?.subject, VICTIM);
 });
 
-/**
- * Whether a name belongs to the holder of the key: its rows, its jobs and its folder. The master
- * records from time to time what its policy has decided, also about earlier requests of the victim.
- */
+/** Whether a name belongs to the holder of the key: its rows, its jobs and its folder. */
 function isOwn(name: string): boolean {
   const isOwnRow = name.split('/').some((it) => it === HOSTILE || it === `minion ${HOSTILE}`);
-  const isOfMaster = /^decisions\/[0-9a-f]{64}$/.test(name);
-  return isOwnRow || isOfMaster || ownNames.has(name) || /^jobs\/\d{20}$/.test(name);
+  return isOwnRow || ownNames.has(name) || /^jobs\/\d{20}$/.test(name);
 }
 
 /** Parents of the folder with the files that it pushed. */

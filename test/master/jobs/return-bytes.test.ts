@@ -2,7 +2,7 @@
 
 import test, { type ExecutionContext } from 'ava';
 import type { LogStore } from '#cluster/log/log-store.ts';
-import type { JobReturn } from '#master';
+import type { AuditRequester, JobReturn } from '#master';
 import type { Job } from '#master/jobs/job.ts';
 import { JobCache } from '#master/jobs/job-cache.ts';
 import type { JobRecord } from '#master/jobs/job-row.ts';
@@ -29,8 +29,13 @@ interface Opened {
   readonly warnings: unknown[];
   /** Stores a job of an owner. */
   readonly add: (owner: string | undefined, jid: number) => Promise<Job>;
-  /** Stores a job of an owner with one return of this size, and returns the stored value. */
+  /**
+   * Stores a result of a runner of this size, which an owner has called, and returns the stored
+   * value. A minion would have only a part of the owner's share.
+   */
   readonly run: (owner: string | undefined, jid: number, size: number) => Promise<unknown>;
+  /** Stores a minion's return of this size for a job, and returns the stored value. */
+  readonly answer: (job: Job, minion: string, size: number) => Promise<unknown>;
 }
 
 async function open({
@@ -55,10 +60,21 @@ async function open({
     (await cache.add({ ...recordOf(jid), ...(limitOwner === undefined ? {} : { limitOwner }) }))
       .job;
   const run: Opened['run'] = async (owner, jid, size) => {
-    await cache.addMinionReturn(await add(owner, jid), returnOf('m1', size));
-    return (await cache.storedReturn(`${jid}`, { minion: 'm1' }))?.return;
+    await cache.addReturn(`${jid}`, returnOf('master', size), requesterOf(owner));
+    return (await cache.storedReturn(`${jid}`, { minion: 'master' }))?.return;
   };
-  return { store, cache, bytes, warnings, add, run };
+  const answer: Opened['answer'] = async (job, minion, size) => {
+    await cache.addMinionReturn(job, returnOf(minion, size));
+    return (await cache.storedReturn(job.jid, { minion }))?.return;
+  };
+  return { store, cache, bytes, warnings, add, run, answer };
+}
+
+/** Returns the requester whose name in limits is `owner`. */
+function requesterOf(owner: string | undefined): AuditRequester | undefined {
+  if (owner === undefined) return undefined;
+  const kind = owner.startsWith('minion ') ? 'minion' : 'user';
+  return { who: { kind, name: owner.slice(kind.length + 1) }, rule: 'r' };
 }
 
 function recordOf(jid: number): JobRecord {
@@ -222,16 +238,90 @@ test('returns of resources that a job did not ask for count for the minion', asy
   const { cache, add, run } = await open();
   const job = await add(mallory, 100);
   job.expectResources(new Map([['m2', new Set(['asked'])]]));
-  const store = async (minion: string, resource: string) => {
-    await cache.addMinionReturn(job, { ...returnOf(minion, 150_000), resource });
+  const store = async (minion: string, resource: string, size = 150_000) => {
+    await cache.addMinionReturn(job, { ...returnOf(minion, size), resource });
     return (await cache.storedReturn('100', { minion, resource }))?.return;
   };
   for (let index = 0; index < 3; index += 1)
     t.is(await store('m1', `r${index}`), whole(150_000), `${index}`);
   t.regex(String(await store('m1', 'r4')), notice);
-  t.is(await store('m2', 'asked'), whole(150_000));
-  t.is(await run(mallory, 101, 50_000), whole(50_000));
+  t.is(await store('m2', 'asked', 60_000), whole(60_000));
+  t.is(await run(mallory, 101, 150_000), whole(150_000));
   t.regex(String(await run(mallory, 102, 200_000)), notice);
+});
+
+/** Maximum in the tests of minions with large returns. One minion may use about a tenth of it. */
+const large = { max: async () => 10_000_000 };
+
+/**
+ * Stores returns of 300,000 bytes of a minion, each for another job of an owner, until the minion
+ * has no space left. Returns their number.
+ */
+async function fillOf(
+  t: ExecutionContext,
+  { add, answer }: Opened,
+  owner: string | undefined,
+  jid: number,
+): Promise<number> {
+  for (let count = 0; count < 20; count += 1) {
+    const value = await answer(await add(owner, jid + count), 'rogue', 300_000);
+    if (value === whole(300_000)) continue;
+    t.regex(String(value), notice);
+    return count;
+  }
+  throw new Error('the returns of the minion are not limited');
+}
+
+test('a minion with large returns leaves space to the returns of other minions', async (t) => {
+  const opened = await open(large);
+  const { cache, bytes, warnings, add, answer, run } = opened;
+  const first = await add(undefined, 1);
+  t.is(await answer(first, 'rogue', 300_000), whole(300_000));
+  for (let count = 0; count < 20; count += 1)
+    t.false(await cache.addMinionReturn(first, returnOf('rogue', 300_000)));
+  t.is(await fillOf(t, opened, undefined, 100), 2);
+  t.is(bytes.notStored, 1);
+  t.like(warnings.flat()[0], {
+    owner: 'operator',
+    minion: 'rogue',
+    limit: 'jobs.storedReturnBytesOfMinion',
+  });
+  for (let jid = 200; jid < 240; jid += 1) {
+    const job = await add(undefined, jid);
+    t.regex(String(await answer(job, 'rogue', 300_000)), notice);
+    t.is(await answer(job, 'web1', 10_000), whole(10_000));
+    t.is(await answer(job, `web${jid}`, 70_000), whole(70_000));
+  }
+  t.is(await run(undefined, 300, 300_000), whole(300_000));
+  // Ordinary returns of this minion, and its returns to other users, are stored.
+  t.is(await answer(await add(undefined, 301), 'rogue', 60_000), whole(60_000));
+  t.is(await answer(await add(alice, 302), 'rogue', 300_000), whole(300_000));
+});
+
+test('large returns of a minion count after a restart, until they expire', async (t) => {
+  const clock = { now: 1_000_000_000_000 };
+  const store = createMemoryStore({ now: () => clock.now });
+  const first = await open({ ...large, store, clock });
+  t.is(await fillOf(t, first, mallory, 100), 3);
+  const second = await open({ ...large, store, clock });
+  t.true(second.bytes.total < first.bytes.total * 1.2);
+  t.is(await fillOf(t, second, mallory, 200), 0);
+  clock.now += 9 * hour;
+  t.is(await fillOf(t, second, mallory, 300), 3);
+  clock.now += 9 * hour;
+  t.is(second.bytes.total, 0);
+});
+
+test('highstate returns of 5 MB from 15,000 minions are stored', async (t) => {
+  const { bytes } = await open({ max: async () => 200e9 });
+  const value = Buffer.alloc(5_000_000);
+  const rows = [{ op: 'put', key: ['returns', '1', 'm'], value }] as const;
+  const reduced = (): never => t.fail('a return was not stored');
+  for (let index = 0; index < 15_000; index += 1) {
+    const counted = { owner: undefined, minion: `m${index}`, rows, reduced, keepMs: 8 * hour };
+    await bytes.store(counted, async () => true);
+  }
+  t.true(bytes.total > 75e9);
 });
 
 test('results of runners count for the user who called the runner', async (t) => {
@@ -300,11 +390,11 @@ test('repeated returns and failed writes do not count', async (t) => {
     t.false(await cache.addMinionReturn(job, returnOf('m1', 100_000)));
   t.is(bytes.total, once);
   isBroken = true;
-  await t.throwsAsync(cache.addMinionReturn(job, returnOf('m2', 200_000)));
+  await t.throwsAsync(cache.addMinionReturn(job, returnOf('m2', 90_000)));
   t.is(bytes.total, once);
   isBroken = false;
   // The count whose write failed is written again.
-  t.true(await cache.addMinionReturn(job, returnOf('m2', 200_000)));
+  t.true(await cache.addMinionReturn(job, returnOf('m2', 90_000)));
   const after = await open({ store });
   t.true(after.bytes.total >= bytes.total);
   t.is(bytes.notStored, 0);
@@ -358,28 +448,47 @@ test('the disk space is measured again, and no return waits for it', async (t) =
   t.regex(String(await opened.run(mallory, 4, 400_000)), notice);
 });
 
+test('returns are limited if the size of the disk is unknown, and a warning says so', async (t) => {
+  const { bytes, warnings } = await open({ max: async () => undefined });
+  t.is(warnings.length, 1);
+  t.regex(JSON.stringify(warnings), /cannot determine the size of the disk.*stored_return_bytes/);
+  const rows = [{ op: 'put', key: ['x'], value: Buffer.alloc(50_000_000) }] as const;
+  const counted = { owner: mallory, rows, reduced: () => [], keepMs: 8 * hour };
+  for (let count = 0; count < 100; count += 1) await bytes.store(counted, async () => true);
+  t.true(bytes.notStored > 50);
+  t.true(bytes.total > 2e9);
+});
+
 test('the disk space of a store includes its size and the free space', async (t) => {
   const directory = temporaryDirectory(t);
   t.is(await diskSpaceOf(directory), undefined);
   const store = await openEmbeddedStore({ directory });
   t.true(((await diskSpaceOf(directory)) ?? 0) > 32_768);
-  // Without a known size, there is no limit.
+  // Some file systems report no size.
   const read = async () => ({ bavail: 0, blocks: 0, bsize: 4096 });
   t.is(await diskSpaceOf(directory, read), undefined);
   await store.close();
 });
 
-test('the returns that other members of a cluster store count', async (t) => {
+/** Creates a cluster, and returns a function that opens the counts of one of its members. */
+async function members(
+  t: ExecutionContext,
+  setting: Setting = {},
+): Promise<(member: string) => Promise<Opened>> {
   const cluster = new TestCluster(t);
   await cluster.found();
-  const openOn = async (member: string): Promise<Opened> => {
+  return async (member) => {
     const store: LogStore = await cluster.open(member);
     const end = new AbortController();
     t.teardown(() => end.abort());
     const follow: NonNullable<Setting['cluster']>['follow'] = (prefix, listener) =>
       store.onChange(prefix, listener, end.signal);
-    return open({ store, cluster: { member, follow } });
+    return open({ ...setting, store, cluster: { member, follow } });
   };
+}
+
+test('the returns that other members of a cluster store count', async (t) => {
+  const openOn = await members(t);
   const [a, b] = [await openOn('a'), await openOn('b')];
   t.is(await a.run(mallory, 100, 400_000), whole(400_000));
   await until('b to count the return', () => b.bytes.total > 300_000);
@@ -389,4 +498,14 @@ test('the returns that other members of a cluster store count', async (t) => {
   const c = await openOn('c');
   await until('c to count the returns', () => c.bytes.total > 600_000);
   t.regex(String(await c.run(mallory, 300, 200_000)), notice);
+});
+
+test('the large returns that other members of a cluster store count for their minion', async (t) => {
+  const openOn = await members(t, large);
+  const [a, b] = [await openOn('a'), await openOn('b')];
+  t.is(await fillOf(t, a, undefined, 100), 3);
+  // The master writes the count of the minion before the count of the owner.
+  await until('b to count the returns', () => b.bytes.total >= a.bytes.total);
+  t.regex(String(await b.answer(await b.add(undefined, 200), 'rogue', 300_000)), notice);
+  t.is(await b.answer(await b.add(undefined, 201), 'web1', 300_000), whole(300_000));
 });
