@@ -282,9 +282,9 @@ test('facts with times far ahead are refused, and do not move the clock of the c
   );
   t.like(reply, { kind: 'reply', value: { sequence: 3 } });
   t.regex(JSON.stringify(reply), /"refused":\[\{"sequence":2,"reason":"ERR_SITE_CLOCK/);
-  const minions = await centre
-    .rpc('site')
-    .call<readonly { isPresent: boolean; at: { ms: number } }[]>('minions');
+  const minions = await Array.fromAsync(
+    centre.rpc('site').stream<{ isPresent: boolean; at: { ms: number } }>('minions'),
+  );
   t.like(minions, [{ isPresent: true, at: { ms: now } }]);
 });
 
