@@ -17,16 +17,16 @@ export const edgeLimits = defineLimits('edge', {
     code: 'ERR_LIMIT',
   },
   openRequests: {
-    unit: 'unanswered requests of a site',
-    owner: 'connection',
+    unit: 'unanswered requests of a site, over all its connections',
+    owner: 'site',
     perOwner: 32,
-    effect: 'The connection ends.',
+    effect: 'The connection ends. A request in a handshake is refused instead.',
   },
   openRequestBytes: {
-    unit: 'bytes of the unanswered requests of a site',
-    owner: 'connection',
+    unit: 'bytes of the unanswered requests of a site, over all its connections',
+    owner: 'site',
     perOwner: 1_048_576,
-    effect: 'The connection ends.',
+    effect: 'The connection ends. A request in a handshake is refused instead.',
   },
   waitingReplyBytes: {
     unit: 'bytes of replies that wait for sending over the connection of a site',

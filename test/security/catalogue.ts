@@ -154,6 +154,7 @@ const bundleRings = inFile('edge/bundles/rings.test.ts');
 const clusterCentre = inFile('edge/cluster/cluster.long.test.ts');
 const clusterMembers = inFile('edge/cluster/members.long.test.ts');
 const siteLink = inFile('edge/hostile.long.test.ts');
+const openRequests = inFile('edge/open-requests.test.ts');
 const earlyAlarms = inFile('edge/early-alarms.long.test.ts');
 const siteVectors = inFile('edge/link-vectors.test.ts');
 const siteJoin = inFile('edge/join.long.test.ts');
@@ -2863,6 +2864,12 @@ export const catalogue: readonly Threat[] = [
       siteLink('malformed and too large frames of a site end its connection'),
       earlyAlarms('a hello with a larger early request ends the handshake'),
       siteLink('a site with too many open requests loses its connection'),
+      openRequests(
+        'the open requests of a site are counted over all its connections, until they are handled',
+      ),
+      openRequests(
+        'requests in handshakes count as open, also if the site chooses none of the connections',
+      ),
       siteLink('a site that floods heartbeats loses its connection'),
       'edge/link-order.test.ts: a request is open until its reply is sent, and a side that reads no replies is disconnected',
       'edge/link-order.test.ts: replies that are not read have a maximum size',
