@@ -62,6 +62,15 @@ const handshakeMs = 60_000;
  */
 const earlyLimits = { maxBytes: maxEarlyBytes, maxDepth: 2, maxElements: maxEarlyRequests + 1 };
 
+/**
+ * Maximum number of WebSocket fragments of a message. A site sends each message in one frame, but a
+ * proxy may divide it.
+ */
+const maxFragments = 16;
+
+/** Maximum number of parts of a fragment that wait for the rest of it, as the network divides it. */
+const maxBufferedChunks = 1024;
+
 /** Time without a message after which the centre ends a connection, in milliseconds. */
 const silentMs = 150_000;
 const sweepMs = 30_000;
@@ -115,6 +124,9 @@ export class CentreConnections implements CentreLinks {
     perMessageDeflate: false,
     maxPayload: maxFrameBytes,
     skipUTF8Validation: true,
+    // Each fragment and each part of a fragment takes memory in addition to its bytes.
+    maxFragments,
+    maxBufferedChunks,
     autoPong: false,
   });
   readonly #handshakes = new Budget(edgeLimits.openHandshakes);

@@ -134,3 +134,36 @@ test('requests in handshakes count as open, also if the site chooses none of the
   }
   t.is(waiting.length, 32);
 });
+
+test('a message of a stranger in many fragments ends the connection before it is complete', async (t) => {
+  const { centre } = await stage(t);
+  const inFragments = async (message: Buffer, count: number): Promise<RawLink> => {
+    const link = await RawLink.open(t, centre);
+    const size = Math.ceil(message.length / count);
+    for (let index = 0; index < count; index += 1) {
+      const part = message.subarray(index * size, (index + 1) * size);
+      link.socket.send(part, { binary: true, fin: index === count - 1 });
+    }
+    return link;
+  };
+  const accepted = await inFragments(unsignedHello(helloOf('north')), 16);
+  t.true((await accepted.next()).length > 0, 'the challenge');
+  const refused = await inFragments(unsignedHello(helloOf('north')), 17);
+  t.is(await refused.closed, 1008);
+});
+
+test('a frame of a stranger that arrives in many parts ends the connection before it is complete', async (t) => {
+  const { centre, sockets } = await stage(t);
+  const inParts = async (count: number): Promise<number> => {
+    const link = await RawLink.open(t, centre);
+    const socket = sockets.at(-1);
+    const length = 60_000;
+    const mask = [0, 0, 0, 0];
+    socket?.emit('data', Buffer.from([0x82, 0xfe, length >> 8, length & 255, ...mask]));
+    for (let index = 0; index < count; index += 1) socket?.emit('data', Buffer.of(0));
+    socket?.emit('data', Buffer.alloc(length - count));
+    return link.closed;
+  };
+  t.is(await inParts(1000), 4400, 'complete, and too large for a handshake');
+  t.is(await inParts(2000), 1008);
+});

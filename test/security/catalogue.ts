@@ -2870,6 +2870,12 @@ export const catalogue: readonly Threat[] = [
       openRequests(
         'requests in handshakes count as open, also if the site chooses none of the connections',
       ),
+      openRequests(
+        'a message of a stranger in many fragments ends the connection before it is complete',
+      ),
+      openRequests(
+        'a frame of a stranger that arrives in many parts ends the connection before it is complete',
+      ),
       siteLink('a site that floods heartbeats loses its connection'),
       'edge/link-order.test.ts: a request is open until its reply is sent, and a side that reads no replies is disconnected',
       'edge/link-order.test.ts: replies that are not read have a maximum size',
