@@ -8,7 +8,6 @@ import { type ExtensionHost, extensionMethod, type StateArea, type StateOperatio
 import { isWireMap, packLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { unlimitedSteps, WorkBudget } from '#runtime';
 import { Bytes, defineRow, type Key } from '#store';
-import { EdgeError } from '../errors.ts';
 import { edgeLimits } from '../limits.ts';
 import type { CentreContext, CentrePartContribution } from '../parts.ts';
 import type { LogClass, LogEntry, LogEntryHandler } from './log.ts';
@@ -86,11 +85,6 @@ type EntryQuery = Static<typeof EntryQuery>;
  */
 export function openEntries({ host, ingest }: CentreContext): CentrePartContribution {
   const handler: LogEntryHandler = {
-    operations: ({ class: name }) => {
-      if (isKept(name)) return [];
-      const text = `entries of this kind are not accepted in the class ${name}`;
-      throw new EdgeError('ERR_SITE_MESSAGE', text);
-    },
     batchOperations: (entries) => keep(host, entries),
     applied: (entry) => publish(host, entry),
   };
@@ -135,10 +129,6 @@ export async function findEntries(
     }
   }
   return found.sort((a, b) => b.at - a.at).slice(0, limit);
-}
-
-function isKept(name: LogClass): boolean {
-  return classes.some((each) => each === name);
 }
 
 /** Returns the key prefix of the log entries of a site and class. */

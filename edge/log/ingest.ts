@@ -11,6 +11,7 @@ import { type LogPosition, positionRow, siteRow, sitesPrefix } from '../identity
 import { edgeLimits } from '../limits.ts';
 import type { CentreConnections } from '../link/centre-connections.ts';
 import {
+  entryKinds,
   type LogClass,
   type LogEntry,
   type LogEntryHandler,
@@ -60,7 +61,6 @@ export interface IngestFigures {
   readonly duplicates: number;
   readonly refused: number;
   readonly dropped: number;
-  readonly unhandled: number;
 }
 
 interface Turn {
@@ -83,7 +83,7 @@ export class Ingest implements LogIngest {
    * {@link LogEntryHandler.applied}: the id of the log and the sequence number of the entry.
    */
   readonly #appliedTo = new Map<string, { readonly log: string; readonly sequence: number }>();
-  readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0, unhandled: 0 };
+  readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0 };
 
   constructor({ host, options, links }: IngestOptions) {
     this.#host = host;
@@ -115,6 +115,7 @@ export class Ingest implements LogIngest {
   }
 
   on(kind: string, handler: LogEntryHandler): void {
+    if (!entryKinds.has(kind)) throw new TypeError(`log entries of the kind ${kind} have no class`);
     if (this.#handlers.has(kind))
       throw new TypeError(`log entries of the kind ${kind} already have a handler`);
     this.#handlers.set(kind, handler);
@@ -266,9 +267,8 @@ export class Ingest implements LogIngest {
       position.ms = item.ms;
       try {
         const entry = read ?? unreadable();
-        const handler = this.#handlers.get(entry.kind);
-        if (handler === undefined) this.#figures.unhandled += 1;
-        operations.push(...((await handler?.operations?.(entry)) ?? []));
+        const handler = this.#handlerOf(entry);
+        operations.push(...((await handler.operations?.(entry)) ?? []));
         accepted.push(entry);
       } catch (error) {
         if (!(error instanceof EdgeError)) throw error;
@@ -296,6 +296,22 @@ export class Ingest implements LogIngest {
       );
     }
     return { sequence: position.sequence, refused };
+  }
+
+  /**
+   * Returns the handler of an entry.
+   * @throws EdgeError ERR_SITE_MESSAGE if entries of this kind have no handler, or are not accepted
+   * in the class of the entry
+   */
+  #handlerOf({ kind, class: name }: LogEntry): LogEntryHandler {
+    const handler = this.#handlers.get(kind);
+    if (handler === undefined) {
+      const text = `the centre does not know log entries of the kind ${kind}; update the centre`;
+      throw new EdgeError('ERR_SITE_MESSAGE', text);
+    }
+    if (entryKinds.get(kind)?.includes(name) === true) return handler;
+    const text = `log entries of the kind ${kind} are not accepted in the class ${name}`;
+    throw new EdgeError('ERR_SITE_MESSAGE', text);
   }
 
   async #callApplied(

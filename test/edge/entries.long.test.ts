@@ -37,10 +37,10 @@ async function stage() {
   openEntries({ host, ingest } as unknown as CentreContext);
   const send = (items: Parameters<typeof batchOf>[0], log = 'A', name = 'alarm') =>
     receivers.get(`log.${name}`)?.(batchOf(items, log.repeat(16)), { site: 'evil' });
-  /** Sends entries of the kind `audit` in a batch. */
+  /** Sends entries of the kind `event` in a batch. */
   const add = (first: number, count: number, log?: string, value: WireMap = { action: 'x' }) =>
     send(
-      Array.from({ length: count }, (_, index) => entryOf(first + index, 'audit', value)),
+      Array.from({ length: count }, (_, index) => entryOf(first + index, 'event', value)),
       log,
     );
   const entries = () => findEntries(shared, { name: 'evil', limit: 10_000 });
@@ -85,11 +85,31 @@ test('the stored entries of a site have a maximum size, however small their batc
   t.is(count, 67);
 });
 
-test('an entry of a class whose entries are not stored is refused', async (t) => {
-  const { send, stored } = await stage();
-  const reply = await send([entryOf(1, 'audit', { action: 'x' })], 'A', 'signal');
-  t.regex(JSON.stringify(reply), /ERR_SITE_MESSAGE: entries of this kind/);
+test('an entry is accepted only in the classes of its kind, so that turns are kept', async (t) => {
+  const { send, stored, fired } = await stage();
+  const value = { action: 'x' };
+  for (const [kind, name] of [
+    ['audit', 'signal'],
+    ['audit', 'alarm'],
+    ['return', 'alarm'],
+  ] as const) {
+    const reply = await send([entryOf(1, kind, value)], kind, name);
+    const reason = `ERR_SITE_MESSAGE: log entries of the kind ${kind} are not accepted in the class ${name}`;
+    t.deepEqual(reply, { sequence: 1, refused: [{ sequence: 1, reason }] });
+  }
   t.is((await stored()).count, 0);
+  t.is(fired.length, 0);
+  // A class that needs a turn.
+  await t.throwsAsync(async () => send([entryOf(1, 'audit', value)], 'A', 'return'), {
+    message: /it is not the turn of this site/,
+  });
+});
+
+test('an entry of an unknown kind is refused, not silently dropped', async (t) => {
+  const { send, stored } = await stage();
+  const items = [entryOf(1, 'no-such-kind', {}), entryOf(2, 'event', {})];
+  t.like(await send(items), { sequence: 2, refused: [{ sequence: 1 }] });
+  t.is((await stored()).count, 1);
 });
 
 // Slices are counted for the whole process.
@@ -98,7 +118,7 @@ test.serial(
   async (t) => {
     const { send, entries, fired } = await stage();
     const value = { action: 'x', list: Array.from({ length: 16_000 }, () => 1) };
-    const items = Array.from({ length: 60 }, (_, index) => entryOf(index + 1, 'audit', value));
+    const items = Array.from({ length: 60 }, (_, index) => entryOf(index + 1, 'event', value));
     const steps = 60 * 16_000 * 16;
     const slicesOfBatch = await slicesOf(() => Promise.resolve(send(items)));
     t.is(fired.length, 60);

@@ -233,7 +233,8 @@ test('a revocation waits for the batches that are being applied', async (t) => {
   });
   const from = { site: 'north' };
   const batch = batchOf([entryOf(1, 'minion', { minion: 'web1' })]);
-  const applied = handlers.get('log.alarm')?.(batch, from);
+  await handlers.get('log.turn')?.({}, from);
+  const applied = handlers.get('log.fact')?.(batch, from);
   await hasBegun;
   const settled = ingest.settle('north').then(() => done.push('settled'));
   await ingest.settle('south');

@@ -2851,7 +2851,8 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'edge/entries.long.test.ts: a site that alternates between logs, or skips numbers, has at most 10,000 entries',
       'edge/entries.long.test.ts: the stored entries of a site have a maximum size, however small their batches are',
-      'edge/entries.long.test.ts: an entry of a class whose entries are not stored is refused',
+      'edge/entries.long.test.ts: an entry is accepted only in the classes of its kind, so that turns are kept',
+      'edge/entries.long.test.ts: an entry of an unknown kind is refused, not silently dropped',
       'edge/entries.long.test.ts: large values of a small batch are decoded, published and listed with pauses',
       'edge/bundles/metadata.long.test.ts: metadata are compressed in another thread, and once for sites that ask at the same time',
       'edge/centre-facts.test.ts: the facts of a site have a maximum size',
