@@ -98,6 +98,12 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'Facts that would exceed the limit are refused. The centre keeps the former facts.',
     code: 'ERR_SITE_MESSAGE',
   },
+  batchElements: {
+    unit: 'list elements and map entries of the log entries that the centre applies together',
+    owner: 'site',
+    perOwner: 100_000,
+    effect: 'The centre applies and acknowledges the first entries. The site sends the rest again.',
+  },
   keptEntries: {
     unit: 'stored returns, events and audit records',
     owner: 'site',

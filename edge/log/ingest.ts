@@ -19,8 +19,8 @@ import {
   logClasses,
 } from './log.ts';
 import {
+  decodeAndCount,
   decodeBatch,
-  decodeValue,
   isMarker,
   lastOf,
   type SentEntry,
@@ -39,6 +39,9 @@ import {
  * milliseconds.
  */
 const turnMs = 30_000;
+
+/** Maximum number of list elements and map entries of the entries that are applied together. */
+const maxElements = edgeLimits.batchElements.perOwner ?? 0;
 
 /** Maximum number of attempts to apply a batch whose write conflicts with another write. */
 const maxAttempts = 16;
@@ -243,12 +246,16 @@ export class Ingest implements LogIngest {
     const refused: { sequence: number; reason: string }[] = [];
     const accepted: LogEntry[] = [];
     const repeated: LogEntry[] = [];
+    let elements = 0;
+    /** Sequence number of the last item that was handled. */
+    let handled = begin - 1;
     // A small batch may contain many large values.
     const budget = new WorkBudget(unlimitedSteps);
     for (const item of items) {
       const last = lastOf(item);
       const isKnown = last <= position.sequence;
       if (isMarker(item)) {
+        handled = last;
         if (isKnown) continue;
         const dropped = last - Math.max(position.sequence, item.from - 1);
         position.dropped += dropped;
@@ -258,15 +265,19 @@ export class Ingest implements LogIngest {
       }
       await budget.giveWayAfter(item.value.length * stepsOfByte);
       const read = entryOf(site, name, item);
+      elements += read?.elements ?? 0;
+      // The site sends the rest again, because it is not acknowledged.
+      if (elements > maxElements && handled >= begin) break;
+      handled = last;
       if (isKnown) {
         this.#figures.duplicates += 1;
-        if (read !== undefined) repeated.push(read);
+        if (read !== undefined) repeated.push(read.entry);
         continue;
       }
       position.sequence = last;
       position.ms = item.ms;
       try {
-        const entry = read ?? unreadable();
+        const { entry } = read ?? unreadable();
         const handler = this.#handlerOf(entry);
         operations.push(...((await handler.operations?.(entry)) ?? []));
         accepted.push(entry);
@@ -295,7 +306,8 @@ export class Ingest implements LogIngest {
         'rejected log entries of a site; the field `refused` lists the entries and reasons',
       );
     }
-    return { sequence: position.sequence, refused };
+    const isWhole = handled === lastOf(items.at(-1) ?? unreadable());
+    return { sequence: isWhole ? position.sequence : handled, refused };
   }
 
   /**
@@ -324,7 +336,7 @@ export class Ingest implements LogIngest {
     const doneTo = done?.log === log ? done.sequence : 0;
     for (const entry of entries) {
       if (entry.sequence <= doneTo) continue;
-      await budget.giveWayAfter(entry.bytes * stepsOfByte);
+      await budget.giveWayAfter(entry.packed.length * stepsOfByte);
       await this.#handlers.get(entry.kind)?.applied?.(entry);
       this.#appliedTo.set(place, { log, sequence: entry.sequence });
     }
@@ -333,23 +345,22 @@ export class Ingest implements LogIngest {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
+/** Received entry, with the number of list elements and map entries of its value. */
+interface ReadEntry {
+  readonly entry: LogEntry;
+  readonly elements: number;
+}
+
 /**
  * Converts a received entry, and adds the name of its site. Returns `undefined` if the value of the
  * entry is malformed.
  */
-function entryOf(site: string, name: LogClass, item: SentEntry): LogEntry | undefined {
-  const { sequence, ms, count, kind } = item;
+function entryOf(site: string, name: LogClass, item: SentEntry): ReadEntry | undefined {
+  const { sequence, ms, count, kind, value: packed } = item;
   try {
-    const value = decodeValue(item.value);
-    return {
-      site,
-      class: name,
-      kind,
-      value,
-      sequence,
-      at: { ms, count },
-      bytes: item.value.length,
-    };
+    const { value, elements } = decodeAndCount(packed);
+    const at = { ms, count };
+    return { entry: { site, class: name, kind, value, sequence, at, packed }, elements };
   } catch {
     return undefined;
   }

@@ -50,8 +50,8 @@ export interface LogEntry extends NewLogEntry {
   readonly sequence: number;
   /** Time of the entry by the hybrid clock of the site: milliseconds since 1970 and a counter. */
   readonly at: { readonly ms: number; readonly count: number };
-  /** Size of the encoded value, in bytes. */
-  readonly bytes: number;
+  /** Value as MessagePack, as the site has sent it. A part of the memory of the whole batch. */
+  readonly packed: Uint8Array;
 }
 
 /** Interface of the log at the site. */
