@@ -5,7 +5,15 @@
 
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, StateOperation } from '#master';
-import { codeOf, type FairSlot, FairSlots, KeyedMutex, unlimitedSteps, WorkBudget } from '#runtime';
+import {
+  codeOf,
+  type FairSlot,
+  FairSlots,
+  KeyedMutex,
+  RepeatedWarnings,
+  unlimitedSteps,
+  WorkBudget,
+} from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { type LogPosition, positionRow, siteRow, sitesPrefix } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
@@ -53,7 +61,7 @@ const maxAttempts = 16;
 const lateMs = 30_000;
 
 export interface IngestOptions {
-  readonly host: Pick<ExtensionHost, 'logger' | 'shared'>;
+  readonly host: Pick<ExtensionHost, 'logger' | 'now' | 'shared'>;
   readonly options: Pick<SitesOptions, 'parallelSites'>;
   readonly links: CentreConnections;
 }
@@ -80,6 +88,7 @@ export class Ingest implements LogIngest {
   readonly #handlers = new Map<string, LogEntryHandler>();
   readonly #bySite = new KeyedMutex();
   readonly #slots: FairSlots;
+  readonly #warnings: RepeatedWarnings;
   readonly #turns = new Map<string, Turn>();
   /**
    * Last entry of each site and class for which this process has called
@@ -90,6 +99,7 @@ export class Ingest implements LogIngest {
 
   constructor({ host, options, links }: IngestOptions) {
     this.#host = host;
+    this.#warnings = new RepeatedWarnings(host.logger, host.now);
     const { sendingSites } = edgeLimits;
     this.#slots = new FairSlots(sendingSites, { ...sendingSites, total: options.parallelSites });
     for (const each of logClasses) {
@@ -229,7 +239,8 @@ export class Ingest implements LogIngest {
       // Entries are missing, for example because the store of this centre was restored from a
       // backup. The site will begin a new log.
       const missing = `${from + 1} to ${begin - 1}`;
-      this.#host.logger.warn(
+      this.#warnings.warn(
+        `missing ${site}`,
         { site, class: name, missing },
         'log entries of a site are missing on this centre; the site begins a new log',
       );
@@ -300,10 +311,12 @@ export class Ingest implements LogIngest {
     }
     this.#figures.applied += accepted.length;
     await this.#callApplied(`${site} ${name}`, log, [...repeated, ...accepted], budget);
-    if (refused.length > 0) {
-      this.#host.logger.warn(
-        { site, class: name, refused },
-        'rejected log entries of a site; the field `refused` lists the entries and reasons',
+    const [firstRefused] = refused;
+    if (firstRefused !== undefined) {
+      this.#warnings.warn(
+        `refused ${site}`,
+        { site, class: name, first: firstRefused, refused: position.refused },
+        'rejected log entries of a site; `first` is one of them, `refused` the number in this class so far, and `times` the number of batches since the last message',
       );
     }
     const isWhole = handled === lastOf(items.at(-1) ?? unreadable());

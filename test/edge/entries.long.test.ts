@@ -5,7 +5,6 @@ import { siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
 import { findEntries, openEntries } from '#edge/log/centre-entries.ts';
 import { Ingest, type IngestOptions } from '#edge/log/ingest.ts';
 import type { CentreContext } from '#edge/parts.ts';
-import { createSilentLogger } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { maxSliceSteps } from '#runtime';
 import { slicesOf } from '../helpers/slices.ts';
@@ -20,11 +19,13 @@ async function stage() {
   const site = siteRow.encode({ name: 'evil', state: 'joined' });
   await shared.write([{ op: 'put', key: [...sitesPrefix, 'evil'], value: site }]);
   const fired: WireMap[] = [];
+  const warned: object[] = [];
+  const clock = { now: 0 };
   const receivers = new Map<string, Receive>();
   const host = {
-    logger: createSilentLogger(),
+    logger: { warn: (about: object) => warned.push(about) },
     shared,
-    now: () => 0,
+    now: () => clock.now,
     fire: (_tag: string, data: WireMap) => fired.push(data),
   };
   const links = {
@@ -52,7 +53,7 @@ async function stage() {
     const all = await rows();
     return { count: all.length, bytes: all.reduce((sum, { length }) => sum + length, 0) };
   };
-  return { send, add, entries, rows, stored, fired };
+  return { send, add, entries, rows, stored, fired, warned, clock };
 }
 
 test('a site that alternates between logs, or skips numbers, has at most 10,000 entries', async (t) => {
@@ -129,6 +130,23 @@ test.serial(
     t.true((await slicesOf(() => entries())).length >= steps / (4 * maxSliceSteps));
   },
 );
+
+test('refused and missing entries of a site are logged once a minute', async (t) => {
+  const { send, warned, clock } = await stage();
+  for (let first = 1; first <= 64 * 20; first += 64) {
+    await send(Array.from({ length: 64 }, (_, index) => entryOf(first + index, 'unknown', {})));
+    await send([entryOf(9_000_000, 'event', {})]);
+  }
+  t.like(warned, [
+    { site: 'evil', class: 'alarm', first: { sequence: 1 }, refused: 64, times: 1 },
+    { site: 'evil', missing: '65 to 8999999', times: 1 },
+  ]);
+  t.is(warned.length, 2);
+  t.true(JSON.stringify(warned).length < 1000);
+  clock.now = 60_000;
+  await send([entryOf(1281, 'unknown', {})]);
+  t.like(warned[2], { first: { sequence: 1281 }, refused: 1281, times: 20 });
+});
 
 test('the entries of a batch with many elements are applied in parts, and none is lost', async (t) => {
   const { send, stored, fired } = await stage();
