@@ -254,7 +254,8 @@ export class Ingest implements LogIngest {
       refused: known?.refused ?? 0,
     };
     const operations: StateOperation[] = [];
-    const refused: { sequence: number; reason: string }[] = [];
+    const refused: Refusal[] = [];
+    let further = 0;
     const accepted: LogEntry[] = [];
     const repeated: LogEntry[] = [];
     let elements = 0;
@@ -298,6 +299,7 @@ export class Ingest implements LogIngest {
         this.#figures.refused += 1;
         const reason = `${error.code}: ${error.message}`.slice(0, 300);
         if (refused.length < maxRefused) refused.push({ sequence: last, reason });
+        else further += 1;
       }
     }
     const byHandler = Map.groupBy(accepted, ({ kind }) => this.#handlers.get(kind));
@@ -320,7 +322,8 @@ export class Ingest implements LogIngest {
       );
     }
     const isWhole = handled === lastOf(items.at(-1) ?? unreadable());
-    return { sequence: isWhole ? position.sequence : handled, refused };
+    const reported = further === 0 ? refused : withFurther(refused, further);
+    return { sequence: isWhole ? position.sequence : handled, refused: reported };
   }
 
   /**
@@ -354,6 +357,17 @@ export class Ingest implements LogIngest {
       this.#appliedTo.set(place, { log, sequence: entry.sequence });
     }
   }
+}
+
+type Refusal = Acknowledgement['refused'][number];
+
+/** Adds to the last refusal how many further entries of the batch were refused. */
+function withFurther(refused: readonly Refusal[], further: number): Refusal[] {
+  return refused.map((each, index) => {
+    if (index < refused.length - 1) return each;
+    const reason = `${each.reason.slice(0, 200)} (and ${further} further entries were refused)`;
+    return { ...each, reason };
+  });
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };

@@ -131,6 +131,17 @@ test.serial(
   },
 );
 
+test('the reply to a batch states how many entries were refused beyond those that it lists', async (t) => {
+  const { send } = await stage();
+  const unknown = (count: number, first = 1) =>
+    Array.from({ length: count }, (_, index) => entryOf(first + index, 'unknown', {}));
+  const listed = JSON.stringify(await send(unknown(64)));
+  t.notRegex(listed, /further/);
+  const cut = JSON.stringify(await send(unknown(100, 65)));
+  t.regex(cut, /"sequence":128,"reason":"[^"]*and 36 further entries were refused/);
+  t.notRegex(cut, /"sequence":129/);
+});
+
 test('refused and missing entries of a site are logged once a minute', async (t) => {
   const { send, warned, clock } = await stage();
   for (let first = 1; first <= 64 * 20; first += 64) {

@@ -2857,6 +2857,7 @@ export const catalogue: readonly Threat[] = [
       'edge/entries.long.test.ts: the entries of a batch with many elements are applied in parts, and none is lost',
       'edge/entries.long.test.ts: the centre stores the bytes of a value as the site has sent them',
       'edge/entries.long.test.ts: the rows of a batch are encoded with pauses',
+      'edge/entries.long.test.ts: the reply to a batch states how many entries were refused beyond those that it lists',
       'edge/entries.long.test.ts: refused and missing entries of a site are logged once a minute',
       'edge/bundles/metadata.long.test.ts: metadata are compressed in another thread, and once for sites that ask at the same time',
       'edge/centre-facts.test.ts: the facts of a site have a maximum size',
