@@ -94,7 +94,7 @@ export function centreFamilies({
       {
         type: 'counter',
         name: 'sites_entries_total',
-        help: 'Entries of the logs of sites: applied, duplicates, refused, dropped by sites, unhandled.',
+        help: 'Entries of the logs of sites: applied, duplicates, refused, dropped by sites.',
         label: 'result',
       },
       { ...entries },

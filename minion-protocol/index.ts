@@ -52,6 +52,7 @@ export {
   packWireTexts,
   unpackAndCount,
   unpackLocal,
+  unpackLocalAndCount,
   unpackWire,
   unpackWireInSlices,
 } from './payload.ts';

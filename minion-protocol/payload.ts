@@ -150,6 +150,15 @@ export function unpackLocal(bytes: Uint8Array, limits: PayloadLimits = loadLimit
   return new PayloadReader(bytes, 'local', limits).readAll();
 }
 
+/** Unpacks a value like {@link unpackLocal}, and counts its list elements and map entries. */
+export function unpackLocalAndCount(
+  bytes: Uint8Array,
+  limits: PayloadLimits,
+): { readonly value: WireValue; readonly elements: number } {
+  const reader = new PayloadReader(bytes, 'local', limits);
+  return { value: reader.readAll(), elements: reader.elements };
+}
+
 /**
  * Codec for stored fields that contain wire values. It uses {@link packLocal} and
  * {@link unpackLocal}.

@@ -7,10 +7,12 @@ import Type from 'typebox';
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, SiteDetails, StateOperation } from '#master';
 import { isWireMap, packLocal, type WireMap } from '#minion-protocol';
+import { estimateSize, isLargerThan, unlimitedSteps, WorkBudget } from '#runtime';
 import { Bytes, defineRow } from '#store';
 import { EdgeError } from '../errors.ts';
+import { edgeLimits } from '../limits.ts';
 import type { LogEntry, LogIngest } from '../log/log.ts';
-import { decodeValue } from '../log/log-codec.ts';
+import { decodeValue, stepsOfByte } from '../log/log-codec.ts';
 import { maxBatchEntries } from '../log/log-messages.ts';
 import { compareTimes, type HybridTime } from './hlc.ts';
 import type { MinionClaims } from './minion-claims.ts';
@@ -38,6 +40,15 @@ const recentFacts: number = maxBatchEntries;
 /** Maximum size of the grains of a minion, in bytes. */
 const maxGrainsBytes = 16_384;
 
+/** Maximum number of values in the grains of a minion. */
+const maxElements = edgeLimits.factElements.perOwner ?? 0;
+
+/**
+ * Number of bytes that are counted for each list and map, and for each of their members. Decoded
+ * grains take about as much memory.
+ */
+const bytesPerElement = 32;
+
 /** Facts of a minion, with the time at which the site recorded them. */
 export interface SiteMinion {
   readonly minion: string;
@@ -62,8 +73,8 @@ export interface PackedSiteMinion extends Pick<SiteMinion, 'isPresent' | 'site'>
   readonly grains: () => WireMap;
 }
 
-/** Size of an empty map of grains in packed form, in bytes. */
-const emptyBytes: number = packLocal({}).length;
+/** Empty map of grains in packed form. */
+const emptyGrains: Uint8Array = Uint8Array.from(packLocal({}));
 
 export interface CentreFactsOptions {
   readonly host: Pick<ExtensionHost, 'now' | 'shared'>;
@@ -119,15 +130,18 @@ export class CentreFacts {
     return { ...counts, oldestAt: times[0], latestAt: times.at(-1) };
   }
 
-  /** Returns the grains and the presence of the minions of a site, or of all sites. */
-  async list(site?: string): Promise<readonly SiteMinion[]> {
-    const found: SiteMinion[] = [];
+  /**
+   * Yields the grains and the presence of the minions of a site, or of all sites. Decodes the
+   * grains of one minion at a time.
+   */
+  async *list(site?: string): AsyncGenerator<SiteMinion> {
     const sites = site === undefined ? this.#options.claims.sites : [site];
+    const budget = new WorkBudget(unlimitedSteps);
     for await (const { key, value } of this.#rowsOf(sites)) {
+      await budget.giveWayAfter(value.length * stepsOfByte);
       const fact = readFact(key.at(-1) ?? '', value);
-      if (site === undefined || fact.site === site) found.push(fact);
+      if (site === undefined || fact.site === site) yield fact;
     }
-    return found;
   }
 
   /** Returns the facts of the minions of these sites, by id. Their grains are not decoded yet. */
@@ -142,7 +156,7 @@ export class CentreFacts {
         site,
         ms,
         isPresent: present,
-        hasGrains: copy.length > emptyBytes,
+        hasGrains: copy.length > emptyGrains.length,
         bytes: copy.length,
         grains: () => decodeValue(copy),
       });
@@ -187,19 +201,24 @@ export class CentreFacts {
       );
     }
     claims.require(site, minion);
-    const known = this.#recent.get(minion) ?? (await this.of(minion));
+    const known = this.#recent.get(minion) ?? (await this.#stored(minion));
     // Write facts with an equal time again, because their first write may have failed.
     if (known !== undefined && compareTimes(at, known.at) < 0) return claims.claim(site, minion);
-    const given = isWireMap(grains) ? grains : (known?.grains ?? {});
-    const packed = packLocal(given);
-    if (packed.length > maxGrainsBytes) {
-      throw new EdgeError('ERR_SITE_MESSAGE', `the grains of ${minion} are too large`);
-    }
-    const sized = await claims.claim(site, minion, packed.length);
-    this.#remember(minion, { at, grains: given });
+    const given = isWireMap(grains) ? grains : undefined;
+    const packed = given === undefined ? (known?.grains ?? emptyGrains) : packGrains(minion, given);
+    const sized = await claims.claim(site, minion, given && sizeOf(given));
+    this.#remember(minion, { at, grains: packed });
     const { ms, count } = at;
     const row = { site, ms, count, receivedAt: host.now(), present, grains: packed };
     return [...sized, { op: 'put', key: keyOf(minion), value: factRow.encode(row) }];
+  }
+
+  /** Returns the stored facts of a minion. */
+  async #stored(minion: string): Promise<MergedFact | undefined> {
+    const entry = await this.#options.host.shared.get(keyOf(minion));
+    if (entry === undefined) return undefined;
+    const { ms, count, grains } = factRow.decode(entry);
+    return { at: { ms, count }, grains: Uint8Array.from(grains) };
   }
 
   #remember(minion: string, fact: MergedFact): void {
@@ -213,8 +232,29 @@ export class CentreFacts {
 
 type FactEntry = NonNullable<Awaited<ReturnType<ExtensionHost['shared']['get']>>>;
 
-/** Grains of a minion, and the time at which the site reported them. */
-type MergedFact = Pick<SiteMinion, 'at' | 'grains'>;
+/** Packed grains of a minion, and the time at which the site reported them. */
+interface MergedFact extends Pick<SiteMinion, 'at'> {
+  readonly grains: Uint8Array;
+}
+
+/**
+ * Packs the grains of a minion.
+ * @throws EdgeError ERR_SITE_MESSAGE if they are too large
+ */
+function packGrains(minion: string, grains: WireMap): Uint8Array {
+  const problem = (size: string): EdgeError =>
+    new EdgeError('ERR_SITE_MESSAGE', `the grains of ${minion} are too large: more than ${size}`);
+  if (isLargerThan(grains, { values: maxElements })) throw problem(`${maxElements} values`);
+  const packed = packLocal(grains);
+  if (packed.length > maxGrainsBytes) throw problem(`${maxGrainsBytes} bytes`);
+  // A packed value is a part of a larger block of memory.
+  return Uint8Array.from(packed);
+}
+
+/** Returns the size of grains that counts towards the limit of the site, in bytes. */
+function sizeOf(grains: WireMap): number {
+  return estimateSize(grains, { list: bytesPerElement, other: bytesPerElement });
+}
 
 function keyOf(minion: string): readonly string[] {
   return [...factPrefix, minion];

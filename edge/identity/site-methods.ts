@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { hostname } from 'node:os';
 import Type from 'typebox';
-import { type ExtensionHost, extensionMethod, type RpcTable } from '#master';
+import { type ExtensionHost, extensionMethod, extensionStream, type RpcTable } from '#master';
 import type { CentreFacts } from '../facts/centre-facts.ts';
 import type { CentreInputs } from '../facts/centre-inputs.ts';
 import type { SiteInfo, SiteRegistry } from './site-registry.ts';
@@ -65,7 +65,7 @@ export function siteMethods({
         minions: await facts.summaryOf(name),
       }),
     }),
-    minions: extensionMethod({
+    minions: extensionStream({
       parameters: Type.Object({ name: Type.Optional(Name) }, strict),
       call: (_api, { name }) => facts.list(name),
     }),

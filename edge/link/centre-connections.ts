@@ -48,6 +48,7 @@ import {
   type RequestFrame,
 } from './link-peer.ts';
 import type { MemberConnections } from './member-connections.ts';
+import { OpenRequests } from './open-requests.ts';
 
 /** Message with which the centre accepts a site. It is empty. */
 const welcome: Buffer = Buffer.alloc(0);
@@ -60,6 +61,15 @@ const handshakeMs = 60_000;
  * message of the handshake (hello).
  */
 const earlyLimits = { maxBytes: maxEarlyBytes, maxDepth: 2, maxElements: maxEarlyRequests + 1 };
+
+/**
+ * Maximum number of WebSocket fragments of a message. A site sends each message in one frame, but a
+ * proxy may divide it.
+ */
+const maxFragments = 16;
+
+/** Maximum number of parts of a fragment that wait for the rest of it, as the network divides it. */
+const maxBufferedChunks = 1024;
 
 /** Time without a message after which the centre ends a connection, in milliseconds. */
 const silentMs = 150_000;
@@ -104,6 +114,8 @@ export class CentreConnections implements CentreLinks {
   readonly #options: CentreLinksOptions;
   readonly #handlers = new LinkHandlers<SiteSender>('site');
   readonly #connections = new Map<string, Connection>();
+  /** Open requests of each site, also those of connections that have ended or were not chosen. */
+  readonly #openRequests = new OpenRequests();
   readonly #listeners: ((site: string, caller: LinkCaller) => void)[] = [];
   readonly #endListeners: ((site: string) => void)[] = [];
   readonly #server = new WebSocketServer({
@@ -112,6 +124,9 @@ export class CentreConnections implements CentreLinks {
     perMessageDeflate: false,
     maxPayload: maxFrameBytes,
     skipUTF8Validation: true,
+    // Each fragment and each part of a fragment takes memory in addition to its bytes.
+    maxFragments,
+    maxBufferedChunks,
     autoPong: false,
   });
   readonly #handshakes = new Budget(edgeLimits.openHandshakes);
@@ -356,15 +371,17 @@ export class CentreConnections implements CentreLinks {
     for (let id = 0; id < maxEarlyRequests; id += 1) socket.send(refusedEarly(id));
   }
 
-  async #answer(socket: WebSocket, site: string, request: RequestFrame): Promise<void> {
+  async #answer(socket: WebSocket, site: string, { request, bytes }: EarlyFrame): Promise<void> {
     const handled = this.#handlers.find(request.name);
+    const close = this.#openRequests.open(site, bytes);
     const from: SiteSender = { site, isEarly: true };
     const onUnexpected = (err: unknown, name: string): void =>
       this.#options.logger.error({ err, site, name }, 'the request of a site failed');
     const reply =
-      handled?.isEarly === true
-        ? await answerRequest(request, 0, handled, from, onUnexpected)
+      handled?.isEarly === true && close !== undefined
+        ? await answerRequest(request, bytes, handled, from, onUnexpected)
         : refusedEarly(request.id);
+    close?.();
     if (socket.readyState === socket.OPEN) socket.send(reply);
   }
 
@@ -375,6 +392,7 @@ export class CentreConnections implements CentreLinks {
       socket,
       handlers: this.#handlers,
       from: { site, isEarly: false },
+      open: (bytes) => this.#openRequests.open(site, bytes),
       onEnd: (reason) => {
         if (this.#connections.get(site)?.peer === peer) {
           this.#connections.delete(site);
@@ -453,17 +471,25 @@ function helloOf({ headers }: IncomingMessage): Buffer | undefined {
   return Buffer.from(value, 'base64url');
 }
 
+/** Early request, and the size of its frame in bytes. */
+interface EarlyFrame {
+  readonly request: RequestFrame;
+  readonly bytes: number;
+}
+
 /**
  * Decrypts and decodes the requests that a site has sent in the first message of the handshake.
  * Returns an empty list if they are damaged or sealed to another key.
  */
-function openEarly(box: Uint8Array, key: KeyObject, site: string): readonly RequestFrame[] {
+function openEarly(box: Uint8Array, key: KeyObject, site: string): readonly EarlyFrame[] {
   try {
     const frames = unpackLocal(unseal(box, key, site), earlyLimits);
     if (!Array.isArray(frames)) return [];
-    return frames.flatMap((bytes) => {
-      const frame = bytes instanceof Uint8Array ? decodeFrame(bytes) : undefined;
-      return frame?.kind === 'request' && frame.id < maxEarlyRequests ? [frame] : [];
+    return frames.flatMap((packed) => {
+      if (!(packed instanceof Uint8Array)) return [];
+      const request = decodeFrame(packed);
+      const isEarly = request.kind === 'request' && request.id < maxEarlyRequests;
+      return isEarly ? [{ request, bytes: packed.length }] : [];
     });
   } catch {
     return [];

@@ -93,6 +93,12 @@ export interface LinkPeerOptions<From> {
   readonly handlers: LinkHandlers<From>;
   /** Identity of the other side. The handlers of its requests receive this value. */
   readonly from: From;
+  /**
+   * Counts a received request as open. Returns a function that ends the count, or `undefined` if
+   * the other side has too many open requests.
+   * @param bytes - size of the request
+   */
+  readonly open: (bytes: number) => (() => void) | undefined;
   readonly onEnd: (reason: EdgeError) => void;
   readonly onUnexpected: (error: unknown, name: string) => void;
 }
@@ -107,8 +113,8 @@ export class LinkPeer<From> implements LinkCaller {
   readonly #heartbeats = new TokenBuckets(edgeLimits.heartbeats);
   #nextId = maxEarlyRequests;
   #isSending = false;
-  #inProgress = 0;
-  #bytesInProgress = 0;
+  /** Functions that end the counts of the requests whose replies are not sent yet. */
+  readonly #unsent = new Set<() => void>();
   #waitingReplyBytes = 0;
   #isAnsweringHeartbeat = false;
   #ended: EdgeError | undefined;
@@ -335,33 +341,36 @@ export class LinkPeer<From> implements LinkCaller {
   }
 
   #serve(request: RequestFrame, bytes: number): void {
-    const isTooMuch =
-      this.#inProgress >= (edgeLimits.openRequests.perOwner ?? 0) ||
-      this.#bytesInProgress + bytes > (edgeLimits.openRequestBytes.perOwner ?? 0);
-    if (isTooMuch) {
+    const close = this.#options.open(bytes);
+    if (close === undefined) {
       this.#breach('too many requests are open');
       return;
     }
-    this.#inProgress += 1;
-    this.#bytesInProgress += bytes;
     // `#answer` never rejects, because it sends failures to the other side.
-    void this.#answer(request, bytes);
+    void this.#answer(request, bytes, close);
   }
 
-  /** Answers a request. The request counts as open until its reply is sent. */
-  async #answer(request: RequestFrame, bytes: number): Promise<void> {
+  /**
+   * Answers a request. The request counts as open until its reply is sent, or the connection and
+   * the handler have ended.
+   */
+  async #answer(request: RequestFrame, bytes: number, close: () => void): Promise<void> {
     const { from, handlers, onUnexpected } = this.#options;
     const handled = handlers.find(request.name);
     const reply = await answerRequest(request, bytes, handled, from, onUnexpected);
-    if (this.#ended !== undefined) return;
+    if (this.#ended !== undefined) {
+      close();
+      return;
+    }
+    this.#unsent.add(close);
     this.#waitingReplyBytes += reply.length;
     if (this.#waitingReplyBytes > (edgeLimits.waitingReplyBytes.perOwner ?? 0)) {
       this.#breach('too many replies are not read');
       return;
     }
     const onSent = (): void => {
-      this.#inProgress -= 1;
-      this.#bytesInProgress -= bytes;
+      this.#unsent.delete(close);
+      close();
       this.#waitingReplyBytes -= reply.length;
     };
     const waiting = { bytes: reply, call: undefined, onSent, previous: undefined, next: undefined };
@@ -392,6 +401,7 @@ export class LinkPeer<From> implements LinkCaller {
     if (this.#ended !== undefined) return;
     this.#ended = reason;
     for (const call of [...this.#calls.values()]) call.settle(lost());
+    for (const close of this.#unsent) close();
     this.#options.onEnd(reason);
   }
 }

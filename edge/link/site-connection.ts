@@ -30,6 +30,7 @@ import {
   type SiteLink,
 } from './link.ts';
 import { LinkHandlers, LinkPeer } from './link-peer.ts';
+import { OpenRequests } from './open-requests.ts';
 import { readPart } from './read-part.ts';
 import { RetryDelay } from './retry-delay.ts';
 import { beWelcomed, type Greeting, greet, type TlsSessions } from './site-handshake.ts';
@@ -98,6 +99,7 @@ export class SiteConnection implements SiteLink {
    */
   #sealKey: { readonly centreKey: Uint8Array; readonly sealKey: Uint8Array } | undefined;
   readonly #earlySources: EarlySource[] = [];
+  readonly #openRequests = new OpenRequests();
   #peer: LinkPeer<void> | undefined;
   /**
    * Aborts the downloads of packs (compressed content of bundles) when the connection to the centre
@@ -334,6 +336,7 @@ export class SiteConnection implements SiteLink {
         socket,
         handlers: this.#handlers,
         from: undefined,
+        open: (bytes) => this.#openRequests.open('centre', bytes),
         onEnd: (reason) => {
           clearInterval(heartbeat);
           this.#lastContactAt = Math.round(now() - peer.silentMs);

@@ -5,10 +5,9 @@
 
 import Type, { type Static } from 'typebox';
 import { type ExtensionHost, extensionMethod, type StateArea, type StateOperation } from '#master';
-import { isWireMap, packLocal, type WireMap, type WireValue } from '#minion-protocol';
+import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { unlimitedSteps, WorkBudget } from '#runtime';
 import { Bytes, defineRow, type Key } from '#store';
-import { EdgeError } from '../errors.ts';
 import { edgeLimits } from '../limits.ts';
 import type { CentreContext, CentrePartContribution } from '../parts.ts';
 import type { LogClass, LogEntry, LogEntryHandler } from './log.ts';
@@ -23,6 +22,9 @@ const classes = ['alarm', 'return'] as const;
  */
 const { perOwner: maxEntries = 0 } = edgeLimits.keptEntries;
 const { perOwner: maxBytes = 0 } = edgeLimits.keptEntryBytes;
+
+/** Number of steps that a {@link WorkBudget} counts for encoding a row, in addition to its bytes. */
+const stepsOfRow = 500;
 
 /** Maximum number of entries that one write deletes. */
 const maxDeleted = 2048;
@@ -86,11 +88,6 @@ type EntryQuery = Static<typeof EntryQuery>;
  */
 export function openEntries({ host, ingest }: CentreContext): CentrePartContribution {
   const handler: LogEntryHandler = {
-    operations: ({ class: name }) => {
-      if (isKept(name)) return [];
-      const text = `entries of this kind are not accepted in the class ${name}`;
-      throw new EdgeError('ERR_SITE_MESSAGE', text);
-    },
     batchOperations: (entries) => keep(host, entries),
     applied: (entry) => publish(host, entry),
   };
@@ -137,10 +134,6 @@ export async function findEntries(
   return found.sort((a, b) => b.at - a.at).slice(0, limit);
 }
 
-function isKept(name: LogClass): boolean {
-  return classes.some((each) => each === name);
-}
-
 /** Returns the key prefix of the log entries of a site and class. */
 function entriesOf(site: string, name: LogClass): Key {
   return ['centre', 'entry', site, name];
@@ -159,9 +152,12 @@ async function keep(
   const [first] = entries;
   if (first === undefined) return [];
   const { site, class: name } = first;
-  const rows = entries.map(({ sequence, kind, at, value }) =>
-    entryRow.encode({ sequence, kind, ...at, receivedAt: now(), value: packLocal(value) }),
-  );
+  const rows: Uint8Array[] = [];
+  const budget = new WorkBudget(unlimitedSteps);
+  for (const { sequence, kind, at, packed } of entries) {
+    await budget.giveWayAfter(stepsOfRow + packed.length);
+    rows.push(entryRow.encode({ sequence, kind, ...at, receivedAt: now(), value: packed }));
+  }
   const newBytes = rows.reduce((sum, row) => sum + row.length, 0);
   const key = ['centre', 'kept', site, name];
   const stored = await shared.get(key);

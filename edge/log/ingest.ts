@@ -5,12 +5,21 @@
 
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, StateOperation } from '#master';
-import { codeOf, type FairSlot, FairSlots, KeyedMutex, unlimitedSteps, WorkBudget } from '#runtime';
+import {
+  codeOf,
+  type FairSlot,
+  FairSlots,
+  KeyedMutex,
+  RepeatedWarnings,
+  unlimitedSteps,
+  WorkBudget,
+} from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { type LogPosition, positionRow, siteRow, sitesPrefix } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
 import type { CentreConnections } from '../link/centre-connections.ts';
 import {
+  entryKinds,
   type LogClass,
   type LogEntry,
   type LogEntryHandler,
@@ -18,8 +27,8 @@ import {
   logClasses,
 } from './log.ts';
 import {
+  decodeAndCount,
   decodeBatch,
-  decodeValue,
   isMarker,
   lastOf,
   type SentEntry,
@@ -39,6 +48,9 @@ import {
  */
 const turnMs = 30_000;
 
+/** Maximum number of list elements and map entries of the entries that are applied together. */
+const maxElements = edgeLimits.batchElements.perOwner ?? 0;
+
 /** Maximum number of attempts to apply a batch whose write conflicts with another write. */
 const maxAttempts = 16;
 
@@ -49,7 +61,7 @@ const maxAttempts = 16;
 const lateMs = 30_000;
 
 export interface IngestOptions {
-  readonly host: Pick<ExtensionHost, 'logger' | 'shared'>;
+  readonly host: Pick<ExtensionHost, 'logger' | 'now' | 'shared'>;
   readonly options: Pick<SitesOptions, 'parallelSites'>;
   readonly links: CentreConnections;
 }
@@ -60,7 +72,6 @@ export interface IngestFigures {
   readonly duplicates: number;
   readonly refused: number;
   readonly dropped: number;
-  readonly unhandled: number;
 }
 
 interface Turn {
@@ -77,16 +88,18 @@ export class Ingest implements LogIngest {
   readonly #handlers = new Map<string, LogEntryHandler>();
   readonly #bySite = new KeyedMutex();
   readonly #slots: FairSlots;
+  readonly #warnings: RepeatedWarnings;
   readonly #turns = new Map<string, Turn>();
   /**
    * Last entry of each site and class for which this process has called
    * {@link LogEntryHandler.applied}: the id of the log and the sequence number of the entry.
    */
   readonly #appliedTo = new Map<string, { readonly log: string; readonly sequence: number }>();
-  readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0, unhandled: 0 };
+  readonly #figures = { applied: 0, duplicates: 0, refused: 0, dropped: 0 };
 
   constructor({ host, options, links }: IngestOptions) {
     this.#host = host;
+    this.#warnings = new RepeatedWarnings(host.logger, host.now);
     const { sendingSites } = edgeLimits;
     this.#slots = new FairSlots(sendingSites, { ...sendingSites, total: options.parallelSites });
     for (const each of logClasses) {
@@ -115,6 +128,7 @@ export class Ingest implements LogIngest {
   }
 
   on(kind: string, handler: LogEntryHandler): void {
+    if (!entryKinds.has(kind)) throw new TypeError(`log entries of the kind ${kind} have no class`);
     if (this.#handlers.has(kind))
       throw new TypeError(`log entries of the kind ${kind} already have a handler`);
     this.#handlers.set(kind, handler);
@@ -225,7 +239,8 @@ export class Ingest implements LogIngest {
       // Entries are missing, for example because the store of this centre was restored from a
       // backup. The site will begin a new log.
       const missing = `${from + 1} to ${begin - 1}`;
-      this.#host.logger.warn(
+      this.#warnings.warn(
+        `missing ${site}`,
         { site, class: name, missing },
         'log entries of a site are missing on this centre; the site begins a new log',
       );
@@ -239,15 +254,20 @@ export class Ingest implements LogIngest {
       refused: known?.refused ?? 0,
     };
     const operations: StateOperation[] = [];
-    const refused: { sequence: number; reason: string }[] = [];
+    const refused: Refusal[] = [];
+    let further = 0;
     const accepted: LogEntry[] = [];
     const repeated: LogEntry[] = [];
+    let elements = 0;
+    /** Sequence number of the last item that was handled. */
+    let handled = begin - 1;
     // A small batch may contain many large values.
     const budget = new WorkBudget(unlimitedSteps);
     for (const item of items) {
       const last = lastOf(item);
       const isKnown = last <= position.sequence;
       if (isMarker(item)) {
+        handled = last;
         if (isKnown) continue;
         const dropped = last - Math.max(position.sequence, item.from - 1);
         position.dropped += dropped;
@@ -257,18 +277,21 @@ export class Ingest implements LogIngest {
       }
       await budget.giveWayAfter(item.value.length * stepsOfByte);
       const read = entryOf(site, name, item);
+      elements += read?.elements ?? 0;
+      // The site sends the rest again, because it is not acknowledged.
+      if (elements > maxElements && handled >= begin) break;
+      handled = last;
       if (isKnown) {
         this.#figures.duplicates += 1;
-        if (read !== undefined) repeated.push(read);
+        if (read !== undefined) repeated.push(read.entry);
         continue;
       }
       position.sequence = last;
       position.ms = item.ms;
       try {
-        const entry = read ?? unreadable();
-        const handler = this.#handlers.get(entry.kind);
-        if (handler === undefined) this.#figures.unhandled += 1;
-        operations.push(...((await handler?.operations?.(entry)) ?? []));
+        const { entry } = read ?? unreadable();
+        const handler = this.#handlerOf(entry);
+        operations.push(...((await handler.operations?.(entry)) ?? []));
         accepted.push(entry);
       } catch (error) {
         if (!(error instanceof EdgeError)) throw error;
@@ -276,6 +299,7 @@ export class Ingest implements LogIngest {
         this.#figures.refused += 1;
         const reason = `${error.code}: ${error.message}`.slice(0, 300);
         if (refused.length < maxRefused) refused.push({ sequence: last, reason });
+        else further += 1;
       }
     }
     const byHandler = Map.groupBy(accepted, ({ kind }) => this.#handlers.get(kind));
@@ -289,13 +313,33 @@ export class Ingest implements LogIngest {
     }
     this.#figures.applied += accepted.length;
     await this.#callApplied(`${site} ${name}`, log, [...repeated, ...accepted], budget);
-    if (refused.length > 0) {
-      this.#host.logger.warn(
-        { site, class: name, refused },
-        'rejected log entries of a site; the field `refused` lists the entries and reasons',
+    const [firstRefused] = refused;
+    if (firstRefused !== undefined) {
+      this.#warnings.warn(
+        `refused ${site}`,
+        { site, class: name, first: firstRefused, refused: position.refused },
+        'rejected log entries of a site; `first` is one of them, `refused` the number in this class so far, and `times` the number of batches since the last message',
       );
     }
-    return { sequence: position.sequence, refused };
+    const isWhole = handled === lastOf(items.at(-1) ?? unreadable());
+    const reported = further === 0 ? refused : withFurther(refused, further);
+    return { sequence: isWhole ? position.sequence : handled, refused: reported };
+  }
+
+  /**
+   * Returns the handler of an entry.
+   * @throws EdgeError ERR_SITE_MESSAGE if entries of this kind have no handler, or are not accepted
+   * in the class of the entry
+   */
+  #handlerOf({ kind, class: name }: LogEntry): LogEntryHandler {
+    const handler = this.#handlers.get(kind);
+    if (handler === undefined) {
+      const text = `the centre does not know log entries of the kind ${kind}; update the centre`;
+      throw new EdgeError('ERR_SITE_MESSAGE', text);
+    }
+    if (entryKinds.get(kind)?.includes(name) === true) return handler;
+    const text = `log entries of the kind ${kind} are not accepted in the class ${name}`;
+    throw new EdgeError('ERR_SITE_MESSAGE', text);
   }
 
   async #callApplied(
@@ -308,32 +352,42 @@ export class Ingest implements LogIngest {
     const doneTo = done?.log === log ? done.sequence : 0;
     for (const entry of entries) {
       if (entry.sequence <= doneTo) continue;
-      await budget.giveWayAfter(entry.bytes * stepsOfByte);
+      await budget.giveWayAfter(entry.packed.length * stepsOfByte);
       await this.#handlers.get(entry.kind)?.applied?.(entry);
       this.#appliedTo.set(place, { log, sequence: entry.sequence });
     }
   }
 }
 
+type Refusal = Acknowledgement['refused'][number];
+
+/** Adds to the last refusal how many further entries of the batch were refused. */
+function withFurther(refused: readonly Refusal[], further: number): Refusal[] {
+  return refused.map((each, index) => {
+    if (index < refused.length - 1) return each;
+    const reason = `${each.reason.slice(0, 200)} (and ${further} further entries were refused)`;
+    return { ...each, reason };
+  });
+}
+
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** Received entry, with the number of list elements and map entries of its value. */
+interface ReadEntry {
+  readonly entry: LogEntry;
+  readonly elements: number;
+}
 
 /**
  * Converts a received entry, and adds the name of its site. Returns `undefined` if the value of the
  * entry is malformed.
  */
-function entryOf(site: string, name: LogClass, item: SentEntry): LogEntry | undefined {
-  const { sequence, ms, count, kind } = item;
+function entryOf(site: string, name: LogClass, item: SentEntry): ReadEntry | undefined {
+  const { sequence, ms, count, kind, value: packed } = item;
   try {
-    const value = decodeValue(item.value);
-    return {
-      site,
-      class: name,
-      kind,
-      value,
-      sequence,
-      at: { ms, count },
-      bytes: item.value.length,
-    };
+    const { value, elements } = decodeAndCount(packed);
+    const at = { ms, count };
+    return { entry: { site, class: name, kind, value, sequence, at, packed }, elements };
   } catch {
     return undefined;
   }

@@ -1,7 +1,14 @@
 /** Encodes the entries of a batch as MessagePack, compressed with Zstandard. */
 
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import { isWireMap, packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-protocol';
+import {
+  isWireMap,
+  packLocal,
+  unpackLocal,
+  unpackLocalAndCount,
+  type WireMap,
+  type WireValue,
+} from '#minion-protocol';
 import { EdgeError } from '../errors.ts';
 import { maxBatchEntries, maxRawBytes } from './log-messages.ts';
 
@@ -16,6 +23,9 @@ const compressionOverhead = 8192;
 
 /** Size of the blocks of memory for the entries of a batch after decompression, in bytes. */
 const decompressionBlock = 131_072;
+
+/** Limits for decoding the value of an entry. */
+const valueLimits = { maxBytes: maxRawBytes, maxDepth: 64, maxElements: 50_000 };
 
 /** Latest time that `Date` can represent, in milliseconds since 1970. */
 const maxDateMs = 8_640_000_000_000_000;
@@ -107,13 +117,25 @@ export function decodeBatch(bytes: Uint8Array): readonly SentItem[] {
  * @throws EdgeError ERR_SITE_MESSAGE
  */
 export function decodeValue(bytes: Uint8Array): WireMap {
-  let value: WireValue;
+  return decodeAndCount(bytes).value;
+}
+
+/**
+ * Decodes the value of an entry, and counts its list elements and map entries.
+ * @throws EdgeError ERR_SITE_MESSAGE
+ */
+export function decodeAndCount(bytes: Uint8Array): {
+  readonly value: WireMap;
+  readonly elements: number;
+} {
+  let decoded: ReturnType<typeof unpackLocalAndCount>;
   try {
-    value = unpackLocal(bytes, { maxBytes: maxRawBytes, maxDepth: 64, maxElements: 50_000 });
+    decoded = unpackLocalAndCount(bytes, valueLimits);
   } catch (cause) {
     throw malformed('the value of an entry cannot be decoded', cause);
   }
-  if (isWireMap(value)) return value;
+  const { value, elements } = decoded;
+  if (isWireMap(value)) return { value, elements };
   throw malformed('the value of an entry is not a map');
 }
 

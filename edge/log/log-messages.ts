@@ -36,7 +36,10 @@ const Acknowledgement = Type.Object(
   {
     /** Sequence number of the last entry that the centre has stored. */
     sequence: Type.Integer({ minimum: 0 }),
-    /** Entries that the centre has refused. The site does not send them again. */
+    /**
+     * Entries that the centre has refused. The site does not send them again. If more entries were
+     * refused than the list can contain, the last reason states their number.
+     */
     refused: Type.Array(
       Type.Object(
         { sequence: Type.Integer({ minimum: 0 }), reason: Type.String({ maxLength: 300 }) },

@@ -15,12 +15,22 @@ export const logClasses = ['alarm', 'signal', 'return', 'fact'] as const;
 
 export type LogClass = (typeof logClasses)[number];
 
+/** Kinds of entries, with the classes in which the centre accepts entries of each kind. */
+export const entryKinds: ReadonlyMap<string, readonly LogClass[]> = new Map([
+  ['event', ['alarm', 'return']],
+  ['return', ['return']],
+  ['audit', ['return']],
+  ['signal', ['signal']],
+  ['order', ['signal']],
+  ['key-claim', ['signal']],
+  ['minion', ['fact']],
+  ['inputs', ['fact']],
+]);
+
 /** Entry that a site appends. */
 export interface NewLogEntry {
   readonly class: LogClass;
-  /**
-   * Kind of entry: `return`, `event`, `audit` and others. The centre has a handler for each kind.
-   */
+  /** Kind of entry, one of {@link entryKinds}. The centre has a handler for each kind. */
   readonly kind: string;
   readonly value: WireMap;
   /**
@@ -40,8 +50,8 @@ export interface LogEntry extends NewLogEntry {
   readonly sequence: number;
   /** Time of the entry by the hybrid clock of the site: milliseconds since 1970 and a counter. */
   readonly at: { readonly ms: number; readonly count: number };
-  /** Size of the encoded value, in bytes. */
-  readonly bytes: number;
+  /** Value as MessagePack, as the site has sent it. A part of the memory of the whole batch. */
+  readonly packed: Uint8Array;
 }
 
 /** Interface of the log at the site. */
@@ -97,8 +107,9 @@ export interface LogEntryHandler {
 /** Registry of the functions that handle the log entries of sites at the centre. */
 export interface LogIngest {
   /**
-   * Registers the handler of a kind of entry. Several kinds may have the same handler. Entries of a
-   * kind without a handler are counted and dropped.
+   * Registers the handler of a kind of entry. Several kinds may have the same handler. The centre
+   * refuses entries of a kind without a handler, and entries in a class that {@link entryKinds} does
+   * not permit for their kind.
    */
   on(kind: string, handler: LogEntryHandler): void;
 }

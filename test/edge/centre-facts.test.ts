@@ -63,7 +63,7 @@ async function stage() {
   const report = async (
     site: string,
     minion: string,
-    grains: object = {},
+    grains: object | null = {},
     ms = 1,
   ): Promise<void> => {
     const value = { minion, present: true, grains };
@@ -79,10 +79,10 @@ test('facts of some sites are read without the rows of other sites', async (t) =
   }
   rows.read = 0;
   t.is((await facts.ofSites(['north'])).size, 10);
-  t.is((await facts.list('south')).length, 10);
+  t.is((await Array.fromAsync(facts.list('south'))).length, 10);
   t.is(rows.read, 20);
   t.is((await facts.ofSites(claims.sites)).size, 40);
-  t.is((await facts.list()).length, 40);
+  t.is((await Array.fromAsync(facts.list())).length, 40);
   t.is(rows.read, 100);
   t.is((await facts.ofSites(['unknown'])).size, 0);
   t.is(rows.read, 100);
@@ -95,7 +95,7 @@ test('the facts of a site have a maximum size', async (t) => {
   const refused = { code: 'ERR_SITE_MESSAGE', message: /facts of the site would exceed/ };
   let stored = 0;
   const fill = async (): Promise<void> => {
-    for (; stored < 2000; stored += 1) await report('north', `n${stored}`, text);
+    for (; stored < 4000; stored += 1) await report('north', `n${stored}`, text);
   };
   await t.throwsAsync(fill(), refused);
   t.true(stored * 16_000 <= most);
@@ -107,6 +107,41 @@ test('the facts of a site have a maximum size', async (t) => {
   t.is(claims.minionsOf('south').length, 1);
   await claims.release('north');
   await report('north', 'n0', text, 4);
+});
+
+test('the values in grains count towards the size of the facts, and have a maximum number', async (t) => {
+  const { report } = await stage();
+  const mapsOf = (count: number): object => ({ list: Array.from({ length: count }, () => ({})) });
+  await t.throwsAsync(report('north', 'n0', mapsOf(16_000)), { message: /more than 1024 values/ });
+  const refused = { code: 'ERR_SITE_MESSAGE', message: /facts of the site would exceed/ };
+  let stored = 0;
+  const fill = async (): Promise<void> => {
+    for (; stored < 4000; stored += 1) await report('north', `n${stored}`, mapsOf(1000));
+  };
+  await t.throwsAsync(fill(), refused);
+  t.true(stored * 32_000 <= (edgeLimits.factBytes.perOwner ?? 0));
+});
+
+test('the facts of a minion stay in memory as bytes, not as values', async (t) => {
+  const { facts, report } = await stage();
+  const grains = { os: 'Debian' };
+  await report('north', 'web1', grains);
+  grains.os = 'changed';
+  // These facts contain no grains, so the minion keeps the grains in memory.
+  await report('north', 'web1', null, 2);
+  t.like(await facts.of('web1'), { grains: { os: 'Debian' }, at: { ms: 2 } });
+});
+
+test('facts are read and decoded one by one when they are listed', async (t) => {
+  const { rows, facts, report } = await stage();
+  for (let index = 0; index < 10; index += 1) await report('north', `n${index}`);
+  for (const site of ['north', undefined]) {
+    rows.read = 0;
+    const listed = facts.list(site);
+    t.like(await listed.next(), { value: { minion: 'n0' } });
+    t.is(rows.read, 1);
+    await listed.return(undefined);
+  }
 });
 
 test('a site does not learn whether the centre or another site has a minion', async (t) => {

@@ -93,8 +93,10 @@ test('EDGE-C5: the latest facts win, whatever the order in which they arrive', a
       const sent = [...all, ...all.filter((_, place) => repeated[place])];
       for (const at of sent) {
         const value = { minion: 'web1', present: true, grains: { at: `${at.ms} ${at.count}` } };
-        const entry = { site: 'north', kind: 'minion', value, sequence: 1, at, bytes: 1 };
-        await rows.write([...((await merge?.({ ...entry, class: 'fact' })) ?? [])]);
+        const entry = { site: 'north', kind: 'minion', value, sequence: 1, at };
+        await rows.write([
+          ...((await merge?.({ ...entry, class: 'fact', packed: Buffer.alloc(0) })) ?? []),
+        ]);
       }
       const [latest] = all.toSorted((a, b) => b.ms - a.ms || b.count - a.count);
       const found = await facts.of('web1');

@@ -5,7 +5,6 @@ import { siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
 import { findEntries, openEntries } from '#edge/log/centre-entries.ts';
 import { Ingest, type IngestOptions } from '#edge/log/ingest.ts';
 import type { CentreContext } from '#edge/parts.ts';
-import { createSilentLogger } from '#master';
 import type { WireMap } from '#minion-protocol';
 import { maxSliceSteps } from '#runtime';
 import { slicesOf } from '../helpers/slices.ts';
@@ -20,11 +19,13 @@ async function stage() {
   const site = siteRow.encode({ name: 'evil', state: 'joined' });
   await shared.write([{ op: 'put', key: [...sitesPrefix, 'evil'], value: site }]);
   const fired: WireMap[] = [];
+  const warned: object[] = [];
+  const clock = { now: 0 };
   const receivers = new Map<string, Receive>();
   const host = {
-    logger: createSilentLogger(),
+    logger: { warn: (about: object) => warned.push(about) },
     shared,
-    now: () => 0,
+    now: () => clock.now,
     fire: (_tag: string, data: WireMap) => fired.push(data),
   };
   const links = {
@@ -37,22 +38,22 @@ async function stage() {
   openEntries({ host, ingest } as unknown as CentreContext);
   const send = (items: Parameters<typeof batchOf>[0], log = 'A', name = 'alarm') =>
     receivers.get(`log.${name}`)?.(batchOf(items, log.repeat(16)), { site: 'evil' });
-  /** Sends entries of the kind `audit` in a batch. */
+  /** Sends entries of the kind `event` in a batch. */
   const add = (first: number, count: number, log?: string, value: WireMap = { action: 'x' }) =>
     send(
-      Array.from({ length: count }, (_, index) => entryOf(first + index, 'audit', value)),
+      Array.from({ length: count }, (_, index) => entryOf(first + index, 'event', value)),
       log,
     );
   const entries = () => findEntries(shared, { name: 'evil', limit: 10_000 });
-  const stored = async () => {
-    let [count, bytes] = [0, 0];
-    for await (const { value } of shared.list(['centre', 'entry'])) {
-      count += 1;
-      bytes += value.length;
-    }
-    return { count, bytes };
+  const rows = async () => {
+    const found = await Array.fromAsync(shared.list(['centre', 'entry']));
+    return found.map(({ value }) => value);
   };
-  return { send, add, entries, stored, fired };
+  const stored = async () => {
+    const all = await rows();
+    return { count: all.length, bytes: all.reduce((sum, { length }) => sum + length, 0) };
+  };
+  return { send, add, entries, rows, stored, fired, warned, clock };
 }
 
 test('a site that alternates between logs, or skips numbers, has at most 10,000 entries', async (t) => {
@@ -85,11 +86,31 @@ test('the stored entries of a site have a maximum size, however small their batc
   t.is(count, 67);
 });
 
-test('an entry of a class whose entries are not stored is refused', async (t) => {
-  const { send, stored } = await stage();
-  const reply = await send([entryOf(1, 'audit', { action: 'x' })], 'A', 'signal');
-  t.regex(JSON.stringify(reply), /ERR_SITE_MESSAGE: entries of this kind/);
+test('an entry is accepted only in the classes of its kind, so that turns are kept', async (t) => {
+  const { send, stored, fired } = await stage();
+  const value = { action: 'x' };
+  for (const [kind, name] of [
+    ['audit', 'signal'],
+    ['audit', 'alarm'],
+    ['return', 'alarm'],
+  ] as const) {
+    const reply = await send([entryOf(1, kind, value)], kind, name);
+    const reason = `ERR_SITE_MESSAGE: log entries of the kind ${kind} are not accepted in the class ${name}`;
+    t.deepEqual(reply, { sequence: 1, refused: [{ sequence: 1, reason }] });
+  }
   t.is((await stored()).count, 0);
+  t.is(fired.length, 0);
+  // A class that needs a turn.
+  await t.throwsAsync(async () => send([entryOf(1, 'audit', value)], 'A', 'return'), {
+    message: /it is not the turn of this site/,
+  });
+});
+
+test('an entry of an unknown kind is refused, not silently dropped', async (t) => {
+  const { send, stored } = await stage();
+  const items = [entryOf(1, 'no-such-kind', {}), entryOf(2, 'event', {})];
+  t.like(await send(items), { sequence: 2, refused: [{ sequence: 1 }] });
+  t.is((await stored()).count, 1);
 });
 
 // Slices are counted for the whole process.
@@ -98,15 +119,78 @@ test.serial(
   async (t) => {
     const { send, entries, fired } = await stage();
     const value = { action: 'x', list: Array.from({ length: 16_000 }, () => 1) };
-    const items = Array.from({ length: 60 }, (_, index) => entryOf(index + 1, 'audit', value));
+    const items = Array.from({ length: 60 }, (_, index) => entryOf(index + 1, 'event', value));
     const steps = 60 * 16_000 * 16;
-    const slicesOfBatch = await slicesOf(() => Promise.resolve(send(items)));
+    const slicesOfBatch = await slicesOf(async () => {
+      for (let rest = items; rest.length > 0; rest = items.slice(fired.length)) await send(rest);
+    });
     t.is(fired.length, 60);
     t.true(slicesOfBatch.length >= (2 * steps) / (4 * maxSliceSteps));
     t.true(Math.max(...slicesOfBatch) < 4 * maxSliceSteps);
     t.true((await slicesOf(() => entries())).length >= steps / (4 * maxSliceSteps));
   },
 );
+
+test('the reply to a batch states how many entries were refused beyond those that it lists', async (t) => {
+  const { send } = await stage();
+  const unknown = (count: number, first = 1) =>
+    Array.from({ length: count }, (_, index) => entryOf(first + index, 'unknown', {}));
+  const listed = JSON.stringify(await send(unknown(64)));
+  t.notRegex(listed, /further/);
+  const cut = JSON.stringify(await send(unknown(100, 65)));
+  t.regex(cut, /"sequence":128,"reason":"[^"]*and 36 further entries were refused/);
+  t.notRegex(cut, /"sequence":129/);
+});
+
+test('refused and missing entries of a site are logged once a minute', async (t) => {
+  const { send, warned, clock } = await stage();
+  for (let first = 1; first <= 64 * 20; first += 64) {
+    await send(Array.from({ length: 64 }, (_, index) => entryOf(first + index, 'unknown', {})));
+    await send([entryOf(9_000_000, 'event', {})]);
+  }
+  t.like(warned, [
+    { site: 'evil', class: 'alarm', first: { sequence: 1 }, refused: 64, times: 1 },
+    { site: 'evil', missing: '65 to 8999999', times: 1 },
+  ]);
+  t.is(warned.length, 2);
+  t.true(JSON.stringify(warned).length < 1000);
+  clock.now = 60_000;
+  await send([entryOf(1281, 'unknown', {})]);
+  t.like(warned[2], { first: { sequence: 1281 }, refused: 1281, times: 20 });
+});
+
+test('the entries of a batch with many elements are applied in parts, and none is lost', async (t) => {
+  const { send, stored, fired } = await stage();
+  const value = { tag: 'x', data: { list: Array.from({ length: 40_000 }, () => 1) } };
+  const items = Array.from({ length: 7 }, (_, index) => entryOf(index + 1, 'event', value));
+  for (const last of [2, 4, 6]) {
+    t.deepEqual(await send(items.slice(last - 2)), { sequence: last, refused: [] });
+    t.is(fired.length, last);
+  }
+  // The site has not received the acknowledgements.
+  for (const last of [2, 4, 6]) {
+    t.deepEqual(await send(items.slice(last - 2)), { sequence: last, refused: [] });
+  }
+  t.deepEqual(await send(items.slice(6)), { sequence: 7, refused: [] });
+  t.is(fired.length, 7);
+  t.is((await stored()).count, 7);
+});
+
+test('the centre stores the bytes of a value as the site has sent them', async (t) => {
+  const { send, rows } = await stage();
+  // A map of the form map 16, which a writer uses only for more than 15 entries.
+  const value = Buffer.from('de0001a3746167a178', 'hex');
+  await send([{ sequence: 1, ms: 1, count: 0, kind: 'event', value }]);
+  const [row] = await rows();
+  t.true(Buffer.from(row ?? []).includes(value));
+});
+
+// Slices are counted for the whole process.
+test.serial('the rows of a batch are encoded with pauses', async (t) => {
+  const { add } = await stage();
+  const slices = await slicesOf(() => Promise.resolve(add(1, 2048)));
+  t.true(slices.length >= (2048 * 500) / maxSliceSteps, `${slices.length} slices`);
+});
 
 test('an event of a site carries the name of the site, whatever its data contain', async (t) => {
   const { send, fired } = await stage();

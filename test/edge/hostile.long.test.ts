@@ -233,7 +233,8 @@ test('a revocation waits for the batches that are being applied', async (t) => {
   });
   const from = { site: 'north' };
   const batch = batchOf([entryOf(1, 'minion', { minion: 'web1' })]);
-  const applied = handlers.get('log.alarm')?.(batch, from);
+  await handlers.get('log.turn')?.({}, from);
+  const applied = handlers.get('log.fact')?.(batch, from);
   await hasBegun;
   const settled = ingest.settle('north').then(() => done.push('settled'));
   await ingest.settle('south');
@@ -282,9 +283,9 @@ test('facts with times far ahead are refused, and do not move the clock of the c
   );
   t.like(reply, { kind: 'reply', value: { sequence: 3 } });
   t.regex(JSON.stringify(reply), /"refused":\[\{"sequence":2,"reason":"ERR_SITE_CLOCK/);
-  const minions = await centre
-    .rpc('site')
-    .call<readonly { isPresent: boolean; at: { ms: number } }[]>('minions');
+  const minions = await Array.fromAsync(
+    centre.rpc('site').stream<{ isPresent: boolean; at: { ms: number } }>('minions'),
+  );
   t.like(minions, [{ isPresent: true, at: { ms: now } }]);
 });
 

@@ -9,6 +9,7 @@ import { EdgeError } from '#edge/errors.ts';
 import { encodeFrame } from '#edge/link/frames.ts';
 import { defineMessage, type LinkClass, linkClasses } from '#edge/link/link.ts';
 import { LinkHandlers, LinkPeer } from '#edge/link/link-peer.ts';
+import { OpenRequests } from '#edge/link/open-requests.ts';
 
 const Params = Type.Object({ number: Type.Integer(), text: Type.String() });
 const Reply = Type.Object({ number: Type.Integer() });
@@ -51,9 +52,23 @@ async function connectPair(t: ExecutionContext): Promise<Pair> {
   const { socket, other } = await connectSockets(t);
   const handlers = new LinkHandlers<string>('site');
   const common = { onUnexpected: () => {}, onEnd: () => {} };
-  const centre = new LinkPeer({ ...common, socket: other, handlers, from: 'site' });
+  const openBy = (sender: string) => (bytes: number) => requests.open(sender, bytes);
+  const requests = new OpenRequests();
+  const centre = new LinkPeer({
+    ...common,
+    socket: other,
+    handlers,
+    from: 'site',
+    open: openBy('site'),
+  });
   const none = new LinkHandlers<string>('centre');
-  const site = new LinkPeer({ ...common, socket, handlers: none, from: 'centre' });
+  const site = new LinkPeer({
+    ...common,
+    socket,
+    handlers: none,
+    from: 'centre',
+    open: openBy('centre'),
+  });
   return { site, centre, handlers };
 }
 
@@ -162,7 +177,9 @@ async function connectReader(t: ExecutionContext, replyBytes: number): Promise<R
   const onEnd = (reason: EdgeError): void => {
     ended = reason;
   };
-  new LinkPeer({ socket: other, handlers, from: 'site', onEnd, onUnexpected: () => {} });
+  const requests = new OpenRequests();
+  const open = (bytes: number) => requests.open('site', bytes);
+  new LinkPeer({ socket: other, handlers, from: 'site', open, onEnd, onUnexpected: () => {} });
   let id = 10;
   return {
     async ask() {

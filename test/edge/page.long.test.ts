@@ -113,7 +113,7 @@ test('the commands of the page about sites succeed in order', async (t) => {
       }, 'the installation of the release');
       await startMinion();
       const minionsOf = (name: string): Promise<readonly object[]> =>
-        centre.rpc('site').call<readonly object[]>('minions', { name });
+        Array.fromAsync(centre.rpc('site').stream<object>('minions', { name }));
       await eventually(async () => (await minionsOf('paris')).length > 0, 'the facts of db1');
     }
     if (command.includes('--wait')) t.regex(stdout, /^paris done: 1 succeeded$/m, line);

@@ -60,7 +60,7 @@ export class RawLink {
   /** Connects. Fails with the HTTP status if the centre rejects the request. */
   static async open(
     t: ExecutionContext,
-    centre: Centre,
+    centre: Pick<Centre, 'url'>,
     headers: Readonly<Record<string, string>> = {},
     tls: ConnectionOptions = {},
   ): Promise<RawLink> {
@@ -81,8 +81,8 @@ export class RawLink {
   /** Connects and performs the handshake with the key of a site. */
   static async signIn(
     t: ExecutionContext,
-    centre: Centre,
-    identity: SiteIdentity,
+    centre: Pick<Centre, 'url'>,
+    identity: Pick<SiteIdentity, 'key' | 'name'>,
     changed: Partial<Hello> = {},
   ): Promise<RawLink> {
     const link = await RawLink.open(t, centre);

@@ -71,7 +71,7 @@ test('returns, facts and audit records of a site reach the centre', async (t) =>
   t.like(entry?.value, { jid, minion: 'web1', fun: 'test.ping', return: true, retcode: 0 });
   await eventually(() => events.some(({ tag }) => tag.endsWith(`salt/job/${jid}/ret/web1`)));
   await eventually(async () => {
-    const minions = await centre.rpc('site').call<readonly { minion: string }[]>('minions');
+    const minions = await Array.fromAsync(centre.rpc('site').stream<{ minion: string }>('minions'));
     return minions.some(({ minion }) => minion === 'web1');
   });
   const audit = await entriesOf(centre, { name: 'north', kind: 'audit' });

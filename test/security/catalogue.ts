@@ -154,6 +154,7 @@ const bundleRings = inFile('edge/bundles/rings.test.ts');
 const clusterCentre = inFile('edge/cluster/cluster.long.test.ts');
 const clusterMembers = inFile('edge/cluster/members.long.test.ts');
 const siteLink = inFile('edge/hostile.long.test.ts');
+const openRequests = inFile('edge/open-requests.test.ts');
 const earlyAlarms = inFile('edge/early-alarms.long.test.ts');
 const siteVectors = inFile('edge/link-vectors.test.ts');
 const siteJoin = inFile('edge/join.long.test.ts');
@@ -2861,16 +2862,37 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'edge/entries.long.test.ts: a site that alternates between logs, or skips numbers, has at most 10,000 entries',
       'edge/entries.long.test.ts: the stored entries of a site have a maximum size, however small their batches are',
-      'edge/entries.long.test.ts: an entry of a class whose entries are not stored is refused',
+      'edge/entries.long.test.ts: an entry is accepted only in the classes of its kind, so that turns are kept',
+      'edge/entries.long.test.ts: an entry of an unknown kind is refused, not silently dropped',
       'edge/entries.long.test.ts: large values of a small batch are decoded, published and listed with pauses',
+      'edge/entries.long.test.ts: the entries of a batch with many elements are applied in parts, and none is lost',
+      'edge/entries.long.test.ts: the centre stores the bytes of a value as the site has sent them',
+      'edge/entries.long.test.ts: the rows of a batch are encoded with pauses',
+      'edge/entries.long.test.ts: the reply to a batch states how many entries were refused beyond those that it lists',
+      'edge/entries.long.test.ts: refused and missing entries of a site are logged once a minute',
       'edge/bundles/metadata.long.test.ts: metadata are compressed in another thread, and once for sites that ask at the same time',
       'edge/centre-facts.test.ts: the facts of a site have a maximum size',
+      'edge/centre-facts.test.ts: the values in grains count towards the size of the facts, and have a maximum number',
+      'edge/centre-facts.test.ts: the facts of a minion stay in memory as bytes, not as values',
+      'edge/centre-facts.test.ts: facts are read and decoded one by one when they are listed',
       siteLink('large, malformed and early messages end a handshake'),
       siteLink('an address with too many refused handshakes is rejected unread, and may not join'),
       siteLink('an address may have 128 handshakes at a time, and one more when one ends'),
       siteLink('malformed and too large frames of a site end its connection'),
       earlyAlarms('a hello with a larger early request ends the handshake'),
       siteLink('a site with too many open requests loses its connection'),
+      openRequests(
+        'the open requests of a site are counted over all its connections, until they are handled',
+      ),
+      openRequests(
+        'requests in handshakes count as open, also if the site chooses none of the connections',
+      ),
+      openRequests(
+        'a message of a stranger in many fragments ends the connection before it is complete',
+      ),
+      openRequests(
+        'a frame of a stranger that arrives in many parts ends the connection before it is complete',
+      ),
       siteLink('a site that floods heartbeats loses its connection'),
       'edge/link-order.test.ts: a request is open until its reply is sent, and a side that reads no replies is disconnected',
       'edge/link-order.test.ts: replies that are not read have a maximum size',

@@ -77,7 +77,9 @@ async function stageOfClaims() {
   const claim = async (site: string, value: WireMap) => {
     const entry = { class: 'signal', kind: 'key-claim', site, value, sequence: 1 } as const;
     const at = { ms: 5, count: 0 };
-    await rows.write([...((await handler?.operations?.({ ...entry, at, bytes: 1 })) ?? [])]);
+    await rows.write([
+      ...((await handler?.operations?.({ ...entry, at, packed: Buffer.alloc(0) })) ?? []),
+    ]);
   };
   return { rows, claim };
 }

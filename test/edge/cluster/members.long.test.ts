@@ -154,7 +154,7 @@ test('a member merges facts with those that another member has stored', async (t
     const apply = async (ms: number, grains?: WireMap): Promise<void> => {
       const value = { minion: 'web1', present: true, ...(grains && { grains }) };
       const place = { site: 'north', class: 'fact', kind: 'minion', sequence: ms } as const;
-      const entry = { ...place, value, at: { ms, count: 0 }, bytes: 1 };
+      const entry = { ...place, value, at: { ms, count: 0 }, packed: Buffer.alloc(0) };
       await shared.write([...((await operations?.(entry)) ?? [])]);
     };
     return { facts, apply };

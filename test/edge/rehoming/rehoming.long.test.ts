@@ -150,7 +150,7 @@ test('a site whose centre is gone tries the next centre, and its log continues t
   t.deepEqual(await alarms(next), ['fire/2', 'fire/3', 'rehomed']);
   // Facts and claims of keys are reported again.
   await eventually(async () => {
-    const found = await next.rpc('site').call<readonly { minion: string }[]>('minions');
+    const found = await Array.fromAsync(next.rpc('site').stream<{ minion: string }>('minions'));
     return found.some(({ minion }) => minion === 'web1');
   }, 'the facts');
   await eventually(async () => {
