@@ -42,8 +42,10 @@ export class FailedLogins {
     recent.push(at);
     this.#record(source, key, recent);
     return () => {
-      const index = recent.indexOf(at);
-      if (index >= 0) recent.splice(index, 1);
+      // Attempts that began later have replaced the list.
+      const counted = this.#attempts.peek(key) ?? [];
+      const index = counted.indexOf(at);
+      if (index >= 0) counted.splice(index, 1);
       this.#ofSource.take(source, -1);
     };
   }

@@ -34,7 +34,7 @@ export async function openExtPillarFiles(
   reader: TextReader,
 ): Promise<ExtPillar> {
   const files = new DiskFiles(await HiddenDirectories.open([]));
-  const read = async (name: string): Promise<FactMap | undefined> => {
+  const read = async (name: string, owner: string): Promise<FactMap | undefined> => {
     const found = await files.find(directory, name);
     if (found === undefined) return undefined;
     const { size } = found.stat;
@@ -45,7 +45,7 @@ export async function openExtPillarFiles(
       );
     }
     const format = name.endsWith('.json') ? 'json' : 'yaml';
-    return readPillarText(await found.read(0, size), format, reader);
+    return readPillarText(await found.read(0, size), format, { reader, owner });
   };
   return {
     name: 'files',
@@ -54,7 +54,7 @@ export async function openExtPillarFiles(
       // such ids get no pillar here.
       if (/[/\0]/.test(id)) return undefined;
       for (const ending of ['json', 'yaml', 'yml']) {
-        const pillar = await read(`${id}.${ending}`);
+        const pillar = await read(`${id}.${ending}`, id);
         if (pillar !== undefined) return pillar;
       }
       return undefined;

@@ -72,7 +72,10 @@ export function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextRea
         `the service responded with status ${response.status}`,
       );
     }
-    return readPillarText(await answered(readBounded(response, maxBytes)), format, reader);
+    return readPillarText(await answered(readBounded(response, maxBytes)), format, {
+      reader,
+      owner: id,
+    });
   };
   return {
     name: `http ${host}`,

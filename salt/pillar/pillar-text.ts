@@ -15,6 +15,7 @@ export const readAtOnce: TextReader = { read: async (task) => readData(task) };
 
 /**
  * Parses a response.
+ * @param owner - minion for which the text is parsed
  * @throws TemplateError if the text is not valid JSON or YAML, or exceeds a limit
  * @throws MasterError ERR_PILLAR_FILE if the data is not a map; ERR_RENDER_GIVEN_UP if the thread
  * that parses the text fails; ERR_MASTER_STOPPED
@@ -22,11 +23,11 @@ export const readAtOnce: TextReader = { read: async (task) => readData(task) };
 export async function readPillarText(
   bytes: Uint8Array,
   format: 'json' | 'yaml',
-  reader: TextReader,
+  { reader, owner }: { readonly reader: TextReader; readonly owner: string },
 ): Promise<FactMap> {
   const text = new TextDecoder().decode(bytes);
   const name = `external ${format}`;
-  const data = await reader.read({ kind: 'read', format, text, name });
+  const data = await reader.read({ kind: 'read', format, text, name }, owner);
   if (isPillarMap(data)) return toWirePillar(data);
   throw new MasterError('ERR_PILLAR_FILE', `${name}: the content must be a map`);
 }

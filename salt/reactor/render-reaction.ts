@@ -8,7 +8,7 @@ import { EventText } from '../render/event-text.ts';
 import { isEmpty } from '../render/pillar-data.ts';
 import { pipeOf } from '../render/render-pipe.ts';
 import type { Rendered } from '../render/render-task.ts';
-import type { Imports, Renderer } from '../render/renderer.ts';
+import { type Imports, noMinion, type Renderer } from '../render/renderer.ts';
 import type { SourceFile } from '../render/source-file.ts';
 import type { ReactorFiles } from './reactor-files.ts';
 
@@ -62,7 +62,7 @@ export async function renderReaction(
   const source = line.startsWith('#!') ? rendered.text.slice(line.length) : rendered.text;
   if (source.trim() === '') return { data: new Map(), text };
   const task = { kind: 'read', format, text: source, name: file.path } as const;
-  const data = await by.rendering.read(task, event.sender);
+  const data = await by.rendering.read(task, event.sender ?? noMinion);
   return { data: isEmpty(data) ? new Map() : data, text };
 }
 

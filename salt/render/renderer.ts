@@ -79,7 +79,7 @@ export interface RendererOptions
 }
 
 /** Owner of renderings that do not belong to a minion. */
-const noMinion = '';
+export const noMinion = '';
 
 /**
  * Minion for which a file is rendered, and the object that receives the dependencies of the result
@@ -130,10 +130,10 @@ export class Renderer {
 
   /**
    * Parses a text as data.
-   * @param owner - minion for which the text is parsed. Default: none
+   * @param owner - minion or user for which the text is parsed
    * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
-  async read(task: ReadTask, owner: string = noMinion): Promise<PlainData> {
+  async read(task: ReadTask, owner: string): Promise<PlainData> {
     if (task.text.length <= charactersAtOnce) return readData(task);
     const outcome = await this.#ask({ kind: 'read', task }, { owner });
     if (outcome.kind === 'data') return receiveData(outcome.data);
@@ -305,10 +305,10 @@ export class ParsedFileCache {
 
   /**
    * Parses a text, or returns the cached data.
-   * @param owner - minion for which the text is parsed. Default: none
+   * @param owner - minion or user for which the text is parsed
    * @throws TemplateError; MasterError ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
    */
-  read(task: ReadTask, owner: string = noMinion): Promise<PlainData> {
+  read(task: ReadTask, owner: string): Promise<PlainData> {
     const marks = task.marks === undefined ? '' : '\0marks';
     const mark = `${task.format}${marks}\0${task.name}\0${task.text}`;
     const known = this.#kept.get(mark);

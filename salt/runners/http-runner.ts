@@ -90,9 +90,10 @@ export function httpRunner({ config: { fixed }, reader }: HttpRunnerDeps): Funct
           // Read one byte more than the limit, to detect a response that is too large.
           maxAnswerBytes: maxBytes + 1,
         };
-        const result = await limit.run(ownerOfValues({ by }), () => ask(request, closing));
+        const owner = ownerOfValues({ by });
+        const result = await limit.run(owner, () => ask(request, closing));
         if (result.kind === 'forbidden') throw refused(result.reason);
-        if (result.kind === 'answer') return answerOf(result, given, { reader, maxBytes });
+        if (result.kind === 'answer') return answerOf(result, given, { reader, owner, maxBytes });
         return { ...(given.status ? { status: 0 } : {}), error: result.reason };
       },
     }),
@@ -228,6 +229,8 @@ type Answer = Extract<HttpResult, { readonly kind: 'answer' }>;
 
 interface Reading {
   readonly reader: Pick<Renderer, 'read'>;
+  /** User who called the runner. */
+  readonly owner: string;
   readonly maxBytes: number;
 }
 
@@ -235,10 +238,10 @@ interface Reading {
 async function answerOf(
   { status, headers, body }: Answer,
   wanted: Wanted,
-  { reader, maxBytes }: Reading,
+  reading: Reading,
 ): Promise<WireMap> {
-  if (Buffer.byteLength(body) > maxBytes) {
-    return { status, error: `the response exceeds ${maxBytes} bytes` };
+  if (Buffer.byteLength(body) > reading.maxBytes) {
+    return { status, error: `the response exceeds ${reading.maxBytes} bytes` };
   }
   const isFine = status >= 200 && status < 300;
   if (!isFine && wanted.raise_error) return { status, error: `HTTP ${status}`, body };
@@ -250,7 +253,7 @@ async function answerOf(
   }
   const form = wanted.decode ? formOf(wanted.decode_type, headers['content-type']) : 'none';
   if (form === 'json' || form === 'yaml') {
-    const decoded = await decode(body, form, reader);
+    const decoded = await decode(body, form, reading);
     if (decoded === undefined) result.error = `the response is not valid ${form}`;
     else result.dict = decoded;
   } else if (form !== 'plain' && form !== 'none') {
@@ -272,10 +275,12 @@ function formOf(type: string, contentType = 'application/json'): string {
 async function decode(
   body: string,
   format: 'json' | 'yaml',
-  reader: Reading['reader'],
+  { reader, owner }: Reading,
 ): Promise<WireValue | undefined> {
   try {
-    return toWire(await reader.read({ kind: 'read', format, text: body, name: 'the response' }));
+    return toWire(
+      await reader.read({ kind: 'read', format, text: body, name: 'the response' }, owner),
+    );
   } catch (error) {
     if (error instanceof TemplateError) return undefined;
     throw error;

@@ -18,9 +18,10 @@ import { operatorOwner, StoredAmounts } from './stored-amounts.ts';
 export interface SdbDriver {
   /**
    * Returns the value of a key.
+   * @param owner - result of {@link ownerOfValues}
    * @throws MasterError ERR_ARGS if a file of the profile cannot be read
    */
-  get(key: string): Promise<WireValue>;
+  get(key: string, owner: string): Promise<WireValue>;
   /**
    * Sets a value.
    * @param owner - result of {@link ownerOfValues}
@@ -112,14 +113,14 @@ export class FilesDriver implements SdbDriver {
     this.#deps = deps;
   }
 
-  async get(key: string): Promise<WireValue> {
+  async get(key: string, owner: string): Promise<WireValue> {
     const { files = [], merge = {}, gpg = false } = this.#profile;
     if (gpg)
       throw new MasterError('ERR_ARGS', `the sdb profile ${this.#name}: gpg is not supported`);
     const { strategy = 'smart', mergeLists = merge.mergeList ?? false } = merge;
     let merged: PillarMap = new Map();
     for (const file of files) {
-      const data = await this.#read(file);
+      const data = await this.#read(file, owner);
       if (data !== undefined) merged = mergePillar(merged, data, { strategy, mergeLists });
     }
     return traverseFacts(toWire(merged), key.split(':')) ?? null;
@@ -143,7 +144,7 @@ export class FilesDriver implements SdbDriver {
    * Reads a file. Returns `undefined` for a missing or empty file, which is not an error in Salt.
    * @throws MasterError ERR_ARGS
    */
-  async #read(file: string): Promise<PillarMap | undefined> {
+  async #read(file: string, owner: string): Promise<PillarMap | undefined> {
     const found = await this.#deps.files.find(path.dirname(file), path.basename(file));
     if (found === undefined) {
       this.#deps.log.warn(
@@ -157,7 +158,7 @@ export class FilesDriver implements SdbDriver {
     const text = new TextDecoder().decode(await found.read(0, size));
     if (text.trim() === '') return undefined;
     const format = this.#profile.driver === 'json' ? 'json' : 'yaml';
-    const data = await this.#parse({ file, format, text });
+    const data = await this.#parse({ file, format, text }, owner);
     if (isPillarMap(data)) return data;
     throw fileError(file, 'the file must contain a map at its top level');
   }
@@ -165,17 +166,20 @@ export class FilesDriver implements SdbDriver {
   /**
    * Parses a file. Error messages contain only the line number, because the content may be secret.
    */
-  async #parse({
-    file: name,
-    format,
-    text,
-  }: {
-    readonly file: string;
-    readonly format: 'json' | 'yaml';
-    readonly text: string;
-  }): ReturnType<Renderer['read']> {
+  async #parse(
+    {
+      file: name,
+      format,
+      text,
+    }: {
+      readonly file: string;
+      readonly format: 'json' | 'yaml';
+      readonly text: string;
+    },
+    owner: string,
+  ): ReturnType<Renderer['read']> {
     try {
-      return await this.#deps.reader.read({ kind: 'read', format, text, name });
+      return await this.#deps.reader.read({ kind: 'read', format, text, name }, owner);
     } catch (error) {
       if (!(error instanceof TemplateError)) throw error;
       throw fileError(name, `line ${error.place.line} of the file is not valid ${format}`);

@@ -53,9 +53,9 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
         'Returns the value of sdb://profile/key; returns the URI itself if the profile does not exist.',
       parameters: { uri },
       isConfidential,
-      call: async ({ uri: address }) => {
+      call: async ({ uri: address }, context) => {
         const found = await find(address);
-        return found === undefined ? address : found.driver.get(found.key);
+        return found === undefined ? address : found.driver.get(found.key, ownerOfValues(context));
       },
     }),
     'sdb.set': masterFunction({
@@ -87,9 +87,9 @@ export function sdbRunner(deps: SdbRunnerDeps): FunctionTable {
         if (!address.startsWith('sdb://')) return false;
         const found = await find(address);
         if (found === undefined) return address;
-        const value = await found.driver.get(found.key);
-        if (value !== null && value !== undefined) return value;
         const owner = ownerOfValues(context);
+        const value = await found.driver.get(found.key, owner);
+        if (value !== null && value !== undefined) return value;
         return found.driver.set(found.key, randomText(length, chars), owner);
       },
     }),

@@ -2696,6 +2696,8 @@ export const catalogue: readonly Threat[] = [
       "master/keys/key-generator.test.ts: the pairs of a caller do not take the threads of libuv's pool",
       'master/keys/key-generator.test.ts: a caller gets no larger key than key_bits, and few may wait',
       'master/eauth/login-limits.test.ts: failed log-ins from one IPv6 network are counted together',
+      'master/eauth/login-limits.test.ts: overlapping log-ins that did not fail do not count as failures',
+      sdb('a file is parsed for the user who asks'),
       'master/eauth/login-limits.test.ts: many sources do not take the slots of a new one',
       "master/eauth/token-owners.test.ts: the sessions of a user outlast another user's 50,011 log-ins",
       "master/eauth/token-owners.test.ts: the tokens of a user outlast another user's log-ins",

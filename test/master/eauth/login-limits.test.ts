@@ -28,6 +28,19 @@ test('a log-in that did not fail takes nothing from its source', (t) => {
   t.not(failed.begin('ops', '10.0.0.1'), undefined);
 });
 
+test('overlapping log-ins that did not fail do not count as failures', (t) => {
+  let now = 0;
+  const failed = new FailedLogins(() => now);
+  let previous = failed.begin('ops', '10.0.0.1');
+  for (let n = 0; n < 20; n += 1) {
+    now += 100;
+    const next = failed.begin('ops', '10.0.0.1');
+    t.not(next, undefined);
+    previous?.();
+    previous = next;
+  }
+});
+
 test('many sources do not take the slots of a new one', (t) => {
   const slots = new LoginSlots();
   for (let network = 0; network < 100; network += 1) {

@@ -145,7 +145,7 @@ test('a worker thread parses the same data as the main thread', async (t) => {
   const renderer = shared;
   const text = 'a: [2.0, 2.5, 0755, yes, null, 12345678901234567890]\nb: &x {1: 3.0}\nc: *x\n';
   const read = (source: string) =>
-    renderer.read({ kind: 'read', format: 'yaml', text: source, name: 'a.sls' });
+    renderer.read({ kind: 'read', format: 'yaml', text: source, name: 'a.sls' }, 'web1');
   const here = await read(text);
   t.deepEqual(await read(`${text}# ${'x'.repeat(20_000)}\n`), here);
   const broken = await t.throwsAsync(read(`a: 1\na: 2\n# ${'x'.repeat(20_000)}\n`), {
@@ -161,7 +161,7 @@ test('integers of JSON beyond 2^53 are exact, and a mistake beside them has its 
   const renderer = new Renderer();
   t.teardown(() => renderer.close());
   const read = (text: string) =>
-    renderer.read({ kind: 'read', format: 'json', text, name: 'a.json' });
+    renderer.read({ kind: 'read', format: 'json', text, name: 'a.json' }, 'web1');
   const numbers = new Map<string, number | bigint>([
     ['small', 5],
     ['large', 9_223_372_036_854_775_807n],
@@ -233,13 +233,13 @@ test('a text that many request at once is parsed once', async (t) => {
   const renderer = makeRenderer(t);
   let count = 0;
   const kept = new ParsedFileCache({
-    read: (task) => {
+    read: (task, owner) => {
       count += 1;
-      return renderer.read(task);
+      return renderer.read(task, owner);
     },
   });
   const task = { kind: 'read', format: 'yaml', text: 'a: 1\n', name: 'a.sls' } as const;
-  const all = await Promise.all(Array.from({ length: 500 }, () => kept.read(task)));
+  const all = await Promise.all(Array.from({ length: 500 }, () => kept.read(task, 'web1')));
   t.is(count, 1);
   t.is(new Set(all).size, 1);
 });

@@ -4,9 +4,10 @@ import { symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'ava';
 import { ConfigError, loadMasterConfig } from '#config';
-import type { Master } from '#master';
+import { createSilentLogger, type Master } from '#master';
 import type { WireValue } from '#minion-protocol';
-import { EnvironmentDriver } from '#salt/runners/sdb-drivers.ts';
+import { DiskFiles, HiddenDirectories } from '#salt/file-trees/disk-files.ts';
+import { EnvironmentDriver, FilesDriver } from '#salt/runners/sdb-drivers.ts';
 import { layOut } from '../../helpers/file-tree.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
@@ -136,6 +137,28 @@ test('the variables of one user leave room for others', (t) => {
   driver.delete('a1');
   set('a', 250);
   t.is(driver.set('of the operator', 'x'), 'x');
+});
+
+test('a file is parsed for the user who asks', async (t) => {
+  const directory = temporaryDirectory(t);
+  layOut(directory, { 'a.yaml': 'k: v\n' });
+  const owners: string[] = [];
+  const driver = new FilesDriver(
+    'site',
+    { driver: 'yaml', files: [path.join(directory, 'a.yaml')] },
+    {
+      files: new DiskFiles(await HiddenDirectories.open([])),
+      reader: {
+        read: async (_task, owner) => {
+          owners.push(owner);
+          return new Map([['k', 'v']]);
+        },
+      },
+      log: createSilentLogger(),
+    },
+  );
+  t.is(await driver.get('k', 'ann'), 'v');
+  t.deepEqual(owners, ['ann']);
 });
 
 for (const [profile, problem] of [
