@@ -14,7 +14,7 @@ import {
 } from '../functions/define-function.ts';
 import { anything, flag, ignored, map, optional, required, text } from '../functions/parameters.ts';
 import { Queues } from './queues.ts';
-import { ownerOfValues } from './stored-amounts.ts';
+import { operatorOwner, ownerOfValues } from './stored-amounts.ts';
 
 /** Dependencies of the queues. */
 export interface QueueRunnerDeps {
@@ -56,12 +56,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
   const quantity = optional(anything, 1);
   const pop = (queue: string, count: WireValue, context: CallContext): Promise<WireValue[]> =>
     queues.pop(nameOf(queue), quantityOf(count), ownerOfValues(context));
-  const process = async (
-    queue: string,
-    count: WireValue,
-    context: CallContext,
-  ): Promise<WireMap> => {
-    const items = await pop(queue, count, context);
+  const process = (queue: string, items: WireValue[]): WireMap => {
     const data: WireMap = { items, backend: 'saltbridge', queue };
     bus.fire(`salt/queue/${queue}/process`, data);
     return data;
@@ -117,7 +112,8 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
         backend,
         is_runner: optional(flag, false),
       },
-      call: ({ queue, quantity: count }, context) => process(queue, count, context),
+      call: async ({ queue, quantity: count }, context) =>
+        process(queue, await pop(queue, count, context)),
     }),
     'queue.insert_runner': masterFunction({
       summary: 'Adds a runner call to a queue, for queue.process_runner.',
@@ -136,18 +132,27 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       },
     }),
     'queue.process_runner': masterFunction({
-      summary: 'Removes runner calls from a queue and runs them one after the other.',
+      summary:
+        'Removes the runner calls of the operator from a queue and runs them one after the other.',
       parameters: { quantity, queue: optional(text, runnerQueue), backend },
       call: async ({ quantity: count, queue }, context) => {
         // A user with access to this function could run every runner.
         requireLocalCaller(context);
-        const { items } = await process(queue, count, context);
-        for (const call of listOf(items ?? [])) {
+        // The calls run with all rights, so those that users have inserted are not run.
+        const isOperators = (owner: string): boolean => owner === operatorOwner;
+        const quantityOfCalls = quantityOf(count);
+        const items = await queues.pop(nameOf(queue), quantityOfCalls, operatorOwner, isOperators);
+        process(queue, items);
+        for (const call of items) {
           const { fun, args, kwargs } = Object(call);
           if (typeof fun !== 'string') continue;
           await run(fun, [...listOf(args ?? [])], { ...Object(kwargs) }, context);
         }
-        return null;
+        const left = await queues.lengthOfUsers(queue);
+        if (left === 0) return null;
+        throw refused(
+          `did not run ${left} calls in the queue ${queue}, because users without all rights have inserted them; list them with queue.list_items, and remove them with queue.delete`,
+        );
       },
     }),
   };

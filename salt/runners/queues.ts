@@ -100,6 +100,12 @@ class QueueIndex {
     return this.#queues.get(queue)?.size ?? 0;
   }
 
+  /** Returns the number of items that users have inserted, without those of the operator. */
+  lengthOfUsers(queue: string): number {
+    const places = this.#queues.get(queue)?.values() ?? [];
+    return [...places].filter(({ owner }) => owner !== operatorOwner).length;
+  }
+
   find(queue: string, digest: string): ItemPlace | undefined {
     return this.#queues.get(queue)?.get(digest);
   }
@@ -132,7 +138,8 @@ export class Queues {
   }
 
   /**
-   * Adds items to a queue, except those that it already contains.
+   * Adds items to a queue, except those that it already contains. An item of the operator replaces
+   * an equal item of a user, because the operator's runner calls run with all rights.
    * @param owner - result of {@link ownerOfValues} for the caller
    * @throws MasterError ERR_ARGS if a limit is reached
    */
@@ -145,7 +152,10 @@ export class Queues {
         for (const place of added.values()) index.release(place);
         throw error;
       }
-      for (const [digest, place] of added) index.add(queue, digest, place);
+      for (const [digest, place] of added) {
+        index.remove(queue, digest);
+        index.add(queue, digest, place);
+      }
     });
   }
 
@@ -160,11 +170,14 @@ export class Queues {
       if (value === undefined) throw refused(`an item exceeds ${maxItemBytes} bytes`);
       await budget.giveWayAfter(stepsOfItem + value.length);
       const digest = digestOf(value);
-      if (added.has(digest) || index.find(queue, digest) !== undefined) continue;
+      const known = index.find(queue, digest);
+      const isReplaced = owner === operatorOwner && known?.owner !== operatorOwner;
+      if (added.has(digest) || (known !== undefined && !isReplaced)) continue;
       const sequence = index.last + added.size + 1;
       const place = { sequence, bytes: value.length, owner };
       index.reserve(place);
       added.set(digest, place);
+      if (known !== undefined) steps.push({ op: 'delete', key: keyOf(queue, known) });
       steps.push({ op: 'put', key: keyOf(queue, place), value });
     }
     await this.#entries.write(steps);
@@ -196,15 +209,17 @@ export class Queues {
    * Removes and returns the oldest items.
    * @param quantity - number of items; `undefined`: all
    * @param owner - result of {@link ownerOfValues} for the caller
+   * @param isWanted - whether to remove an item of this owner. Default: items of all owners
    */
   pop(
     queue: string,
     quantity: number | undefined,
     owner: string = operatorOwner,
+    isWanted: (owner: string) => boolean = () => true,
   ): Promise<WireValue[]> {
     return this.#entries.run(owner, async (index) => {
       const budget = valueWorkOf(owner);
-      const taken = await this.#read(queue, quantity, budget);
+      const taken = await this.#read({ queue, quantity, isWanted }, budget);
       await this.#remove(queue, taken);
       for (const { value } of taken) {
         await budget.giveWayAfter(stepsOfItem + value.length);
@@ -220,7 +235,7 @@ export class Queues {
    */
   async items(queue: string, owner: string = operatorOwner): Promise<WireValue[]> {
     const budget = valueWorkOf(owner);
-    return unpackItems(await this.#read(queue, undefined, budget), budget);
+    return unpackItems(await this.#read({ queue }, budget), budget);
   }
 
   /**
@@ -229,6 +244,11 @@ export class Queues {
    */
   length(queue: string, owner: string = operatorOwner): Promise<number> {
     return this.#entries.run(owner, async (index) => index.length(queue));
+  }
+
+  /** Returns the number of items that users have inserted, without those of the operator. */
+  lengthOfUsers(queue: string): Promise<number> {
+    return this.#entries.run(operatorOwner, async (index) => index.lengthOfUsers(queue));
   }
 
   /**
@@ -243,15 +263,13 @@ export class Queues {
     return this.#entries.write(items.map((it) => ({ op: 'delete', key: keyOf(queue, it) })));
   }
 
-  async #read(
-    queue: string,
-    quantity: number | undefined,
-    budget: WorkBudget,
-  ): Promise<StoredItem[]> {
+  async #read({ queue, quantity, isWanted }: Selection, budget: WorkBudget): Promise<StoredItem[]> {
     const items: StoredItem[] = [];
     const page = Math.min(quantity ?? itemsPerTurn, itemsPerTurn);
     for await (const { key, value } of listInTurns(this.#store, [root, queue], page, budget)) {
-      items.push({ sequence: Number(key[2]), owner: key[3] ?? operatorOwner, value });
+      const owner = key[3] ?? operatorOwner;
+      if (isWanted?.(owner) === false) continue;
+      items.push({ sequence: Number(key[2]), owner, value });
       if (items.length === quantity) break;
     }
     return items;
@@ -263,6 +281,13 @@ export class Queues {
  * store.
  */
 type KeyParts = Pick<ItemPlace, 'owner' | 'sequence'>;
+
+/** Oldest items of a queue. Default: all items. */
+interface Selection {
+  readonly queue: string;
+  readonly quantity?: number | undefined;
+  readonly isWanted?: (owner: string) => boolean;
+}
 
 /** Items that are being added to a queue. */
 interface Insertion {

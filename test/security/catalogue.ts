@@ -3232,6 +3232,13 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-514',
+    threat: 'a runner call that a user has queued runs with the rights of the operator',
+    tests: [
+      'master/runners/served.long.test.ts: a queued runner that a user has inserted does not run with all rights',
+    ],
+  },
+  {
     id: 'H-505',
     threat: 'masters of one process share options of a release, and one affects the others',
     tests: [

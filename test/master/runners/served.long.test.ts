@@ -257,6 +257,22 @@ test('queued runners run only for the local interface', async (t) => {
   t.is(await run(master, 'cache.fetch', 'bank', 'key'), 'value');
 });
 
+test('a queued runner that a user has inserted does not run with all rights', async (t) => {
+  const { master } = await startVectorMaster(t);
+  const by = { who: { kind: 'user', name: 'fred' }, rule: 'test' } as const;
+  const insert = (key: string): WireValue[] => ['cache.store', ['bank', key, 'value']];
+  for (const key of ['of fred', 'of both']) {
+    const call = { fun: 'queue.insert_runner', arg: insert(key), by };
+    await master.runners.run(call);
+  }
+  for (const key of ['of both', 'of root'])
+    await run(master, 'queue.insert_runner', ...insert(key));
+  const result = await run(master, 'queue.process_runner', 'all');
+  t.regex(String(result), /did not run 1 calls in the queue runners/);
+  t.deepEqual(await run(master, 'cache.list', 'bank'), ['of both', 'of root']);
+  t.is(await run(master, 'queue.list_length', 'runners'), 1);
+});
+
 test('salt.cmd calls functions of templates, and refuses others by name', async (t) => {
   const { master } = await startVectorMaster(t, { config: { id: 'north_master' } });
   t.true(await run(master, 'salt.cmd', 'test.ping'));
