@@ -178,6 +178,12 @@ export const saltLimits = defineLimits('salt', {
     perOwner: 50_000,
     effect: 'The minion gets a pillar with an error.',
   },
+  findupNames: {
+    unit: 'names of one call of `slsutil.findup`',
+    owner: 'caller',
+    perOwner: 1_000,
+    effect: 'The call fails with an error.',
+  },
   pillarServiceRequests: {
     unit: 'requests to the web service of an `ext_pillar` source in progress',
     owner: 'minion',

@@ -2,12 +2,15 @@
 
 import { posix } from 'node:path';
 import type { FileLists } from '#master';
+import { saltLimits } from '../limits.ts';
 import type { AskedFunctions } from './asked-functions.ts';
 import { isGiven, takes, text, textOr } from './function-arguments.ts';
 import type { PillarSources } from './pillar-sources.ts';
 import type { SourceFile } from './source-file.ts';
 
 const scheme = 'salt://';
+
+const { perOwner: maxNames = 0 } = saltLimits.findupNames;
 
 /**
  * Finds a file by its `salt://` address.
@@ -61,6 +64,7 @@ export function fileFunctions(files: PillarSources, saltenv: string): AskedFunct
       ['startpath', 'filenames', 'saltenv'],
       async ({ startpath, filenames, saltenv: given }) => {
         const names = (Array.isArray(filenames) ? filenames : [filenames]).map(String);
+        if (names.length > maxNames) throw new TypeError(`filenames: more than ${maxNames} names`);
         const lists = await files.lists(environment(given));
         return findUp(lists, textOr(startpath, ''), names);
       },
@@ -89,7 +93,7 @@ function hasPath(lists: FileLists, path: string): boolean {
 /**
  * Looks for files with the given names in a directory, then in its parent, and so on up to the
  * root. Returns the path of the first match. If a directory contains several of the names, the
- * first one in `names` matches.
+ * first one in `names` matches. Reads the lists once.
  * @throws TypeError if none of them exists
  */
 function findUp(lists: FileLists, start: string, names: readonly string[]): string {
@@ -97,8 +101,9 @@ function findUp(lists: FileLists, start: string, names: readonly string[]): stri
   if (place !== '' && !hasPath(lists, place)) {
     throw new TypeError(`Starting path not found in the state tree: ${start}`);
   }
+  const paths = new Set([...lists.files, ...lists.dirs]);
   for (;;) {
-    const found = names.map((name) => posix.join(place, name)).find((one) => hasPath(lists, one));
+    const found = names.map((name) => posix.join(place, name)).find((one) => paths.has(one));
     if (found !== undefined) return found;
     if (place === '') throw new TypeError('File pattern(s) not found in path ancestry');
     const parent = posix.dirname(place);

@@ -1,6 +1,5 @@
 /** Merges pillar [salt/utils/dictupdate.py]. */
 
-import { isDeepStrictEqual } from 'node:util';
 import type { MergeStrategy } from '#config';
 import type { FactMap, WireMap } from '#minion-protocol';
 import { Float, type PlainData } from '#template';
@@ -69,24 +68,26 @@ function mergeValue(
 
 /** Returns the values of `lower`, followed by those values of `upper` that are not in `lower`. */
 function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): PlainData[] {
-  const simple = new Set(lower.map(simpleMark));
-  const added = upper.filter((value) => {
-    const mark = simpleMark(value);
-    return mark === undefined
-      ? !lower.some((item) => isDeepStrictEqual(item, value))
-      : !simple.has(mark);
-  });
-  return [...lower, ...added];
+  const marks = new Set(lower.map(markOf));
+  return [...lower, ...upper.filter((value) => !marks.has(markOf(value)))];
 }
 
 /**
- * Returns a key for comparing values. Values that are equal in Python have equal keys. Returns
- * `undefined` for lists, maps and bytes.
+ * Returns a text for comparing values, so that each value is read once. Values that are equal in
+ * Python have equal texts.
  */
-function simpleMark(value: PlainData): unknown {
-  if (typeof value === 'boolean') return value ? 1 : 0;
-  if (value instanceof Float) return value.value;
-  return typeof value === 'object' && value !== null ? undefined : value;
+function markOf(value: PlainData): string {
+  if (value === null) return 'None';
+  if (typeof value === 'string') return JSON.stringify(value);
+  if (typeof value === 'boolean') return value ? '1' : '0';
+  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
+  if (value instanceof Float) return String(value.value);
+  if (value instanceof Uint8Array) return `b${Buffer.from(value).toString('base64')}`;
+  if (isPillarMap(value)) {
+    const entries = Array.from(value, ([key, item]) => `${markOf(key)}:${markOf(item)}`);
+    return `{${entries.sort().join()}}`;
+  }
+  return isList(value) ? `[${value.map(markOf).join()}]` : '';
 }
 
 /**

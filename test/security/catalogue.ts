@@ -3239,6 +3239,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-515',
+    threat:
+      'a minion or user blocks the main thread with functions of templates or with lists to join',
+    tests: [
+      'master/pillar/merge.test.ts: joining lists reads each value a bounded number of times',
+      'master/rendering/functions.test.ts: slsutil.findup looks for at most 1,000 names',
+    ],
+  },
+  {
     id: 'H-505',
     threat: 'masters of one process share options of a release, and one affects the others',
     tests: [

@@ -12,6 +12,7 @@ import {
 } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { createMemoryStore } from '#store';
+import { within } from '../../helpers/deadline.ts';
 
 type HeldKey = NonNullable<ReturnType<KeyLifecycle['keyOf']>>;
 
@@ -146,8 +147,8 @@ export async function openTestSignals(
     fired,
     audited,
     dismiss: (minion) => signals.dismiss(minion),
-    told: (tag, count = 1) =>
-      new Promise((resolve) => {
+    told: (tag, count = 1) => {
+      const told = new Promise<readonly Fired[]>((resolve) => {
         const look = (): void => {
           const found = fired.filter((it) => it.tag === tag);
           if (found.length < count) return;
@@ -156,7 +157,10 @@ export async function openTestSignals(
         };
         waiting.add(look);
         look();
-      }),
+      });
+      // The timer of a delivery that is tried again does not keep the process alive.
+      return within(`${count} events ${tag}`, told);
+    },
     send: (minion, tag, published) => {
       nonce += 1;
       const request = { mark: `nonce-${nonce}`, place: 0 };

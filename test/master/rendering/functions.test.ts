@@ -55,6 +55,14 @@ async function start(
   return { master, evaluate };
 }
 
+test('slsutil.findup looks for at most 1,000 names', async (t) => {
+  const { evaluate } = await start(t);
+  const names = (count: number): string =>
+    `salt['slsutil.findup']('d', range(${count}) | map('string') | list + ['f.txt'])`;
+  t.is(await evaluate(names(999)), 'f.txt');
+  t.regex(String(await evaluate(names(1000))), /more than 1000 names/);
+});
+
 /** Expressions with the values that Salt 3007.13 renders in pillar. */
 const asInSalt: readonly (readonly [expression: string, value: unknown])[] = [
   ["salt['match.filter_by']({'x*': 1, 'm*': 2}, minion_id=grains['id'])", 2],
