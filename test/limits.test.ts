@@ -28,6 +28,7 @@ const exempt: Readonly<Record<string, string>> = {
   'cluster/log/log-end.ts': 'positions of the own member',
   'cluster/log/rights.ts': 'size of one report',
   'heat-bridge/commands/states/content-budget.ts': 'size of one input',
+  'minion-protocol/payload-scanner.ts': 'takes a limit',
   'minion-protocol/targeting/nodegroups.ts': 'size of one input',
   'minion-protocol/transport/concurrency-limiter.ts': 'takes a limit',
   'minion-protocol/transport/tcp-listener.ts': 'messages of one connection',

@@ -1,5 +1,6 @@
 import { isPlainYamlText } from '#master';
 import type { WireValue } from '#minion-protocol';
+import type { WorkMeter } from '#runtime';
 import { Dict, Float, isText, type PlainData, printedText, textOf, type Value } from '#template';
 import { isList } from './pillar-data.ts';
 
@@ -90,6 +91,11 @@ export class EventPrinter {
   readonly #texts: string[] = [];
   readonly #origins: Origins;
   readonly #secret: string;
+  #said: Said | undefined;
+  /** Results of {@link #isOperators} by text. */
+  readonly #verdicts = new Map<string, boolean>();
+  /** Meter of the rendering that uses this printer. */
+  #meter: WorkMeter | undefined;
 
   constructor(secret: string, origins: Origins) {
     this.#secret = secret;
@@ -101,8 +107,13 @@ export class EventPrinter {
     return this.#texts;
   }
 
-  /** Returns the text that is rendered for a value. */
-  print(value: Value): string {
+  /** Returns the text that is rendered for a value, and counts the work. */
+  readonly print = (value: Value, meter: WorkMeter): string => {
+    this.#meter = meter;
+    return this.#print(value);
+  };
+
+  #print(value: Value): string {
     if (isText(value)) return this.#marked(textOf(value));
     if (isContainer(value)) {
       const isInertAll = this.#isInert(value);
@@ -132,8 +143,19 @@ export class EventPrinter {
   /** Whether a text occurs in one of the operator's files and nowhere in the event. */
   #isOperators(text: string): boolean {
     const { event, files } = this.#origins;
-    const isWritten = [...files()].some((file) => file.includes(text));
-    return isWritten && !says(event, text);
+    this.#said ??= saidIn(event);
+    const said = this.#said;
+    if (said.texts.has(text)) return false;
+    const known = this.#verdicts.get(text);
+    if (known !== undefined) return known;
+    const read = [...files()];
+    const characters = read.reduce((sum, file) => sum + file.length, said.characters);
+    this.#meter?.spend('texts of the event', characters / charactersPerStep);
+    const isWritten = read.some((file) => file.includes(text));
+    const verdict = isWritten && !isPartOf(said, text);
+    // A file that is imported later can contain a text that no file has contained so far.
+    if (isWritten) this.#verdicts.set(text, verdict);
+    return verdict;
   }
 
   #isInert(value: Value): boolean {
@@ -166,7 +188,7 @@ export class EventPrinter {
     }
     if (value === null) return asPython ? 'None' : 'null';
     if (typeof value === 'boolean') return String(value);
-    return this.print(value);
+    return this.#print(value);
   }
 }
 
@@ -182,14 +204,38 @@ function hasText(value: Value): boolean {
   return isText(value);
 }
 
-/** Whether an event contains the given text in any of its values or keys. */
-function says(value: WireValue, text: string): boolean {
-  if (typeof value === 'string') return value.includes(text);
-  if (typeof value !== 'object' || value === null) return false;
-  if (value instanceof Uint8Array) return Buffer.from(value).includes(text);
-  if (Array.isArray(value)) return value.some((item) => says(item, text));
-  const entries = value instanceof Map ? [...value] : Object.entries(value);
-  return entries.some(([name, inner]) => says(name, text) || says(inner, text));
+/** Texts of an event. */
+interface Said {
+  /** Texts of its values and keys. */
+  readonly texts: ReadonlySet<string>;
+  readonly bytes: readonly Buffer[];
+  readonly characters: number;
+}
+
+/** Number of characters whose search counts as one step of work. */
+const charactersPerStep = 16;
+
+/** Collects the texts of an event, so that a template that prints all of them does not search. */
+function saidIn(event: WireValue): Said {
+  const texts = new Set<string>();
+  const bytes: Buffer[] = [];
+  const collect = (value: WireValue): void => {
+    if (typeof value === 'string') texts.add(value);
+    if (typeof value !== 'object' || value === null) return;
+    if (value instanceof Uint8Array) bytes.push(Buffer.from(value));
+    else if (Array.isArray(value)) value.forEach(collect);
+    else
+      for (const pair of value instanceof Map ? value : Object.entries(value))
+        pair.forEach(collect);
+  };
+  collect(event);
+  const lengths = [...texts, ...bytes].map(({ length }) => length);
+  return { texts, bytes, characters: lengths.reduce((sum, length) => sum + length, 0) };
+}
+
+/** Whether a text is a part of a text of the event. */
+function isPartOf({ texts, bytes }: Said, part: string): boolean {
+  return [...texts, ...bytes].some((it) => it.includes(part));
 }
 
 function isContainer(value: Value): value is Value[] | Dict {

@@ -85,7 +85,7 @@ function renderPillar(
       notes.isVolatile = true;
       return Math.random();
     },
-    ...(printer === undefined ? {} : { print: (value) => printer.print(value) }),
+    ...(printer === undefined ? {} : { print: printer.print }),
   });
   return { text, marked: printer?.texts ?? [], late: marks?.paths ?? [] };
 }
@@ -102,7 +102,7 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
   const text = renderJinja(file.template(), {
     ...optionsOf(file, task, known),
     functions: saltFunctions({ grains: new TracedGrains(grains, new GrainReads()), setting }),
-    print: (value) => printer.print(value),
+    print: printer.print,
     context: { tag, data, grains, opts, pillar: {}, saltenv: '', sls: '' },
   });
   return { text, marked: printer.texts, late: [] };

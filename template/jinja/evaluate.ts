@@ -450,8 +450,8 @@ export function extendedTwice(): PythonException {
 
 /** Returns the rendered text of an expression's value. */
 export function outputText(node: Expression, value: Value, frame: Frame): string {
-  const { print } = frame.run.rendering;
-  return print === undefined || isComposed(node, frame) ? printedText(value) : print(value);
+  const { print, meter } = frame.run.rendering;
+  return print === undefined || isComposed(node, frame) ? printedText(value) : print(value, meter);
 }
 
 /** Names of filters that print any input as one value of JSON or YAML. */

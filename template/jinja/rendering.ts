@@ -1,5 +1,6 @@
 /** State of one rendering, shared by all its templates. */
 
+import type { WorkMeter } from '#runtime';
 import { tryAttribute } from '../python/attributes.ts';
 import { PythonException } from '../python/exceptions.ts';
 import type { FieldLookup } from '../python/format-fields.ts';
@@ -57,7 +58,7 @@ export interface TemplateLoader {
  * values were already printed. It is also not called for values that a filter has written as JSON
  * or YAML.
  */
-export type ValuePrinter = (value: Value) => string;
+export type ValuePrinter = (value: Value, meter: WorkMeter) => string;
 
 /** Options of a rendering. */
 export interface RenderingOptions {

@@ -3245,6 +3245,8 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/pillar/merge.test.ts: joining lists reads each value a bounded number of times',
       'master/rendering/functions.test.ts: slsutil.findup looks for at most 1,000 names',
+      'master/rendering/event-printer.test.ts: the texts of an event are not searched for in files',
+      'master/rendering/event-printer.test.ts: each search for a text is counted, and made once',
     ],
   },
   {
