@@ -3,10 +3,12 @@ import { asList } from './rule-patterns.ts';
 
 /**
  * Functions that a rule must name without wildcards, by action. `state.orchestrate_single` is among
- * them, because it runs any function that its caller names.
+ * them, because it runs any function that its caller names. `file_roots.write` is among them, because
+ * it changes the states that minions run.
  */
 const functionsByNameOnly: Readonly<Partial<Record<RuleAction, ReadonlySet<string>>>> = {
   runner: new Set(['state.orchestrate_single']),
+  wheel: new Set(['file_roots.write']),
 };
 
 /**

@@ -461,6 +461,16 @@ test('a function that can run any other is permitted only by its exact name', (t
   t.is(ask(user('fred', 'pam'), 'state.orchestrate', { action: 'runner' }), 'allow');
 });
 
+test('a function that changes the states of minions is permitted only by its exact name', (t) => {
+  const write = (...granted: readonly unknown[]): string => {
+    const ask = userRightsAsker({ externalAuth: { pam: { fred: granted } } });
+    return ask(user('fred', 'pam'), 'file_roots.write', { action: 'wheel' });
+  };
+  t.is(write('.*', '@runner', '@wheel'), 'deny');
+  t.is(write({ '@wheel': ['file_roots.*'] }), 'deny');
+  t.is(write({ '@wheel': ['file_roots.write'] }), 'allow');
+});
+
 test('user names in the configuration are patterns, and the names of users are not', (t) => {
   const ask = userRightsAsker({ publisherAcl: { 'ops-.*': ['test.ping'], 'dev?': ['test.ping'] } });
   t.is(ask(user('ops-ann'), 'test.ping'), 'allow');

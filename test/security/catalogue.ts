@@ -367,7 +367,7 @@ export const catalogue: readonly Threat[] = [
       orchestrations('a file outside file_roots is not an SLS, whatever its name'),
     ],
     sentence:
-      'No wheel function and no runner can write the configuration, the pillar or file roots',
+      'No other wheel function and no runner can write the configuration, the pillar or file roots',
   },
   {
     id: 'C-28',
@@ -1078,6 +1078,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       users('each of several functions must be permitted'),
       'acl/rules.test.ts: a function that can run any other is permitted only by its exact name',
+      'acl/rules.test.ts: a function that changes the states of minions is permitted only by its exact name',
     ],
   },
   {
@@ -1206,7 +1207,7 @@ export const catalogue: readonly Threat[] = [
       `master/runners/runners.long.test.ts: \${what} finds and reads nothing`,
     ],
     sentence:
-      'No wheel function and no runner can write the configuration, the pillar or file roots',
+      'No other wheel function and no runner can write the configuration, the pillar or file roots',
   },
   {
     id: 'A-21',
