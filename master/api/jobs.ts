@@ -107,6 +107,12 @@ export interface JobOrigin extends Requested {
   readonly requestedBy?: string;
   /** Part of the requested target that was removed before the job was published. */
   readonly leftOut?: Pick<AddressedMinions, 'isNarrowed' | 'missing'>;
+  /**
+   * Called for each part of a batch before it is published, because the rights of the user can
+   * change while the batch runs. Returns the part that the rights permit.
+   * @throws AuthorizationError
+   */
+  readonly judgePart?: (part: RunRequest & JobOrigin) => Promise<RunRequest & JobOrigin>;
 }
 
 /** Update of a running job. The first is `published`, and the last is `finished`. */

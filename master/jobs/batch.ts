@@ -45,7 +45,7 @@ function pythonNumber(text: string): string | undefined {
  * Pings the target, then runs the job on the minions that respond, at most `size` at a time. When a
  * minion is done, the job is sent to the next minion under the same jid, as in Salt 3008.
  * @param start - timer function, for tests
- * @throws MasterError ERR_BAD_TGT, ERR_ARGS
+ * @throws MasterError ERR_BAD_TGT, ERR_ARGS; AuthorizationError if the user has lost the right
  */
 export async function* runBatch(
   run: Run,
@@ -53,7 +53,7 @@ export async function* runBatch(
   signal?: AbortSignal,
   start: StartTimer = startTimer,
 ): AsyncGenerator<BatchUpdate, void, void> {
-  const { size, waitSeconds = 0, failHard = false, ...target } = request;
+  const { size, waitSeconds = 0, failHard = false, judgePart, ...target } = request;
   const read = checkedSize(size);
   const gathered = await gather(run, target, signal);
   yield gathered;
@@ -65,9 +65,10 @@ export async function* runBatch(
   const active = new Set<string>();
   let free = placesOf(read, minions.length);
   const end = new AbortController();
-  const jobs = new ParallelJobs((ids) => {
+  const jobs = new ParallelJobs(async function* (ids) {
     const stop = signal === undefined ? end.signal : AbortSignal.any([end.signal, signal]);
-    return run({ ...job, tgt: ids, tgtType: 'list' }, stop);
+    const part = { ...job, tgt: ids, tgtType: 'list' } as const;
+    yield* run(judgePart === undefined ? part : await judgePart(part), stop);
   });
   /**
    * Removes the next minions from `left`, at most one for each free slot, and assigns the slots to

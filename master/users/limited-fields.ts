@@ -34,6 +34,7 @@ const isPermitted: Readonly<Record<JobField, boolean>> = {
   ret: false,
   metadata: false,
   startEvent: false,
+  judgePart: false,
 };
 
 /**

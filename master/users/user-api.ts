@@ -102,7 +102,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
         once(async (session) => parts.jobs.publish(await gate.judgeOneJob(session, request))),
       run,
       batch: (request, signal) =>
-        judged(parts.jobs.batch, (session, it) => gate.judgeOneJob(session, it), request, signal),
+        judged(parts.jobs.batch, (session, it) => gate.judgeBatch(session, it), request, signal),
       follow: (jid, signal) =>
         judged(follow, (session, it) => gate.judgeFollowing(session, it), { jid }, signal),
     },

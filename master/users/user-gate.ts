@@ -136,6 +136,26 @@ export class UserGate {
   }
 
   /**
+   * Adapts a batch as {@link judgeOneJob} does. If the policy has changed when a part of the batch is
+   * published, this part is judged again.
+   */
+  async judgeBatch<R extends PublishRequest & JobOrigin>(
+    session: UserSession,
+    request: R,
+  ): Promise<R> {
+    const { policy } = session;
+    const permitted = await this.judgeOneJob(session, request);
+    const judgePart: JobOrigin['judgePart'] = async (part) => {
+      if (session.policy === policy) return part;
+      // The master has already accepted the jid, whose time may be long past.
+      const { jid, ...rest } = part;
+      const judged = await this.judgeJob(session, rest);
+      return jid === undefined ? judged : { ...judged, jid };
+    };
+    return { ...permitted, judgePart };
+  }
+
+  /**
    * Checks a call of a runner or wheel function. Returns the call with a new jid and the user as
    * its requester.
    * @throws AuthorizationError, MasterError ERR_ARGS

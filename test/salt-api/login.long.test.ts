@@ -17,6 +17,7 @@ import {
   startApi,
 } from '../helpers/salt-api.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { directories } from '../helpers/vector-master.ts';
 
 const ping = { client: 'local', tgt: '*', fun: 'test.ping' };
 const refused = { status: 401, error: 'ERR_HTTP_SESSION' };
@@ -583,4 +584,28 @@ test('streams of the status page count toward the limit of streams', async (t) =
   }
   t.regex(await beginningOf(t, port, request), /^HTTP\/1\.1 429 /);
   t.is((await run(token, testPing)).status, 200);
+});
+
+test('a batch stops if a reload takes away its right', async (t) => {
+  const ran: string[] = [];
+  const api: RunningApi = await startApi(t, {
+    config: { externalAuth: { sharedsecret: { limited: ['cmd.run', 'test.*'] } } },
+    functions: {
+      'cmd.run': async () => {
+        ran.push('cmd.run');
+        await api.master.acl.reload();
+        return 'done';
+      },
+    },
+    readConfig: async () =>
+      resolveMasterConfig({
+        ...directories(api.directory),
+        eauth: { sharedsecret: password },
+        externalAuth: { sharedsecret: { limited: ['test.*'] } },
+      }),
+  });
+  const batch = { client: 'local_batch', tgt: '*', fun: 'cmd.run', arg: ['id'], batch: 1 };
+  const answer = await api.run(await api.login('limited'), [batch]);
+  t.is(answer.status, 401);
+  t.deepEqual(ran, ['cmd.run']);
 });

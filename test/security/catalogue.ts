@@ -1079,6 +1079,7 @@ export const catalogue: readonly Threat[] = [
       users('each of several functions must be permitted'),
       'acl/rules.test.ts: a function that can run any other is permitted only by its exact name',
       'acl/rules.test.ts: a function that changes the states of minions is permitted only by its exact name',
+      'salt-api/login.long.test.ts: a batch stops if a reload takes away its right',
     ],
   },
   {
