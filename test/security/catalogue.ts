@@ -2877,6 +2877,8 @@ export const catalogue: readonly Threat[] = [
       'edge/centre-facts.test.ts: a site does not learn whether the centre or another site has a minion',
       'edge/centre-facts.test.ts: facts that are refused do not claim a minion',
       'edge/centre-facts.test.ts: signals that are refused do not claim a minion',
+      'edge/enrolling.long.test.ts: a site cannot act for a machine that the centre enrols',
+      'edge/enrolling.long.test.ts: a signal that a site sent before an enrolment does not count for its machine',
       siteUp('a site cannot act for a minion of another site or of the centre'),
       siteLink('a repeated batch is acknowledged and applied once, and a gap is refused'),
       earlyAlarms(
