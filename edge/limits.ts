@@ -7,13 +7,31 @@ export const edgeLimits = defineLimits('edge', {
     owner: 'address',
     perOwner: 128,
     total: 512,
+    reserved: 128,
+    effect:
+      'The connection is rejected, unless `edge.knownHandshakes` has a place. The site retries later.',
+  },
+  knownHandshakes: {
+    unit: 'unauthenticated connections that name a site with its last address',
+    owner: 'site',
+    perOwner: 16,
+    total: 1024,
+    reserved: 512,
     effect: 'The connection is rejected. The site retries later.',
   },
   refusedHandshakes: {
     unit: 'rejected handshakes and tickets of sites',
     owner: 'address',
     rate: { perSecond: 1, burst: 60 },
-    effect: 'Further connections and tickets of the address are rejected without being read.',
+    effect:
+      'Further connections and tickets of the address are rejected, except connections that name a site with its last address.',
+    code: 'ERR_LIMIT',
+  },
+  refusedKnownHandshakes: {
+    unit: 'rejected handshakes without a signed hello that name a site with its last address',
+    owner: 'site',
+    rate: { perSecond: 1, burst: 60 },
+    effect: 'Further such handshakes are rejected while their address exceeds its limit.',
     code: 'ERR_LIMIT',
   },
   openRequests: {

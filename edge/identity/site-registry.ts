@@ -5,6 +5,7 @@
 import { createHash, type KeyObject, randomBytes } from 'node:crypto';
 import { siteName } from '#config';
 import type { ExtensionHost, JoinedSite, ReportedRelease, StateOperation } from '#master';
+import { addressOwner } from '#runtime';
 import { StoreError, writeInParts } from '#store';
 import { EdgeError } from '../errors.ts';
 import { type LogClass, logClasses } from '../log/log.ts';
@@ -463,6 +464,16 @@ export class SiteRegistry {
     });
     await writeInParts(this.#host.shared, operations);
     for (const [name, contact] of noted) this.#contacts.set(name, contact);
+  }
+
+  /**
+   * Whether a site has joined, and was last admitted from this client address.
+   * @param owner - client address, see {@link addressOwner}
+   */
+  isLastAddress(name: string, owner: string): boolean {
+    const contact = this.#contacts.get(name);
+    if (contact === undefined || !this.#joined.has(name)) return false;
+    return addressOwner(contact.address) === owner;
   }
 
   async #infoOf(site: SiteRow): Promise<SiteInfo> {
