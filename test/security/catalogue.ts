@@ -2869,6 +2869,8 @@ export const catalogue: readonly Threat[] = [
       'edge/link-order.test.ts: heartbeats of a side that does not read have one answer',
       siteLink('returns and facts are refused without a turn, and sites have turns in order'),
       siteLog('malformed batches are refused'),
+      siteJoin('a repeated request of the same site is answered again'),
+      siteJoin('a repeated request of the same site writes nothing'),
     ],
   },
   {
