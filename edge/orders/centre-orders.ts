@@ -277,7 +277,7 @@ export class CentreOrders {
     // Ignore results of orders that the centre has not sent to this site.
     if (entry === undefined) return [];
     const known = orderSiteRow.decode(entry);
-    if (known.result.state !== 'running' && known.result.state !== 'waiting') return [];
+    if (isFinal(known.result)) return [];
     const result = tryParseResult(text);
     if (result === undefined) return [];
     const row: OrderSiteRow = {
@@ -613,10 +613,16 @@ function noSite(pattern: string): EdgeError {
   return new EdgeError('ERR_SITE_UNKNOWN', text);
 }
 
+/** Whether a site may report this state. An order in any other state can still change. */
+function isFinal({ state }: OrderResult): boolean {
+  return state !== 'waiting' && state !== 'running';
+}
+
+/** Decodes a result that a site reports. Returns `undefined` if it is malformed or not final. */
 function tryParseResult(text: string): OrderResult | undefined {
   try {
     const result: unknown = JSON.parse(text);
-    return resultCheck.Check(result) ? result : undefined;
+    return resultCheck.Check(result) && isFinal(result) ? result : undefined;
   } catch {
     return undefined;
   }

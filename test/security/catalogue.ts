@@ -3079,6 +3079,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'edge/status-page.test.ts: a site that reports a time beyond all dates spoils neither its page nor its inputs',
       'edge/inputs.long.test.ts: the numbers of one site cannot make the sums of all sites infinite',
+      'edge/order-limits.test.ts: results of sites have limits, and are stored only in a final state',
       'edge/secrets.long.test.ts: a site that reads its secrets again and again is refused, and the others are not',
       'edge/facts-target.long.test.ts: the grains of a site of the largest size do not keep the centre busy',
     ],
