@@ -90,10 +90,12 @@ export const edgeLimits = defineLimits('edge', {
     code: 'ERR_LIMIT',
   },
   waitingOrders: {
-    unit: 'orders that wait for a site',
-    owner: 'site',
-    perOwner: 1000,
-    effect: 'The order is rejected.',
+    unit: 'orders that wait for one site',
+    owner: 'user',
+    perOwner: 250,
+    total: 1000,
+    reserved: 100,
+    effect: 'The order is refused for this site. If all its sites are full, it is rejected.',
     code: 'ERR_LIMIT',
   },
   minions: {

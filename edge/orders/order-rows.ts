@@ -114,7 +114,12 @@ export type OrderSiteRow = RowOf<typeof orderSiteRow>;
  */
 export const queuedOrderRow = defineRow({
   name: 'waiting order',
-  schema: Type.Object({ text: Type.String(), validUntil: Time }),
+  schema: Type.Object({
+    text: Type.String(),
+    validUntil: Time,
+    /** Name of the user who issued the order. */
+    by: Type.String(),
+  }),
 });
 
 /**

@@ -2626,6 +2626,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-472',
     threat: 'one owner takes the share of others of a limited resource',
     tests: [
+      'edge/order-limits.test.ts: the orders of one user for an absent site do not block those of others',
+      'edge/order-limits.test.ts: orders whose validity has ended do not count as waiting',
       'heat-bridge/tracing.test.ts: many runs of one caller do not evict the traces of others',
       'master/pillar/pillar-requests.test.ts: a minion has 4 pillar requests in progress, 64 may wait, and further ones get an error',
       'master/rendering/large-templates.test.ts: a template that is large for one minion is large for all after four minions',
