@@ -1,6 +1,6 @@
 /**
- * Minion ids that sites have claimed. The first site that reports a minion owns its id. Facts and
- * signals of other sites about this id are refused.
+ * Minion ids that sites have claimed. The first site that reports a minion owns its id. Facts,
+ * signals and returns of other sites about this id are refused.
  */
 
 import Type from 'typebox';
@@ -93,12 +93,8 @@ export class MinionClaims {
    */
   require(site: string, minion: string, factBytes?: number): void {
     if (!isValidMinionId(minion)) throw refused(minion, 'its id is not valid');
+    this.requireFree(site, minion);
     const owner = this.#owners.get(minion);
-    const isOfAnother = owner !== undefined && owner.site !== site;
-    // A site must not learn which of the two has the minion.
-    if (isOfAnother || this.#isOfCentre(minion)) {
-      throw refused(minion, 'the centre or another site has a minion with this id');
-    }
     const ofSite = this.#bySite.get(site);
     const { perOwner = 0 } = edgeLimits.minions;
     if (owner === undefined && (ofSite?.factBytes.size ?? 0) >= perOwner) {
@@ -109,6 +105,20 @@ export class MinionClaims {
     const most = edgeLimits.factBytes.perOwner ?? 0;
     if (bytes > before && (ofSite?.total ?? 0) - before + bytes > most) {
       throw refused(minion, `the facts of the site would exceed ${most} bytes`);
+    }
+  }
+
+  /**
+   * Checks that neither the centre nor another site has a minion. The site itself need not have
+   * claimed it.
+   * @throws EdgeError ERR_SITE_MESSAGE
+   */
+  requireFree(site: string, minion: string): void {
+    const owner = this.#owners.get(minion);
+    const isOfAnother = owner !== undefined && owner.site !== site;
+    // A site must not learn which of the two has the minion.
+    if (isOfAnother || this.#isOfCentre(minion)) {
+      throw refused(minion, 'the centre or another site has a minion with this id');
     }
   }
 

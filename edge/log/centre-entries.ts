@@ -84,7 +84,7 @@ type EntryQuery = Static<typeof EntryQuery>;
  * Part of the extension `site-centre`. It stores and publishes returns, events and audit records of
  * sites.
  */
-export function openEntries({ host, ingest }: CentreContext): CentrePartContribution {
+export function openEntries({ host, ingest, claims }: CentreContext): CentrePartContribution {
   const handler: LogEntryHandler = {
     operations: ({ class: name }) => {
       if (isKept(name)) return [];
@@ -94,7 +94,15 @@ export function openEntries({ host, ingest }: CentreContext): CentrePartContribu
     batchOperations: (entries) => keep(host, entries),
     applied: (entry) => publish(host, entry),
   };
-  for (const kind of ['return', 'event', 'audit']) ingest.on(kind, handler);
+  for (const kind of ['event', 'audit']) ingest.on(kind, handler);
+  ingest.on('return', {
+    ...handler,
+    operations: (entry) => {
+      const { site, value } = entry;
+      if (typeof value.minion === 'string') claims.requireFree(site, value.minion);
+      return handler.operations?.(entry) ?? [];
+    },
+  });
   return {
     rpc: {
       entries: extensionMethod({

@@ -28,7 +28,8 @@ async function stage(t: ExecutionContext) {
         signal: { endpoint, token: 'tOken' },
       }),
     send: async (kind: 'minion' | 'signal', value: Parameters<typeof entryOf>[2]) => {
-      const name = kind === 'signal' ? 'log.signal' : 'log.alarm';
+      const name = kind === 'signal' ? 'log.signal' : 'log.fact';
+      if (kind === 'minion') await link.ask('log.turn', {});
       const reply = await link.ask(name, batchOf([entryOf(1, kind, value)]));
       t.is(reply.kind, 'reply');
     },

@@ -2873,6 +2873,7 @@ export const catalogue: readonly Threat[] = [
       siteLog('malformed batches are refused'),
       siteJoin('a repeated request of the same site is answered again'),
       siteJoin('a repeated request of the same site writes nothing'),
+      bundlePacks('requests with unknown ids compute the places of packs once'),
     ],
   },
   {
@@ -2884,6 +2885,7 @@ export const catalogue: readonly Threat[] = [
       'edge/centre-facts.test.ts: a site does not learn whether the centre or another site has a minion',
       'edge/centre-facts.test.ts: facts that are refused do not claim a minion',
       'edge/centre-facts.test.ts: signals that are refused do not claim a minion',
+      'edge/entries.long.test.ts: a return about a minion of another site is refused',
       'edge/enrolling.long.test.ts: a site cannot act for a machine that the centre enrols',
       'edge/enrolling.long.test.ts: a signal that a site sent before an enrolment does not count for its machine',
       siteUp('a site cannot act for a minion of another site or of the centre'),
@@ -3081,6 +3083,9 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'edge/status-page.test.ts: a site that reports a time beyond all dates spoils neither its page nor its inputs',
       'edge/inputs.long.test.ts: the numbers of one site cannot make the sums of all sites infinite',
+      siteLink(
+        'unknown messages and parameters of a wrong form are refused, and the connection stays',
+      ),
       'edge/order-limits.test.ts: results of sites have limits, and are stored only in a final state',
       'edge/secrets.long.test.ts: a site that reads its secrets again and again is refused, and the others are not',
       'edge/facts-target.long.test.ts: the grains of a site of the largest size do not keep the centre busy',
