@@ -7,13 +7,31 @@ export const edgeLimits = defineLimits('edge', {
     owner: 'address',
     perOwner: 128,
     total: 512,
+    reserved: 128,
+    effect:
+      'The connection is rejected, unless `edge.knownHandshakes` has a place. The site retries later.',
+  },
+  knownHandshakes: {
+    unit: 'unauthenticated connections that name a site with its last address',
+    owner: 'site',
+    perOwner: 16,
+    total: 1024,
+    reserved: 512,
     effect: 'The connection is rejected. The site retries later.',
   },
   refusedHandshakes: {
     unit: 'rejected handshakes and tickets of sites',
     owner: 'address',
     rate: { perSecond: 1, burst: 60 },
-    effect: 'Further connections and tickets of the address are rejected without being read.',
+    effect:
+      'Further connections and tickets of the address are rejected, except connections that name a site with its last address.',
+    code: 'ERR_LIMIT',
+  },
+  refusedKnownHandshakes: {
+    unit: 'rejected handshakes without a signed hello that name a site with its last address',
+    owner: 'site',
+    rate: { perSecond: 1, burst: 60 },
+    effect: 'Further such handshakes are rejected while their address exceeds its limit.',
     code: 'ERR_LIMIT',
   },
   openRequests: {
@@ -54,12 +72,13 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'The connection ends.',
   },
   loggedBytes: {
-    unit: 'bytes of returns in the log of a site, which wait for the centre',
+    unit: 'bytes of a class of entries in the log of a site, which wait for the centre',
     owner: 'minion',
     amounts: '`log_bytes` in total',
     option: 'saltbridge:site:log_bytes',
     timesFree: 1,
-    effect: 'The large fields of further returns are replaced by `VALUE_TRIMMED`.',
+    effect:
+      'The large fields of further entries are replaced by `VALUE_TRIMMED`. If the log is three quarters full, entries of minions with more than an equal share are dropped.',
   },
   runningOrders: {
     unit: 'running orders of the centre at a site',
@@ -71,10 +90,12 @@ export const edgeLimits = defineLimits('edge', {
     code: 'ERR_LIMIT',
   },
   waitingOrders: {
-    unit: 'orders that wait for a site',
-    owner: 'site',
-    perOwner: 1000,
-    effect: 'The order is rejected.',
+    unit: 'orders that wait for one site',
+    owner: 'user',
+    perOwner: 250,
+    total: 1000,
+    reserved: 100,
+    effect: 'The order is refused for this site. If all its sites are full, it is rejected.',
     code: 'ERR_LIMIT',
   },
   minions: {

@@ -156,16 +156,16 @@ export const reportMessage = defineMessage({
   params: Type.Object(
     {
       /** Version of the bundle in use, or 0 if the site uses none. */
-      version: Type.Integer({ minimum: 0 }),
+      version: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
       /** Version of saltbridge that the site runs. */
       saltbridge: Type.String({ maxLength: 64 }),
       have: Type.Optional(HaveSchema),
       /** Version of the release whose update the site has already received. */
-      offered: Type.Optional(Type.Integer({ minimum: 1 })),
+      offered: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
       failed: Type.Optional(
         Type.Object(
           {
-            version: Type.Integer({ minimum: 1 }),
+            version: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
             code: Type.String({ maxLength: 64 }),
             message: Type.String({ maxLength: 2000 }),
           },

@@ -65,6 +65,14 @@ const kinds = ['manifest', 'files'] as const;
  */
 const placeDigits = 32;
 
+/** Packs that can be created, by place: the first half of their ids. */
+interface Places {
+  /** Digests of the manifests of the releases. */
+  readonly releases: string;
+  /** Digests of the manifests of the former and the new release. */
+  readonly of: ReadonlyMap<string, { readonly from: string | undefined; readonly to: string }>;
+}
+
 /** Packs of a centre. Each pack is created once, and all sites read the same pack. */
 export class PackCache {
   readonly #directory: string;
@@ -73,6 +81,7 @@ export class PackCache {
   readonly #manifests: NonNullable<PackCacheOptions['manifests']>;
   readonly #making = new Map<string, Promise<Pack>>();
   readonly #described = createBoundedMap<string, Pack>(edgeLimits.describedPacks);
+  #places: Places | undefined;
   #isReady: Promise<unknown> | undefined;
 
   constructor({ directory, objects, secret, manifests = async () => [] }: PackCacheOptions) {
@@ -154,14 +163,27 @@ export class PackCache {
    */
   async #restore(place: string): Promise<Pack | undefined> {
     const all = await this.#manifests();
+    const releases = all.map(({ sha256 }) => sha256).join();
+    // Anyone may ask for a pack, so the places are computed once for each set of releases.
+    if (this.#places?.releases !== releases) this.#places = { releases, of: this.#placesOf(all) };
+    const pair = this.#places.of.get(place);
+    const to = all.find(({ sha256 }) => sha256 === pair?.to);
+    if (to === undefined) return undefined;
+    const from = all.find(({ sha256 }) => sha256 === pair?.from);
+    await this.packsFor(from, to);
+    return this.#find(place);
+  }
+
+  /** Returns the places of all packs between these releases. */
+  #placesOf(all: readonly StoredManifest[]): Places['of'] {
+    const places = new Map<string, { from: string | undefined; to: string }>();
     for (const to of all) {
       for (const from of [undefined, ...all]) {
-        if (!kinds.some((kind) => this.#placeOf(kind, from, to) === place)) continue;
-        await this.packsFor(from, to);
-        return this.#find(place);
+        const pair = { from: from?.sha256, to: to.sha256 };
+        for (const kind of kinds) places.set(this.#placeOf(kind, from, to), pair);
       }
     }
-    return undefined;
+    return places;
   }
 
   /**

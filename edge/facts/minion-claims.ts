@@ -1,9 +1,10 @@
 /**
- * Minion ids that sites have claimed. The first site that reports a minion owns its id. Facts and
- * signals of other sites about this id are refused.
+ * Minion ids that sites have claimed. The first site that reports a minion owns its id. Facts,
+ * signals and returns of other sites about this id are refused.
  */
 
 import Type from 'typebox';
+import { bridgeServices } from '#heat-bridge';
 import type { ExtensionHost, StateOperation } from '#master';
 import { isValidMinionId } from '#minion-protocol';
 import { defineRow } from '#store';
@@ -36,16 +37,19 @@ interface SiteClaims {
 
 const prefix = ['centre', 'minion'] as const;
 
+/** Functions of the master that {@link MinionClaims} uses. */
+type ClaimsHost = Pick<ExtensionHost, 'admission' | 'find' | 'shared'>;
+
 export class MinionClaims {
-  readonly #host: Pick<ExtensionHost, 'admission' | 'shared'>;
+  readonly #host: ClaimsHost;
   readonly #owners = new Map<string, Owner>();
   readonly #bySite = new Map<string, SiteClaims>();
 
-  private constructor(host: Pick<ExtensionHost, 'admission' | 'shared'>) {
+  private constructor(host: ClaimsHost) {
     this.#host = host;
   }
 
-  static async open(host: Pick<ExtensionHost, 'admission' | 'shared'>): Promise<MinionClaims> {
+  static async open(host: ClaimsHost): Promise<MinionClaims> {
     const claims = new MinionClaims(host);
     await host.shared.follow([...prefix], (change) => {
       if (change.type === 'put') {
@@ -84,17 +88,13 @@ export class MinionClaims {
   /**
    * Checks that a site may claim a minion.
    * @param factBytes - size of new facts of the minion. Default: the size of its known facts
-   * @throws EdgeError ERR_SITE_MESSAGE if the centre or another site has a minion with this id, or
-   * if the site has too many minions or facts
+   * @throws EdgeError ERR_SITE_MESSAGE if the centre or another site has a minion with this id, if
+   * the centre enrols a machine with it, or if the site has too many minions or facts
    */
   require(site: string, minion: string, factBytes?: number): void {
     if (!isValidMinionId(minion)) throw refused(minion, 'its id is not valid');
+    this.requireFree(site, minion);
     const owner = this.#owners.get(minion);
-    const isOfAnother = owner !== undefined && owner.site !== site;
-    // A site must not learn which of the two has the minion.
-    if (isOfAnother || this.#host.admission.keyOf(minion) !== undefined) {
-      throw refused(minion, 'the centre or another site has a minion with this id');
-    }
     const ofSite = this.#bySite.get(site);
     const { perOwner = 0 } = edgeLimits.minions;
     if (owner === undefined && (ofSite?.factBytes.size ?? 0) >= perOwner) {
@@ -106,6 +106,27 @@ export class MinionClaims {
     if (bytes > before && (ofSite?.total ?? 0) - before + bytes > most) {
       throw refused(minion, `the facts of the site would exceed ${most} bytes`);
     }
+  }
+
+  /**
+   * Checks that neither the centre nor another site has a minion. The site itself need not have
+   * claimed it.
+   * @throws EdgeError ERR_SITE_MESSAGE
+   */
+  requireFree(site: string, minion: string): void {
+    const owner = this.#owners.get(minion);
+    const isOfAnother = owner !== undefined && owner.site !== site;
+    // A site must not learn which of the two has the minion.
+    if (isOfAnother || this.#isOfCentre(minion)) {
+      throw refused(minion, 'the centre or another site has a minion with this id');
+    }
+  }
+
+  /** Whether the centre itself has a key of a minion, in any state, or a ticket for a machine. */
+  #isOfCentre(minion: string): boolean {
+    const host = this.#host;
+    if (host.admission.keyOf(minion) !== undefined) return true;
+    return host.find(bridgeServices.enrolment)?.enrolments.liveOf(minion) !== undefined;
   }
 
   /**

@@ -97,9 +97,9 @@ class SiteFacts {
     return summary;
   }
 
-  async #append(value: WireMap): Promise<void> {
+  async #append(value: WireMap & { readonly minion: string }): Promise<void> {
     try {
-      await this.#log.append({ class: 'fact', kind: 'minion', value });
+      await this.#log.append({ class: 'fact', kind: 'minion', value, minion: value.minion });
     } catch (error) {
       this.#host.logger.error(
         { err: error },

@@ -5,6 +5,7 @@
 import { createHash, type KeyObject, randomBytes } from 'node:crypto';
 import { siteName } from '#config';
 import type { ExtensionHost, JoinedSite, ReportedRelease, StateOperation } from '#master';
+import { addressOwner } from '#runtime';
 import { StoreError, writeInParts } from '#store';
 import { EdgeError } from '../errors.ts';
 import { type LogClass, logClasses } from '../log/log.ts';
@@ -77,6 +78,14 @@ export interface IssuedTicket {
   readonly name: string;
   readonly ticket: string;
   readonly expiresAt: number;
+}
+
+/** Result of {@link SiteRegistry.join}. */
+export interface SiteJoin {
+  /** Name of the site. */
+  readonly name: string;
+  /** Whether this request stored the key. False if the site has repeated its request. */
+  readonly isNew: boolean;
 }
 
 /** Parameters of a new ticket. */
@@ -210,10 +219,9 @@ export class SiteRegistry {
    * Stores the key of a site that presents a valid ticket. The proof shows that the site has the
    * private key. The site may repeat the same request.
    * @param proof - signature of the ticket, made with the private key of the site
-   * @returns the name of the site
    * @throws EdgeError ERR_SITE_TICKET
    */
-  async join(ticketText: string, key: Uint8Array, proof: Uint8Array): Promise<string> {
+  async join(ticketText: string, key: Uint8Array, proof: Uint8Array): Promise<SiteJoin> {
     const ticket = readTicket(ticketText);
     if (!isSignedBy(key, joinPurpose, [Buffer.from(ticketText)], proof)) {
       throw new EdgeError(
@@ -223,12 +231,17 @@ export class SiteRegistry {
     }
     const { name, id } = ticket;
     const now = this.#host.now();
+    let isNew = true;
     const replaced = await this.#change(name, (site) => {
+      isNew = true;
       const known = site?.ticket;
       if (site === undefined || known?.id !== id) throw unusable('it was replaced or revoked');
       if (now > known.expiresAt) throw unusable('it has expired');
       if (known.usedBy !== undefined) {
-        if (isEqual(known.usedBy, key)) return site;
+        if (isEqual(known.usedBy, key)) {
+          isNew = false;
+          return site;
+        }
         throw unusable('another key has already used it');
       }
       return {
@@ -239,8 +252,10 @@ export class SiteRegistry {
         ticket: { ...known, usedBy: Buffer.from(key) },
       };
     });
-    if (replaced?.key !== undefined && !isEqual(replaced.key, key)) this.#tellRevoked(name);
-    return name;
+    if (isNew && replaced?.key !== undefined && !isEqual(replaced.key, key)) {
+      this.#tellRevoked(name);
+    }
+    return { name, isNew };
   }
 
   /**
@@ -465,6 +480,16 @@ export class SiteRegistry {
     for (const [name, contact] of noted) this.#contacts.set(name, contact);
   }
 
+  /**
+   * Whether a site has joined, and was last admitted from this client address.
+   * @param owner - client address, see {@link addressOwner}
+   */
+  isLastAddress(name: string, owner: string): boolean {
+    const contact = this.#contacts.get(name);
+    if (contact === undefined || !this.#joined.has(name)) return false;
+    return addressOwner(contact.address) === owner;
+  }
+
   async #infoOf(site: SiteRow): Promise<SiteInfo> {
     const { name, state, key, joinedAt, ticket } = site;
     const { shared } = this.#host;
@@ -508,7 +533,8 @@ export class SiteRegistry {
   }
 
   /**
-   * Replaces the stored row of a site by the result of `change`, and returns the former row.
+   * Replaces the stored row of a site by the result of `change`, and returns the former row. Writes
+   * nothing if the result is the former row itself.
    * Repeats this if another member of the cluster has changed the row meanwhile.
    */
   async #change(
@@ -520,6 +546,7 @@ export class SiteRegistry {
       const entry = await this.#host.shared.get(key);
       const known = entry && siteRow.decode(entry);
       const changed = change(known);
+      if (changed === known) return known;
       const value = siteRow.encode(changed);
       try {
         const ifRevision = entry?.revision ?? 0;

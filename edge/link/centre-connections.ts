@@ -110,6 +110,13 @@ interface Candidate {
   readonly prove: Prove;
 }
 
+/** Place of an unfinished handshake. */
+interface Place {
+  /** Site that the hello names, if the place is one of `edge.knownHandshakes`. */
+  readonly site?: string;
+  release(): void;
+}
+
 export class CentreConnections implements CentreLinks {
   readonly #options: CentreLinksOptions;
   readonly #handlers = new LinkHandlers<SiteSender>('site');
@@ -130,6 +137,8 @@ export class CentreConnections implements CentreLinks {
     autoPong: false,
   });
   readonly #handshakes = new Budget(edgeLimits.openHandshakes);
+  readonly #knownHandshakes = new Budget(edgeLimits.knownHandshakes);
+  readonly #refusedKnown = new TokenBuckets(edgeLimits.refusedKnownHandshakes);
   readonly #refused: TokenBuckets;
   readonly #inHandshake = new Set<WebSocket>();
   /**
@@ -223,15 +232,14 @@ export class CentreConnections implements CentreLinks {
   /** Handles the WebSocket upgrade request of a site. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     const address = request.socket.remoteAddress ?? '';
-    const owner = addressOwner(address);
-    const status = this.#refusalOf(address);
-    if (status !== undefined) {
-      rejectUpgrade(socket, status);
+    const place = this.#placeFor(request, address);
+    if (typeof place === 'string') {
+      rejectUpgrade(socket, place);
       return;
     }
     let isHeld = true;
     const release = (): void => {
-      if (isHeld) this.#handshakes.release(owner);
+      if (isHeld) place.release();
       isHeld = false;
     };
     socket.once('close', release);
@@ -247,8 +255,12 @@ export class CentreConnections implements CentreLinks {
             'internal error during the handshake with a site',
           );
         } else if (error.code !== 'ERR_SITE_LINK') {
-          this.noteRefused(address);
-          this.#options.logger.warn({ address, err: error }, 'rejected the connection of a site');
+          // Log only as many rejected connections of an address as its limit permits.
+          if (this.isPermitted(address)) {
+            this.#options.logger.warn({ address, err: error }, 'rejected the connection of a site');
+          }
+          if (place.site === undefined) this.noteRefused(address);
+          else this.#refusedKnown.take(place.site);
         }
         const isRefused = error instanceof EdgeError && error.code === 'ERR_SITE_REFUSED';
         connection.close(isRefused ? closeCodes.refused : closeCodes.malformed);
@@ -258,15 +270,36 @@ export class CentreConnections implements CentreLinks {
   }
 
   /**
-   * Returns the HTTP status with which the centre refuses a connection from this client address. If
-   * the centre accepts the connection, counts the handshake towards the limits of the address, and
-   * returns `undefined`.
+   * Takes a place for a handshake, or returns the HTTP status with which the centre refuses the
+   * connection. If an address exceeds its limits, sites that were last admitted from it still get
+   * places, because strangers can have the same address behind a proxy or NAT.
    */
-  #refusalOf(address: string): string | undefined {
+  #placeFor(request: IncomingMessage, address: string): Place | string {
     if (this.#isClosed) return '503 Service Unavailable';
-    if (!this.isPermitted(address)) return '429 Too Many Requests';
-    const isFree = this.#handshakes.tryTake(addressOwner(address));
-    return isFree ? undefined : '503 Service Unavailable';
+    const owner = addressOwner(address);
+    const isPermitted = this.isPermitted(address);
+    if (isPermitted && this.#handshakes.tryTake(owner)) {
+      return { release: () => this.#handshakes.release(owner) };
+    }
+    const site = this.#knownSiteOf(request, owner);
+    if (site !== undefined && this.#knownHandshakes.tryTake(site)) {
+      return { site, release: () => this.#knownHandshakes.release(site) };
+    }
+    return isPermitted ? '503 Service Unavailable' : '429 Too Many Requests';
+  }
+
+  /**
+   * Returns the site that the hello of a request names, if the site was last admitted from this
+   * address. The name is not authenticated yet. Without a signature, a stranger can use up the
+   * limit of the site. A signed hello has no such limit, because it is verified at once.
+   */
+  #knownSiteOf(request: IncomingMessage, owner: string): string | undefined {
+    const given = helloOf(request);
+    const signed = given && readHelloIfValid(given);
+    if (signed === undefined) return undefined;
+    const { site } = signed.hello;
+    if (!this.#options.sites.isLastAddress(site, owner)) return undefined;
+    return signed.signature !== undefined || this.#refusedKnown.has(site) ? site : undefined;
   }
 
   /** Ends all connections. */
@@ -475,6 +508,15 @@ function helloOf({ headers }: IncomingMessage): Buffer | undefined {
 interface EarlyFrame {
   readonly request: RequestFrame;
   readonly bytes: number;
+}
+
+/** Decodes the first message of the handshake, or returns `undefined` if it is malformed. */
+function readHelloIfValid(bytes: Uint8Array): SignedHello | undefined {
+  try {
+    return readHello(bytes);
+  } catch {
+    return undefined;
+  }
 }
 
 /**

@@ -86,12 +86,19 @@ type EntryQuery = Static<typeof EntryQuery>;
  * Part of the extension `site-centre`. It stores and publishes returns, events and audit records of
  * sites.
  */
-export function openEntries({ host, ingest }: CentreContext): CentrePartContribution {
+export function openEntries({ host, ingest, claims }: CentreContext): CentrePartContribution {
   const handler: LogEntryHandler = {
     batchOperations: (entries) => keep(host, entries),
     applied: (entry) => publish(host, entry),
   };
-  for (const kind of ['return', 'event', 'audit']) ingest.on(kind, handler);
+  for (const kind of ['event', 'audit']) ingest.on(kind, handler);
+  ingest.on('return', {
+    ...handler,
+    operations: ({ site, value }) => {
+      if (typeof value.minion === 'string') claims.requireFree(site, value.minion);
+      return [];
+    },
+  });
   return {
     rpc: {
       entries: extensionMethod({

@@ -11,8 +11,8 @@ import {
   type StateOperation,
   workBudgetOf,
 } from '#master';
-import { codeOf, compileSchema, LimitExceeded, type WorkBudget } from '#runtime';
-import { writeInParts } from '#store';
+import { Budget, codeOf, compileSchema, LimitExceeded, type WorkBudget } from '#runtime';
+import { type RowOf, writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
 import { type FactsBasis, resolveFacts } from '../facts/facts-target.ts';
@@ -82,6 +82,9 @@ const retentionMs = 30 * 86_400_000;
 
 const pruneIntervalMs = 3_600_000;
 
+/** Interval at which waiting orders whose validity has ended get the state `expired`. */
+const expireIntervalMs = 60_000;
+
 /**
  * Maximum number of attempts to store the state of an order while other members of the cluster
  * change it.
@@ -98,16 +101,20 @@ const ringPrefix = 'ring:';
 
 const resultCheck = compileSchema(OrderResultSchema);
 
+/** Order that a site has not received yet. */
+type WaitingOrder = Pick<RowOf<typeof queuedOrderRow>, 'by' | 'validUntil'>;
+
 /** Issues orders, sends them to sites, and stores the results. */
 export class CentreOrders {
   readonly #context: CentreContext;
   readonly #host: ExtensionHost;
-  /** Ids of the waiting orders, by site. */
-  readonly #queued = new Map<string, Set<string>>();
+  /** Waiting orders, by site and id. */
+  readonly #queued = new Map<string, Map<string, WaitingOrder>>();
   /** Connections over which orders are being sent, by site. */
   readonly #giving = new Map<string, LinkCaller>();
   readonly #listeners = new Set<(id: string) => void>();
   #pruning: NodeJS.Timeout | undefined;
+  #expiring: NodeJS.Timeout | undefined;
 
   constructor(context: CentreContext) {
     this.#context = context;
@@ -137,10 +144,19 @@ export class CentreOrders {
     }
     await shared.follow(['order-queue'], (change) => {
       const [, site = '', id = ''] = change.type === 'put' ? change.entry.key : change.key;
-      if (change.type === 'put') this.#enqueue(site, id);
+      if (change.type === 'put') this.#enqueue(site, id, queuedOrderRow.decode(change.entry));
       else this.#dequeue(site, id);
     });
     await this.#prune();
+    this.#expiring = setInterval(() => {
+      this.#expireWaiting().catch((error: unknown) =>
+        this.#host.logger.error(
+          { err: error },
+          'cannot store that orders to sites have expired; retrying in a minute',
+        ),
+      );
+    }, expireIntervalMs);
+    this.#expiring.unref();
     this.#pruning = setInterval(() => {
       this.#prune().catch((error: unknown) =>
         this.#host.logger.error(
@@ -154,6 +170,7 @@ export class CentreOrders {
 
   close(): void {
     clearInterval(this.#pruning);
+    clearInterval(this.#expiring);
   }
 
   /**
@@ -176,18 +193,20 @@ export class CentreOrders {
    * @throws AuthorizationError ERR_DENIED
    * @throws MasterError ERR_BAD_TGT
    * @throws WorkLimitExceeded
-   * @throws LimitExceeded if too many orders wait for a site
+   * @throws LimitExceeded if too many orders wait for each of the sites. If only some sites have too
+   * many, these sites get the state `refused`
    */
   async issue({ sites: wanted, work, validSeconds, by, facts }: OrderRequest): Promise<OrderInfo> {
     // Check the rights first, so that the facts of other sites cannot influence the result.
     const budget = workBudgetOf(by && { who: actorOf(by) });
     const named = await this.#sitesOf(wanted, by, work, budget);
     const { sites, workOf, basis } = await this.#select(named, work, facts, budget);
-    this.#requirePlaces(sites);
+    const name = by?.name ?? operator;
+    const full = await this.#fullSites(sites, name, budget);
     const id = await this.#host.freshJid();
     const issuedAt = this.#host.now();
     const row = {
-      by: by?.name ?? operator,
+      by: name,
       work,
       issuedAt,
       validUntil: issuedAt + validSeconds * 1000,
@@ -196,6 +215,7 @@ export class CentreOrders {
     const issuer = { name: row.by, groups: [...(by?.groups ?? [])] };
     const queued = sites.flatMap((site) => {
       const { validUntil } = row;
+      if (full.has(site)) return [this.#refusalOperation(id, site)];
       const order: Order = { id, site, by: issuer, work: workOf(site), issuedAt, validUntil };
       return this.#queueOperations(order, writeOrder(order, this.#context.sign));
     });
@@ -203,7 +223,9 @@ export class CentreOrders {
       { op: 'put', key: ['orders', id], value: orderRow.encode(row) },
       ...queued,
     ]);
-    for (const site of sites) this.#enqueue(site, id);
+    for (const site of sites) {
+      if (!full.has(site)) this.#enqueue(site, id, { by: name, validUntil: row.validUntil });
+    }
     this.#host.logger.info(
       { order: id, kind: work.kind, by: row.by, sites: sites.length },
       'issued an order',
@@ -277,7 +299,7 @@ export class CentreOrders {
     // Ignore results of orders that the centre has not sent to this site.
     if (entry === undefined) return [];
     const known = orderSiteRow.decode(entry);
-    if (known.result.state !== 'running' && known.result.state !== 'waiting') return [];
+    if (isFinal(known.result)) return [];
     const result = tryParseResult(text);
     if (result === undefined) return [];
     const row: OrderSiteRow = {
@@ -293,7 +315,7 @@ export class CentreOrders {
 
   async #giveEach(site: string, caller: LinkCaller): Promise<void> {
     for (;;) {
-      const [id] = this.#queued.get(site) ?? [];
+      const [id] = this.#queued.get(site)?.keys() ?? [];
       if (id === undefined) return;
       await this.#give(site, id, caller);
     }
@@ -358,27 +380,34 @@ export class CentreOrders {
     ]);
   }
 
-  #queueOperations({ id, site, validUntil }: Order, text: string): readonly StateOperation[] {
+  #refusalOperation(id: string, site: string): StateOperation {
+    const reason = 'too many orders wait for this site; retry when it is connected';
+    const result: OrderResult = { ...noResults, state: 'refused', reason };
+    const value = orderSiteRow.encode({ result, at: this.#host.now() });
+    return { op: 'put', key: ['order-sites', id, site], value };
+  }
+
+  #queueOperations({ id, site, validUntil, by }: Order, text: string): readonly StateOperation[] {
     const result: OrderResult = { ...noResults, state: 'waiting' };
     const row = orderSiteRow.encode({ result, at: this.#host.now() });
-    const value = queuedOrderRow.encode({ text, validUntil });
+    const value = queuedOrderRow.encode({ text, validUntil, by: by.name });
     return [
       { op: 'put', key: ['order-sites', id, site], value: row },
       { op: 'put', key: ['order-queue', site, id], value },
     ];
   }
 
-  #enqueue(site: string, id: string): void {
-    const ids = this.#queued.get(site) ?? new Set();
-    this.#queued.set(site, ids.add(id));
+  #enqueue(site: string, id: string, { by, validUntil }: WaitingOrder): void {
+    const orders = this.#queued.get(site) ?? new Map<string, WaitingOrder>();
+    this.#queued.set(site, orders.set(id, { by, validUntil }));
     const caller = this.#context.links.callerOf(site);
     if (caller !== undefined) this.giveAll(site, caller);
   }
 
   #dequeue(site: string, id: string): void {
-    const ids = this.#queued.get(site);
-    ids?.delete(id);
-    if (ids?.size === 0) this.#queued.delete(site);
+    const orders = this.#queued.get(site);
+    orders?.delete(id);
+    if (orders?.size === 0) this.#queued.delete(site);
   }
 
   /**
@@ -517,16 +546,28 @@ export class CentreOrders {
   }
 
   /**
-   * Checks that each of these sites may have one more waiting order.
-   * @throws LimitExceeded if too many orders wait for a site
+   * Returns the sites for which too many orders wait, so that a user may not add one. Orders whose
+   * validity has ended do not count.
+   * @throws LimitExceeded if this applies to all given sites
    */
-  #requirePlaces(sites: readonly string[]): void {
+  async #fullSites(
+    sites: readonly string[],
+    user: string,
+    budget: WorkBudget,
+  ): Promise<ReadonlySet<string>> {
     const { waitingOrders } = edgeLimits;
-    const most = waitingOrders.perOwner ?? Infinity;
+    const now = this.#host.now();
+    const full = new Set<string>();
     for (const site of sites) {
-      const queued = this.#queued.get(site)?.size ?? 0;
-      if (queued >= most) throw new LimitExceeded(waitingOrders, most);
+      if (budget.isSliceOver) await budget.giveWay();
+      const waiting = new Budget(waitingOrders);
+      for (const { by, validUntil } of this.#queued.get(site)?.values() ?? []) {
+        if (now < validUntil) waiting.take(by);
+      }
+      if (!waiting.hasPlace(user)) full.add(site);
     }
+    if (full.size === 0 || full.size < sites.length) return full;
+    throw new LimitExceeded(waitingOrders, waitingOrders.total ?? Infinity);
   }
 
   async #siteRows(id: string): Promise<ReadonlyMap<string, OrderSiteRow>> {
@@ -579,11 +620,16 @@ export class CentreOrders {
         { op: 'delete', key: entry.key },
       ]);
     }
-    for await (const entry of this.#host.shared.list(['order-queue'])) {
-      const [, site = '', id = ''] = entry.key;
-      const { validUntil } = queuedOrderRow.decode(entry);
-      if (this.#host.now() < validUntil) continue;
-      await this.#settle(site, id, { ...noResults, state: 'expired' });
+    await this.#expireWaiting();
+  }
+
+  /** Stores the state `expired` of each waiting order whose validity has ended. */
+  async #expireWaiting(): Promise<void> {
+    for (const [site, orders] of [...this.#queued]) {
+      for (const [id, { validUntil }] of [...orders]) {
+        if (this.#host.now() < validUntil) continue;
+        await this.#settle(site, id, { ...noResults, state: 'expired' });
+      }
     }
   }
 }
@@ -613,10 +659,16 @@ function noSite(pattern: string): EdgeError {
   return new EdgeError('ERR_SITE_UNKNOWN', text);
 }
 
+/** Whether a site may report this state. An order in any other state can still change. */
+function isFinal({ state }: OrderResult): boolean {
+  return state !== 'waiting' && state !== 'running';
+}
+
+/** Decodes a result that a site reports. Returns `undefined` if it is malformed or not final. */
 function tryParseResult(text: string): OrderResult | undefined {
   try {
     const result: unknown = JSON.parse(text);
-    return resultCheck.Check(result) ? result : undefined;
+    return resultCheck.Check(result) && isFinal(result) ? result : undefined;
   } catch {
     return undefined;
   }

@@ -1,7 +1,7 @@
 /** Stored rows of orders. */
 
 import Type, { type Static } from 'typebox';
-import { defineRow, jsonField, type RowOf, Texts } from '#store';
+import { defineRow, jsonField, type RowOf } from '#store';
 import { FactsBasisSchema } from '../facts/facts-target.ts';
 import { OrderWorkSchema } from './order.ts';
 
@@ -16,6 +16,16 @@ const Count = Type.Integer({ minimum: 0 });
 export const orderStates = ['waiting', 'running', 'done', 'failed', 'refused', 'expired'] as const;
 
 export type OrderState = (typeof orderStates)[number];
+
+/** Maximum number of entries in each list of a result. */
+export const maxListed = 100;
+
+/** Maximum length of a name in a result. A minion id has at most 128 characters. */
+export const maxNameLength = 256;
+
+const Names = Type.Unsafe<readonly string[]>(
+  Type.Array(Type.String({ maxLength: maxNameLength }), { maxItems: maxListed }),
+);
 
 /** Schema of the result of an order at a site. */
 export const OrderResultSchema = Type.Object({
@@ -34,12 +44,16 @@ export const OrderResultSchema = Type.Object({
    * or the caller lacks a right.
    */
   unaddressed: Count,
-  unaddressedNames: Texts,
-  /**
-   * Minions that did not succeed, with the reason. Each list of a result has at most 100 entries.
-   */
-  failures: Type.Array(Type.Object({ minion: Type.String(), reason: Type.String() })),
-  jids: Texts,
+  unaddressedNames: Names,
+  /** Minions that did not succeed, with the reason. */
+  failures: Type.Array(
+    Type.Object({
+      minion: Type.String({ maxLength: maxNameLength }),
+      reason: Type.String({ maxLength: 200 }),
+    }),
+    { maxItems: maxListed },
+  ),
+  jids: Names,
 });
 
 /** Result of an order at a site. */
@@ -100,7 +114,12 @@ export type OrderSiteRow = RowOf<typeof orderSiteRow>;
  */
 export const queuedOrderRow = defineRow({
   name: 'waiting order',
-  schema: Type.Object({ text: Type.String(), validUntil: Time }),
+  schema: Type.Object({
+    text: Type.String(),
+    validUntil: Time,
+    /** Name of the user who issued the order. */
+    by: Type.String(),
+  }),
 });
 
 /**

@@ -4,7 +4,7 @@ import { bridgeServices, type CommandResult } from '#heat-bridge';
 import { callOf, type ExtensionHost, isFailureCode, type JobUpdate } from '#master';
 import { EdgeError } from '../errors.ts';
 import { type Order, type OrderWork, subjectOfOrder } from './order.ts';
-import { noResults, type OrderResult } from './order-rows.ts';
+import { maxListed, maxNameLength, noResults, type OrderResult } from './order-rows.ts';
 
 /** Work of an order with this `kind`. */
 type Work<K extends OrderWork['kind']> = Extract<OrderWork, { kind: K }>;
@@ -14,9 +14,6 @@ export interface OrderOutcome {
   readonly result: OrderResult;
   readonly ticket?: string;
 }
-
-/** Maximum number of entries in each list of a result. */
-const maxListed = 100;
 
 /**
  * Checks that the policy permits an order now. {@link runOrder} checks it again, because the policy
@@ -255,7 +252,7 @@ class ResultCounts {
       failed: this.#failed,
       silent: this.#silent,
       unaddressed: this.#unaddressed.size,
-      unaddressedNames: [...this.#unaddressed].slice(0, maxListed),
+      unaddressedNames: [...this.#unaddressed].slice(0, maxListed).map(shortened),
       failures: this.#failures,
       jids: jids.slice(0, maxListed),
     };
@@ -263,7 +260,11 @@ class ResultCounts {
 
   #list(minion: string, reason: string): void {
     if (this.#failures.length < maxListed) {
-      this.#failures.push({ minion, reason: reason.slice(0, 200) });
+      this.#failures.push({ minion: shortened(minion), reason: reason.slice(0, 200) });
     }
   }
+}
+
+function shortened(name: string): string {
+  return name.slice(0, maxNameLength);
 }

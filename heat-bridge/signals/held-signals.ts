@@ -23,6 +23,8 @@ export interface HeldSignalsOptions {
   /** Time after which a signal without a handle expires, in milliseconds. */
   readonly ttlMs: number;
   readonly admission: MinionKeys;
+  /** Whether this master enrols a machine with this minion id. */
+  readonly isEnrolling: (minion: string) => boolean;
   /**
    * Whether this master expires signals without a handle. In a cluster, this is true on one member
    * only.
@@ -184,7 +186,7 @@ export class HeldSignals {
    * when it has expired.
    */
   async #settle(pending: PendingSignal): Promise<void> {
-    const { handles, outbox, now, ttlMs, admission } = this.#options;
+    const { handles, outbox, now, ttlMs, admission, isEnrolling } = this.#options;
     if (!(await pending.isWritten)) return;
     const record = await outbox.read(pending);
     if (record === undefined || record.handle !== undefined) return this.forget(pending);
@@ -199,6 +201,11 @@ export class HeldSignals {
     // If the minion now has another key, another machine sent the signal.
     if (admission.keyOf(minion)?.fingerprint !== heldKey) {
       await this.#giveUp(pending, 'the key of the minion has changed since it sent the signal');
+      return;
+    }
+    // A signal without a key is from a site. The machine that this master enrols did not send it.
+    if (heldKey === undefined && isEnrolling(minion)) {
+      await this.#giveUp(pending, 'a site sent the signal before the enrolment of the machine');
       return;
     }
     const refusal = signalRefusalOf(handle, member, now());

@@ -96,6 +96,8 @@ const maxUnclaimed = 1_000;
 export interface SignalsDeps {
   /** Returns the project of a minion: the project of the enrolment that accepted its key. */
   readonly projectOf: GroupMembership['projectOf'];
+  /** Whether this master enrols a machine with this minion id. Default: it enrols none. */
+  readonly isEnrolling?: ((minion: string) => boolean) | undefined;
   readonly traces?: SignalTraces | undefined;
 }
 
@@ -108,7 +110,7 @@ export interface SignalsDeps {
 export async function openSignals(
   host: SignalsHost,
   section: unknown,
-  { projectOf, traces }: SignalsDeps,
+  { projectOf, isEnrolling = () => false, traces }: SignalsDeps,
 ): Promise<SignalsModule> {
   const { shared: state, now, admission, events } = host;
   const {
@@ -156,6 +158,7 @@ export async function openSignals(
     outbox,
     ttlMs: heldTtlMs,
     admission,
+    isEnrolling,
     isActive: () => state.cluster?.isHeld !== false,
     now,
     log,

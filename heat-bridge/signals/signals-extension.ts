@@ -14,7 +14,11 @@ export const signalsExtension: BridgeExtensionModule = {
     const enrolment = host.find(bridgeServices.enrolment);
     const projectOf = enrolment?.projectOf ?? (() => undefined);
     const { bus: events } = host.use(masterServices.events);
-    const signals = await openSignals({ ...host, events }, sections.handles, { projectOf, traces });
+    const signals = await openSignals({ ...host, events }, sections.handles, {
+      projectOf,
+      isEnrolling: (id) => enrolment?.enrolments.liveOf(id) !== undefined,
+      traces,
+    });
     host.provide(bridgeServices.signals, signals);
     enrolment?.api.onRetire((id) => signals.dismiss(id));
     enrolment?.onRelease((id, owner) => signals.release(id, owner));

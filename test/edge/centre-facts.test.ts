@@ -48,7 +48,7 @@ class Rows {
 async function stage() {
   const rows = new Rows();
   const admission = { keyOf: (id: string) => (id === 'master1' ? {} : undefined) };
-  const host = { ...rows, now: () => 1000, admission };
+  const host = { ...rows, now: () => 1000, admission, find: () => undefined };
   // The parts of the host that facts and claims use.
   const claims = await MinionClaims.open(
     host as unknown as Parameters<typeof MinionClaims.open>[0],

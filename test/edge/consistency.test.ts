@@ -77,7 +77,12 @@ test('EDGE-C5: the latest facts win, whatever the order in which they arrive', a
   await fc.assert(
     fc.asyncProperty(times, fc.array(fc.boolean()), async (all, repeated) => {
       const rows = { ...memoryRows({ now: 0 }), follow: async () => {}, cluster: undefined };
-      const host = { now: () => 0, shared: rows, admission: { keyOf: () => undefined } };
+      const host = {
+        now: () => 0,
+        shared: rows,
+        admission: { keyOf: () => undefined },
+        find: () => undefined,
+      };
       let merge: LogEntryHandler['operations'];
       const facts = await CentreFacts.open({
         host,
@@ -87,7 +92,7 @@ test('EDGE-C5: the latest facts win, whatever the order in which they arrive', a
             merge = handler.operations;
           },
         },
-        // Only `keyOf` is called.
+        // Only `keyOf` and `find` are called.
         claims: await MinionClaims.open(host as unknown as Parameters<typeof MinionClaims.open>[0]),
       });
       const sent = [...all, ...all.filter((_, place) => repeated[place])];

@@ -1,6 +1,7 @@
 /** Entries of sites that a centre stores, and what a malicious site can do to them. */
 
 import test from 'ava';
+import { MinionClaims } from '#edge/facts/minion-claims.ts';
 import { siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
 import { findEntries, openEntries } from '#edge/log/centre-entries.ts';
 import { Ingest, type IngestOptions } from '#edge/log/ingest.ts';
@@ -35,7 +36,13 @@ async function stage() {
   // Only these members are used.
   const options = { host, options: { parallelSites: 1 }, links } as unknown as IngestOptions;
   const ingest = new Ingest(options);
-  openEntries({ host, ingest } as unknown as CentreContext);
+  const admission = { keyOf: () => undefined };
+  const claims = await MinionClaims.open({
+    ...{ admission, find: () => undefined },
+    shared: { ...shared, follow: async () => {} },
+  } as unknown as Parameters<typeof MinionClaims.open>[0]);
+  await claims.claim('north', 'web1');
+  openEntries({ host, ingest, claims } as unknown as CentreContext);
   const send = (items: Parameters<typeof batchOf>[0], log = 'A', name = 'alarm') =>
     receivers.get(`log.${name}`)?.(batchOf(items, log.repeat(16)), { site: 'evil' });
   /** Sends entries of the kind `event` in a batch. */
@@ -111,6 +118,18 @@ test('an entry of an unknown kind is refused, not silently dropped', async (t) =
   const items = [entryOf(1, 'no-such-kind', {}), entryOf(2, 'event', {})];
   t.like(await send(items), { sequence: 2, refused: [{ sequence: 1 }] });
   t.is((await stored()).count, 1);
+});
+
+test('a return about a minion of another site is refused', async (t) => {
+  const { send, stored, fired } = await stage();
+  const returned = (minion: string) => ({ jid: '20260101000000000000', minion, return: 1 });
+  const items = [entryOf(1, 'return', returned('web1')), entryOf(2, 'return', returned('web2'))];
+  t.like(await send(items), { sequence: 2, refused: [{ sequence: 1 }] });
+  t.is((await stored()).count, 1);
+  t.deepEqual(
+    fired.map(({ minion }) => minion),
+    ['web2'],
+  );
 });
 
 // Slices are counted for the whole process.

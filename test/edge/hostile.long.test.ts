@@ -137,6 +137,7 @@ test('unknown messages and parameters of a wrong form are refused, and the conne
     ['log.alarm', { log: 'A'.repeat(16), entries: 'text', site: 'south' }],
     ['log.alarm', { ...batchOf([entryOf(1, 'event', {})]), site: 'south' }],
     ['log.turn', { text: 'x'.repeat(1000) }],
+    ['bundle.report', { version: 1e300, saltbridge: '1' }],
   ] as const) {
     t.like(await link.ask(name, params), { kind: 'failure', code: 'ERR_SITE_MESSAGE' });
   }

@@ -6,8 +6,11 @@ import { joinSite, type SiteInfo } from '#edge';
 import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
 import { joinPurpose } from '#edge/identity/join-message.ts';
 import { siteDirectory } from '#edge/identity/site-identity.ts';
+import { SiteRegistry } from '#edge/identity/site-registry.ts';
+import { readAuditLog } from '#master';
 import { makeCertificate } from '../helpers/certificate.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
+import { memoryRows } from './bundles/tuf-stage.ts';
 import {
   createTicket,
   eventually,
@@ -74,10 +77,41 @@ test('a repeated request of the same site is answered again', async (t) => {
     proof: signParts(key, joinPurpose, [Buffer.from(ticket)]).toString('base64url'),
   });
   const headers = { 'content-type': 'application/json' };
-  for (let count = 0; count < 2; count += 1) {
-    const reply = await fetch(`${centre.url}/site/v1/join`, { method: 'POST', headers, body });
-    t.is(reply.status, 200);
-  }
+  const join = async (): Promise<number> =>
+    (await fetch(`${centre.url}/site/v1/join`, { method: 'POST', headers, body })).status;
+  t.is(await join(), 200);
+  const replies = await Promise.all(Array.from({ length: 10 }, join));
+  t.true(replies.every((status) => status === 200));
+  // The audit log contains the first request only.
+  const { master } = centre.server;
+  await master.audit.flush();
+  const records = await Array.fromAsync(readAuditLog({ stateDir: centre.stateDir }));
+  t.is(records.filter(({ action }) => action === 'site.join').length, 1);
+});
+
+test('a repeated request of the same site writes nothing', async (t) => {
+  const rows = memoryRows({ now: 0 });
+  let writes = 0;
+  const write: typeof rows.write = (operations) => {
+    writes += 1;
+    return rows.write(operations);
+  };
+  const host = { now: () => 1, shared: { ...rows, write, follow: async () => {} } };
+  const centreKey = generateKey();
+  // Only these members are used.
+  const sites = await SiteRegistry.open(
+    host as unknown as Parameters<typeof SiteRegistry.open>[0],
+    centreKey,
+  );
+  const request = { name: 'north', centre: 'http://127.0.0.1', lifetimeSeconds: 60 };
+  const { ticket } = await sites.issue(request);
+  const key = generateKey();
+  const proof = signParts(key, joinPurpose, [Buffer.from(ticket)]);
+  const join = () => sites.join(ticket, publicBytesOf(key), proof);
+  t.deepEqual(await join(), { name: 'north', isNew: true });
+  writes = 0;
+  t.deepEqual(await join(), { name: 'north', isNew: false });
+  t.is(writes, 0);
 });
 
 test('expired, altered and superseded tickets, and keys without their proof, are refused', async (t) => {

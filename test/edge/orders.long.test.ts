@@ -425,7 +425,7 @@ test('orders that wait for the reply of a lost connection are sent over the next
     {
       op: 'put',
       key: ['order-queue', site, id],
-      value: queuedOrderRow.encode({ text: 'order', validUntil: 1 }),
+      value: queuedOrderRow.encode({ text: 'order', validUntil: 1, by: 'operator' }),
     },
   ]);
   const follow: SharedArea['follow'] = async (prefix, listener) => {

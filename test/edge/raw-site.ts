@@ -8,7 +8,13 @@ import { WebSocket } from 'ws';
 import { joinSite } from '#edge';
 import { type SiteIdentity, SiteIdentityFile } from '#edge/identity/site-identity.ts';
 import { decodeFrame, encodeFrame, type Frame } from '#edge/link/frames.ts';
-import { encodeHello, encodeProof, type Hello, unsignedHello } from '#edge/link/handshake.ts';
+import {
+  encodeHello,
+  encodeProof,
+  type Hello,
+  helloHeader,
+  unsignedHello,
+} from '#edge/link/handshake.ts';
 import { encodeBatch, type SentItem } from '#edge/log/log-codec.ts';
 import { packLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
@@ -62,7 +68,7 @@ export class RawLink {
     t: ExecutionContext,
     centre: Pick<Centre, 'url'>,
     headers: Readonly<Record<string, string>> = {},
-    tls: ConnectionOptions = {},
+    tls: ConnectionOptions & { readonly localAddress?: string } = {},
   ): Promise<RawLink> {
     const url = `${centre.url.replace('http', 'ws')}/site/v1/link`;
     const socket = new WebSocket(url, { perMessageDeflate: false, headers, ...tls });
@@ -90,6 +96,20 @@ export class RawLink {
     link.socket.send(unsignedHello(hello));
     const challenge = await link.next();
     link.socket.send(encodeProof(identity.key, hello, challenge, Buffer.alloc(0)));
+    return link;
+  }
+
+  /** Connects with the hello in the upgrade request, as sites do, and sends the proof. */
+  static async signInAtOnce(
+    t: ExecutionContext,
+    centre: Centre,
+    { name, key }: Pick<SiteIdentity, 'key' | 'name'>,
+  ): Promise<RawLink> {
+    const hello = helloOf(name);
+    const header = unsignedHello(hello).toString('base64url');
+    const link = await RawLink.open(t, centre, { [helloHeader]: header });
+    const challenge = await link.next();
+    link.socket.send(encodeProof(key, hello, challenge, Buffer.alloc(0)));
     return link;
   }
 

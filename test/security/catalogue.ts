@@ -2635,6 +2635,8 @@ export const catalogue: readonly Threat[] = [
     id: 'H-472',
     threat: 'one owner takes the share of others of a limited resource',
     tests: [
+      'edge/order-limits.test.ts: the orders of one user for an absent site do not block those of others',
+      'edge/order-limits.test.ts: orders whose validity has ended do not count as waiting',
       'heat-bridge/tracing.test.ts: many runs of one caller do not evict the traces of others',
       'master/pillar/pillar-requests.test.ts: a minion has 4 pillar requests in progress, 64 may wait, and further ones get an error',
       'master/rendering/large-templates.test.ts: a template that is large for one minion is large for all after four minions',
@@ -2882,6 +2884,9 @@ export const catalogue: readonly Threat[] = [
       siteLink('large, malformed and early messages end a handshake'),
       siteLink('an address with too many refused handshakes is rejected unread, and may not join'),
       siteLink('an address may have 128 handshakes at a time, and one more when one ends'),
+      'edge/shared-address.long.test.ts: strangers of a few addresses leave places for handshakes of other addresses',
+      'edge/shared-address.long.test.ts: a known site gets a place if strangers hold all places of its address',
+      'edge/shared-address.long.test.ts: a known site may connect if strangers of its address were refused too often',
       siteLink('malformed and too large frames of a site end its connection'),
       earlyAlarms('a hello with a larger early request ends the handshake'),
       siteLink('a site with too many open requests loses its connection'),
@@ -2903,6 +2908,9 @@ export const catalogue: readonly Threat[] = [
       'edge/link-order.test.ts: heartbeats of a side that does not read have one answer',
       siteLink('returns and facts are refused without a turn, and sites have turns in order'),
       siteLog('malformed batches are refused'),
+      siteJoin('a repeated request of the same site is answered again'),
+      siteJoin('a repeated request of the same site writes nothing'),
+      bundlePacks('requests with unknown ids compute the places of packs once'),
     ],
   },
   {
@@ -2914,6 +2922,9 @@ export const catalogue: readonly Threat[] = [
       'edge/centre-facts.test.ts: a site does not learn whether the centre or another site has a minion',
       'edge/centre-facts.test.ts: facts that are refused do not claim a minion',
       'edge/centre-facts.test.ts: signals that are refused do not claim a minion',
+      'edge/entries.long.test.ts: a return about a minion of another site is refused',
+      'edge/enrolling.long.test.ts: a site cannot act for a machine that the centre enrols',
+      'edge/enrolling.long.test.ts: a signal that a site sent before an enrolment does not count for its machine',
       siteUp('a site cannot act for a minion of another site or of the centre'),
       siteLink('a repeated batch is acknowledged and applied once, and a gap is refused'),
       earlyAlarms(
@@ -2938,6 +2949,8 @@ export const catalogue: readonly Threat[] = [
       'edge/lost-returns.long.test.ts: the log has each stored return once after ten crashes',
       siteLog('a full log drops the oldest entries of the last class, and a marker states them'),
       siteLog('alarms are dropped only if nothing else is left'),
+      siteLog('the signals of one minion do not displace the entries of others'),
+      siteLog('events and alarms count towards the minion that has caused them'),
     ],
   },
   {
@@ -3107,6 +3120,10 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'edge/status-page.test.ts: a site that reports a time beyond all dates spoils neither its page nor its inputs',
       'edge/inputs.long.test.ts: the numbers of one site cannot make the sums of all sites infinite',
+      siteLink(
+        'unknown messages and parameters of a wrong form are refused, and the connection stays',
+      ),
+      'edge/order-limits.test.ts: results of sites have limits, and are stored only in a final state',
       'edge/secrets.long.test.ts: a site that reads its secrets again and again is refused, and the others are not',
       'edge/facts-target.long.test.ts: the grains of a site of the largest size do not keep the centre busy',
     ],

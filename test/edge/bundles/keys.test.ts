@@ -63,6 +63,7 @@ async function stageOfClaims() {
   // Only these members are used.
   const host = {
     admission: { keyOf: (id: string) => (id === 'own' ? {} : undefined) },
+    find: () => undefined,
     shared: { ...rows, cluster: undefined, follow: async () => {} },
   } as unknown as Parameters<typeof MinionClaims.open>[0];
   let handler: LogEntryHandler | undefined;

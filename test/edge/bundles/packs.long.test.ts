@@ -270,6 +270,34 @@ test('makes a pack once for concurrent sites, and its id cannot be guessed', asy
   t.is(await centre.packs.part(replies[0]?.files?.id ?? '', 1000), undefined);
 });
 
+test('requests with unknown ids compute the places of packs once', async (t) => {
+  const centre = new TestCentre(t);
+  let reads = 0;
+  const manifests: StoredManifest[] = [];
+  for (let version = 1; version <= 10; version += 1) {
+    const { sha256, ...rest } = await centre.manifest(version, {});
+    manifests.push({
+      ...rest,
+      get sha256() {
+        reads += 1;
+        return sha256;
+      },
+    });
+  }
+  const packs = new PackCache({
+    directory: temporaryDirectory(t),
+    objects: centre.objects,
+    secret: randomBytes(32),
+    manifests: async () => manifests,
+  });
+  const ask = () => packs.part(randomBytes(32).toString('hex'), 0);
+  t.is(await ask(), undefined);
+  reads = 0;
+  for (let count = 0; count < 50; count += 1) t.is(await ask(), undefined);
+  // The digests of the 10 manifests are compared, and the manifest is searched.
+  t.true(reads <= 50 * 20, `${reads} reads`);
+});
+
 test('refuses parts and packs that do not match, and keeps the former bundle', async (t) => {
   const centre = new TestCentre(t);
   const site = new TestSite(t, centre);

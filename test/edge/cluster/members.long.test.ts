@@ -114,8 +114,8 @@ test('a batch that is applied while another member revokes the site is refused',
 });
 
 async function openClaims(shared: SharedArea): Promise<MinionClaims> {
-  const host = { shared, admission: { keyOf: () => undefined } };
-  // Only `keyOf` is called.
+  const host = { shared, admission: { keyOf: () => undefined }, find: () => undefined };
+  // Only `keyOf` and `find` are called.
   return MinionClaims.open(host as unknown as Parameters<typeof MinionClaims.open>[0]);
 }
 

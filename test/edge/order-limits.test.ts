@@ -1,0 +1,108 @@
+/** Limits of orders at the centre: orders that wait for sites, and results that sites report. */
+
+import test from 'ava';
+import type { OrderInfo } from '#edge';
+import { CentreOrders } from '#edge/orders/centre-orders.ts';
+import { noResults, orderSiteRow } from '#edge/orders/order-rows.ts';
+import type { CentreContext } from '#edge/parts.ts';
+import { createSilentLogger } from '#master';
+import { memoryRows } from './bundles/tuf-stage.ts';
+
+test('results of sites have limits, and are stored only in a final state', async (t) => {
+  const shared = memoryRows({ now: 0 });
+  const [id, site] = ['20261127000000000000', 'north'];
+  const running = { result: { ...noResults, state: 'running' as const }, at: 0 };
+  const key = ['order-sites', id, site];
+  await shared.write([{ op: 'put', key, value: orderSiteRow.encode(running) }]);
+  // Only these members are used.
+  const orders = new CentreOrders({
+    host: { shared, now: () => 1 },
+  } as unknown as CentreContext);
+  const operations = async (changed: object): Promise<number> => {
+    const result = JSON.stringify({ ...noResults, state: 'failed', ...changed });
+    const entry = { site, value: { id, result }, class: 'signal', kind: 'order' } as const;
+    const found = await orders.operationsOf({
+      ...entry,
+      sequence: 1,
+      at: { ms: 1, count: 0 },
+      packed: new Uint8Array(),
+    });
+    return found.length;
+  };
+  const failures = (count: number, minion = 'web1', reason = 'broken') =>
+    Array.from({ length: count }, () => ({ minion, reason }));
+  const names = (count: number, length: number) =>
+    Array.from({ length: count }, () => 'x'.repeat(length));
+  t.is(await operations({}), 2);
+  t.is(await operations({ state: 'done', failures: failures(100), jids: names(100, 20) }), 2);
+  for (const refused of [
+    { failures: failures(101) },
+    { failures: failures(1, 'x'.repeat(257)) },
+    { failures: failures(1, 'web1', 'x'.repeat(201)) },
+    { unaddressedNames: names(101, 1) },
+    { jids: names(1, 257) },
+    { state: 'running' },
+    { state: 'waiting' },
+  ]) {
+    t.is(await operations(refused), 0);
+  }
+});
+
+/** Centre with the sites `north` and `south`, which are away. */
+function stage() {
+  const clock = { now: 1_000_000 };
+  let number = 0;
+  const host = {
+    now: () => clock.now,
+    shared: { ...memoryRows(clock), follow: async () => {}, cluster: undefined },
+    logger: createSilentLogger(),
+    freshJid: async () => String(number++).padStart(20, '0'),
+    policy: () => {},
+    decide: () => ({ effect: 'allow' }),
+  };
+  const sites = { joined: ['north', 'south'], show: async () => ({}) };
+  const links = { callerOf: () => undefined };
+  // Only these members are used.
+  const orders = new CentreOrders({
+    host,
+    sites,
+    links,
+    sign: () => Buffer.alloc(64),
+  } as unknown as CentreContext);
+  const issue = (name: string, ...wanted: readonly string[]): Promise<OrderInfo> =>
+    orders.issue({
+      sites: wanted,
+      work: { kind: 'job', tgt: '*', fun: 'test.ping' },
+      validSeconds: 10,
+      by: { kind: 'user', name, groups: [], eauth: 'file' },
+    });
+  const fill = async (name: string, count: number): Promise<void> => {
+    for (let index = 0; index < count; index += 1) await issue(name, 'north');
+  };
+  return { clock, orders, issue, fill };
+}
+
+test('the orders of one user for an absent site do not block those of others', async (t) => {
+  const { issue, fill, orders } = stage();
+  await fill('fred', 250);
+  const code = 'ERR_LIMIT';
+  await t.throwsAsync(issue('fred', 'north'), { code });
+  t.is((await issue('eve', 'north')).counts.waiting, 1);
+  // A full site does not block the other sites.
+  const order = await issue('fred', 'north', 'south');
+  t.like(order.counts, { waiting: 1, refused: 1 });
+  const { sites } = await orders.show(order.id);
+  t.regex(sites.find(({ site }) => site === 'north')?.reason ?? '', /too many orders wait/);
+  for (const name of ['joe', 'ann']) await fill(name, 250);
+  await fill('eve', 149);
+  await t.throwsAsync(issue('eve', 'north'), { code }, 'the last places are for other users');
+  t.is((await issue('bob', 'north')).counts.waiting, 1);
+});
+
+test('orders whose validity has ended do not count as waiting', async (t) => {
+  const { clock, issue, fill } = stage();
+  await fill('fred', 250);
+  await t.throwsAsync(issue('fred', 'north'), { code: 'ERR_LIMIT' });
+  clock.now += 10_000;
+  t.is((await issue('fred', 'north')).counts.waiting, 1);
+});
