@@ -72,13 +72,12 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'The connection ends.',
   },
   loggedBytes: {
-    unit: 'bytes of a class of entries in the log of a site, which wait for the centre',
+    unit: 'bytes of returns in the log of a site, which wait for the centre',
     owner: 'minion',
     amounts: '`log_bytes` in total',
     option: 'saltbridge:site:log_bytes',
     timesFree: 1,
-    effect:
-      'The large fields of further entries are replaced by `VALUE_TRIMMED`. If the log is three quarters full, entries of minions with more than an equal share are dropped.',
+    effect: 'The large fields of further returns are replaced by `VALUE_TRIMMED`.',
   },
   runningOrders: {
     unit: 'running orders of the centre at a site',

@@ -53,11 +53,6 @@ export class Budget {
     return this.#total - this.#taken;
   }
 
-  /** Number of owners that hold something. */
-  get owners(): number {
-    return this.#held.size;
-  }
-
   /** Returns how much of the limited resource one owner holds now. */
   heldBy(owner: string): number {
     return this.#held.get(owner) ?? 0;

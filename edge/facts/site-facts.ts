@@ -97,9 +97,9 @@ class SiteFacts {
     return summary;
   }
 
-  async #append(value: WireMap & { readonly minion: string }): Promise<void> {
+  async #append(value: WireMap): Promise<void> {
     try {
-      await this.#log.append({ class: 'fact', kind: 'minion', value, minion: value.minion });
+      await this.#log.append({ class: 'fact', kind: 'minion', value });
     } catch (error) {
       this.#host.logger.error(
         { err: error },

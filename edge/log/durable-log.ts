@@ -1,8 +1,7 @@
 /**
  * Log of a site, stored in rows of its master. Entries that are appended at the same time are
  * written together. If the log exceeds its maximum size, it drops the oldest entries of the class
- * with the lowest priority, and stores a marker in their place. If a minion uses more than an equal
- * share of a log that is three quarters full, its next entries are dropped instead.
+ * with the lowest priority, and stores a marker in their place.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -45,10 +44,7 @@ const entryRow = defineRow({
   }),
 });
 
-/**
- * Row with the total size of the stored entries of one minion and class, in bytes. The key of the
- * row is `['log', 'minion', class, minion]`.
- */
+/** Row with the total size of the stored entries of one minion, in bytes. */
 const minionRow = defineRow({
   name: 'minion in the log of a site',
   schema: Type.Object({ bytes: Count }),
@@ -64,15 +60,7 @@ const headRow = defineRow({
     entries: Count,
     bytes: Count,
     dropped: Count,
-    /** Number of markers in place of dropped entries. */
-    markers: Count,
-    /**
-     * First sequence number of the marker that is the latest row of the class. 0 if the latest row
-     * is no marker.
-     */
-    markedFrom: Count,
-    /** Time of the first dropped entry of this marker, in milliseconds since 1970. */
-    markedAt: Count,
+    hasMarker: Type.Boolean(),
     oldestAt: Type.Optional(Count),
     /** Time of the latest entry, in milliseconds since 1970. */
     ms: Count,
@@ -89,9 +77,7 @@ interface Head {
   entries: number;
   bytes: number;
   dropped: number;
-  markers: number;
-  markedFrom: number;
-  markedAt: number;
+  hasMarker: boolean;
   oldestAt?: number;
   ms: number;
   count: number;
@@ -123,9 +109,6 @@ const rowsAtATime = 256;
 
 /** Assumed size of a row without its value, in bytes. */
 const rowOverhead = 64;
-
-/** Part of the log that is reserved for minions that use at most an equal share of the log. */
-const reservedPart = 1 / 4;
 
 /** Maximum size of the value of an entry before compression, in bytes. */
 const maxValueBytes = 524_288;
@@ -193,7 +176,7 @@ export class DurableLog implements SiteLog {
     if (known === undefined) await state.write([idOperation(id)]);
     const ofMinions = new Map<string, number>();
     for await (const entry of state.list(minionsRoot)) {
-      ofMinions.set(entry.key.slice(-2).join(' '), minionRow.decode(entry).bytes);
+      ofMinions.set(entry.key.at(-1) ?? '', minionRow.decode(entry).bytes);
     }
     // All classes were read above.
     return new DurableLog(id, options, heads as Record<LogClass, Head>, ofMinions);
@@ -218,8 +201,8 @@ export class DurableLog implements SiteLog {
 
   /** Whether a class has anything to send: entries, or a marker in place of dropped entries. */
   hasWork(name: LogClass): boolean {
-    const { entries, markers } = this.#heads[name];
-    return entries > 0 || markers > 0;
+    const { entries, hasMarker } = this.#heads[name];
+    return entries > 0 || hasMarker;
   }
 
   append(entry: NewLogEntry): Promise<void> {
@@ -278,7 +261,7 @@ export class DurableLog implements SiteLog {
         const ofMinions = new Map<string, number>();
         let isLast = true;
         const first = head.next - head.entries;
-        const rows = Math.max(0, sequence - first + 1) + head.markers;
+        const rows = Math.max(0, sequence - first + 1) + (head.hasMarker ? 1 : 0);
         for await (const { key, value } of this.#rows(name, Math.min(rowsAtATime, rows + 1))) {
           const item = itemOf(key, value);
           if ('from' in item ? item.to > sequence : item.sequence > sequence) {
@@ -287,7 +270,7 @@ export class DurableLog implements SiteLog {
           }
           isLast = false;
           operations.push({ op: 'delete', key });
-          forget(next, ofMinions, name, item, value.length);
+          forget(next, ofMinions, item, value.length);
         }
         if (operations.length === 0) return;
         await this.#writeHead(name, next, operations, ofMinions);
@@ -340,28 +323,21 @@ export class DurableLog implements SiteLog {
     const operations: StateOperation[] = batch.flatMap((it) => it.operations);
     const changed = new Map<LogClass, Head>();
     const ofMinions = new Map<string, number>();
-    let bytes = this.#bytes;
     for (const entry of batch.flatMap((it) => it.entries)) {
       const { class: name, kind, minion } = entry;
       const head = changed.get(name) ?? { ...this.#heads[name] };
       changed.set(name, head);
       const { ms, count } = this.clock.next();
-      const row = this.#fit(entry, bytes, ofMinions, (value) =>
+      const row = this.#fit(entry, ofMinions, (value) =>
         entryRow.encode({ ms, count, kind, value, ...(minion === undefined ? {} : { minion }) }),
       );
-      if (head.entries === 0 && head.markers === 0) head.oldestAt = ms;
-      head.ms = ms;
-      head.count = count;
-      if (row === undefined) {
-        operations.push(...dropNext(name, head));
-        continue;
-      }
       operations.push({ op: 'put', key: keyOf(name, head.next), value: row });
+      if (head.entries === 0 && !head.hasMarker) head.oldestAt = ms;
       head.next += 1;
-      head.markedFrom = 0;
       head.entries += 1;
       head.bytes += row.length + rowOverhead;
-      bytes += row.length + rowOverhead;
+      head.ms = ms;
+      head.count = count;
     }
     for (const [name, head] of changed) operations.push(headOperation(name, head));
     await this.#state.write([...operations, ...this.#minionOperations(ofMinions)]);
@@ -369,45 +345,30 @@ export class DurableLog implements SiteLog {
     this.#countMinions(ofMinions);
   }
 
-  /** Total size of the stored entries, in bytes. */
-  get #bytes(): number {
-    return Object.values(this.#heads).reduce((sum, { bytes }) => sum + bytes, 0);
-  }
-
   /**
    * Encodes an entry. If the log has too little space for the entry of this minion, replaces the
-   * large fields of the entry by `VALUE_TRIMMED`. Returns `undefined` if only the reserved part of
-   * the log is left, and the entries of this minion use more than an equal share of the log. The
-   * entry is then dropped, so that it does not displace entries of others.
-   * @param bytes - size of the log, including the entries of the current write
-   * @param ofMinions - for each minion and class, the number of bytes that the current write adds.
-   * The size of the entry is added here
+   * large fields of the entry by `VALUE_TRIMMED`.
+   * @param ofMinions - for each minion, the number of bytes that the current write adds. The size
+   * of the entry is added here
    */
   #fit(
-    { class: name, minion, packed, value }: PendingEntry,
-    bytes: number,
+    { minion, packed, value }: PendingEntry,
     ofMinions: Map<string, number>,
     encode: (packed: Uint8Array) => Uint8Array,
-  ): Uint8Array | undefined {
+  ): Uint8Array {
     const whole = encode(packed);
     if (minion === undefined) return whole;
-    const owner = ownerOf(name, minion);
-    const earlier = ofMinions.get(owner) ?? 0;
-    const hasPlace = this.#ofMinions.hasPlace(owner, earlier + whole.length + rowOverhead);
+    const earlier = ofMinions.get(minion) ?? 0;
+    const hasPlace = this.#ofMinions.hasPlace(minion, earlier + whole.length + rowOverhead);
     const row = hasPlace ? whole : encode(packTrimmed(value));
-    const isFull = bytes + row.length + rowOverhead > this.#maxBytes * (1 - reservedPart);
-    // One share is for entries that count towards no minion.
-    const share = this.#maxBytes / (this.#ofMinions.owners + 1);
-    if (isFull && this.#ofMinions.heldBy(owner) + earlier > share) return undefined;
-    ofMinions.set(owner, earlier + row.length + rowOverhead);
+    add(ofMinions, minion, row.length + rowOverhead);
     return row;
   }
 
   #minionOperations(changes: ReadonlyMap<string, number>): readonly StateOperation[] {
-    return [...changes].map(([owner, change]) => {
-      const space = owner.indexOf(' ');
-      const key = [...minionsRoot, owner.slice(0, space), owner.slice(space + 1)];
-      const bytes = this.#ofMinions.heldBy(owner) + change;
+    return [...changes].map(([minion, change]) => {
+      const key = [...minionsRoot, minion];
+      const bytes = this.#ofMinions.heldBy(minion) + change;
       return bytes > 0
         ? { op: 'put', key, value: minionRow.encode({ bytes }) }
         : { op: 'delete', key };
@@ -415,9 +376,9 @@ export class DurableLog implements SiteLog {
   }
 
   #countMinions(changes: ReadonlyMap<string, number>): void {
-    for (const [owner, change] of changes) {
-      if (change > 0) this.#ofMinions.take(owner, change);
-      else this.#ofMinions.release(owner, -change);
+    for (const [minion, change] of changes) {
+      if (change > 0) this.#ofMinions.take(minion, change);
+      else this.#ofMinions.release(minion, -change);
     }
   }
 
@@ -427,36 +388,36 @@ export class DurableLog implements SiteLog {
    */
   async #drop(): Promise<void> {
     for (;;) {
-      let excess = this.#bytes - this.#maxBytes;
+      let excess = -this.#maxBytes;
+      for (const { bytes } of Object.values(this.#heads)) excess += bytes;
       if (excess <= 0) return;
       const name = logClasses.findLast((it) => this.#heads[it].entries > 0);
       if (name === undefined) return;
       const head: Head = { ...this.#heads[name] };
       const operations: StateOperation[] = [];
       const ofMinions = new Map<string, number>();
-      let marker: Marker | undefined;
+      let marker: { from: number; to: number; oldestAt: number } | undefined;
       for await (const { key, value } of this.#rows(name, rowsAtATime)) {
         const item = itemOf(key, value);
         if (!('from' in item) && excess <= 0) break;
         operations.push({ op: 'delete', key });
-        const dropped =
-          'from' in item ? item : { from: item.sequence, to: item.sequence, oldestAt: item.ms };
-        marker = { ...dropped, ...marker, to: dropped.to };
-        if (!('from' in item)) {
+        if ('from' in item) marker = { ...item };
+        else {
           excess -= value.length + rowOverhead;
           head.dropped += 1;
+          marker = {
+            from: marker?.from ?? item.sequence,
+            to: item.sequence,
+            oldestAt: marker?.oldestAt ?? item.ms,
+          };
         }
-        forget(head, ofMinions, name, item, value.length);
+        forget(head, ofMinions, item, value.length);
       }
       if (marker === undefined) return;
-      operations.push(markerOperation(name, marker));
-      head.markers += 1;
-      if (marker.to === head.next - 1) {
-        head.markedFrom = marker.from;
-        head.markedAt = marker.oldestAt;
-      }
-      head.oldestAt = marker.oldestAt;
-      await this.#writeHead(name, head, operations, ofMinions);
+      const { from, to, oldestAt } = marker;
+      const row = { ms: oldestAt, count: 0, kind: '', value: Buffer.alloc(0), from };
+      operations.push({ op: 'put', key: keyOf(name, to), value: entryRow.encode(row) });
+      await this.#writeHead(name, { ...head, hasMarker: true, oldestAt }, operations, ofMinions);
     }
   }
 
@@ -470,7 +431,7 @@ export class DurableLog implements SiteLog {
     operations: readonly StateOperation[],
     ofMinions: ReadonlyMap<string, number>,
   ): Promise<void> {
-    if (head.entries === 0 && head.markers === 0) delete head.oldestAt;
+    if (head.entries === 0 && !head.hasMarker) delete head.oldestAt;
     await this.#state.write([
       ...operations,
       headOperation(name, head),
@@ -495,60 +456,25 @@ function itemOf(key: readonly string[], value: Uint8Array): StoredItem {
   return { sequence, ms, count, kind, value: row.value, minion };
 }
 
-/** Marker in place of dropped entries. */
-type Marker = Extract<SentItem, { readonly from: number }>;
-
-function markerOperation(name: LogClass, { from, to, oldestAt }: Marker): StateOperation {
-  const row = { ms: oldestAt, count: 0, kind: '', value: Buffer.alloc(0), from };
-  return { op: 'put', key: keyOf(name, to), value: entryRow.encode(row) };
-}
-
-/**
- * Drops an entry before it is stored. Returns operations that store a marker in its place. If the
- * latest row of the class is a marker, the new marker replaces it.
- */
-function dropNext(name: LogClass, head: Head): readonly StateOperation[] {
-  const to = head.next;
-  head.next += 1;
-  head.dropped += 1;
-  const isFirst = head.markedFrom === 0;
-  if (isFirst) {
-    head.markedFrom = to;
-    head.markedAt = head.ms;
-    head.markers += 1;
-  }
-  const put = markerOperation(name, { from: head.markedFrom, to, oldestAt: head.markedAt });
-  return isFirst ? [put] : [{ op: 'delete', key: keyOf(name, to - 1) }, put];
-}
-
-/** Owner of the bytes of a minion's entries in one class. Names of classes contain no space. */
-function ownerOf(name: LogClass, minion: string): string {
-  return `${name} ${minion}`;
+/** Adds bytes to the total of a minion in `amounts`. Does nothing if `minion` is `undefined`. */
+function add(amounts: Map<string, number>, minion: string | undefined, bytes: number): void {
+  if (minion !== undefined) amounts.set(minion, (amounts.get(minion) ?? 0) + bytes);
 }
 
 /**
  * Updates the counters of a class of log entries after one entry or marker was removed.
- * @param ofMinions - receives the change of the stored bytes, by minion and class. An entry without
- * a minion is not counted there
+ * @param ofMinions - receives the change of the stored bytes, by minion. An entry without a minion
+ * is not counted there
  */
-function forget(
-  head: Head,
-  ofMinions: Map<string, number>,
-  name: LogClass,
-  item: StoredItem,
-  bytes: number,
-): void {
+function forget(head: Head, ofMinions: Map<string, number>, item: StoredItem, bytes: number): void {
   if ('from' in item) {
-    head.markers -= 1;
-    if (item.to === head.next - 1) head.markedFrom = 0;
+    head.hasMarker = false;
     return;
   }
   head.entries -= 1;
   head.bytes -= bytes + rowOverhead;
   head.oldestAt = item.ms;
-  if (item.minion === undefined) return;
-  const owner = ownerOf(name, item.minion);
-  ofMinions.set(owner, (ofMinions.get(owner) ?? 0) - bytes - rowOverhead);
+  add(ofMinions, item.minion, -bytes - rowOverhead);
 }
 
 function headOperation(name: LogClass, head: Head): StateOperation {
@@ -564,17 +490,7 @@ function newId(): string {
 }
 
 function emptyHead(): Head {
-  return {
-    next: 1,
-    entries: 0,
-    bytes: 0,
-    dropped: 0,
-    markers: 0,
-    markedFrom: 0,
-    markedAt: 0,
-    ms: 0,
-    count: 0,
-  };
+  return { next: 1, entries: 0, bytes: 0, dropped: 0, hasMarker: false, ms: 0, count: 0 };
 }
 
 /**

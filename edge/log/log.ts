@@ -34,10 +34,8 @@ export interface NewLogEntry {
   readonly kind: string;
   readonly value: WireMap;
   /**
-   * Minion that has caused the entry. If the entries of this minion and class would together exceed
-   * the space that is still free in the log, the large fields of this entry are replaced by
-   * `VALUE_TRIMMED`. If the log is three quarters full, and they use more than an equal share of it, this entry is
-   * dropped.
+   * Minion that the entry is from. If the entries of this minion would together exceed the space
+   * that is still free in the log, the large fields of this entry are replaced by `VALUE_TRIMMED`.
    */
   readonly minion?: string | undefined;
 }

@@ -157,16 +157,14 @@ class Sources {
   }
 
   #entriesOf({ tag, data }: Pick<MasterEvent, 'data' | 'tag'>): readonly NewLogEntry[] {
-    // The master sets `id` to the minion in each event of a minion.
-    const minion = typeof data.id === 'string' && data.id !== '' ? data.id : undefined;
-    const event = { kind: 'event', value: { tag, data }, minion } as const;
+    const event = { tag, data };
     if (this.#isAlarm(tag)) {
-      const alarm = { class: 'alarm', ...event } as const;
+      const alarm = { class: 'alarm', kind: 'event', value: event } as const;
       return returnTag.test(tag) ? [alarm, ...returnsOf(tag, data)] : [alarm];
     }
     const returned = returnsOf(tag, data);
     if (returned.length > 0) return returned;
-    return [{ class: 'return', ...event }];
+    return [{ class: 'return', kind: 'event', value: event }];
   }
 
   async #append(

@@ -3,7 +3,7 @@
 import test from 'ava';
 import fc from 'fast-check';
 import { DurableLog } from '#edge/log/durable-log.ts';
-import { type LogClass, logClasses, type NewLogEntry } from '#edge/log/log.ts';
+import { type LogClass, logClasses } from '#edge/log/log.ts';
 import {
   decodeBatch,
   decodeValue,
@@ -12,9 +12,6 @@ import {
   lastOf,
   type SentItem,
 } from '#edge/log/log-codec.ts';
-import { openSignalSource } from '#edge/log/site-signals.ts';
-import { openSources } from '#edge/log/site-sources.ts';
-import type { SiteContext } from '#edge/parts.ts';
 import type { StateArea } from '#master';
 import { createMemoryStore, type Store } from '#store';
 
@@ -81,7 +78,6 @@ test('any course of appending, acknowledging and reopening keeps order, bounds a
     fc.record({
       kind: fc.constant('append' as const),
       class: fc.constantFrom(...logClasses),
-      minion: fc.constantFrom('web1', 'web2', undefined),
       size: fc.integer({ min: 0, max: 60_000 }),
       count: fc.integer({ min: 1, max: 30 }),
     }),
@@ -104,7 +100,7 @@ test('any course of appending, acknowledging and reopening keeps order, bounds a
           t.is(log.id, id);
         } else if (each.kind === 'append') {
           const value = { text: 'x'.repeat(each.size) };
-          const entry = { class: each.class, kind: 'event', value, minion: each.minion };
+          const entry = { class: each.class, kind: 'event', value };
           await Promise.all(Array.from({ length: each.count }, () => log.append(entry)));
         } else {
           const items = await log.read(each.class, Number.MAX_SAFE_INTEGER, each.items);
@@ -117,12 +113,7 @@ test('any course of appending, acknowledging and reopening keeps order, bounds a
           const entries = items.filter((it) => !isMarker(it));
           const figures = log.waiting[name];
           t.is(figures.entries, entries.length);
-          t.true(items.length - entries.length <= entries.length + 1);
-          for (const [index, item] of items.entries()) {
-            const before = items[index - 1];
-            const first = isMarker(item) ? item.from : item.sequence;
-            if (before !== undefined) t.is(first, lastOf(before) + 1);
-          }
+          t.true(items.length - entries.length <= 1);
           if (entries.length === 0 && items.length === 0) t.is(figures.oldestAt, undefined);
           if (items.length > 0) decodeBatch(encodeBatch(items.slice(0, 5)));
           bytes += figures.bytes;
@@ -165,83 +156,6 @@ test('the returns of one minion leave space in the log for those of others', asy
   t.deepEqual(await Array.fromAsync(options.state.list(['log', 'minion'])), []);
   await add('loud', 40);
   t.is(await wholeOf('loud'), 40);
-});
-
-test('the signals of one minion do not displace the entries of others', async (t) => {
-  const options = { state: memoryArea(), now: () => 1, maxBytes: mebibyte };
-  let log = await DurableLog.open(options);
-  // The site has no bridge, so that it forwards all signals.
-  const { intake } = openSignalSource({
-    host: { find: () => undefined, now: () => 1 },
-    options: { name: 'north' },
-    log: { append: (entry: NewLogEntry) => log.append(entry) },
-  } as unknown as SiteContext);
-  const signal = async (sender: string, text: string, mark: string): Promise<void> => {
-    const event = { tag: 'heat/ready', sender, data: { text }, body: {}, rule: undefined };
-    await intake?.take({ ...event, jid: undefined, request: { mark, place: 0 } });
-  };
-  const report = async (minion: string): Promise<void> => {
-    const value = { minion, return: 'x'.repeat(500) };
-    await log.append({ class: 'return', kind: 'return', value, minion });
-    await log.append({ class: 'fact', kind: 'minion', value: { minion }, minion });
-  };
-  for (let count = 0; count < 100; count += 1) await report(`web${count % 20}`);
-  for (let count = 0; count < 50; count += 1) await signal('evil', 'x'.repeat(20_000), `l${count}`);
-  for (let count = 0; count < 3000; count += 1) await signal('evil', 'x'.repeat(200), `s${count}`);
-  log = await DurableLog.open(options);
-  for (let count = 0; count < 3; count += 1) await signal('evil', 'x'.repeat(200), `e${count}`);
-  for (let count = 0; count < 100; count += 1) await report(`web${count % 20}`);
-  await signal('web1', 'ready', '1');
-  const { waiting } = log;
-  t.deepEqual([waiting.return.entries, waiting.fact.entries], [200, 200]);
-  t.deepEqual([waiting.return.dropped, waiting.fact.dropped], [0, 0]);
-  t.true(waiting.signal.dropped > 500);
-  t.is(waiting.signal.entries + waiting.signal.dropped, 3054);
-  // One marker states the dropped entries.
-  const items = await allOf(log, 'signal');
-  const [marker, last] = items.slice(-2);
-  t.is(items.filter(isMarker).length, 1);
-  t.like(marker, { to: 3053, from: 3054 - waiting.signal.dropped });
-  t.is(last && lastOf(last), 3054);
-  await log.acknowledge('signal', 3054);
-  t.deepEqual(await allOf(log, 'signal'), []);
-  t.false(log.hasWork('signal'));
-});
-
-test('events and alarms count towards the minion that has caused them', async (t) => {
-  const appended: NewLogEntry[] = [];
-  const { promise: allRead, resolve } = Promise.withResolvers<void>();
-  const bus = {
-    batches: async function* ({ signal }: { readonly signal: AbortSignal }) {
-      yield ['event/a', 'alarm/a'].map((tag) => ({ tag, data: { id: 'web1' } }));
-      yield [{ tag: 'event/of-the-master', data: {} }];
-      resolve();
-      await new Promise((ended) => signal.addEventListener('abort', ended));
-    },
-  };
-  // Only these members are used.
-  const part = openSources({
-    host: {
-      shared: {},
-      state: { list: async function* () {} },
-      use: () => ({ bus, cache: {}, onAppend: () => {} }),
-    },
-    options: { alarms: ['alarm/*'], events: ['event/*'] },
-    log: {
-      appendTogether: async (entries: readonly NewLogEntry[]) => void appended.push(...entries),
-    },
-  } as unknown as SiteContext);
-  await part.start?.();
-  await allRead;
-  await part.close?.();
-  t.deepEqual(
-    appended.map((it) => [it.class, it.minion]),
-    [
-      ['return', 'web1'],
-      ['alarm', 'web1'],
-      ['return', undefined],
-    ],
-  );
 });
 
 test('a value that is too large for a batch loses its large fields only', async (t) => {

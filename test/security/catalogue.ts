@@ -2949,8 +2949,6 @@ export const catalogue: readonly Threat[] = [
       'edge/lost-returns.long.test.ts: the log has each stored return once after ten crashes',
       siteLog('a full log drops the oldest entries of the last class, and a marker states them'),
       siteLog('alarms are dropped only if nothing else is left'),
-      siteLog('the signals of one minion do not displace the entries of others'),
-      siteLog('events and alarms count towards the minion that has caused them'),
     ],
   },
   {
