@@ -60,7 +60,9 @@ async function stage() {
     const all = await rows();
     return { count: all.length, bytes: all.reduce((sum, { length }) => sum + length, 0) };
   };
-  return { send, add, entries, rows, stored, fired, warned, clock };
+  /** Waits for the turn of the site to send returns. */
+  const takeTurn = async () => receivers.get('log.turn')?.({}, { site: 'evil' });
+  return { send, add, entries, rows, stored, fired, takeTurn, warned, clock };
 }
 
 test('a site that alternates between logs, or skips numbers, has at most 10,000 entries', async (t) => {
@@ -121,10 +123,11 @@ test('an entry of an unknown kind is refused, not silently dropped', async (t) =
 });
 
 test('a return about a minion of another site is refused', async (t) => {
-  const { send, stored, fired } = await stage();
+  const { send, stored, fired, takeTurn } = await stage();
+  await takeTurn();
   const returned = (minion: string) => ({ jid: '20260101000000000000', minion, return: 1 });
   const items = [entryOf(1, 'return', returned('web1')), entryOf(2, 'return', returned('web2'))];
-  t.like(await send(items), { sequence: 2, refused: [{ sequence: 1 }] });
+  t.like(await send(items, 'A', 'return'), { sequence: 2, refused: [{ sequence: 1 }] });
   t.is((await stored()).count, 1);
   t.deepEqual(
     fired.map(({ minion }) => minion),
