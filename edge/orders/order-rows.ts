@@ -120,6 +120,8 @@ export const queuedOrderRow = defineRow({
     /** Name of the user who issued the order. */
     by: Type.String(),
   }),
+  // Version 2 added `by`.
+  upgrades: [(old) => ({ ...old, by: 'operator' })],
 });
 
 /**

@@ -1,11 +1,13 @@
 /** Limits of orders at the centre: orders that wait for sites, and results that sites report. */
 
 import test from 'ava';
+import Type from 'typebox';
 import type { OrderInfo } from '#edge';
 import { CentreOrders } from '#edge/orders/centre-orders.ts';
-import { noResults, orderSiteRow } from '#edge/orders/order-rows.ts';
+import { noResults, orderSiteRow, queuedOrderRow } from '#edge/orders/order-rows.ts';
 import type { CentreContext } from '#edge/parts.ts';
 import { createSilentLogger } from '#master';
+import { defineRow } from '#store';
 import { memoryRows } from './bundles/tuf-stage.ts';
 
 test('results of sites have limits, and are stored only in a final state', async (t) => {
@@ -105,4 +107,14 @@ test('orders whose validity has ended do not count as waiting', async (t) => {
   await t.throwsAsync(issue('fred', 'north'), { code: 'ERR_LIMIT' });
   clock.now += 10_000;
   t.is((await issue('fred', 'north')).counts.waiting, 1);
+});
+
+test('a waiting order of the former version counts for the operator', (t) => {
+  const former = defineRow({
+    name: 'waiting order',
+    schema: Type.Object({ text: Type.String(), validUntil: Type.Number() }),
+  });
+  const value = former.encode({ text: 'x', validUntil: 1 });
+  const row = queuedOrderRow.decode({ key: ['order-queue', 'north', '1'], value });
+  t.deepEqual(row, { text: 'x', validUntil: 1, by: 'operator' });
 });
