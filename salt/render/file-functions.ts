@@ -97,11 +97,11 @@ function hasPath(lists: FileLists, path: string): boolean {
  * @throws TypeError if none of them exists
  */
 function findUp(lists: FileLists, start: string, names: readonly string[]): string {
+  const paths = new Set([...lists.files, ...lists.dirs]);
   let place = start === '' ? '' : posix.normalize(start);
-  if (place !== '' && !hasPath(lists, place)) {
+  if (place !== '' && !paths.has(place)) {
     throw new TypeError(`Starting path not found in the state tree: ${start}`);
   }
-  const paths = new Set([...lists.files, ...lists.dirs]);
   for (;;) {
     const found = names.map((name) => posix.join(place, name)).find((one) => paths.has(one));
     if (found !== undefined) return found;

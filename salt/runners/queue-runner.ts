@@ -140,8 +140,12 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
         requireLocalCaller(context);
         // The calls run with all rights, so those that users have inserted are not run.
         const isOperators = (owner: string): boolean => owner === operatorOwner;
-        const quantityOfCalls = quantityOf(count);
-        const items = await queues.pop(nameOf(queue), quantityOfCalls, operatorOwner, isOperators);
+        const items = await queues.pop(
+          nameOf(queue),
+          quantityOf(count),
+          operatorOwner,
+          isOperators,
+        );
         process(queue, items);
         for (const call of items) {
           const { fun, args, kwargs } = Object(call);

@@ -11,6 +11,7 @@ import { saltLimits } from '../limits.ts';
 import { mergePillar } from '../render/merge-pillar.ts';
 import { isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import { toWire } from '../render/pillar-wire.ts';
+import type { ReadTask } from '../render/render-task.ts';
 import type { Renderer } from '../render/renderer.ts';
 import { operatorOwner, StoredAmounts } from './stored-amounts.ts';
 
@@ -158,7 +159,7 @@ export class FilesDriver implements SdbDriver {
     const text = new TextDecoder().decode(await found.read(0, size));
     if (text.trim() === '') return undefined;
     const format = this.#profile.driver === 'json' ? 'json' : 'yaml';
-    const data = await this.#parse({ file, format, text }, owner);
+    const data = await this.#parse({ kind: 'read', format, text, name: file }, owner);
     if (isPillarMap(data)) return data;
     throw fileError(file, 'the file must contain a map at its top level');
   }
@@ -166,23 +167,15 @@ export class FilesDriver implements SdbDriver {
   /**
    * Parses a file. Error messages contain only the line number, because the content may be secret.
    */
-  async #parse(
-    {
-      file: name,
-      format,
-      text,
-    }: {
-      readonly file: string;
-      readonly format: 'json' | 'yaml';
-      readonly text: string;
-    },
-    owner: string,
-  ): ReturnType<Renderer['read']> {
+  async #parse(task: ReadTask, owner: string): ReturnType<Renderer['read']> {
     try {
-      return await this.#deps.reader.read({ kind: 'read', format, text, name }, owner);
+      return await this.#deps.reader.read(task, owner);
     } catch (error) {
       if (!(error instanceof TemplateError)) throw error;
-      throw fileError(name, `line ${error.place.line} of the file is not valid ${format}`);
+      throw fileError(
+        task.name,
+        `line ${error.place.line} of the file is not valid ${task.format}`,
+      );
     }
   }
 }
