@@ -5,7 +5,7 @@ import { open as openFile, statfs } from 'node:fs/promises';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { diskFullMessage, StoreError, storeUnavailable } from './errors.ts';
 import { GroupCommit } from './group-commit.ts';
-import type { Row, RowRange, Table, Tables } from './tables.ts';
+import type { KeyRange, Row, RowRange, Table, Tables } from './tables.ts';
 
 const binary = { keyEncoding: 'binary', encoding: 'binary' } as const;
 
@@ -114,6 +114,11 @@ class LmdbTable implements Table {
       if (bytes >= maxBytes) break;
     }
     return rows;
+  }
+
+  keys({ from, to, limit }: KeyRange): Buffer[] {
+    const range = { start: from, end: to, ...(limit === undefined ? {} : { limit }) };
+    return [...this.#database.getKeys(range)].map((key) => Buffer.from(key));
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Store } from './store.ts';
 import { TableStore } from './table-store.ts';
-import type { Row, RowRange, Table, Tables } from './tables.ts';
+import type { KeyRange, Row, RowRange, Table, Tables } from './tables.ts';
 
 /** Options of {@link createMemoryStore}. */
 export interface MemoryStoreOptions {
@@ -56,6 +56,12 @@ class MemoryTable implements Table {
       if (bytes >= maxBytes) break;
     }
     return read;
+  }
+
+  keys({ from, to, limit = Infinity }: KeyRange): Buffer[] {
+    const first = this.#indexOf(from);
+    const end = Math.min(this.#indexOf(to), first + limit);
+    return this.#rows.slice(first, end).map(({ key }) => key);
   }
 
   /** Returns the index of the first row whose key is equal to or after `key`. */

@@ -42,6 +42,7 @@ export function storeBelow(store: Store, prefix: Key, streams: string): Store {
       const within = after === undefined ? options : { ...options, after: inside(after) };
       return mapped(store.list(inside(below), within), entryOutside);
     },
+    keys: (below) => mapped(store.keys(inside(below)), outside),
     write: (operations) => store.write(operations.map((it) => operationBelow(it, prefix, streams))),
     watch: (below, signal) =>
       mapped(store.watch(inside(below), signal), (change) => changeBelow(change, prefix)),

@@ -116,6 +116,11 @@ export interface Store {
    */
   list(prefix: Key, options?: ListOptions): AsyncIterable<Entry>;
   /**
+   * Lists the keys that begin with `prefix`, in order, without reading the values. Expired entries
+   * are included until the store deletes them.
+   */
+  keys(prefix: Key): AsyncIterable<Key>;
+  /**
    * Performs all operations or none. Resolves with the revision of the write once the changes are
    * on disk. Values are copied when the method is called.
    * @throws StoreError ERR_REVISION if an `ifRevision` does not match; nothing was written

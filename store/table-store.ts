@@ -81,6 +81,20 @@ export class TableStore implements Store {
     }
   }
 
+  async *keys(prefix: Key): AsyncIterable<Key> {
+    let from = encodePrefix(prefix);
+    const to = endOfPrefix(from);
+    for (;;) {
+      this.#refuseWhenClosed();
+      // The keys are read in steps for the same reason as the entries of a list.
+      const keys = this.#tables.entries.keys({ from, to, limit: largestStep });
+      yield* keys.map(decodeKey);
+      const last = keys.at(-1);
+      if (last === undefined || keys.length < largestStep) return;
+      from = keySuccessor(last);
+    }
+  }
+
   async write(operations: readonly Operation[]): Promise<number> {
     this.#refuseWhenClosed();
     const steps = operations.map(prepareStep);

@@ -34,7 +34,11 @@ export interface Table {
   /** Deletes a row. Call it only inside {@link Tables.transaction}. */
   remove(key: Buffer): void;
   range(range: RowRange): Row[];
+  /** Returns the keys of the rows, without reading the values. */
+  keys(range: KeyRange): Buffer[];
 }
+
+export type KeyRange = Pick<RowRange, 'from' | 'to' | 'limit'>;
 
 /** The tables of a store. */
 export interface RowTables {

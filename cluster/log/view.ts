@@ -343,6 +343,7 @@ class RecordedTables implements RowTables {
     return {
       get: (key) => table.get(key),
       range: (range) => table.range(range),
+      keys: (range) => table.keys(range),
       put: (key, value) => {
         note(key, name + 1, value);
         table.put(key, value);

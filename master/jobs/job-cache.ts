@@ -66,6 +66,8 @@ const maxUnderWay = 100;
  * a `WorkBudget`. The work for each byte is counted in addition.
  */
 const stepsOfRow = 2000;
+/** Estimated work for reading and decoding the key of a return, in steps of a `WorkBudget`. */
+const stepsOfKey = 200;
 /** Number of bytes of a stored job or return that are decoded in about one step. */
 const bytesPerStep = 8;
 
@@ -453,6 +455,19 @@ export class JobCache {
   ): AsyncIterableIterator<JobReturn> {
     const rows = this.#options.store.list(['returns', jid]);
     yield* decodeInSlices(rows, (entry) => returnRow.decode(entry), budget);
+  }
+
+  /**
+   * Returns the minions whose returns of a job are stored. Reads no values of returns.
+   * @param budget - work budget of the request. Each return counts as work
+   */
+  async returnedMinions(jid: string, budget: WorkBudget): Promise<readonly string[]> {
+    const minions = new Set<string>();
+    for await (const [, , minion] of this.#options.store.keys(['returns', jid])) {
+      await budget.giveWayAfter(stepsOfKey);
+      if (minion !== undefined) minions.add(minion);
+    }
+    return [...minions];
   }
 
   #putRecord(record: JobRecord): PutOperation {

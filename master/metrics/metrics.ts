@@ -366,6 +366,7 @@ export function meteredStore(store: Store, { storeReads, storeWrites }: Meter): 
       }
     },
     list: (prefix, options) => store.list(prefix, options),
+    keys: (prefix) => store.keys(prefix),
     watch: (prefix, signal) => store.watch(prefix, signal),
     stream: (name) => store.stream(name),
     close: () => store.close(),

@@ -1,7 +1,7 @@
 /** The `jobs` runner [salt/runners/jobs.py]. */
 
 import { type CallContext, type JobReturn, type Jobs, workBudgetOf } from '#master';
-import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
+import { isJid, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import type { WorkBudget } from '#runtime';
 import { type FunctionTable, masterFunction, withOutputter } from '../functions/define-function.ts';
 import {
@@ -24,7 +24,7 @@ type JobRecord = NonNullable<Awaited<ReturnType<Jobs['cache']['record']>>>;
 export interface JobsRunnerDeps extends MinionCalls {
   /** Returns the runners that are running now. */
   readonly running: () => readonly WireMap[];
-  readonly cache: Pick<Jobs['cache'], 'record' | 'records' | 'returns'>;
+  readonly cache: Pick<Jobs['cache'], 'record' | 'records' | 'returnedMinions' | 'returns'>;
 }
 
 /** Maximum number of jobs that `jobs.active` reads from the answer of one minion. */
@@ -239,8 +239,11 @@ function lookUp(
   return withOutputter(returns[0]?.out, found);
 }
 
+/** Job that minions report as running. */
+type ActiveJob = WireMap & { Running: Record<string, WireValue>[]; Returned: WireValue };
+
 async function activeJobs(parts: JobsRunnerDeps, context: CallContext): Promise<WireValue> {
-  const jobs = new Map<string, WireMap & { Running: WireValue[]; Returned: WireValue[] }>();
+  const jobs = new Map<string, ActiveJob>();
   const budget = workBudgetOf(context.by);
   const request = { tgt: '*', fun: 'saltutil.running' };
   const { returns } = await askMinions(parts, request, context);
@@ -248,22 +251,17 @@ async function activeJobs(parts: JobsRunnerDeps, context: CallContext): Promise<
     const reported = Array.isArray(running) ? running.slice(0, maxRunning) : [];
     for (const job of reported.filter(isWireMap)) {
       const jid = typeof job.jid === 'string' ? job.jid : '';
-      await budget.giveWayAfter(stepsOfRecord);
-      const known = jobs.get(jid) ?? (await activeJob(parts, jid, job, budget));
+      await budget.giveWayAfter(stepsOfDescription);
+      const known = jobs.get(jid) ?? activeJob(jid, job);
       known.Running.push({ [minion]: job.pid ?? null });
       jobs.set(jid, known);
     }
   }
+  for (const [jid, job] of jobs) job.Returned = [...(await returnedOf(parts, jid, job, budget))];
   return new Map<WireValue, WireValue>([...jobs].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-async function activeJob(
-  parts: JobsRunnerDeps,
-  jid: string,
-  runningJob: WireMap,
-  budget: WorkBudget,
-): Promise<WireMap & { Running: WireValue[]; Returned: WireValue[] }> {
-  const { returns } = await readJob(parts, jid, budget);
+function activeJob(jid: string, runningJob: WireMap): ActiveJob {
   const {
     fun = 'unknown-function',
     arg,
@@ -279,8 +277,25 @@ async function activeJob(
     User: user ?? 'root',
     StartTime: startTime(jid),
     Running: [],
-    Returned: returns.map(({ minion }) => minion),
+    Returned: [],
   };
+}
+
+/**
+ * Returns the minions that have returned a job. The result is empty if the job was published to none
+ * of the minions that report it, because a minion can report any jid.
+ */
+async function returnedOf(
+  { cache }: JobsRunnerDeps,
+  jid: string,
+  { Running: running }: ActiveJob,
+  budget: WorkBudget,
+): Promise<readonly string[]> {
+  if (!isJid(jid)) return [];
+  await budget.giveWayAfter(stepsOfRecord);
+  const minions = new Set((await cache.record(jid))?.minions);
+  const isPublished = running.some((entry) => Object.keys(entry).some((id) => minions.has(id)));
+  return isPublished ? cache.returnedMinions(jid, budget) : [];
 }
 
 /** Whether a value is true in Python. */

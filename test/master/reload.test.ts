@@ -332,6 +332,7 @@ test('without storage, subscribers still receive every event', async (t) => {
   const failing: Store = {
     get: (key) => store.get(key),
     list: (prefix, options) => store.list(prefix, options),
+    keys: (prefix) => store.keys(prefix),
     watch: (prefix, signal) => store.watch(prefix, signal),
     stream: (name) => store.stream(name),
     close: () => store.close(),

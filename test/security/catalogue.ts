@@ -2802,6 +2802,7 @@ export const catalogue: readonly Threat[] = [
       largeResults('data of many minions is unpacked with pauses'),
       largeResults('the documentation of many minions is merged with pauses'),
       largeResults('jobs.active lists a limited number of jobs of each minion, by jid'),
+      largeResults('jobs.active reads no returns, and trusts no minion about the jobs of others'),
       largeResults('values of events are measured only until they are too large'),
       oddArguments(
         'the quantity of a queue may be any value, and is refused if it is not a number',

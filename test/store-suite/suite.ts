@@ -54,6 +54,18 @@ export function storeSuite(engine: string, openStore: OpenStore): void {
     t.deepEqual(await keysOf(store.list(['a'])), keys.slice(0, 3));
   });
 
+  check('the keys under a prefix are listed in order, without values', async (t, { store }) => {
+    const keys = Array.from({ length: 600 }, (_, i) => ['n', `${i}`.padStart(3, '0'), 'x']);
+    const others = [['m'], ['n\u0000'], ['o']];
+    await store.write(
+      [...others, ...keys.toReversed()].map((key) => ({ op: 'put', key, value: bytes('') })),
+    );
+    t.deepEqual(await Array.fromAsync(store.keys(['n'])), keys);
+    t.deepEqual(await Array.fromAsync(store.keys(['n', '007'])), [['n', '007', 'x']]);
+    t.deepEqual(await Array.fromAsync(store.keys(['p'])), []);
+    t.is((await Array.fromAsync(store.keys([]))).length, 603);
+  });
+
   check('a list goes on behind a key, in both directions', async (t, { store }) => {
     const keys = Array.from({ length: 600 }, (_, i) => ['n', String(i).padStart(4, '0')]);
     await store.write(keys.map((key) => ({ op: 'put', key, value: bytes('') })));
@@ -270,6 +282,7 @@ export function storeSuite(engine: string, openStore: OpenStore): void {
     await t.throwsAsync(store.write([]), closed);
     await t.throwsAsync(store.stream('s').read(), closed);
     await t.throwsAsync(keysOf(store.list([])), closed);
+    await t.throwsAsync(Array.fromAsync(store.keys([])), closed);
     t.throws(() => store.watch([], new AbortController().signal), closed);
   });
 

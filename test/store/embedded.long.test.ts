@@ -181,6 +181,7 @@ test('a list reads few rows at first, and returns all rows', async (t) => {
         get: (key) => tables.entries.get(key),
         put: (key, value) => tables.entries.put(key, value),
         remove: (key) => tables.entries.remove(key),
+        keys: (range) => tables.entries.keys(range),
         range: (range) => {
           const rows = tables.entries.range(range);
           read += rows.length;

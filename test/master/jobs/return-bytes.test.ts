@@ -107,6 +107,7 @@ function storeMethods(store: Store): Store {
   return {
     get: (key) => store.get(key),
     list: (prefix, options) => store.list(prefix, options),
+    keys: (prefix) => store.keys(prefix),
     write: (operations) => store.write(operations),
     watch: (prefix, signal) => store.watch(prefix, signal),
     stream: (name) => store.stream(name),

@@ -3,6 +3,8 @@
 import test from 'ava';
 import type { AuditRequester, JobUpdate } from '#master';
 import { trimValues } from '#master/events/trim-values.ts';
+import { JobCache } from '#master/jobs/job-cache.ts';
+import { jobRow } from '#master/jobs/job-row.ts';
 import {
   pythonStrInSlices,
   toPythonValue,
@@ -19,7 +21,7 @@ import { cacheRunner } from '#salt/runners/cache-runner.ts';
 import { docRunner } from '#salt/runners/doc-runner.ts';
 import { jobsRunner } from '#salt/runners/jobs-runner.ts';
 import { manageRunner } from '#salt/runners/manage-runner.ts';
-import { createMemoryStore } from '#store';
+import { createMemoryStore, type Operation } from '#store';
 import { splitLines } from '#template';
 import { Float } from '#template/python/values.ts';
 import { slicesOf } from '../../helpers/slices.ts';
@@ -246,6 +248,7 @@ test.serial('jobs.active lists a limited number of jobs of each minion, by jid',
     cache: {
       record: async () => undefined,
       records: async function* () {},
+      returnedMinions: async () => [],
       returns: async function* () {},
     },
     jobs: jobsWith([running, [{ jid: '9' }]]),
@@ -254,6 +257,35 @@ test.serial('jobs.active lists a limited number of jobs of each minion, by jid',
   const jids = listed instanceof Map ? [...listed.keys()].map(String) : [];
   t.is(jids.length, 1001);
   t.deepEqual(jids, jids.toSorted());
+});
+
+test('jobs.active reads no returns, and trusts no minion about the jobs of others', async (t) => {
+  const store = createMemoryStore();
+  const [shared, foreign, taken] = ['1', '2', '3'].map((end) => end.padStart(20, '0'));
+  const record = { fun: 'x', arg: [], tgt: '*', tgtType: 'glob', user: 'root', missing: [] };
+  const jobOf = (jid = '', minions: readonly string[] = []): Operation => ({
+    ...{ op: 'put', key: ['jobs', jid] },
+    value: jobRow.encode({ ...record, jid, minions, publishedAt: 0, selfMade: false }),
+  });
+  const returnOf = (jid = '', ...from: readonly string[]): Operation => ({
+    ...{ op: 'put', key: ['returns', jid, ...from], value: Buffer.from('not a return') },
+  });
+  await store.write([
+    ...[jobOf(shared, ['web0', 'web1', 'web2']), returnOf(shared, 'web1')],
+    ...[returnOf(shared, 'web2'), returnOf(shared, 'web2', 'resource')],
+    ...[jobOf(foreign, ['web1']), returnOf(foreign, 'web1')],
+    ...[jobOf(taken, ['web1']), returnOf(taken, 'web1')],
+  ]);
+  const claims = [shared, foreign, taken, 'x'.repeat(600), ''].map((jid = '') => ({ jid }));
+  const options = { store, isOn: true, keepMs: 1, keepMarksMs: 1, now: () => 0 };
+  const runner = jobsRunner({
+    running: () => [],
+    cache: new JobCache(options),
+    jobs: jobsWith([claims, [{ jid: taken ?? '' }]]),
+  });
+  const active = await call(runner, 'jobs.active');
+  const returned = active instanceof Map ? [...active].map(([, it]) => Object(it).Returned) : [];
+  t.deepEqual(returned, [[], ['web1', 'web2'], [], ['web1'], []]);
 });
 
 test('values of events are measured only until they are too large', (t) => {

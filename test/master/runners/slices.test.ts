@@ -145,7 +145,9 @@ test.serial('many returns and many running jobs are read with pauses', async (t)
     call({ jobs: 1, returns: 1000 }, 'jobs.list_job', { jid: firstJid }),
   );
   t.true(job.length >= 18, `${job}`);
-  const running = Array.from({ length: 1000 }, (_, number) => ({ jid: `${number}` }));
+  const running = Array.from({ length: 1000 }, (_, number) => ({
+    jid: `${number}`.padStart(20, '0'),
+  }));
   const active = await slicesOf(() => call({ jobs: 1, running }, 'jobs.active'));
   t.true(active.length >= 19, `${active}`);
 });
