@@ -59,4 +59,4 @@ export type {
   Subject,
   UserSubject,
 } from './types.ts';
-export { isUnlimited } from './unlimited.ts';
+export { isUnlimited, rulesInForce } from './unlimited.ts';

@@ -1,5 +1,6 @@
 /** Detects unrestricted rights: all functions, on all minions, with any arguments. */
 
+import type { CompiledRule } from './compile-rule.ts';
 import type { Policy } from './policy.ts';
 import type { PolicyRule, TextPattern } from './rule.ts';
 import type { Subject } from './types.ts';
@@ -32,12 +33,21 @@ export function isUnlimited(
 ): boolean {
   // Projects are limited to their own guests.
   if (subject.kind === 'project' && action === 'command') return false;
+  const own = rulesInForce(subject, policy, action);
+  return own.every(({ rule }) => rule.effect === 'allow') && own.some(({ rule }) => isOpen(rule));
+}
+
+/** Returns the rules about an action of a subject that have not expired. */
+export function rulesInForce(
+  subject: Subject,
+  policy: Policy,
+  action: UnlimitedAction,
+): readonly CompiledRule[] {
   const now = policy.now();
-  const own = policy.rules.filter(
+  return policy.rules.filter(
     ({ rule, subject: it, expiresAt }) =>
       rule.action === action && it.covers(subject) && it.holds(subject) && now < expiresAt,
   );
-  return own.every(({ rule }) => rule.effect === 'allow') && own.some(({ rule }) => isOpen(rule));
 }
 
 function isOpen(rule: PolicyRule): boolean {

@@ -21,7 +21,9 @@ export function enforceSudoAcl(
     if (!isHeld || name === undefined) return jobs;
     const open = async () => ({
       subject: { kind: 'user', name, groups: [] } as const,
-      policy: policy.current,
+      get policy() {
+        return policy.current;
+      },
       ended: new AbortController().signal,
       stop: () => {},
     });

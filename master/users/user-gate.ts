@@ -1,4 +1,12 @@
-import { decide, isUnlimited, type Policy, type Question, reachOf, type UserSubject } from '#acl';
+import {
+  decide,
+  isUnlimited,
+  type Policy,
+  type Question,
+  reachOf,
+  rulesInForce,
+  type UserSubject,
+} from '#acl';
 import { jidTime } from '#minion-protocol';
 import { userWork, WorkBudget } from '#runtime';
 import {
@@ -137,16 +145,19 @@ export class UserGate {
 
   /**
    * Adapts a batch as {@link judgeOneJob} does. If the policy has changed when a part of the batch is
-   * published, this part is judged again.
+   * published, or a rule about the user has expired, this part is judged again. Otherwise it is not,
+   * because each decision counts towards the rate limit of its rule.
    */
   async judgeBatch<R extends PublishRequest & JobOrigin>(
     session: UserSession,
     request: R,
   ): Promise<R> {
-    const { policy } = session;
+    const { subject, policy } = session;
+    const countRules = (): number => rulesInForce(subject, policy, 'publish').length;
+    const rules = countRules();
     const permitted = await this.judgeOneJob(session, request);
     const judgePart: JobOrigin['judgePart'] = async (part) => {
-      if (session.policy === policy) return part;
+      if (session.policy === policy && countRules() === rules) return part;
       // The master has already accepted the jid, whose time may be long past.
       const { jid, ...rest } = part;
       const judged = await this.judgeJob(session, rest);

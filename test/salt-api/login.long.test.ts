@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
+import { allow } from '#acl';
 import { resolveMasterConfig } from '#config';
 import type { SaltApiOptions } from '#salt-api';
 import { auditRecords } from '../helpers/audit-records.ts';
@@ -607,5 +608,56 @@ test('a batch stops if a reload takes away its right', async (t) => {
   const batch = { client: 'local_batch', tgt: '*', fun: 'cmd.run', arg: ['id'], batch: 1 };
   const answer = await api.run(await api.login('limited'), [batch]);
   t.is(answer.status, 401);
+  t.deepEqual(ran, ['cmd.run']);
+});
+
+test('a batch of a sudo user stops if a reload takes away its right', async (t) => {
+  const ran: string[] = [];
+  const eauth = { sharedsecret: password, sudoAcl: true };
+  const api: RunningApi = await startApi(t, {
+    config: { eauth, publisherAcl: { fred: ['cmd.run'] } },
+    functions: {
+      'cmd.run': async () => {
+        ran.push('cmd.run');
+        await api.master.acl.reload();
+        return 'done';
+      },
+    },
+    readConfig: async () =>
+      resolveMasterConfig({
+        ...directories(api.directory),
+        eauth,
+        publisherAcl: { fred: ['test.*'] },
+      }),
+  });
+  const request = { tgt: '*', fun: 'cmd.run', user: 'sudo_fred', size: 1 };
+  const batch = Array.fromAsync(api.master.jobs.batch(request));
+  await t.throwsAsync(batch, { code: 'ERR_DENIED' });
+  t.deepEqual(ran, ['cmd.run']);
+});
+
+test('a batch stops if its rule expires', async (t) => {
+  const ran: string[] = [];
+  const limited = allow('for a minute', {
+    action: 'publish',
+    subject: { user: 'limited' },
+    resource: { fun: 'cmd.run' },
+    expires: new Date(Date.now() + 60_000).toISOString(),
+  });
+  const api: RunningApi = await startApi(t, {
+    config: { acl: { rules: [limited] } },
+    functions: {
+      'cmd.run': async () => {
+        ran.push('cmd.run');
+        api.clock.now += 60_000;
+        return 'done';
+      },
+    },
+  });
+  const credentials = { username: 'limited', password, eauth: 'sharedsecret' };
+  const { token } = await api.master.logins.login(credentials);
+  const request = { tgt: '*', fun: 'cmd.run', size: 1 };
+  const batch = Array.fromAsync(api.master.asUser(token).jobs.batch(request));
+  await t.throwsAsync(batch, { code: 'ERR_DENIED' });
   t.deepEqual(ran, ['cmd.run']);
 });

@@ -1080,6 +1080,8 @@ export const catalogue: readonly Threat[] = [
       'acl/rules.test.ts: a function that can run any other is permitted only by its exact name',
       'acl/rules.test.ts: a function that changes the states of minions is permitted only by its exact name',
       'salt-api/login.long.test.ts: a batch stops if a reload takes away its right',
+      'salt-api/login.long.test.ts: a batch of a sudo user stops if a reload takes away its right',
+      'salt-api/login.long.test.ts: a batch stops if its rule expires',
     ],
   },
   {
