@@ -5,6 +5,7 @@
 
 import type { CallContext, Events } from '#master';
 import { numberOf, type WireMap, type WireValue } from '#minion-protocol';
+import { errorMessage } from '#runtime';
 import type { Store } from '#store';
 import {
   type FunctionTable,
@@ -43,6 +44,10 @@ function quantityOf(quantity: WireValue): number | undefined {
   const count = numberOf(quantity) ?? 0;
   if (Number.isSafeInteger(count) && count > 0) return count;
   throw refused('`quantity` must be a positive whole number, or `all`');
+}
+
+function leftInQueue(queue: string, left: number): string {
+  return `did not run ${left} calls in the queue ${queue}, because users have inserted them; list them with queue.list_items, and remove them with queue.delete`;
 }
 
 /** Name of the queue that `queue.insert_runner` uses by default. */
@@ -147,16 +152,27 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
           isOperators,
         );
         process(queue, items);
+        const failures: string[] = [];
         for (const call of items) {
           const { fun, args, kwargs } = Object(call);
-          if (typeof fun !== 'string') continue;
-          await run(fun, [...listOf(args ?? [])], { ...Object(kwargs) }, context);
+          try {
+            if (typeof fun !== 'string') throw refused('the item contains no function `fun`');
+            await run(fun, [...listOf(args ?? [])], { ...Object(kwargs) }, context);
+          } catch (error) {
+            // The item is no longer in the queue, and the others are still to be run.
+            failures.push(errorMessage(error));
+          }
         }
         const left = await queues.lengthOfUsers(queue);
-        if (left === 0) return null;
-        throw refused(
-          `did not run ${left} calls in the queue ${queue}, because users without all rights have inserted them; list them with queue.list_items, and remove them with queue.delete`,
-        );
+        const [first] = failures;
+        const reports = [
+          ...(left === 0 ? [] : [leftInQueue(queue, left)]),
+          ...(first === undefined
+            ? []
+            : [`${failures.length} of ${items.length} calls were not run; the first: ${first}`]),
+        ];
+        if (reports.length > 0) throw refused(reports.join('. '));
+        return null;
       },
     }),
   };

@@ -3256,6 +3256,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'a runner call that a user has queued runs with the rights of the operator',
     tests: [
       'master/runners/served.long.test.ts: a queued runner that a user has inserted does not run with all rights',
+      'master/runners/served.long.test.ts: a queued runner that cannot run is reported, and the others run',
     ],
   },
   {

@@ -273,6 +273,16 @@ test('a queued runner that a user has inserted does not run with all rights', as
   t.is(await run(master, 'queue.list_length', 'runners'), 1);
 });
 
+test('a queued runner that cannot run is reported, and the others run', async (t) => {
+  const { master } = await startVectorMaster(t);
+  await run(master, 'queue.insert_runner', 'no.runner');
+  await run(master, 'queue.insert', 'runners', ['no call']);
+  await run(master, 'queue.insert_runner', 'cache.store', ['bank', 'key', 'value']);
+  const result = await run(master, 'queue.process_runner', 'all');
+  t.regex(String(result), /2 of 3 calls were not run; the first: 'no\.runner' is not available/);
+  t.is(await run(master, 'cache.fetch', 'bank', 'key'), 'value');
+});
+
 test('salt.cmd calls functions of templates, and refuses others by name', async (t) => {
   const { master } = await startVectorMaster(t, { config: { id: 'north_master' } });
   t.true(await run(master, 'salt.cmd', 'test.ping'));
