@@ -3,8 +3,9 @@
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import Type from 'typebox';
+import { openSiteFacts } from '#edge/facts/site-facts.ts';
 import { DurableLog } from '#edge/log/durable-log.ts';
-import { type LogClass, logClasses } from '#edge/log/log.ts';
+import { type LogClass, logClasses, type NewLogEntry } from '#edge/log/log.ts';
 import {
   decodeBatch,
   decodeValue,
@@ -13,6 +14,11 @@ import {
   lastOf,
   type SentItem,
 } from '#edge/log/log-codec.ts';
+import { openSignalSource } from '#edge/log/site-signals.ts';
+import { openSources } from '#edge/log/site-sources.ts';
+import { ApprovedPlans } from '#edge/orders/approved-plans.ts';
+import type { CentreClock } from '#edge/orders/centre-clock.ts';
+import type { SiteContext } from '#edge/parts.ts';
 import type { StateArea } from '#master';
 import { createMemoryStore, defineRow, type Store } from '#store';
 
@@ -312,6 +318,132 @@ test('a log whose rows were stored by an earlier version is read', async (t) => 
   const last = (await allOf(log, 'return')).at(-1);
   if (last === undefined || isMarker(last)) return t.fail();
   t.deepEqual({ ...decodeValue(last.value) }, { text: 'VALUE_TRIMMED' });
+});
+
+test('each entry that a minion causes counts towards its part of the log', async (t) => {
+  const appended: NewLogEntry[] = [];
+  const { promise: allRead, resolve } = Promise.withResolvers<void>();
+  const jid = '20260101000000000000';
+  const events = [
+    { tag: 'event/a', data: { id: 'web1' } },
+    { tag: 'alarm/a', data: { id: 'web1' } },
+    { tag: `salt/job/${jid}/ret/web1`, data: { id: 'web1', fun: 'test.ping', return: true } },
+    { tag: 'minion/refresh/web1', data: {} },
+    { tag: 'salt/auth', data: { id: 'web1', result: false } },
+    { tag: 'event/of-the-master', data: {} },
+  ];
+  const bus = {
+    batches: async function* ({ signal }: { readonly signal: AbortSignal }) {
+      yield events;
+      resolve();
+      await new Promise((ended) => signal.addEventListener('abort', ended));
+    },
+  };
+  let audit: (entry: object) => void = () => {};
+  const onAppend = (listener: typeof audit): void => {
+    audit = listener;
+  };
+  // Only these members are used.
+  const context = {
+    host: {
+      find: () => undefined,
+      now: () => 1,
+      shared: {},
+      state: { list: async function* () {} },
+      use: () => ({ bus, cache: {}, onAppend }),
+    },
+    options: { name: 'north', alarms: ['alarm/*'], events: ['event/*', 'minion/*', 'salt/auth'] },
+    log: {
+      append: async (entry: NewLogEntry) => void appended.push(entry),
+      appendTogether: async (entries: readonly NewLogEntry[]) => void appended.push(...entries),
+    },
+  } as unknown as SiteContext;
+  const { intake } = openSignalSource(context);
+  const signal = { tag: 'heat/ready', sender: 'web1', data: {}, body: {}, rule: undefined };
+  await intake?.take({ ...signal, jid: undefined, request: { mark: '1', place: 0 } });
+  const part = openSources(context);
+  await part.start?.();
+  await allRead;
+  audit({ who: { kind: 'minion', name: 'web1' }, action: 'publish', outcome: 'denied' });
+  audit({ who: { kind: 'user', name: 'web1' }, action: 'publish', outcome: 'denied' });
+  await part.close?.();
+  t.deepEqual(
+    appended.map((it) => [it.class, it.kind, it.minion]),
+    [
+      ['signal', 'signal', 'web1'],
+      ['return', 'event', 'web1'],
+      ['alarm', 'event', 'web1'],
+      ['return', 'return', 'web1'],
+      ['return', 'event', 'web1'],
+      ['return', 'event', '/sign-ins'],
+      ['return', 'event', undefined],
+      ['return', 'audit', 'web1'],
+      ['return', 'audit', undefined],
+    ],
+  );
+});
+
+test('facts count towards the minion that has sent them', async (t) => {
+  const appended: NewLogEntry[] = [];
+  const { promise: allRead, resolve } = Promise.withResolvers<void>();
+  const bus = {
+    subscribe: async function* () {
+      yield { tag: 'salt/minion/web1/start', data: { id: 'web1' } };
+      yield { tag: 'salt/minion/web1/start', data: { id: 'rogue' } };
+      resolve();
+    },
+  };
+  // Only these members are used.
+  const context = {
+    host: { use: () => ({ bus, facts: { of: () => ({}) }, present: () => [{ id: 'web2' }] }) },
+    log: { append: async (entry: NewLogEntry) => void appended.push(entry) },
+    onAnnounce: () => {},
+  } as unknown as SiteContext;
+  const announced: (() => Promise<void>)[] = [];
+  const part = openSiteFacts({
+    ...context,
+    onAnnounce: (listener) => void announced.push(listener),
+  });
+  await part.start?.();
+  await allRead;
+  await part.close?.();
+  for (const announce of announced) await announce();
+  t.deepEqual(
+    appended.map((it) => [it.class, it.value.minion, it.minion]),
+    [
+      ['fact', 'web1', 'web1'],
+      ['fact', 'web1', 'rogue'],
+      ['fact', 'web2', 'web2'],
+    ],
+  );
+});
+
+test('the outcome of an approved plan counts towards the minion whose signal starts it', async (t) => {
+  const { promise: appended, resolve } = Promise.withResolvers<NewLogEntry>();
+  const plan =
+    'plans:\n  grow:\n    on: { signal: "heat/*" }\n    plan: db.grow\n    groups: { db: "db*" }\n';
+  // Only these members are used.
+  const context = {
+    host: {
+      fire: () => {},
+      logger: { info: () => {} },
+      master: () => ({
+        events: {
+          subscribe: async () =>
+            (async function* () {
+              yield { tag: 'heat/ready', data: { id: 'web1' } };
+            })(),
+        },
+      }),
+      now: () => 1,
+      use: () => ({ onChange: () => {}, plans: {}, readText: async () => plan }),
+    },
+    log: { append: async (entry: NewLogEntry) => resolve(entry) },
+  } as unknown as SiteContext;
+  const plans = new ApprovedPlans(context, { isValid: true } as unknown as CentreClock);
+  await plans.start();
+  t.like(await appended, { class: 'alarm', minion: 'web1' });
+  await plans.close();
 });
 
 test('a value that is too large for a batch loses its large fields only', async (t) => {

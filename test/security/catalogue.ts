@@ -2953,6 +2953,9 @@ export const catalogue: readonly Threat[] = [
       siteLog('signals and events of one minion do not displace the returns and facts of others'),
       siteLog('entries of minions with equal parts of a full log are dropped by class'),
       siteLog('a write reads few rows of the log to drop the entries of one minion'),
+      siteLog('each entry that a minion causes counts towards its part of the log'),
+      siteLog('facts count towards the minion that has sent them'),
+      siteLog('the outcome of an approved plan counts towards the minion whose signal starts it'),
     ],
   },
   {
