@@ -72,12 +72,19 @@ export const edgeLimits = defineLimits('edge', {
     effect: 'The connection ends.',
   },
   loggedBytes: {
-    unit: 'bytes of returns in the log of a site, which wait for the centre',
+    unit: 'bytes of entries of the class `return` in the log of a site',
     owner: 'minion',
     amounts: '`log_bytes` in total',
     option: 'saltbridge:site:log_bytes',
     timesFree: 1,
-    effect: 'The large fields of further returns are replaced by `VALUE_TRIMMED`.',
+    effect: 'The large fields of further entries are replaced by `VALUE_TRIMMED`.',
+  },
+  loggedShare: {
+    unit: 'bytes of all entries in the full log of a site',
+    owner: 'minion',
+    amounts: 'a quarter of `log_bytes`, or 1.5 equal parts for each minion if that is more',
+    option: 'saltbridge:site:log_bytes',
+    effect: 'Entries of this minion are dropped before entries of others.',
   },
   runningOrders: {
     unit: 'running orders of the centre at a site',

@@ -2,6 +2,7 @@
 
 import type { SiteOptions } from '#config';
 import type { ExtensionHost, OpenExtension } from '#master';
+import { RepeatedWarnings } from '#runtime';
 import { siteBundles } from './bundles/site-bundles.ts';
 import type { SiteProgram } from './bundles/site-program.ts';
 import { combined, startAll } from './combined-parts.ts';
@@ -56,7 +57,18 @@ export async function openSite(
     logger,
     closing,
   });
-  const log = await DurableLog.open({ state, now, maxBytes: options.logBytes });
+  const warnings = new RepeatedWarnings(logger, now);
+  const log = await DurableLog.open({
+    state,
+    now,
+    maxBytes: options.logBytes,
+    onExcess: (minion) =>
+      warnings.warn(
+        'log share',
+        { minion },
+        'the log of this site is full, and a minion uses more than its part of it; its entries are dropped first; check why the minion sends so much',
+      ),
+  });
   const sender = new LogSender({
     log,
     link,

@@ -58,9 +58,11 @@ class SiteFacts {
     const { signal } = this.#stopped;
     try {
       const events = bus.subscribe({ accepts: (tag) => startTag.test(tag), signal });
-      for await (const { tag } of events) {
+      for await (const { tag, data } of events) {
         const [, minion = ''] = startTag.exec(tag) ?? [];
-        await this.#append({ minion, present: true, grains: this.#grainsOf(minion) });
+        const value = { minion, present: true, grains: this.#grainsOf(minion) };
+        // Another minion may emit the event if the policy permits this.
+        await this.#append(value, typeof data.id === 'string' ? data.id : minion);
       }
     } catch (error) {
       this.#host.logger.error(
@@ -97,9 +99,12 @@ class SiteFacts {
     return summary;
   }
 
-  async #append(value: WireMap): Promise<void> {
+  async #append(
+    value: WireMap & { readonly minion: string },
+    cause: string = value.minion,
+  ): Promise<void> {
     try {
-      await this.#log.append({ class: 'fact', kind: 'minion', value });
+      await this.#log.append({ class: 'fact', kind: 'minion', value, minion: cause });
     } catch (error) {
       this.#host.logger.error(
         { err: error },

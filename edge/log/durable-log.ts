@@ -1,17 +1,17 @@
 /**
  * Log of a site, stored in rows of its master. Entries that are appended at the same time are
  * written together. If the log exceeds its maximum size, it drops the oldest entries of the class
- * with the lowest priority, and stores a marker in their place.
+ * with the lowest priority, and stores a marker in their place. If a minion uses more than its part
+ * of the full log, entries of this minion are dropped first.
  */
 
 import { randomBytes } from 'node:crypto';
 import Type from 'typebox';
 import type { StateArea, StateOperation } from '#master';
 import { packLocal, type WireMap } from '#minion-protocol';
-import { Budget, Mutex } from '#runtime';
-import { Bytes, defineRow } from '#store';
+import { Mutex, unlimitedSteps, WorkBudget } from '#runtime';
+import { Bytes, defineRow, type Key } from '#store';
 import { HybridClock } from '../facts/hlc.ts';
-import { edgeLimits } from '../limits.ts';
 import {
   type LogClass,
   logClasses,
@@ -19,8 +19,16 @@ import {
   type SiteLog,
   type WaitingEntries,
 } from './log.ts';
-import { compress, type SentItem } from './log-codec.ts';
+import {
+  compress,
+  isMarker,
+  lastOf,
+  type SentEntry,
+  type SentItem,
+  type SentMarker,
+} from './log-codec.ts';
 import { maxBatchBytes } from './log-messages.ts';
+import { type ExcessShare, LogShares, ShareChanges } from './log-shares.ts';
 
 const Count = Type.Integer({ minimum: 0 });
 
@@ -36,21 +44,10 @@ const entryRow = defineRow({
      * dropped entries.
      */
     from: Type.Optional(Count),
-    /**
-     * Minion whose limit the entry counts towards. Absent if the entry counts towards no minion's
-     * limit.
-     */
+    /** Minion that has caused the entry. Absent if no minion has caused it. */
     minion: Type.Optional(Type.String()),
   }),
 });
-
-/** Row with the total size of the stored entries of one minion, in bytes. */
-const minionRow = defineRow({
-  name: 'minion in the log of a site',
-  schema: Type.Object({ bytes: Count }),
-});
-
-const minionsRoot = ['log', 'minion'];
 
 const headRow = defineRow({
   name: 'head of the log of a site',
@@ -60,12 +57,15 @@ const headRow = defineRow({
     entries: Count,
     bytes: Count,
     dropped: Count,
-    hasMarker: Type.Boolean(),
+    /** Number of markers in place of dropped entries. */
+    markers: Count,
     oldestAt: Type.Optional(Count),
     /** Time of the latest entry, in milliseconds since 1970. */
     ms: Count,
     count: Count,
   }),
+  // Version 1 had one marker at most.
+  upgrades: [({ hasMarker, ...old }) => ({ ...old, markers: hasMarker === true ? 1 : 0 })],
 });
 
 /**
@@ -77,7 +77,7 @@ interface Head {
   entries: number;
   bytes: number;
   dropped: number;
-  hasMarker: boolean;
+  markers: number;
   oldestAt?: number;
   ms: number;
   count: number;
@@ -87,8 +87,31 @@ interface PendingEntry extends NewLogEntry {
   readonly packed: Uint8Array;
 }
 
+/** Adjacent rows that one marker replaces. */
+interface DroppedRun {
+  readonly from: number;
+  to: number;
+  readonly oldestAt: number;
+  /** Keys of the rows. */
+  readonly keys: Key[];
+  /** Number of the rows that are markers. */
+  markers: number;
+}
+
+/** Result of dropping entries. */
+interface Dropped {
+  /** Number of rows that were read. */
+  readonly rows: number;
+  /** Number of dropped entries. */
+  readonly entries: number;
+  /** Sequence number of the last entry that was read and kept. `undefined` if none was kept. */
+  readonly keptTo: number | undefined;
+}
+
+type StoredEntry = SentEntry & { readonly minion?: string | undefined };
+
 /** Item in the store: an entry, or a marker in place of dropped entries. */
-type StoredItem = SentItem & { readonly minion?: string | undefined };
+type StoredItem = StoredEntry | SentMarker;
 
 /** Entries and operations that are written in one transaction. */
 interface PendingWrite {
@@ -107,8 +130,23 @@ const maxWriteBytes = 262_144;
 /** Maximum number of rows that the log reads at a time when it drops or removes entries. */
 const rowsAtATime = 256;
 
+/**
+ * Maximum number of rows that a write reads to find the oldest entries of a minion. If it finds too
+ * few, the next write continues the search.
+ */
+const searchedRows = 2048;
+
+/** Part of the log that is reserved for entries that are appended during such a search. */
+const sparePart = 1 / 32;
+
 /** Assumed size of a row without its value, in bytes. */
 const rowOverhead = 64;
+
+/** Assumed size of a marker, in bytes. */
+const markerBytes = 128;
+
+/** Number of steps that a {@link WorkBudget} counts for reading a row. */
+const stepsOfRow = 500;
 
 /** Maximum size of the value of an entry before compression, in bytes. */
 const maxValueBytes = 524_288;
@@ -124,6 +162,8 @@ export interface DurableLogOptions {
   readonly now: () => number;
   /** Maximum total size of the entries that wait for the centre, in bytes. */
   readonly maxBytes: number;
+  /** Called when entries of a minion were dropped because it uses more than its part of the log. */
+  readonly onExcess?: (minion: string) => void;
 }
 
 export class DurableLog implements SiteLog {
@@ -133,7 +173,8 @@ export class DurableLog implements SiteLog {
   readonly #state: StateArea;
   readonly #maxBytes: number;
   readonly #heads: Readonly<Record<LogClass, Head>>;
-  readonly #ofMinions: Budget;
+  readonly #shares: LogShares;
+  readonly #onExcess: (minion: string) => void;
   readonly #pending: PendingWrite[] = [];
   readonly #mutex = new Mutex();
   #isFlushing = false;
@@ -142,17 +183,16 @@ export class DurableLog implements SiteLog {
 
   private constructor(
     id: string,
-    { state, now, maxBytes }: DurableLogOptions,
+    { state, now, maxBytes, onExcess = () => {} }: DurableLogOptions,
     heads: Readonly<Record<LogClass, Head>>,
-    ofMinions: ReadonlyMap<string, number>,
+    shares: LogShares,
   ) {
     this.#id = id;
     this.#state = state;
-    this.#maxBytes = Math.max(maxWriteBytes, maxBytes - maxWriteBytes);
+    this.#maxBytes = maxBytes;
+    this.#onExcess = onExcess;
     this.#heads = heads;
-    const limit = edgeLimits.loggedBytes;
-    this.#ofMinions = new Budget(limit, { ...limit, total: this.#maxBytes });
-    for (const [minion, bytes] of ofMinions) this.#ofMinions.take(minion, bytes);
+    this.#shares = shares;
     let floor = { ms: 0, count: 0 };
     for (const { ms, count } of Object.values(heads)) {
       if (ms > floor.ms || (ms === floor.ms && count > floor.count)) floor = { ms, count };
@@ -171,15 +211,16 @@ export class DurableLog implements SiteLog {
       const entry = await state.get(['log', 'head', each]);
       heads[each] = entry === undefined ? emptyHead() : { ...headRow.decode(entry) };
     }
-    const known = await state.get(['log', 'id']);
-    const id = known === undefined ? newId() : Buffer.from(known.value).toString('latin1');
-    if (known === undefined) await state.write([idOperation(id)]);
-    const ofMinions = new Map<string, number>();
-    for await (const entry of state.list(minionsRoot)) {
-      ofMinions.set(entry.key.at(-1) ?? '', minionRow.decode(entry).bytes);
-    }
+    const named = await state.get(['log', 'id']);
+    const id = named === undefined ? newId() : Buffer.from(named.value).toString('latin1');
+    if (named === undefined) await state.write([idOperation(id)]);
+    // Each write may exceed this maximum, and the next writes too while entries are searched.
+    const most = Math.max(maxWriteBytes, options.maxBytes - maxWriteBytes);
+    const maxBytes = most / (1 + sparePart);
+    const shares = await LogShares.read(state, maxBytes);
     // All classes were read above.
-    return new DurableLog(id, options, heads as Record<LogClass, Head>, ofMinions);
+    const known = heads as Record<LogClass, Head>;
+    return new DurableLog(id, { ...options, maxBytes }, known, shares);
   }
 
   get id(): string {
@@ -188,8 +229,9 @@ export class DurableLog implements SiteLog {
 
   get waiting(): Readonly<Record<LogClass, WaitingEntries>> {
     const waitingOf = (name: LogClass): WaitingEntries => {
-      const { entries, bytes, oldestAt, dropped } = this.#heads[name];
-      return { entries, bytes, oldestAt, dropped };
+      const head = this.#heads[name];
+      const { entries, oldestAt, dropped } = head;
+      return { entries, bytes: sizeOf(head), oldestAt, dropped };
     };
     return {
       alarm: waitingOf('alarm'),
@@ -201,8 +243,8 @@ export class DurableLog implements SiteLog {
 
   /** Whether a class has anything to send: entries, or a marker in place of dropped entries. */
   hasWork(name: LogClass): boolean {
-    const { entries, hasMarker } = this.#heads[name];
-    return entries > 0 || hasMarker;
+    const { entries, markers } = this.#heads[name];
+    return entries > 0 || markers > 0;
   }
 
   append(entry: NewLogEntry): Promise<void> {
@@ -231,9 +273,9 @@ export class DurableLog implements SiteLog {
   async read(name: LogClass, maxBytes: number, maxItems: number): Promise<readonly SentItem[]> {
     const items: SentItem[] = [];
     let bytes = 0;
-    const { entries, bytes: allBytes } = this.#heads[name];
+    const { entries, markers, bytes: allBytes } = this.#heads[name];
     // A list reads several rows at a time, so it should not read more rows than are needed.
-    const expected = Math.ceil((maxBytes * Math.max(1, entries)) / Math.max(1, allBytes));
+    const expected = Math.ceil((maxBytes * Math.max(1, entries + markers)) / Math.max(1, allBytes));
     for await (const { key, value } of this.#rows(name, Math.min(maxItems, expected + 1))) {
       bytes += value.length;
       if (items.length > 0 && bytes > maxBytes) break;
@@ -258,22 +300,28 @@ export class DurableLog implements SiteLog {
       for (;;) {
         const next: Head = { ...head };
         const operations: StateOperation[] = [];
-        const ofMinions = new Map<string, number>();
+        const changes = new ShareChanges();
         let isLast = true;
         const first = head.next - head.entries;
-        const rows = Math.max(0, sequence - first + 1) + (head.hasMarker ? 1 : 0);
-        for await (const { key, value } of this.#rows(name, Math.min(rowsAtATime, rows + 1))) {
+        const rows = Math.max(0, sequence - first + 1) + head.markers;
+        // Only without dropped entries between others, the number of rows is known.
+        const limit = head.markers > 1 ? rowsAtATime : Math.min(rowsAtATime, rows + 1);
+        for await (const { key, value } of this.#rows(name, limit)) {
           const item = itemOf(key, value);
-          if ('from' in item ? item.to > sequence : item.sequence > sequence) {
+          if (lastOf(item) > sequence) {
             isLast = true;
             break;
           }
           isLast = false;
           operations.push({ op: 'delete', key });
-          forget(next, ofMinions, item, value.length);
+          if (isMarker(item)) next.markers -= 1;
+          else {
+            forget(next, changes, name, item, value.length);
+            next.oldestAt = item.ms;
+          }
         }
         if (operations.length === 0) return;
-        await this.#writeHead(name, next, operations, ofMinions);
+        await this.#writeHead(name, next, operations, changes);
         if (isLast) return;
       }
     });
@@ -322,122 +370,177 @@ export class DurableLog implements SiteLog {
   async #write(batch: readonly PendingWrite[]): Promise<void> {
     const operations: StateOperation[] = batch.flatMap((it) => it.operations);
     const changed = new Map<LogClass, Head>();
-    const ofMinions = new Map<string, number>();
+    const changes = new ShareChanges();
     for (const entry of batch.flatMap((it) => it.entries)) {
       const { class: name, kind, minion } = entry;
       const head = changed.get(name) ?? { ...this.#heads[name] };
       changed.set(name, head);
       const { ms, count } = this.clock.next();
-      const row = this.#fit(entry, ofMinions, (value) =>
+      const row = this.#fit(entry, changes, (value) =>
         entryRow.encode({ ms, count, kind, value, ...(minion === undefined ? {} : { minion }) }),
       );
       operations.push({ op: 'put', key: keyOf(name, head.next), value: row });
-      if (head.entries === 0 && !head.hasMarker) head.oldestAt = ms;
+      if (head.entries === 0 && head.markers === 0) head.oldestAt = ms;
       head.next += 1;
       head.entries += 1;
       head.bytes += row.length + rowOverhead;
+      changes.add(minion, name, row.length + rowOverhead);
       head.ms = ms;
       head.count = count;
     }
     for (const [name, head] of changed) operations.push(headOperation(name, head));
-    await this.#state.write([...operations, ...this.#minionOperations(ofMinions)]);
+    await this.#state.write([...operations, ...this.#shares.operations(changes)]);
     for (const [name, head] of changed) Object.assign(this.#heads[name], head);
-    this.#countMinions(ofMinions);
+    this.#shares.count(changes);
   }
 
   /**
-   * Encodes an entry. If the log has too little space for the entry of this minion, replaces the
+   * Encodes an entry. If the log has too little space for returns of this minion, replaces the
    * large fields of the entry by `VALUE_TRIMMED`.
-   * @param ofMinions - for each minion, the number of bytes that the current write adds. The size
-   * of the entry is added here
+   * @param changes - bytes that the current write adds
    */
   #fit(
-    { minion, packed, value }: PendingEntry,
-    ofMinions: Map<string, number>,
+    { class: name, minion, packed, value }: PendingEntry,
+    changes: ShareChanges,
     encode: (packed: Uint8Array) => Uint8Array,
   ): Uint8Array {
     const whole = encode(packed);
-    if (minion === undefined) return whole;
-    const earlier = ofMinions.get(minion) ?? 0;
-    const hasPlace = this.#ofMinions.hasPlace(minion, earlier + whole.length + rowOverhead);
-    const row = hasPlace ? whole : encode(packTrimmed(value));
-    add(ofMinions, minion, row.length + rowOverhead);
-    return row;
+    if (minion === undefined || name !== 'return') return whole;
+    const earlier = changes.of(minion).return;
+    const hasPlace = this.#shares.hasPlace(minion, earlier + whole.length + rowOverhead);
+    return hasPlace ? whole : encode(packTrimmed(value));
   }
 
-  #minionOperations(changes: ReadonlyMap<string, number>): readonly StateOperation[] {
-    return [...changes].map(([minion, change]) => {
-      const key = [...minionsRoot, minion];
-      const bytes = this.#ofMinions.heldBy(minion) + change;
-      return bytes > 0
-        ? { op: 'put', key, value: minionRow.encode({ bytes }) }
-        : { op: 'delete', key };
-    });
+  /** Size of all rows, in bytes. */
+  get #size(): number {
+    return Object.values(this.#heads).reduce((sum, head) => sum + sizeOf(head), 0);
   }
 
-  #countMinions(changes: ReadonlyMap<string, number>): void {
-    for (const [minion, change] of changes) {
-      if (change > 0) this.#ofMinions.take(minion, change);
-      else this.#ofMinions.release(minion, -change);
+  /**
+   * Drops entries until the log no longer exceeds its maximum size. If it takes too long to find the
+   * entries to drop, leaves the rest to the next write, unless the spare part of the log is used up.
+   */
+  async #drop(): Promise<void> {
+    const budget = new WorkBudget(unlimitedSteps);
+    let searched = 0;
+    for (;;) {
+      const excess = this.#size - this.#maxBytes;
+      if (excess <= 0) return;
+      const largest = this.#shares.largest();
+      if (largest !== undefined) {
+        if (searched >= searchedRows && excess <= this.#maxBytes * sparePart) return;
+        const rows = await this.#dropOf(largest, Math.min(excess, largest.excess));
+        searched += rows;
+        await budget.giveWayAfter(rows * stepsOfRow);
+        continue;
+      }
+      const name = logClasses.findLast((it) => this.#heads[it].entries > 0);
+      if (name === undefined) return;
+      await this.#dropRows(name, excess);
     }
   }
 
   /**
-   * Drops the oldest entries until the log no longer exceeds its maximum size. Begins with the
-   * entries of the class with the lowest priority.
+   * Drops the oldest entries of a minion that uses more than its part of the log. Reads at most
+   * {@link rowsAtATime} rows, so it may drop too little, or nothing.
+   * @returns the number of rows that were read
    */
-  async #drop(): Promise<void> {
-    for (;;) {
-      let excess = -this.#maxBytes;
-      for (const { bytes } of Object.values(this.#heads)) excess += bytes;
-      if (excess <= 0) return;
-      const name = logClasses.findLast((it) => this.#heads[it].entries > 0);
-      if (name === undefined) return;
-      const head: Head = { ...this.#heads[name] };
-      const operations: StateOperation[] = [];
-      const ofMinions = new Map<string, number>();
-      let marker: { from: number; to: number; oldestAt: number } | undefined;
-      for await (const { key, value } of this.#rows(name, rowsAtATime)) {
-        const item = itemOf(key, value);
-        if (!('from' in item) && excess <= 0) break;
-        operations.push({ op: 'delete', key });
-        if ('from' in item) marker = { ...item };
-        else {
-          excess -= value.length + rowOverhead;
-          head.dropped += 1;
-          marker = {
-            from: marker?.from ?? item.sequence,
-            to: item.sequence,
-            oldestAt: marker?.oldestAt ?? item.ms,
-          };
-        }
-        forget(head, ofMinions, item, value.length);
-      }
-      if (marker === undefined) return;
-      const { from, to, oldestAt } = marker;
-      const row = { ms: oldestAt, count: 0, kind: '', value: Buffer.alloc(0), from };
-      operations.push({ op: 'put', key: keyOf(name, to), value: entryRow.encode(row) });
-      await this.#writeHead(name, { ...head, hasMarker: true, oldestAt }, operations, ofMinions);
+  async #dropOf({ share, name }: ExcessShare, excess: number): Promise<number> {
+    const { minion, bytes, searched } = share;
+    const { rows, entries, keptTo } = await this.#dropRows(name, excess, {
+      minion,
+      after: searched[name],
+    });
+    if (keptTo !== undefined) searched[name] = keptTo;
+    if (entries > 0) {
+      this.#onExcess(minion);
+    } else if (rows < rowsAtATime) {
+      // The class has no entries of this minion, contrary to the counters.
+      const changes = new ShareChanges();
+      changes.add(minion, name, -bytes[name]);
+      await this.#state.write(this.#shares.operations(changes));
+      this.#shares.count(changes);
     }
+    return rows;
   }
 
-  #rows(name: LogClass, limit: number): ReturnType<StateArea['list']> {
-    return this.#state.list(['log', 'entry', name], { limit });
+  /**
+   * Drops the oldest entries of a class, and stores markers in their place. A marker that adjoins
+   * another one is united with it. Reads at most {@link rowsAtATime} rows.
+   * @param excess - number of bytes to drop
+   * @param chosen - minion whose entries are dropped, and the sequence number after which the search
+   * begins. Default: entries of all minions
+   */
+  async #dropRows(
+    name: LogClass,
+    excess: number,
+    chosen?: { readonly minion: string; readonly after: number | undefined },
+  ): Promise<Dropped> {
+    const head: Head = { ...this.#heads[name] };
+    const operations: StateOperation[] = [];
+    const changes = new ShareChanges();
+    let run: DroppedRun | undefined;
+    let rows = 0;
+    let entries = 0;
+    let keptTo: number | undefined;
+    const endRun = (): void => {
+      if (run !== undefined && (run.keys.length > 1 || run.markers === 0)) {
+        for (const key of run.keys) operations.push({ op: 'delete', key });
+        operations.push(markerOperation(name, run));
+        head.markers += 1 - run.markers;
+      }
+      run = undefined;
+    };
+    let left = excess;
+    for await (const { key, value } of this.#rows(name, rowsAtATime, chosen?.after)) {
+      const item = itemOf(key, value);
+      if (!isMarker(item)) {
+        if (left <= 0) break;
+        if (chosen !== undefined && item.minion !== chosen.minion) {
+          endRun();
+          rows += 1;
+          keptTo = item.sequence;
+          continue;
+        }
+        forget(head, changes, name, item, value.length);
+        head.dropped += 1;
+        entries += 1;
+        left -= value.length + rowOverhead;
+      }
+      rows += 1;
+      const [from, oldestAt] = isMarker(item)
+        ? [item.from, item.oldestAt]
+        : [item.sequence, item.ms];
+      run ??= { from, to: 0, oldestAt, keys: [], markers: 0 };
+      run.to = lastOf(item);
+      run.keys.push(key);
+      if (isMarker(item)) run.markers += 1;
+    }
+    // If entries of all minions are dropped, the class begins with the marker.
+    if (chosen === undefined && run !== undefined) head.oldestAt = run.oldestAt;
+    endRun();
+    if (operations.length > 0) await this.#writeHead(name, head, operations, changes);
+    return { rows, entries, keptTo };
+  }
+
+  #rows(name: LogClass, limit: number, after?: number): ReturnType<StateArea['list']> {
+    const place = after === undefined ? {} : { after: keyOf(name, after) };
+    return this.#state.list(['log', 'entry', name], { limit, ...place });
   }
 
   async #writeHead(
     name: LogClass,
     head: Head,
     operations: readonly StateOperation[],
-    ofMinions: ReadonlyMap<string, number>,
+    changes: ShareChanges,
   ): Promise<void> {
-    if (head.entries === 0 && !head.hasMarker) delete head.oldestAt;
+    if (head.entries === 0 && head.markers === 0) delete head.oldestAt;
     await this.#state.write([
       ...operations,
       headOperation(name, head),
-      ...this.#minionOperations(ofMinions),
+      ...this.#shares.operations(changes),
     ]);
-    this.#countMinions(ofMinions);
+    this.#shares.count(changes);
     const known = this.#heads[name];
     if (head.oldestAt === undefined) delete known.oldestAt;
     Object.assign(known, head);
@@ -456,25 +559,27 @@ function itemOf(key: readonly string[], value: Uint8Array): StoredItem {
   return { sequence, ms, count, kind, value: row.value, minion };
 }
 
-/** Adds bytes to the total of a minion in `amounts`. Does nothing if `minion` is `undefined`. */
-function add(amounts: Map<string, number>, minion: string | undefined, bytes: number): void {
-  if (minion !== undefined) amounts.set(minion, (amounts.get(minion) ?? 0) + bytes);
-}
-
-/**
- * Updates the counters of a class of log entries after one entry or marker was removed.
- * @param ofMinions - receives the change of the stored bytes, by minion. An entry without a minion
- * is not counted there
- */
-function forget(head: Head, ofMinions: Map<string, number>, item: StoredItem, bytes: number): void {
-  if ('from' in item) {
-    head.hasMarker = false;
-    return;
-  }
+/** Updates the counters of a class of log entries after an entry was removed. */
+function forget(
+  head: Head,
+  changes: ShareChanges,
+  name: LogClass,
+  { minion }: StoredEntry,
+  bytes: number,
+): void {
   head.entries -= 1;
   head.bytes -= bytes + rowOverhead;
-  head.oldestAt = item.ms;
-  add(ofMinions, item.minion, -bytes - rowOverhead);
+  changes.add(minion, name, -bytes - rowOverhead);
+}
+
+/** Returns the size of the rows of a class, in bytes. */
+function sizeOf({ bytes, markers }: Head): number {
+  return bytes + markers * markerBytes;
+}
+
+function markerOperation(name: LogClass, { from, to, oldestAt }: SentMarker): StateOperation {
+  const row = { ms: oldestAt, count: 0, kind: '', value: Buffer.alloc(0), from };
+  return { op: 'put', key: keyOf(name, to), value: entryRow.encode(row) };
 }
 
 function headOperation(name: LogClass, head: Head): StateOperation {
@@ -490,7 +595,7 @@ function newId(): string {
 }
 
 function emptyHead(): Head {
-  return { next: 1, entries: 0, bytes: 0, dropped: 0, hasMarker: false, ms: 0, count: 0 };
+  return { next: 1, entries: 0, bytes: 0, dropped: 0, markers: 0, ms: 0, count: 0 };
 }
 
 /**

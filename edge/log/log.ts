@@ -9,7 +9,7 @@ import type { WireMap } from '#minion-protocol';
 
 /**
  * Classes of entries, in the order of sending. If the log is full, entries of the last class are
- * dropped first.
+ * dropped first, except for a minion that uses more than its part of the log.
  */
 export const logClasses = ['alarm', 'signal', 'return', 'fact'] as const;
 
@@ -34,8 +34,10 @@ export interface NewLogEntry {
   readonly kind: string;
   readonly value: WireMap;
   /**
-   * Minion that the entry is from. If the entries of this minion would together exceed the space
-   * that is still free in the log, the large fields of this entry are replaced by `VALUE_TRIMMED`.
+   * Minion that has caused the entry. Required if a minion can cause such entries at will. If the
+   * log is full and this minion uses more than its part, its entries are dropped before those of
+   * others. If its entries of the class `return` would together exceed the space that is still free
+   * in the log, the large fields of this entry are replaced by `VALUE_TRIMMED`.
    */
   readonly minion?: string | undefined;
 }

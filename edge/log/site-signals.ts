@@ -21,7 +21,7 @@ export function openSignalSource({ host, options, log }: SiteContext): EdgePart 
     if (data !== undefined) value.data = data;
     if (body !== undefined) value.body = body;
     if (jid !== undefined) value.jid = jid;
-    await log.append({ class: 'signal', kind: 'signal', value });
+    await log.append({ class: 'signal', kind: 'signal', value, minion: sender || undefined });
     return id;
   };
   const signals = host.find(bridgeServices.signals);

@@ -20,6 +20,17 @@ import type { NewLogEntry, SiteLog } from './log.ts';
  */
 const unreadEvents = 100_000;
 
+/** Tag of the events about sign-ins. Anyone can sign in with any id and key, without proof. */
+const signInTag = 'salt/auth';
+
+/**
+ * Owner of the events about sign-ins in the log. Ids of minions contain no slash, so the sign-ins
+ * do not count for a minion.
+ */
+const signIns = '/sign-ins';
+
+const refreshTag = /^(?:minion|resource)\/refresh\/(.+)$/;
+
 const returnTag = /^salt\/job\/(\d+)\/ret\/(.+)$/;
 
 /**
@@ -79,7 +90,8 @@ class Sources {
     this.#host.use(masterServices.audit).onAppend((entry) => {
       const { who, ...rest } = entry;
       const value = plain({ ...rest, who: { ...who }, time: this.#host.now() });
-      const written = this.#append([{ class: 'return', kind: 'audit', value }], []);
+      const minion = who.kind === 'minion' ? who.name : undefined;
+      const written = this.#append([{ class: 'return', kind: 'audit', value, minion }], []);
       this.#audited.add(written);
       void written.finally(() => this.#audited.delete(written));
     });
@@ -157,14 +169,14 @@ class Sources {
   }
 
   #entriesOf({ tag, data }: Pick<MasterEvent, 'data' | 'tag'>): readonly NewLogEntry[] {
-    const event = { tag, data };
+    const event = { kind: 'event', value: { tag, data }, minion: causeOf(tag, data) } as const;
     if (this.#isAlarm(tag)) {
-      const alarm = { class: 'alarm', kind: 'event', value: event } as const;
+      const alarm = { class: 'alarm', ...event } as const;
       return returnTag.test(tag) ? [alarm, ...returnsOf(tag, data)] : [alarm];
     }
     const returned = returnsOf(tag, data);
     if (returned.length > 0) return returned;
-    return [{ class: 'return', kind: 'event', value: event }];
+    return [{ class: 'return', ...event }];
   }
 
   async #append(
@@ -209,6 +221,15 @@ function returnsOf(tag: string, data: WireMap): readonly NewLogEntry[] {
   // A minion reports the returns of its resources.
   const owner = typeof data.id === 'string' ? data.id : minion;
   return [{ class: 'return', kind: 'return', value, minion: owner }];
+}
+
+/**
+ * Returns the minion that has caused an event. In each event that a minion emits, the master sets
+ * `id` to this minion.
+ */
+function causeOf(tag: string, { id }: WireMap): string | undefined {
+  if (tag === signInTag) return signIns;
+  return typeof id === 'string' && id !== '' ? id : refreshTag.exec(tag)?.[1];
 }
 
 function anyOf(globs: readonly string[]): (tag: string) => boolean {

@@ -20,6 +20,13 @@ import type { CentreClock } from './centre-clock.ts';
  */
 const saveIntervalMs = 5000;
 
+/** Reason why an approved plan starts. */
+interface PlanStart {
+  readonly cause: string;
+  /** Minion whose event starts the plan. */
+  readonly minion?: string | undefined;
+}
+
 /** Runs approved plans. A plan does not start again while a run of the same plan is in progress. */
 export class ApprovedPlans {
   readonly #context: SiteContext;
@@ -84,7 +91,8 @@ export class ApprovedPlans {
   }
 
   #arm(name: string, plan: ApprovedPlan, stopped: AbortSignal): void {
-    const run = (cause: string): void => this.#begin(name, plan, cause);
+    const run = (cause: string, minion?: string): void =>
+      this.#begin(name, plan, { cause, minion });
     const { on } = plan;
     if ('every' in on) {
       const timer = setInterval(() => run('schedule'), on.every * 1000);
@@ -99,10 +107,16 @@ export class ApprovedPlans {
     }
   }
 
-  #listen(match: string, stopped: AbortSignal, run: (cause: string) => void): void {
+  #listen(
+    match: string,
+    stopped: AbortSignal,
+    run: (cause: string, minion?: string) => void,
+  ): void {
     const follow = async (): Promise<void> => {
       const events = await this.#host.master().events.subscribe({ match }, stopped);
-      for await (const { tag } of events) run(`signal ${tag}`);
+      for await (const { tag, data } of events) {
+        run(`signal ${tag}`, typeof data.id === 'string' ? data.id : undefined);
+      }
     };
     const onDropped = (): void =>
       this.#host.logger.warn(
@@ -139,7 +153,8 @@ export class ApprovedPlans {
     stopped.addEventListener('abort', () => clearTimeout(timer));
   }
 
-  #begin(name: string, plan: ApprovedPlan, cause: string): void {
+  #begin(name: string, plan: ApprovedPlan, start: PlanStart): void {
+    const { cause } = start;
     const { logger } = this.#host;
     if (this.#running.has(name)) {
       logger.warn(
@@ -155,7 +170,7 @@ export class ApprovedPlans {
       );
       return;
     }
-    const run = this.#run(name, plan, cause)
+    const run = this.#run(name, plan, start)
       .catch((error: unknown) =>
         logger.error({ err: error, plan: name }, 'an approved plan of this site failed'),
       )
@@ -163,12 +178,13 @@ export class ApprovedPlans {
     this.#running.set(name, run);
   }
 
-  async #run(name: string, plan: ApprovedPlan, cause: string): Promise<void> {
+  async #run(name: string, plan: ApprovedPlan, { cause, minion }: PlanStart): Promise<void> {
     const at = this.#host.now();
     const outcome = await this.#outcomeOf(name, plan, at);
     this.#host.fire('plan', { name, plan: plan.plan, cause, ...outcome });
     const data = { name, plan: plan.plan, cause, at, ...outcome };
-    await this.#context.log.append({ class: 'alarm', kind: 'event', value: { tag: 'plan', data } });
+    const value = { tag: 'plan', data };
+    await this.#context.log.append({ class: 'alarm', kind: 'event', value, minion });
   }
 
   async #outcomeOf(

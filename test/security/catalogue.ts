@@ -2946,12 +2946,19 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'H-486',
     threat:
-      'the log of a site fills the disk, loses alarms before facts, or loses returns in a crash',
+      'the log of a site fills the disk, loses alarms before facts, loses returns in a crash, or loses returns and facts because of the signals or events of another minion',
     tests: [
       'edge/lost-returns.long.test.ts: a return that was stored before a crash is in the log of the site after the next start',
       'edge/lost-returns.long.test.ts: the log has each stored return once after ten crashes',
       siteLog('a full log drops the oldest entries of the last class, and a marker states them'),
       siteLog('alarms are dropped only if nothing else is left'),
+      siteLog('the returns of one minion leave space in the log for those of others'),
+      siteLog('signals and events of one minion do not displace the returns and facts of others'),
+      siteLog('entries of minions with equal parts of a full log are dropped by class'),
+      siteLog('a write reads few rows of the log to drop the entries of one minion'),
+      siteLog('each entry that a minion causes counts towards its part of the log'),
+      siteLog('facts count towards the minion that has sent them'),
+      siteLog('the outcome of an approved plan counts towards the minion whose signal starts it'),
     ],
   },
   {
