@@ -3275,4 +3275,13 @@ export const catalogue: readonly Threat[] = [
       'acl/deferred-rules.test.ts: policies that share a rule use the facts and counts of their own masters',
     ],
   },
+  {
+    id: 'H-520',
+    threat:
+      'a user, a stranger or a project blocks the main thread with a text that is read in quadratic time',
+    tests: [
+      `runtime/linear-texts.test.ts: \${what} is read in linear time`,
+      'runtime/linear-texts.test.ts: the size of a batch may have percent signs at both ends only',
+    ],
+  },
 ];
