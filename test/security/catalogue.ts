@@ -3284,4 +3284,13 @@ export const catalogue: readonly Threat[] = [
       'runtime/linear-texts.test.ts: the size of a batch may have percent signs at both ends only',
     ],
   },
+  {
+    id: 'H-521',
+    threat: 'whoever can push to a repository of files blocks the master or fills its memory',
+    tests: [
+      'master/fileserver/gitfs.long.test.ts: a few directories with long names are refused if the paths below them are too long together',
+      'master/fileserver/gitfs.long.test.ts: a directory with too many entries is refused before they are all read',
+      'master/fileserver/gitfs.long.test.ts: a large directory is read in slices',
+    ],
+  },
 ];
