@@ -3293,4 +3293,19 @@ export const catalogue: readonly Threat[] = [
       'master/fileserver/gitfs.long.test.ts: a large directory is read in slices',
     ],
   },
+  {
+    id: 'H-522',
+    threat:
+      'an account of the host blocks the master with large requests to the port of local clients',
+    tests: [
+      'localclient/localclient.long.test.ts: in each turn of the event loop, one large request is read',
+    ],
+  },
+  {
+    id: 'H-523',
+    threat: 'an instance that does not read its responses fills the memory of a metadata agent',
+    tests: [
+      'heat-bridge/guests/metadata-agent.long.test.ts: a response that a guest does not read counts towards its limit until the guest is gone',
+    ],
+  },
 ];
