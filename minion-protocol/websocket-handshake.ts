@@ -41,8 +41,11 @@ export function answerUpgrade(head: string): UpgradeAnswer {
 function readHeaders(lines: readonly string[]): Map<string, string> | undefined {
   const headers = new Map<string, string>();
   for (const line of lines) {
-    const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/.exec(line) ?? [];
-    if (name === undefined || value === undefined) return undefined;
+    const [, name, rest] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):(.*)$/.exec(line) ?? [];
+    if (name === undefined || rest === undefined) return undefined;
+    // A pattern that also removes the blanks would take quadratic time for a value with many
+    // blanks between its first and its last character.
+    const value = rest.trim();
     const known = headers.get(name.toLowerCase());
     headers.set(name.toLowerCase(), known === undefined ? value : `${known}, ${value}`);
   }

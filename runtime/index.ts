@@ -114,6 +114,7 @@ export {
   sleepUntilAborted,
   timeLimit,
 } from './time-limit.ts';
+export { trimEnd } from './trim-end.ts';
 export { textInSteps } from './utf8-steps.ts';
 export { estimateSize, isLargerThan, memoryOf, messageSizeOf } from './value-size.ts';
 export {

@@ -6,6 +6,7 @@
 import { Type } from 'typebox';
 import { compileSchema } from './compile-schema.ts';
 import type { HttpResult, OutgoingRequest } from './http-client.ts';
+import { trimEnd } from './trim-end.ts';
 
 const Named = { id: Type.String(), name: Type.String() };
 const Entity = Type.Object({ ...Named, domain: Type.Object(Named) });
@@ -72,7 +73,7 @@ export class KeystoneClient {
 
   /** @param url - URL that ends with `/v3` */
   constructor(url: string, ask: (request: OutgoingRequest) => Promise<HttpResult>) {
-    this.#url = url.replace(/\/+$/, '');
+    this.#url = trimEnd(url, '/');
     this.#ask = ask;
   }
 

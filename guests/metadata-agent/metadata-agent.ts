@@ -9,6 +9,7 @@ import { rm } from 'node:fs/promises';
 import http, { type IncomingMessage, type ServerResponse } from 'node:http';
 import https from 'node:https';
 import { isIP, type Server, type Socket } from 'node:net';
+import { finished } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import { Budget, FairSlots, LimitExceeded, listenPrivately, RepeatedWarnings } from '#runtime';
 import { guestLimits } from '../limits.ts';
@@ -97,6 +98,11 @@ const maxAnswerBytes = 33_554_432;
  * from a data space.
  */
 const timeoutMs = 31_000;
+/**
+ * Time in which the sender must read a part of its response, in milliseconds. Until it has read the
+ * whole response, the request counts towards the limits of the instance and of the project.
+ */
+const readTimeoutMs = 30_000;
 /** Maximum number of connections. Further connections are closed at once. */
 const maxConnections = 4_096;
 
@@ -380,7 +386,13 @@ async function passOn(incoming: IncomingMessage, response: ServerResponse): Prom
     }),
   );
   response.writeHead(incoming.statusCode ?? 502, { ...headers, 'content-length': length });
+  // A guest that does not read its response must neither keep it forever, nor without a limit.
+  response.setTimeout(readTimeoutMs, () => response.destroy());
+  const sent = finished(response);
   response.end(Buffer.concat(parts));
+  await sent.catch(() => {
+    // The guest has disconnected, or did not read the response in time.
+  });
 }
 
 /**

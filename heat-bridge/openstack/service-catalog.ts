@@ -1,7 +1,7 @@
 /** Reads URLs of services from the service catalog of a Keystone login. */
 
 import Type from 'typebox';
-import { compileSchema, tryParseJson } from '#runtime';
+import { compileSchema, trimEnd, tryParseJson } from '#runtime';
 
 const isCatalog = compileSchema(
   Type.Object({
@@ -38,5 +38,5 @@ export function publicServiceUrl(
     .flatMap(({ endpoints }) => endpoints)
     .find((it) => it.interface === 'public' && (region ?? it.region) === it.region)?.url;
   const isUsable = url !== undefined && /^https?:\/\//.test(url) && URL.canParse(url);
-  return isUsable ? url.replace(/\/+$/, '') : undefined;
+  return isUsable ? trimEnd(url, '/') : undefined;
 }

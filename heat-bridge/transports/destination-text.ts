@@ -3,6 +3,7 @@
  * contains secrets.
  */
 
+import { trimEnd } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import type { Credentials } from '../openstack/log-in.ts';
 
@@ -20,7 +21,7 @@ interface LoginForm {
  */
 export function credentialsOf(form: LoginForm): Credentials {
   return {
-    authUrl: checkedUrl(form.auth_url).replace(/\/+$/, ''),
+    authUrl: trimEnd(checkedUrl(form.auth_url), '/'),
     userId: form.user_id,
     password: form.password,
     projectId: form.project_id,

@@ -1,3 +1,4 @@
+import { trimEnd } from '#runtime';
 import {
   type BatchRequest,
   type BatchUpdate,
@@ -27,11 +28,11 @@ type Run = (request: RunRequest & JobOrigin, signal?: AbortSignal) => AsyncItera
 /**
  * Parses the size of a batch: a number of minions, or a percentage with the percent sign before or
  * after the number. It accepts surrounding blanks and underscores in the number, as Python does in
- * Salt [salt cli/batch.py get_bnum].
+ * Salt [salt cli/batch.py get_bnum]. Takes linear time, because any user can choose the text.
  * @returns the number, or the percentage in the form `25%`. `undefined` if the text is neither
  */
 export function readBatchSize(text: string): number | `${number}%` | undefined {
-  const number = Number(pythonNumber(text.replace(/^%+|%+$/g, '')));
+  const number = Number(pythonNumber(trimEnd(text.replace(/^%+/, ''), '%')));
   if (text.includes('%')) return number >= 0 && number < 1000 ? `${number}%` : undefined;
   return Number.isSafeInteger(number) && number > 0 && number < 1e9 ? number : undefined;
 }

@@ -17,7 +17,7 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { codeOf, compileSchema, RepeatedWarnings } from '#runtime';
+import { codeOf, compileSchema, RepeatedWarnings, unlimitedSteps, WorkBudget } from '#runtime';
 import { type AccountKey, type Caller, callerOf, logIn } from './caller.ts';
 import { hasCredentials, loginIn, packedCredentials } from './credentials.ts';
 
@@ -87,6 +87,8 @@ export class LocalRequests {
   readonly #deps: LocalRequestDeps;
   readonly #underway = new Map<string, Underway>();
   readonly #warnings: RepeatedWarnings;
+  /** Turns in which large requests are read. */
+  readonly #largeTurns = new WorkBudget(unlimitedSteps, 'localclient');
   #refused = 0;
 
   constructor(deps: LocalRequestDeps) {
@@ -119,10 +121,13 @@ export class LocalRequests {
   }
 
   /**
-   * Handles a request that is larger than the limits for unauthenticated clients permit.
+   * Handles a request that is larger than the limits for unauthenticated clients permit. In each
+   * turn of the event loop, one of these requests is read.
    * @returns the reply
    */
   async #answerLarge(request: Uint8Array): Promise<WireValue> {
+    // Any account on the host can send large requests, and reading one takes up to about 30 ms.
+    await this.#largeTurns.giveWay();
     const shown = packedCredentials(request);
     if (shown === undefined || !largeCommands.has(String(shown.cmd))) return notARequest;
     const { master, own } = this.#deps;

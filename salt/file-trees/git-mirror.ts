@@ -9,7 +9,13 @@ import path from 'node:path';
 import type { Logger } from 'pino';
 import type { GitAccess, GitLimits } from '#config';
 import { type FoundFile, MasterError } from '#master';
-import { linkSignals, readTextIfPresent, writeFileAtomically } from '#runtime';
+import {
+  linkSignals,
+  readTextIfPresent,
+  unlimitedSteps,
+  WorkBudget,
+  writeFileAtomically,
+} from '#runtime';
 import { DiskFiles, HiddenDirectories, ifPresent } from './disk-files.ts';
 import { ObjectReader, parseTree } from './git-objects.ts';
 import { type GitSetting, placeOfRemote, runGit } from './git-program.ts';
@@ -65,6 +71,15 @@ const nothing: GitSnapshot = { refs: new Map(), trees: new Map() };
 const maxRefs = 10_000;
 const maxDepth = 128;
 const maxLinkBytes = 4096;
+/**
+ * Maximum length of the paths of a tree, in characters, for each file of `max_files`. Git stores
+ * equal directories once, so a small repository can have long paths to many files.
+ */
+const pathLengthPerFile = 256;
+/** Estimated work for reading one entry of a tree from git, in steps. */
+const entrySteps = 500;
+/** Estimated work for one entry of a tree in memory, in steps. */
+const knownEntrySteps = 20;
 /**
  * Time for which file contents stay on the disk after no tree refers to them any more, in
  * milliseconds. Minions with older file lists may still request these contents.
@@ -228,7 +243,7 @@ export class GitMirror {
     await this.#sweep(blobs);
     this.#commitsRead = commits;
     if (isSame) return false;
-    await writeFileAtomically(this.#stateFile, JSON.stringify(toState(next)), 0o600);
+    await writeFileAtomically(this.#stateFile, await stateText(next), 0o600);
     this.#snapshot = next;
     this.#log.info({ remote: this.place, refs: next.refs.size }, 'fetched changes of a git remote');
     await this.#collectGarbage();
@@ -489,12 +504,20 @@ export class GitMirror {
   }
 }
 
+/** Number of files and directories below a directory. */
+interface TreeSize {
+  readonly files: number;
+  /** Length of all their paths together, in characters. */
+  readonly pathLength: number;
+}
+
 /** Reads the trees of commits and reuses trees that are already known. */
 class SnapshotReading {
   readonly trees = new Map<string, Tree>();
   readonly #reader: ObjectReader;
   readonly #known: Trees;
   readonly #setting: GitSetting;
+  readonly #budget = new WorkBudget(unlimitedSteps);
   #entries = 0;
 
   constructor(reader: ObjectReader, known: Trees, setting: GitSetting) {
@@ -513,16 +536,24 @@ class SnapshotReading {
 
   /**
    * Returns the ids of the file contents to which the given trees refer.
-   * @throws MasterError ERR_GIT if a tree has too many files
+   * @throws MasterError ERR_GIT if a tree has too many files or too long paths
    */
   async check(roots: readonly string[]): Promise<Set<string>> {
-    const counted = new Map<string, number>();
+    const { maxFiles } = this.#setting.limits;
+    const sizes = new Map<string, TreeSize>();
     for (const root of new Set(roots)) {
-      if (this.#count(root, counted) > this.#setting.limits.maxFiles) throw this.#overLimit();
+      const { files, pathLength } = await this.#sizeOf(root, sizes);
+      if (files > maxFiles) throw this.#overLimit();
+      if (pathLength > maxFiles * pathLengthPerFile) {
+        throw this.#refusal(
+          `the paths of a tree have more than ${maxFiles * pathLengthPerFile} characters together; raise saltbridge: git: max_files`,
+        );
+      }
     }
     const files = new Set<string>();
     for (const tree of this.trees.values()) {
       for (const entry of tree.values()) if (entry.kind === 'file') files.add(entry.id);
+      await this.#budget.giveWayAfter(tree.size * knownEntrySteps);
     }
     if (files.size > this.#setting.limits.maxFiles) throw this.#overLimit();
     return files;
@@ -544,7 +575,11 @@ class SnapshotReading {
   async #parse(id: string, given: Buffer | undefined): Promise<Tree> {
     const bytes = given ?? (await this.#treeBytes(await this.#reader.header(id)));
     const tree = new Map<string, TreeEntry>();
+    let read = 0;
     for (const { mode, name: raw, id: child } of parseTree(bytes, id.length / 2)) {
+      read += 1;
+      if (read > this.#setting.limits.maxFiles) throw this.#overLimit();
+      await this.#budget.giveWayAfter(entrySteps);
       const name = servedName(raw);
       const entry = name === undefined ? undefined : await this.#entry(mode, child);
       if (name !== undefined && entry !== undefined) tree.set(name, entry);
@@ -571,18 +606,26 @@ class SnapshotReading {
   }
 
   /**
-   * Counts the files and directories below a directory. A directory that appears several times
-   * counts each time.
+   * Returns the number of files and directories below a directory, and the length of their paths. A
+   * directory that appears several times counts each time.
    */
-  #count(id: string, counted: Map<string, number>): number {
-    const known = counted.get(id);
+  async #sizeOf(id: string, sizes: Map<string, TreeSize>): Promise<TreeSize> {
+    const known = sizes.get(id);
     if (known !== undefined) return known;
-    let files = 0;
-    for (const entry of this.trees.get(id)?.values() ?? []) {
-      files += entry.kind === 'directory' ? 1 + this.#count(entry.id, counted) : 1;
+    let [files, pathLength] = [0, 0];
+    const tree = this.trees.get(id) ?? new Map<string, TreeEntry>();
+    for (const [name, entry] of tree) {
+      const below =
+        entry.kind === 'directory'
+          ? await this.#sizeOf(entry.id, sizes)
+          : { files: 0, pathLength: 0 };
+      files += 1 + below.files;
+      pathLength += (name.length + 1) * (1 + below.files) + below.pathLength;
     }
-    counted.set(id, files);
-    return files;
+    await this.#budget.giveWayAfter(tree.size * knownEntrySteps);
+    const size = { files, pathLength };
+    sizes.set(id, size);
+    return size;
   }
 
   #overLimit(): MasterError {
@@ -644,8 +687,15 @@ interface State {
   readonly trees: readonly (readonly [string, readonly (readonly [string, TreeEntry])[]])[];
 }
 
-function toState({ refs, trees }: GitSnapshot): State {
-  return { refs: [...refs], trees: [...trees].map(([id, tree]) => [id, [...tree]]) };
+/** Returns the JSON of a {@link State}. Encodes one tree at a time, and lets other work run. */
+async function stateText({ refs, trees }: GitSnapshot): Promise<string> {
+  const budget = new WorkBudget(unlimitedSteps);
+  const parts: string[] = [];
+  for (const [id, tree] of trees) {
+    parts.push(JSON.stringify([id, [...tree]]));
+    await budget.giveWayAfter(tree.size * knownEntrySteps);
+  }
+  return `{"refs":${JSON.stringify([...refs])},"trees":[${parts.join(',')}]}`;
 }
 
 /**

@@ -130,13 +130,12 @@ export interface RawEntry {
 }
 
 /**
- * Parses a tree object.
+ * Parses a tree object, one entry at a time, because a tree may have millions of entries.
  * @param idBytes - length of an object id in bytes: 32 in repositories that use SHA-256, otherwise
  * 20
  * @throws RangeError if the bytes are not a tree
  */
-export function parseTree(bytes: Buffer, idBytes: number): RawEntry[] {
-  const entries: RawEntry[] = [];
+export function* parseTree(bytes: Buffer, idBytes: number): Generator<RawEntry, void, void> {
   let at = 0;
   while (at < bytes.length) {
     const space = bytes.indexOf(0x20, at);
@@ -144,12 +143,11 @@ export function parseTree(bytes: Buffer, idBytes: number): RawEntry[] {
     const next = end + 1 + idBytes;
     if (space < 0 || end < 0 || next > bytes.length)
       throw new RangeError('git returned an invalid tree object');
-    entries.push({
+    yield {
       mode: bytes.toString('latin1', at, space),
       name: bytes.subarray(space + 1, end),
       id: bytes.toString('hex', end + 1, next),
-    });
+    };
     at = next;
   }
-  return entries;
 }

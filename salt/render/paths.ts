@@ -1,11 +1,12 @@
 /** Functions of Python's `posixpath`, which only compute with the text of a path. */
 
 import { posix } from 'node:path';
+import { trimEnd } from '#runtime';
 
 /** Implements `os.path.dirname`. */
 export function directoryOf(path: string): string {
   const head = path.slice(0, path.lastIndexOf('/') + 1);
-  return /^\/*$/.test(head) ? head : head.replace(/\/+$/, '');
+  return /^\/*$/.test(head) ? head : trimEnd(head, '/');
 }
 
 /** Implements `os.path.join`. A part that begins with a slash replaces the parts before it. */

@@ -217,6 +217,27 @@ test('a large request is unpacked only if its key or log-in is valid', async (t)
   }
 });
 
+test('in each turn of the event loop, one large request is read', async (t) => {
+  const { master } = await startVectorMaster(t);
+  const own = { account: 'root', key: latest.key };
+  const requests = new LocalRequests({ master, own, now: Date.now, log: createSilentLogger() });
+  const arg = [Array.from({ length: 3_000 }, () => 1)];
+  const load = { cmd: 'publish', tgt: '*', fun: 'test.arg', arg, key: 'no' };
+  const request = packWire({ enc: 'clear', load, version: 3 });
+  let turn = 0;
+  let timer = setImmediate(function count() {
+    turn += 1;
+    timer = setImmediate(count);
+  });
+  t.teardown(() => clearImmediate(timer));
+  const turns = Array.from({ length: 5 }, async () => {
+    const reply = unpackLocal(await requests.handle(request));
+    t.like(reply, { error: { name: 'AuthenticationError' } });
+    return turn;
+  });
+  t.is(new Set(await Promise.all(turns)).size, 5);
+});
+
 test('a large request whose log-in cannot be read exactly does not get the rights of its key', async (t) => {
   const site = await startSite(t, {
     config: {

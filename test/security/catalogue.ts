@@ -3286,4 +3286,37 @@ export const catalogue: readonly Threat[] = [
       'acl/deferred-rules.test.ts: policies that share a rule use the facts and counts of their own masters',
     ],
   },
+  {
+    id: 'H-520',
+    threat:
+      'a user, a stranger or a project blocks the main thread with a text that is read in quadratic time',
+    tests: [
+      `runtime/linear-texts.test.ts: \${what} is read in linear time`,
+      'runtime/linear-texts.test.ts: the size of a batch may have percent signs at both ends only',
+    ],
+  },
+  {
+    id: 'H-521',
+    threat: 'whoever can push to a repository of files blocks the master or fills its memory',
+    tests: [
+      'master/fileserver/gitfs.long.test.ts: a few directories with long names are refused if the paths below them are too long together',
+      'master/fileserver/gitfs.long.test.ts: a directory with too many entries is refused before they are all read',
+      'master/fileserver/gitfs.long.test.ts: a large directory is read in slices',
+    ],
+  },
+  {
+    id: 'H-522',
+    threat:
+      'an account of the host blocks the master with large requests to the port of local clients',
+    tests: [
+      'localclient/localclient.long.test.ts: in each turn of the event loop, one large request is read',
+    ],
+  },
+  {
+    id: 'H-523',
+    threat: 'an instance that does not read its responses fills the memory of a metadata agent',
+    tests: [
+      'heat-bridge/guests/metadata-agent.long.test.ts: a response that a guest does not read counts towards its limit until the guest is gone',
+    ],
+  },
 ];

@@ -287,6 +287,48 @@ test('unfinished bodies of the guests of one project leave requests of an agent 
   t.is(refused, 20);
 });
 
+test('a response that a guest does not read counts towards its limit until the guest is gone', async (t) => {
+  const folder = temporaryDirectory(t);
+  const large = 'x'.repeat(4_194_304);
+  const nova = createServer((_request, response) => response.end(large));
+  await new Promise<void>((resolve) => nova.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => nova.close());
+  const { port } = nova.address() as AddressInfo;
+  const socket = path.join(folder, 'metadata.sock');
+  const agent = await startMetadataAgent({
+    socket,
+    nova: { url: `http://127.0.0.1:${port}`, secret: novaSecret },
+    master: { url: 'http://127.0.0.1:1', name: 'net-1', secret },
+    find: async ([network = ''], address) => ({ project: network, instance: address }),
+    log: createSilentLogger(),
+    now: Date.now,
+  });
+  t.teardown(() => agent.close());
+  const ask = async (address: string): Promise<{ status: string; client: net.Socket }> => {
+    const client = net.connect(socket);
+    t.teardown(() => client.destroy());
+    client.write(
+      `GET /any HTTP/1.1\r\nhost: x\r\nx-neutron-network-id: a\r\nx-forwarded-for: ${address}\r\n\r\n`,
+    );
+    const [first] = await once(client, 'data');
+    client.pause();
+    return { status: statusOf(String(first)), client };
+  };
+  const { perOwner = 0 } = guestLimits.agentRequests;
+  const held: net.Socket[] = [];
+  for (let index = 0; index < perOwner; index += 1) {
+    const { status, client } = await ask('10.0.0.5');
+    t.is(status, '200');
+    held.push(client);
+  }
+  t.is((await ask('10.0.0.5')).status, '429');
+  t.is((await ask('10.0.0.6')).status, '200');
+  for (const client of held) client.destroy();
+  let status = '429';
+  while (status === '429') ({ status } = await ask('10.0.0.5'));
+  t.is(status, '200');
+});
+
 test('the master accepts a request of an agent once, while it is fresh, and for the given project', async (t) => {
   const { stage, socket } = await startLab(t);
   t.is(statSync(socket).mode & 0o777, 0o600);

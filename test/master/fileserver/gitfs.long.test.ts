@@ -26,6 +26,7 @@ import {
 import { gitLimits } from '#config/git-options.ts';
 import { defaultsOf } from '#config/schema.ts';
 import { createLogger, type FileServerBackend } from '#master';
+import { maxSliceSteps } from '#runtime';
 import { GitMirrors } from '#salt/file-trees/git-mirrors.ts';
 import { openGitfs } from '#salt/file-trees/gitfs.ts';
 import { gitPillarUpdater } from '#salt/pillar/git-pillar.ts';
@@ -36,6 +37,7 @@ import { effort } from '../../helpers/effort.ts';
 import { layOut } from '../../helpers/file-tree.ts';
 import { GitRepository } from '../../helpers/git-repository.ts';
 import { testWhere } from '../../helpers/needs.ts';
+import { slicesOf } from '../../helpers/slices.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 
 interface Served {
@@ -371,6 +373,64 @@ test('a repository over its limits is reported by name, and the last state stays
   const bomb = await serve(t, limits({}), directory);
   await t.throwsAsync(bomb.update(), { code: 'ERR_GIT', message: /more than 100000 files/ });
   t.is(await bomb.text('a'), 'one');
+});
+
+/** Commits a tree that git itself would not create, and sets the branch `master` to it. */
+function commitTree(repo: GitRepository, tree: string): void {
+  repo.git('update-ref', 'refs/heads/master', repo.git('commit-tree', tree, '-m', 'change'));
+}
+
+test('a few directories with long names are refused if the paths below them are too long together', async (t) => {
+  const repo = repository(t);
+  const blob = repo.gitWith('x', 'hash-object', '-w', '--stdin');
+  let tree = repo.tree(Array.from({ length: 80 }, (_, i) => ['100644', `f${10 + i}`, blob]));
+  commitTree(repo, tree);
+  const served = await serve(t, {
+    gitfsRemotes: [remote(repo.url)],
+    git: git({ maxFiles: 100 }),
+  });
+  await served.update();
+  t.is((await served.files()).length, 80);
+  for (let depth = 0; depth < 10; depth += 1) {
+    tree = repo.tree([['40000', 'd'.repeat(100), tree]]);
+  }
+  commitTree(repo, tree);
+  await t.throwsAsync(served.update(), {
+    code: 'ERR_GIT',
+    message: /the paths of a tree have more than 25600 characters together/,
+  });
+  t.is((await served.files()).length, 80);
+});
+
+test('a directory with too many entries is refused before they are all read', async (t) => {
+  const repo = repository(t);
+  const link = repo.gitWith('x'.repeat(5_000), 'hash-object', '-w', '--stdin');
+  const entries = (count: number): string =>
+    repo.tree(
+      Array.from({ length: count }, (_, i) => [i < 4 ? '100644' : '120000', `f${i}`, link]),
+    );
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)], git: git({ maxFiles: 3 }) });
+  commitTree(repo, entries(5));
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /more than 3 files/ });
+  commitTree(repo, entries(3));
+  await t.notThrowsAsync(served.update());
+});
+
+test('a large directory is read in slices', async (t) => {
+  const repo = repository(t);
+  const blob = repo.gitWith('x', 'hash-object', '-w', '--stdin');
+  commitTree(
+    repo,
+    repo.tree(Array.from({ length: 2_000 }, (_, i) => ['100644', `f${1e4 + i}`, blob])),
+  );
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)] });
+  const slices = await slicesOf(served.update);
+  t.true(slices.length >= 9, `${slices.length} slices`);
+  t.true(
+    slices.every((steps) => steps <= 1.1 * maxSliceSteps),
+    String(slices),
+  );
+  t.is((await served.files()).length, 2_000);
 });
 
 test('fetching from a silent remote ends after the time limit', async (t) => {
