@@ -49,9 +49,14 @@ export interface SiteContext {
   announce(): Promise<void>;
   /**
    * Returns the latest time that the centre has signed, in milliseconds since 1970. The current
-   * time cannot be earlier.
+   * time cannot be earlier, unless the clock of the centre was ahead.
    */
   timeFloor(): number;
+  /**
+   * Returns the time of the centre at which the site last replaced a wrong {@link timeFloor} by an
+   * earlier time, in milliseconds since 1970. 0 if it never has.
+   */
+  timeCorrectedAt(): number;
 }
 
 /** Opens a part of a site. Registers the handlers of the part's messages. */
