@@ -11,8 +11,8 @@ import {
   type StateOperation,
   workBudgetOf,
 } from '#master';
-import { Budget, codeOf, compileSchema, LimitExceeded, type WorkBudget } from '#runtime';
-import { type RowOf, writeInParts } from '#store';
+import { codeOf, compileSchema, LimitExceeded, type WorkBudget } from '#runtime';
+import { writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
 import { type FactsBasis, resolveFacts } from '../facts/facts-target.ts';
@@ -34,6 +34,7 @@ import {
   orderStates,
   queuedOrderRow,
 } from './order-rows.ts';
+import { type WaitingOrder, WaitingOrders } from './waiting-orders.ts';
 
 /** Request to issue an order. */
 export interface OrderRequest {
@@ -101,15 +102,11 @@ const ringPrefix = 'ring:';
 
 const resultCheck = compileSchema(OrderResultSchema);
 
-/** Order that a site has not received yet. */
-type WaitingOrder = Pick<RowOf<typeof queuedOrderRow>, 'by' | 'validUntil'>;
-
 /** Issues orders, sends them to sites, and stores the results. */
 export class CentreOrders {
   readonly #context: CentreContext;
   readonly #host: ExtensionHost;
-  /** Waiting orders, by site and id. */
-  readonly #queued = new Map<string, Map<string, WaitingOrder>>();
+  readonly #queued = new WaitingOrders();
   /** Connections over which orders are being sent, by site. */
   readonly #giving = new Map<string, LinkCaller>();
   readonly #listeners = new Set<(id: string) => void>();
@@ -125,12 +122,12 @@ export class CentreOrders {
    * Number of orders that their sites have not received yet. An order for two sites counts twice.
    */
   get waiting(): number {
-    return [...this.#queued.values()].reduce((sum, { size }) => sum + size, 0);
+    return this.#queued.size;
   }
 
   /** Number of orders that a site has not received yet. */
   waitingFor(site: string): number {
-    return this.#queued.get(site)?.size ?? 0;
+    return this.#queued.sizeFor(site);
   }
 
   async start(): Promise<void> {
@@ -145,7 +142,7 @@ export class CentreOrders {
     await shared.follow(['order-queue'], (change) => {
       const [, site = '', id = ''] = change.type === 'put' ? change.entry.key : change.key;
       if (change.type === 'put') this.#enqueue(site, id, queuedOrderRow.decode(change.entry));
-      else this.#dequeue(site, id);
+      else this.#queued.remove(site, id);
     });
     await this.#prune();
     this.#expiring = setInterval(() => {
@@ -274,7 +271,7 @@ export class CentreOrders {
    * is in progress.
    */
   giveAll(site: string, caller: LinkCaller): void {
-    if (this.#giving.get(site) === caller || !this.#queued.has(site)) return;
+    if (this.#giving.get(site) === caller || this.waitingFor(site) === 0) return;
     this.#giving.set(site, caller);
     this.#giveEach(site, caller)
       .catch((error: unknown) => {
@@ -315,7 +312,7 @@ export class CentreOrders {
 
   async #giveEach(site: string, caller: LinkCaller): Promise<void> {
     for (;;) {
-      const [id] = this.#queued.get(site)?.keys() ?? [];
+      const [id] = this.#queued.of(site).keys();
       if (id === undefined) return;
       await this.#give(site, id, caller);
     }
@@ -325,7 +322,7 @@ export class CentreOrders {
     const key = ['order-queue', site, id];
     const entry = await this.#host.shared.get(key);
     if (entry === undefined) {
-      this.#dequeue(site, id);
+      this.#queued.remove(site, id);
       return;
     }
     const { text, validUntil } = queuedOrderRow.decode(entry);
@@ -355,7 +352,7 @@ export class CentreOrders {
         if (codeOf(error) !== 'ERR_REVISION' || attempt === maxAttempts) throw error;
       }
     }
-    this.#dequeue(site, id);
+    this.#queued.remove(site, id);
     this.notify(id);
   }
 
@@ -398,16 +395,9 @@ export class CentreOrders {
   }
 
   #enqueue(site: string, id: string, { by, validUntil }: WaitingOrder): void {
-    const orders = this.#queued.get(site) ?? new Map<string, WaitingOrder>();
-    this.#queued.set(site, orders.set(id, { by, validUntil }));
+    this.#queued.add(site, id, { by, validUntil });
     const caller = this.#context.links.callerOf(site);
     if (caller !== undefined) this.giveAll(site, caller);
-  }
-
-  #dequeue(site: string, id: string): void {
-    const orders = this.#queued.get(site);
-    orders?.delete(id);
-    if (orders?.size === 0) this.#queued.delete(site);
   }
 
   /**
@@ -560,11 +550,7 @@ export class CentreOrders {
     const full = new Set<string>();
     for (const site of sites) {
       if (budget.isSliceOver) await budget.giveWay();
-      const waiting = new Budget(waitingOrders);
-      for (const { by, validUntil } of this.#queued.get(site)?.values() ?? []) {
-        if (now < validUntil) waiting.take(by);
-      }
-      if (!waiting.hasPlace(user)) full.add(site);
+      if (!this.#queued.hasPlace(site, user, now)) full.add(site);
     }
     if (full.size === 0 || full.size < sites.length) return full;
     throw new LimitExceeded(waitingOrders, waitingOrders.total ?? Infinity);
@@ -625,8 +611,8 @@ export class CentreOrders {
 
   /** Stores the state `expired` of each waiting order whose validity has ended. */
   async #expireWaiting(): Promise<void> {
-    for (const [site, orders] of [...this.#queued]) {
-      for (const [id, { validUntil }] of [...orders]) {
+    for (const site of this.#queued.sites) {
+      for (const [id, { validUntil }] of [...this.#queued.of(site)]) {
         if (this.#host.now() < validUntil) continue;
         await this.#settle(site, id, { ...noResults, state: 'expired' });
       }

@@ -5,6 +5,7 @@ import Type from 'typebox';
 import type { OrderInfo } from '#edge';
 import { CentreOrders } from '#edge/orders/centre-orders.ts';
 import { noResults, orderSiteRow, queuedOrderRow } from '#edge/orders/order-rows.ts';
+import { WaitingOrders } from '#edge/orders/waiting-orders.ts';
 import type { CentreContext } from '#edge/parts.ts';
 import { createSilentLogger } from '#master';
 import { defineRow } from '#store';
@@ -107,6 +108,48 @@ test('orders whose validity has ended do not count as waiting', async (t) => {
   await t.throwsAsync(issue('fred', 'north'), { code: 'ERR_LIMIT' });
   clock.now += 10_000;
   t.is((await issue('fred', 'north')).counts.waiting, 1);
+});
+
+test('the number of waiting orders of a user is kept, not counted for each order', (t) => {
+  const waiting = new WaitingOrders();
+  let reads = 0;
+  const order = (by: string, validUntil: number) => ({
+    get by() {
+      reads += 1;
+      return by;
+    },
+    validUntil,
+  });
+  for (let number = 0; number < 250; number += 1) {
+    // Some orders end together, and some later than those that are added after them.
+    waiting.add('north', `${number}`, order('fred', 100 + ((number * 7) % 50)));
+  }
+  waiting.add('north', '0', order('fred', 100));
+  t.is(waiting.size, 250);
+  reads = 0;
+  for (let time = 0; time < 100; time += 1) t.false(waiting.hasPlace('north', 'fred', time));
+  t.is(reads, 0);
+  t.true(waiting.hasPlace('north', 'eve', 99));
+  t.true(waiting.hasPlace('south', 'fred', 99));
+  // An order that was received gives its place back, once.
+  waiting.remove('north', '7');
+  waiting.remove('north', '7');
+  t.true(waiting.hasPlace('north', 'fred', 99));
+  waiting.add('north', '250', order('fred', 1000));
+  t.false(waiting.hasPlace('north', 'fred', 99));
+  // Five orders end at each time. They still wait, but do not count.
+  t.true(waiting.hasPlace('north', 'fred', 100));
+  t.is(waiting.sizeFor('north'), 250);
+  for (let number = 0; number < 5; number += 1) {
+    waiting.add('north', `later ${number}`, order('fred', 2000));
+  }
+  t.false(waiting.hasPlace('north', 'fred', 100));
+  // The removal of an order that has ended gives nothing back.
+  waiting.remove('north', '0');
+  t.false(waiting.hasPlace('north', 'fred', 100));
+  for (const id of [...waiting.of('north').keys()]) waiting.remove('north', id);
+  t.is(waiting.size, 0);
+  t.deepEqual(waiting.sites, []);
 });
 
 test('a waiting order of the former version counts for the operator', (t) => {

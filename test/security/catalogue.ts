@@ -2637,6 +2637,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'edge/order-limits.test.ts: the orders of one user for an absent site do not block those of others',
       'edge/order-limits.test.ts: orders whose validity has ended do not count as waiting',
+      'edge/order-limits.test.ts: the number of waiting orders of a user is kept, not counted for each order',
       'heat-bridge/tracing.test.ts: many runs of one caller do not evict the traces of others',
       'master/pillar/pillar-requests.test.ts: a minion has 4 pillar requests in progress, 64 may wait, and further ones get an error',
       'master/rendering/large-templates.test.ts: a template that is large for one minion is large for all after four minions',
