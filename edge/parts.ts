@@ -71,6 +71,11 @@ export interface CentrePartContribution extends EdgePart {
    * digest of the root metadata. Only one part may have this method.
    */
   trustRoot?(): Promise<Uint8Array | undefined>;
+  /**
+   * Ends or deletes what this part stores for a site that was revoked or has left this centre. Must
+   * have no further effect if it is called again.
+   */
+  forget?(site: string): Promise<void>;
 }
 
 /** Services of the extension `site-centre` for its parts. */

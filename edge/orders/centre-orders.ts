@@ -92,6 +92,10 @@ const expireIntervalMs = 60_000;
  */
 const maxAttempts = 16;
 
+/** Reason in the result of an order whose site was revoked or has left. */
+const goneReason =
+  'the site was revoked or has left this centre before it reported the result of the order';
+
 /** Name of the caller in orders that are issued over the local socket. */
 const operator = 'operator';
 
@@ -223,6 +227,9 @@ export class CentreOrders {
     for (const site of sites) {
       if (!full.has(site)) this.#enqueue(site, id, { by: name, validUntil: row.validUntil });
     }
+    // A site may have been revoked while the order was stored.
+    const joined = new Set(this.#context.sites.joined);
+    for (const site of sites) if (!joined.has(site)) await this.#dropWaiting(site);
     this.#host.logger.info(
       { order: id, kind: work.kind, by: row.by, sites: sites.length },
       'issued an order',
@@ -282,6 +289,36 @@ export class CentreOrders {
       .finally(() => {
         if (this.#giving.get(site) === caller) this.#giving.delete(site);
       });
+  }
+
+  /**
+   * Ends all orders of a site that was revoked or has left this centre. Orders that the site has
+   * not received get the state `refused`, and orders that run there get the state `failed`. If the
+   * site joins again, it does not get these orders, and cannot report results of them.
+   */
+  async drop(site: string): Promise<void> {
+    await this.#dropWaiting(site);
+    for await (const { key } of this.#host.shared.list(['orders'])) {
+      const id = key.at(-1) ?? '';
+      if (await this.#endRunning(site, id)) this.notify(id);
+    }
+  }
+
+  async #dropWaiting(site: string): Promise<void> {
+    for (const id of [...this.#queued.of(site).keys()]) {
+      await this.#settle(site, id, { ...noResults, state: 'refused', reason: goneReason });
+    }
+  }
+
+  /** Ends an order that runs at a site. Returns whether it did. */
+  async #endRunning(site: string, id: string): Promise<boolean> {
+    const key = ['order-sites', id, site];
+    const entry = await this.#host.shared.get(key);
+    if (entry === undefined || orderSiteRow.decode(entry).result.state !== 'running') return false;
+    const result: OrderResult = { ...noResults, state: 'failed', reason: goneReason };
+    const value = orderSiteRow.encode({ result, at: this.#host.now() });
+    await this.#host.shared.write([{ op: 'put', key, value, ifRevision: entry.revision }]);
+    return true;
   }
 
   /**
@@ -609,9 +646,15 @@ export class CentreOrders {
     await this.#expireWaiting();
   }
 
-  /** Stores the state `expired` of each waiting order whose validity has ended. */
+  /**
+   * Stores the state `expired` of each waiting order whose validity has ended. Drops the waiting
+   * orders of sites that do not belong to this centre any more.
+   */
   async #expireWaiting(): Promise<void> {
+    const joined = new Set(this.#context.sites.joined);
     for (const site of this.#queued.sites) {
+      // The site may have been revoked while the order was issued, or by a member that then failed.
+      if (!joined.has(site)) await this.#dropWaiting(site);
       for (const [id, { validUntil }] of [...this.#queued.of(site)]) {
         if (this.#host.now() < validUntil) continue;
         await this.#settle(site, id, { ...noResults, state: 'expired' });

@@ -82,7 +82,7 @@ function stage() {
   const fill = async (name: string, count: number): Promise<void> => {
     for (let index = 0; index < count; index += 1) await issue(name, 'north');
   };
-  return { clock, orders, issue, fill };
+  return { clock, orders, issue, fill, host, sites };
 }
 
 test('the orders of one user for an absent site do not block those of others', async (t) => {
@@ -108,6 +108,48 @@ test('orders whose validity has ended do not count as waiting', async (t) => {
   await t.throwsAsync(issue('fred', 'north'), { code: 'ERR_LIMIT' });
   clock.now += 10_000;
   t.is((await issue('fred', 'north')).counts.waiting, 1);
+});
+
+test('orders of a revoked site end, and give their places back', async (t) => {
+  const { issue, fill, orders, host } = stage();
+  await fill('fred', 249);
+  const order = await issue('fred', 'north', 'south');
+  const running = { result: { ...noResults, state: 'running' as const }, at: 0 };
+  const other = await issue('fred', 'south');
+  const key = ['order-sites', other.id, 'south'];
+  await host.shared.write([{ op: 'put', key, value: orderSiteRow.encode(running) }]);
+  await orders.drop('north');
+  t.is(orders.waitingFor('north'), 0);
+  t.is(orders.waitingFor('south'), 2);
+  t.deepEqual(await Array.fromAsync(host.shared.list(['order-queue', 'north'])), []);
+  const { sites } = await orders.show(order.id);
+  t.deepEqual(
+    sites.map(({ site, state }) => [site, state]),
+    [
+      ['north', 'refused'],
+      ['south', 'waiting'],
+    ],
+  );
+  t.regex(sites[0]?.reason ?? '', /was revoked or has left/);
+  t.is((await issue('fred', 'north')).counts.waiting, 1);
+  await orders.drop('south');
+  t.like((await orders.show(other.id)).counts, { failed: 1, running: 0 });
+  const late = { id: other.id, result: JSON.stringify({ ...noResults, state: 'done' }) };
+  const entry = { site: 'south', value: late, class: 'signal', kind: 'order' } as const;
+  const place = { sequence: 1, at: { ms: 1, count: 0 }, packed: new Uint8Array() };
+  t.deepEqual(await orders.operationsOf({ ...entry, ...place }), []);
+});
+
+test('an order for a site that is revoked meanwhile does not wait', async (t) => {
+  const { issue, orders, sites, host } = stage();
+  const { write } = host.shared;
+  host.shared.write = async (operations) => {
+    sites.joined = ['south'];
+    return write(operations);
+  };
+  const order = await issue('fred', 'north', 'south');
+  t.like(order.counts, { refused: 1, waiting: 1 });
+  t.is(orders.waitingFor('north'), 0);
 });
 
 test('the number of waiting orders of a user is kept, not counted for each order', (t) => {

@@ -2846,6 +2846,12 @@ export const catalogue: readonly Threat[] = [
       earlyAlarms(
         'a request instead of the choice ends the connection, and a revoked site cannot choose',
       ),
+      'edge/revoked.long.test.ts: entries and orders of a revoked site do not remain usable, and it can join again without them',
+      'edge/revoked.long.test.ts: undelivered signals of a revoked site are dead letters',
+      'edge/order-limits.test.ts: orders of a revoked site end, and give their places back',
+      'edge/order-limits.test.ts: an order for a site that is revoked meanwhile does not wait',
+      outbox('discarded signals of a minion are dead letters, also those that wait for delivery'),
+      'edge/open-requests.test.ts: a site that is revoked during the handshake is not connected (\${step})',
     ],
   },
   {
