@@ -16,7 +16,7 @@ import { centreDirectory, openCentreKey } from './identity/centre-key.ts';
 import { contactAgeOf, contactAges, countKinds } from './identity/contact-age.ts';
 import { publicBytesOf } from './identity/ed25519.ts';
 import { addJoinRoute } from './identity/join-route.ts';
-import { renewKey, verifyRenewal } from './identity/renewal.ts';
+import { isRenewalPermittedBy, renewKey, verifyRenewal } from './identity/renewal.ts';
 import { siteMethods } from './identity/site-methods.ts';
 import { SiteRegistry } from './identity/site-registry.ts';
 import { CentreConnections } from './link/centre-connections.ts';
@@ -63,14 +63,15 @@ export async function openCentre(
   // Another member of the cluster may have revoked the site.
   sites.onChanged((name) => links.endUnless(name));
   const ingest = new Ingest({ host, options, links });
-  links.handle(renewKey, async ({ key: nextKey, proof }, { site }) => {
-    if (!verifyRenewal(site, nextKey, proof)) {
+  links.handle(renewKey, async (request, { site }) => {
+    await sites.requireKey(site, (key) => isRenewalPermittedBy(key, site, request));
+    if (!verifyRenewal(site, request)) {
       throw new EdgeError(
         'ERR_SITE_MESSAGE',
         'key not renewed: the request is not signed with the new key',
       );
     }
-    await sites.offerKey(site, nextKey);
+    await sites.offerKey(site, request.key);
     return {};
   });
   const claims = await MinionClaims.open(host);

@@ -3115,8 +3115,9 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'H-501',
     threat:
-      'the disk of a stolen site, or a stranger, reveals the secrets of another site, or a proxy restores former ones',
+      'the disk of a stolen site, or a stranger, reveals the secrets of another site, or a proxy reads them or restores former ones',
     tests: [
+      'edge/secrets.long.test.ts: a proxy cannot read the secrets of a site, and cannot replace its key',
       'edge/secrets.long.test.ts: each site gets its own secrets, and its disk contains none in clear and none of another site',
       'edge/secrets.long.test.ts: a site cannot read the secrets of another site, and a box opens only with its own key',
       'edge/secrets.long.test.ts: a site refuses secrets that its centre has not signed, and keeps the former ones',
