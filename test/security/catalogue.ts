@@ -3080,6 +3080,8 @@ export const catalogue: readonly Threat[] = [
       rehoming('a thief of the online key of a centre cannot give its sites to another centre'),
       rehoming('a site does not try the next centre before the time of the statement'),
       rehoming('a stranger cannot release a site from its centre'),
+      'edge/rehoming/replies.long.test.ts: a site that has joined again gets the statement that the former key has acknowledged',
+      'edge/rehoming/replies.long.test.ts: a recorded notification does not release a site that has returned and holds a later statement',
       rehoming(
         'a former centre that was away during the change learns of the change when it is back',
       ),
