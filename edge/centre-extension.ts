@@ -2,7 +2,9 @@
 
 import { sign } from 'node:crypto';
 import type { SitesOptions } from '#config';
+import { bridgeServices } from '#heat-bridge';
 import { type ExtensionHost, masterServices, type OpenExtension } from '#master';
+import { KeyedMutex } from '#runtime';
 import { centreBundles } from './bundles/centre-bundles.ts';
 import { forgetKeyClaims } from './bundles/key-claims.ts';
 import { combined, startAll } from './combined-parts.ts';
@@ -14,7 +16,7 @@ import { centreDirectory, openCentreKey } from './identity/centre-key.ts';
 import { contactAgeOf, contactAges, countKinds } from './identity/contact-age.ts';
 import { publicBytesOf } from './identity/ed25519.ts';
 import { addJoinRoute } from './identity/join-route.ts';
-import { renewKey, verifyRenewal } from './identity/renewal.ts';
+import { isRenewalPermittedBy, renewKey, verifyRenewal } from './identity/renewal.ts';
 import { siteMethods } from './identity/site-methods.ts';
 import { SiteRegistry } from './identity/site-registry.ts';
 import { CentreConnections } from './link/centre-connections.ts';
@@ -40,11 +42,14 @@ const parts: readonly CentrePart[] = [
 ];
 
 /**
- * Interval at which one member of the cluster deletes the minion-id claims of sites that were
- * revoked or have left, in milliseconds. Such claims are normally deleted at once. The periodic
- * deletion is needed if a member fails before it deletes them.
+ * Interval at which one member of the cluster deletes the data of sites that were revoked or have
+ * left, in milliseconds. Such data are normally deleted at once. The periodic deletion is needed if
+ * a member fails before it deletes them.
  */
 const releaseMs = 60_000;
+
+/** Reason in the signals of a site that was revoked or has left, before they were delivered. */
+const goneReason = 'the site of the minion was revoked or has left this centre';
 
 /** Opens the extension `site-centre`, which makes this master the centre of its sites. */
 export async function openCentre(
@@ -58,33 +63,42 @@ export async function openCentre(
   // Another member of the cluster may have revoked the site.
   sites.onChanged((name) => links.endUnless(name));
   const ingest = new Ingest({ host, options, links });
-  links.handle(renewKey, async ({ key: nextKey, proof }, { site }) => {
-    if (!verifyRenewal(site, nextKey, proof)) {
+  links.handle(renewKey, async (request, { site }) => {
+    await sites.requireKey(site, (key) => isRenewalPermittedBy(key, site, request));
+    if (!verifyRenewal(site, request)) {
       throw new EdgeError(
         'ERR_SITE_MESSAGE',
         'key not renewed: the request is not signed with the new key',
       );
     }
-    await sites.offerKey(site, nextKey);
+    await sites.offerKey(site, request.key);
     return {};
   });
   const claims = await MinionClaims.open(host);
+  const opened: CentrePartContribution[] = [];
   const releaseIfRevoked = async (name: string): Promise<void> => {
     const { state } = await sites.show(name);
     if (state !== 'revoked' && state !== 'rehomed') return;
     // A batch that is being applied would claim minions again.
     await ingest.settle(name);
-    facts.forget(await claims.release(name));
+    for (const part of opened) await part.forget?.(name);
     await forgetKeyClaims(host.shared, name);
     await inputs.forget(name);
+    const signals = host.find(bridgeServices.signals);
+    await signals?.discard(new Set(claims.minionsOf(name)), goneReason);
+    // The claims are last, because they show that this work must be repeated after a crash.
+    facts.forget(await claims.release(name));
   };
+  const releases = new KeyedMutex();
   const release = (name: string): Promise<void> =>
-    releaseIfRevoked(name).catch((error: unknown) =>
-      host.logger.error(
-        { err: error },
-        'cannot free the minion ids of a site that was revoked or has moved to another centre',
-      ),
-    );
+    releases
+      .run(name, () => releaseIfRevoked(name))
+      .catch((error: unknown) =>
+        host.logger.error(
+          { err: error },
+          'cannot delete the data of a site that was revoked or has moved to another centre',
+        ),
+      );
   sites.onRevoked((name) => void release(name));
   const facts = await CentreFacts.open({ host, options, ingest, claims });
   const inputs = new CentreInputs({ host, ingest, joined: () => sites.joined });
@@ -92,8 +106,6 @@ export async function openCentre(
     const joined = new Set(sites.joined);
     for (const name of claims.sites) if (!joined.has(name)) await release(name);
   };
-  // The process may have ended before it released them.
-  await releaseLeft();
   const releasing = setInterval(() => {
     // Another member may have died before it released them.
     if (host.shared.cluster?.isHeld === true) void releaseLeft();
@@ -118,8 +130,9 @@ export async function openCentre(
       return site && { ...site, minions: await facts.summaryOf(name) };
     },
   });
-  const opened: CentrePartContribution[] = [];
   for (const open of parts) opened.push(await open(context));
+  // The process may have ended before it released them.
+  await releaseLeft();
   const trustRoot = async (): Promise<Uint8Array | undefined> =>
     opened.find((it) => it.trustRoot !== undefined)?.trustRoot?.();
   const rehoming = await CentreRehoming.open({ ...context, trustRoot });
@@ -131,7 +144,7 @@ export async function openCentre(
   });
   const own: CentrePartContribution = {
     rpc: {
-      ...siteMethods({ host, sites, facts, inputs, trustRoot }),
+      ...siteMethods({ host, sites, facts, inputs, trustRoot, release }),
       ...rehomingMethods(rehoming),
     },
     metrics: () => {

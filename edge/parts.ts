@@ -49,9 +49,14 @@ export interface SiteContext {
   announce(): Promise<void>;
   /**
    * Returns the latest time that the centre has signed, in milliseconds since 1970. The current
-   * time cannot be earlier.
+   * time cannot be earlier, unless the clock of the centre was ahead.
    */
   timeFloor(): number;
+  /**
+   * Returns the time of the centre at which the site last replaced a wrong {@link timeFloor} by an
+   * earlier time, in milliseconds since 1970. 0 if it never has.
+   */
+  timeCorrectedAt(): number;
 }
 
 /** Opens a part of a site. Registers the handlers of the part's messages. */
@@ -66,6 +71,11 @@ export interface CentrePartContribution extends EdgePart {
    * digest of the root metadata. Only one part may have this method.
    */
   trustRoot?(): Promise<Uint8Array | undefined>;
+  /**
+   * Ends or deletes what this part stores for a site that was revoked or has left this centre. Must
+   * have no further effect if it is called again.
+   */
+  forget?(site: string): Promise<void>;
 }
 
 /** Services of the extension `site-centre` for its parts. */

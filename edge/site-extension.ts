@@ -45,14 +45,21 @@ export async function openSite(
   const directory = siteDirectory(host.config.stateDir);
   const file = new SiteIdentityFile(directory);
   let identity: SiteIdentity | undefined = await file.read();
-  const time = await CentreTime.open(state);
+  const time = await CentreTime.open(state, now);
   const link = new SiteConnection({
     options,
     readIdentity: async () => {
       identity = await file.read();
       return identity;
     },
-    onCentreTime: (ms) => time.raise(ms),
+    onCentreTime: async (ms) => {
+      const former = time.floor;
+      if (!(await time.note(ms))) return;
+      logger.warn(
+        { from: new Date(former).toISOString(), to: new Date(ms).toISOString() },
+        'the clock of the centre was ahead and is correct now; this site refuses the orders that were issued before the correction',
+      );
+    },
     now,
     logger,
     closing,
@@ -107,6 +114,7 @@ export async function openSite(
       for (const listener of announced) await listener();
     },
     timeFloor: () => time.floor,
+    timeCorrectedAt: () => time.correctedAt,
   };
   const opened: EdgePart[] = [];
   for (const open of parts(program)) opened.push(await open(context));

@@ -60,12 +60,12 @@ export class KeyRenewal {
 
   async #renew(): Promise<void> {
     const { file, link, identity, now } = this.#options;
-    const name = identity()?.name;
-    if (name === undefined) {
+    const known = identity();
+    if (known === undefined) {
       throw new EdgeError('ERR_SITE_NOT_JOINED', 'this site has not joined a centre');
     }
     const key = await createNextKey(file);
-    await link.call(renewKey, renewalOf(name, key));
+    await link.call(renewKey, renewalOf(known.name, key, known.key));
     await adoptNextKey(file, now());
     link.reconnect();
   }

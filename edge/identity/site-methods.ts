@@ -26,6 +26,8 @@ export interface SiteMethodOptions {
   readonly facts: CentreFacts;
   readonly inputs: CentreInputs;
   readonly trustRoot: () => Promise<Uint8Array | undefined>;
+  /** Deletes the data of a site that was revoked. Does not reject. */
+  readonly release: (name: string) => Promise<void>;
 }
 
 /** Returns the RPC methods. A caller needs full rights for each of them. */
@@ -35,6 +37,7 @@ export function siteMethods({
   facts,
   inputs,
   trustRoot,
+  release,
 }: SiteMethodOptions): RpcTable {
   const audited = ({ name }: { readonly name: string }) => ({ what: name });
   return {
@@ -78,7 +81,11 @@ export function siteMethods({
     }),
     revoke: extensionMethod({
       parameters: Selected,
-      call: (_api, { name }) => sites.revoke(name),
+      call: async (_api, { name }) => {
+        await sites.revoke(name);
+        await release(name);
+        return sites.show(name);
+      },
       audit: { action: 'site.revoke', done: audited, failed: audited },
     }),
   };

@@ -249,6 +249,7 @@ export class SiteRegistry {
         state: 'joined',
         key: Buffer.from(key),
         joinedAt: now,
+        ...(site.revokedAt === undefined ? {} : { revokedAt: site.revokedAt }),
         ticket: { ...known, usedBy: Buffer.from(key) },
       };
     });

@@ -22,6 +22,7 @@ const Site = Type.Object({
    */
   nextKey: Type.Optional(Bytes),
   joinedAt: Type.Optional(Time),
+  /** Time of the latest revocation. The site may have joined again since then. */
   revokedAt: Type.Optional(Time),
   /**
    * Former centre of an imported site. `at` is the time at which the site first connected to the

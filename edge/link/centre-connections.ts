@@ -102,8 +102,8 @@ interface Connection extends SiteConnection {
 }
 
 /**
- * Connection that the centre has accepted but its site has not chosen yet. A site may open several
- * connections, and then chooses one of them.
+ * Connection that its site has not chosen yet. The centre has accepted it, or is about to. A site
+ * may open several connections, and then chooses one of them.
  */
 interface Candidate {
   readonly socket: WebSocket;
@@ -142,8 +142,9 @@ export class CentreConnections implements CentreLinks {
   readonly #refused: TokenBuckets;
   readonly #inHandshake = new Set<WebSocket>();
   /**
-   * Accepted connections of sites that have not yet chosen which of their connections to use, by
-   * the name of the site.
+   * Connections of sites that have not yet chosen which of their connections to use, by the name of
+   * the site. A connection is added before the key of its site is checked. Therefore it ends if the
+   * site is revoked during or after the check.
    */
   readonly #candidates = new Map<string, Set<Candidate>>();
   readonly #sealKey: KeyObject;
@@ -350,13 +351,16 @@ export class CentreConnections implements CentreLinks {
       const prove = hello.isBound
         ? proofOfHello(signed, binding)
         : readProof(body, challenge, await messages.next(), binding);
-      await sites.authenticate(hello.site, prove);
-      await sites.noteContacts(new Map([[hello.site, contact]]));
-      if (this.#isClosed || connection.readyState !== connection.OPEN) return;
-      connection.send(welcome);
-      this.#answerEarly(connection, hello);
-      setImmediate(() => socket.uncork());
-      await this.#awaitChoice(hello.site, { socket: connection, prove }, messages, contact);
+      const candidate = { socket: connection, prove };
+      await this.#asCandidate(hello.site, candidate, async () => {
+        await sites.authenticate(hello.site, prove);
+        await sites.noteContacts(new Map([[hello.site, contact]]));
+        if (this.#isClosed || connection.readyState !== connection.OPEN) return;
+        connection.send(welcome);
+        this.#answerEarly(connection, hello);
+        setImmediate(() => socket.uncork());
+        await this.#awaitChoice(hello.site, candidate, messages, contact);
+      });
     } finally {
       clearTimeout(timer);
       socket.uncork();
@@ -374,21 +378,28 @@ export class CentreConnections implements CentreLinks {
     messages: HandshakeMessages,
     contact: SiteContact,
   ): Promise<void> {
+    await messages.last((choice) => {
+      if (choice.length > 0) {
+        throw new EdgeError(
+          'ERR_SITE_MESSAGE',
+          'the last message of the handshake must be empty, but the site sent data in it',
+        );
+      }
+      this.#open(site, candidate, contact);
+    });
+  }
+
+  /** Adds a connection to `#candidates` while `work` runs. */
+  async #asCandidate(site: string, candidate: Candidate, work: () => Promise<void>): Promise<void> {
     const candidates = this.#candidates.get(site) ?? new Set();
     this.#candidates.set(site, candidates.add(candidate));
     try {
-      await messages.last((choice) => {
-        if (choice.length > 0) {
-          throw new EdgeError(
-            'ERR_SITE_MESSAGE',
-            'the last message of the handshake must be empty, but the site sent data in it',
-          );
-        }
-        this.#open(site, candidate, contact);
-      });
+      await work();
     } finally {
       candidates.delete(candidate);
-      if (candidates.size === 0) this.#candidates.delete(site);
+      if (candidates.size === 0 && this.#candidates.get(site) === candidates) {
+        this.#candidates.delete(site);
+      }
     }
   }
 

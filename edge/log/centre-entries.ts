@@ -8,6 +8,7 @@ import { type ExtensionHost, extensionMethod, type StateArea, type StateOperatio
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { unlimitedSteps, WorkBudget } from '#runtime';
 import { Bytes, defineRow, type Key } from '#store';
+import { siteRow, sitesPrefix } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
 import type { CentreContext, CentrePartContribution } from '../parts.ts';
 import type { LogClass, LogEntry, LogEntryHandler } from './log.ts';
@@ -67,6 +68,8 @@ export interface StoredEntry {
   /** Time of the entry in milliseconds since 1970, by the clock of the site. */
   readonly at: number;
   readonly receivedAt: number;
+  /** Whether the site was revoked after the centre had received the entry. Otherwise absent. */
+  readonly isBeforeRevocation?: true;
   readonly value: WireMap;
 }
 
@@ -111,9 +114,11 @@ export function openEntries({ host, ingest, claims }: CentreContext): CentrePart
 
 /** Returns the latest stored entries of a site that match the query, latest first. */
 export async function findEntries(
-  { list }: Pick<StateArea, 'list'>,
+  { get, list }: Pick<StateArea, 'get' | 'list'>,
   { name, kind, jid, minion, limit = 100 }: EntryQuery,
 ): Promise<readonly StoredEntry[]> {
+  const site = await get([...sitesPrefix, name]);
+  const revokedAt = (site && siteRow.decode(site).revokedAt) ?? -Infinity;
   const found: StoredEntry[] = [];
   const budget = new WorkBudget(unlimitedSteps);
   for (const each of classes) {
@@ -132,6 +137,7 @@ export async function findEntries(
         kind: row.kind,
         at: row.ms,
         receivedAt: row.receivedAt,
+        ...(row.receivedAt <= revokedAt ? { isBeforeRevocation: true } : {}),
         value: content,
       });
       count += 1;

@@ -37,7 +37,8 @@ const writeIntervalMs = 60_000;
 
 /**
  * Clock of the centre, as a site estimates it from its own clock and the difference at the last
- * contact. The estimate is never earlier than the latest time that the centre has signed.
+ * contact. The estimate is never earlier than the latest time that the centre has signed, see
+ * `CentreTime`.
  */
 export class CentreClock {
   readonly #context: CentreClockContext;

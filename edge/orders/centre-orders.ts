@@ -11,8 +11,8 @@ import {
   type StateOperation,
   workBudgetOf,
 } from '#master';
-import { Budget, codeOf, compileSchema, LimitExceeded, type WorkBudget } from '#runtime';
-import { type RowOf, writeInParts } from '#store';
+import { codeOf, compileSchema, LimitExceeded, type WorkBudget } from '#runtime';
+import { writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
 import { type FactsBasis, resolveFacts } from '../facts/facts-target.ts';
@@ -34,6 +34,7 @@ import {
   orderStates,
   queuedOrderRow,
 } from './order-rows.ts';
+import { type WaitingOrder, WaitingOrders } from './waiting-orders.ts';
 
 /** Request to issue an order. */
 export interface OrderRequest {
@@ -91,6 +92,10 @@ const expireIntervalMs = 60_000;
  */
 const maxAttempts = 16;
 
+/** Reason in the result of an order whose site was revoked or has left. */
+const goneReason =
+  'the site was revoked or has left this centre before it reported the result of the order';
+
 /** Name of the caller in orders that are issued over the local socket. */
 const operator = 'operator';
 
@@ -101,15 +106,11 @@ const ringPrefix = 'ring:';
 
 const resultCheck = compileSchema(OrderResultSchema);
 
-/** Order that a site has not received yet. */
-type WaitingOrder = Pick<RowOf<typeof queuedOrderRow>, 'by' | 'validUntil'>;
-
 /** Issues orders, sends them to sites, and stores the results. */
 export class CentreOrders {
   readonly #context: CentreContext;
   readonly #host: ExtensionHost;
-  /** Waiting orders, by site and id. */
-  readonly #queued = new Map<string, Map<string, WaitingOrder>>();
+  readonly #queued = new WaitingOrders();
   /** Connections over which orders are being sent, by site. */
   readonly #giving = new Map<string, LinkCaller>();
   readonly #listeners = new Set<(id: string) => void>();
@@ -125,12 +126,12 @@ export class CentreOrders {
    * Number of orders that their sites have not received yet. An order for two sites counts twice.
    */
   get waiting(): number {
-    return [...this.#queued.values()].reduce((sum, { size }) => sum + size, 0);
+    return this.#queued.size;
   }
 
   /** Number of orders that a site has not received yet. */
   waitingFor(site: string): number {
-    return this.#queued.get(site)?.size ?? 0;
+    return this.#queued.sizeFor(site);
   }
 
   async start(): Promise<void> {
@@ -145,7 +146,7 @@ export class CentreOrders {
     await shared.follow(['order-queue'], (change) => {
       const [, site = '', id = ''] = change.type === 'put' ? change.entry.key : change.key;
       if (change.type === 'put') this.#enqueue(site, id, queuedOrderRow.decode(change.entry));
-      else this.#dequeue(site, id);
+      else this.#queued.remove(site, id);
     });
     await this.#prune();
     this.#expiring = setInterval(() => {
@@ -226,6 +227,9 @@ export class CentreOrders {
     for (const site of sites) {
       if (!full.has(site)) this.#enqueue(site, id, { by: name, validUntil: row.validUntil });
     }
+    // A site may have been revoked while the order was stored.
+    const joined = new Set(this.#context.sites.joined);
+    for (const site of sites) if (!joined.has(site)) await this.#dropWaiting(site);
     this.#host.logger.info(
       { order: id, kind: work.kind, by: row.by, sites: sites.length },
       'issued an order',
@@ -274,7 +278,7 @@ export class CentreOrders {
    * is in progress.
    */
   giveAll(site: string, caller: LinkCaller): void {
-    if (this.#giving.get(site) === caller || !this.#queued.has(site)) return;
+    if (this.#giving.get(site) === caller || this.waitingFor(site) === 0) return;
     this.#giving.set(site, caller);
     this.#giveEach(site, caller)
       .catch((error: unknown) => {
@@ -285,6 +289,36 @@ export class CentreOrders {
       .finally(() => {
         if (this.#giving.get(site) === caller) this.#giving.delete(site);
       });
+  }
+
+  /**
+   * Ends all orders of a site that was revoked or has left this centre. Orders that the site has
+   * not received get the state `refused`, and orders that run there get the state `failed`. If the
+   * site joins again, it does not get these orders, and cannot report results of them.
+   */
+  async drop(site: string): Promise<void> {
+    await this.#dropWaiting(site);
+    for await (const { key } of this.#host.shared.list(['orders'])) {
+      const id = key.at(-1) ?? '';
+      if (await this.#endRunning(site, id)) this.notify(id);
+    }
+  }
+
+  async #dropWaiting(site: string): Promise<void> {
+    for (const id of [...this.#queued.of(site).keys()]) {
+      await this.#settle(site, id, { ...noResults, state: 'refused', reason: goneReason });
+    }
+  }
+
+  /** Ends an order that runs at a site. Returns whether it did. */
+  async #endRunning(site: string, id: string): Promise<boolean> {
+    const key = ['order-sites', id, site];
+    const entry = await this.#host.shared.get(key);
+    if (entry === undefined || orderSiteRow.decode(entry).result.state !== 'running') return false;
+    const result: OrderResult = { ...noResults, state: 'failed', reason: goneReason };
+    const value = orderSiteRow.encode({ result, at: this.#host.now() });
+    await this.#host.shared.write([{ op: 'put', key, value, ifRevision: entry.revision }]);
+    return true;
   }
 
   /**
@@ -315,7 +349,7 @@ export class CentreOrders {
 
   async #giveEach(site: string, caller: LinkCaller): Promise<void> {
     for (;;) {
-      const [id] = this.#queued.get(site)?.keys() ?? [];
+      const [id] = this.#queued.of(site).keys();
       if (id === undefined) return;
       await this.#give(site, id, caller);
     }
@@ -325,7 +359,7 @@ export class CentreOrders {
     const key = ['order-queue', site, id];
     const entry = await this.#host.shared.get(key);
     if (entry === undefined) {
-      this.#dequeue(site, id);
+      this.#queued.remove(site, id);
       return;
     }
     const { text, validUntil } = queuedOrderRow.decode(entry);
@@ -355,7 +389,7 @@ export class CentreOrders {
         if (codeOf(error) !== 'ERR_REVISION' || attempt === maxAttempts) throw error;
       }
     }
-    this.#dequeue(site, id);
+    this.#queued.remove(site, id);
     this.notify(id);
   }
 
@@ -398,16 +432,9 @@ export class CentreOrders {
   }
 
   #enqueue(site: string, id: string, { by, validUntil }: WaitingOrder): void {
-    const orders = this.#queued.get(site) ?? new Map<string, WaitingOrder>();
-    this.#queued.set(site, orders.set(id, { by, validUntil }));
+    this.#queued.add(site, id, { by, validUntil });
     const caller = this.#context.links.callerOf(site);
     if (caller !== undefined) this.giveAll(site, caller);
-  }
-
-  #dequeue(site: string, id: string): void {
-    const orders = this.#queued.get(site);
-    orders?.delete(id);
-    if (orders?.size === 0) this.#queued.delete(site);
   }
 
   /**
@@ -560,11 +587,7 @@ export class CentreOrders {
     const full = new Set<string>();
     for (const site of sites) {
       if (budget.isSliceOver) await budget.giveWay();
-      const waiting = new Budget(waitingOrders);
-      for (const { by, validUntil } of this.#queued.get(site)?.values() ?? []) {
-        if (now < validUntil) waiting.take(by);
-      }
-      if (!waiting.hasPlace(user)) full.add(site);
+      if (!this.#queued.hasPlace(site, user, now)) full.add(site);
     }
     if (full.size === 0 || full.size < sites.length) return full;
     throw new LimitExceeded(waitingOrders, waitingOrders.total ?? Infinity);
@@ -623,10 +646,16 @@ export class CentreOrders {
     await this.#expireWaiting();
   }
 
-  /** Stores the state `expired` of each waiting order whose validity has ended. */
+  /**
+   * Stores the state `expired` of each waiting order whose validity has ended. Drops the waiting
+   * orders of sites that do not belong to this centre any more.
+   */
   async #expireWaiting(): Promise<void> {
-    for (const [site, orders] of [...this.#queued]) {
-      for (const [id, { validUntil }] of [...orders]) {
+    const joined = new Set(this.#context.sites.joined);
+    for (const site of this.#queued.sites) {
+      // The site may have been revoked while the order was issued, or by a member that then failed.
+      if (!joined.has(site)) await this.#dropWaiting(site);
+      for (const [id, { validUntil }] of [...this.#queued.of(site)]) {
         if (this.#host.now() < validUntil) continue;
         await this.#settle(site, id, { ...noResults, state: 'expired' });
       }

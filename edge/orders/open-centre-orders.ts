@@ -20,6 +20,7 @@ export function openCentreOrders(context: CentreContext): CentrePartContribution
       const help = 'Orders that sites have not received yet.';
       return [figureOf('gauge', 'site_orders_waiting', help, orders.waiting)];
     },
+    forget: (site) => orders.drop(site),
     start: () => orders.start(),
     close: async () => orders.close(),
   };

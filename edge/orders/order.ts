@@ -145,6 +145,53 @@ export function readOrder(text: string, centreKey: Uint8Array, site: string): Or
 }
 
 /**
+ * Maximum time by which the time of issue of an order may be ahead of the estimated time of the
+ * centre, in milliseconds: a day.
+ */
+const aheadMs = 86_400_000;
+
+/** Times of a site that decide whether it accepts an order. In milliseconds since 1970. */
+export interface OrderTimes {
+  /** Time of the centre, as the site estimates it. */
+  readonly now: number;
+  /**
+   * Time of the centre at which the site last replaced a wrong time of the centre by an earlier
+   * time. 0 if it never has.
+   */
+  readonly correctedAt: number;
+}
+
+/**
+ * Returns the reason why a site refuses an order because of its times, or `undefined`. A site
+ * deletes an order a week after its validity. While the time of the centre was ahead, the site may
+ * have deleted orders too early. To run no order twice, the site refuses all orders from before the
+ * correction, and orders that were issued while the clock of the centre was ahead.
+ */
+export function timeProblemOf(
+  { issuedAt, validUntil }: Pick<Order, 'issuedAt' | 'validUntil'>,
+  { now, correctedAt }: OrderTimes,
+): string | undefined {
+  if (now >= validUntil) {
+    const times = `it was valid until ${textOf(validUntil)}, and the time of the centre at this site is ${textOf(now)}`;
+    const action =
+      'if this time is wrong, correct the clocks of the centre and of the site, and restart the master of the site';
+    return `the order has expired: ${times}; ${action}`;
+  }
+  if (issuedAt < correctedAt) {
+    return `the order was issued before ${textOf(correctedAt)}, when the site corrected the time of its centre; issue it again`;
+  }
+  if (issuedAt > now + aheadMs) {
+    return `the clock of the centre was ahead when the order was issued, at ${textOf(issuedAt)}; issue it again`;
+  }
+  return undefined;
+}
+
+function textOf(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString();
+}
+
+/**
  * Reads an order that the site has already verified and stored. Does not verify the order again,
  * because the site may have another centre now.
  * @throws EdgeError ERR_ORDER_INVALID

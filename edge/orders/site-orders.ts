@@ -10,7 +10,7 @@ import { edgeLimits } from '../limits.ts';
 import type { EdgePart, SiteContext } from '../parts.ts';
 import { ApprovedPlans } from './approved-plans.ts';
 import { CentreClock } from './centre-clock.ts';
-import { type Order, readOrder, readStoredOrder } from './order.ts';
+import { type Order, readOrder, readStoredOrder, timeProblemOf } from './order.ts';
 import { giveOrder } from './order-messages.ts';
 import { noResults, type ReceivedOrderRow, receivedOrderRow } from './order-rows.ts';
 import { checkOrderRights, type OrderOutcome, runOrder } from './run-order.ts';
@@ -87,9 +87,9 @@ class SiteOrders {
     const key = ['order', order.id];
     if ((await this.#host.state.get(key)) !== undefined) return { state: 'accepted' };
     await this.#clock.save();
-    if (this.#clock.now >= order.validUntil) {
-      return { state: 'refused', reason: 'the order has expired' };
-    }
+    const correctedAt = this.#context.timeCorrectedAt();
+    const problem = timeProblemOf(order, { now: this.#clock.now, correctedAt });
+    if (problem !== undefined) return { state: 'refused', reason: problem };
     try {
       await checkOrderRights(this.#host, order);
     } catch (error) {

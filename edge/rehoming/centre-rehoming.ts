@@ -4,7 +4,7 @@
  * another.
  */
 
-import type { SharedArea } from '#master';
+import type { SharedArea, StateOperation } from '#master';
 import { codeOf } from '#runtime';
 import { readRoot } from '../bundles/tuf-metadata.ts';
 import { EdgeError } from '../errors.ts';
@@ -99,10 +99,12 @@ export class CentreRehoming {
       } else rehoming.#remove(Number(change.key.at(-1)));
     });
     await context.host.shared.follow(replyPrefix, (change) => {
-      if (change.type !== 'put') return;
-      const site = change.entry.key.at(-1) ?? '';
-      rehoming.#replies.set(site, statementReplyRow.decode(change.entry));
+      if (change.type === 'put') {
+        const site = change.entry.key.at(-1) ?? '';
+        rehoming.#replies.set(site, statementReplyRow.decode(change.entry));
+      } else rehoming.#replies.delete(change.key.at(-1) ?? '');
     });
+    context.sites.onRevoked((site) => rehoming.#forgetReply(site));
     context.sites.complete({ statementOf: (site) => rehoming.#describeFor(site) });
     context.links.onConnected((site, caller) => rehoming.#give(site, caller));
     context.links.handle(siteLeft, async ({ issuedAt }, { site }) => {
@@ -267,8 +269,8 @@ export class CentreRehoming {
     const { name, issuedAt } = request;
     const { centre } = await readRoot(await this.#requireRoot());
     await this.#context.sites.requireKey(name, (key) => isLeaveSignedBy(key, request, centre));
-    const reply = this.#replies.get(name);
-    if (reply?.state === 'left' && reply.issuedAt >= issuedAt) return;
+    const { leftBy } = this.#replies.get(name) ?? {};
+    if (leftBy !== undefined && leftBy >= issuedAt) return;
     await this.#release(name, issuedAt);
   }
 
@@ -301,10 +303,37 @@ export class CentreRehoming {
     host.fire('rehomed', { site, to: statement.to.id });
   }
 
-  async #noteReply(site: string, reply: StatementReply): Promise<void> {
+  async #noteReply(site: string, given: StatementReply): Promise<void> {
+    const { leftBy } = this.#replies.get(site) ?? {};
+    const reply = { ...given, ...(leftBy === undefined ? {} : { leftBy }) };
+    if (given.state === 'left') reply.leftBy = Math.max(leftBy ?? 0, given.issuedAt);
     const value = statementReplyRow.encode(reply);
     await this.#rows.write([{ op: 'put', key: [...replyPrefix, site], value }]);
     this.#replies.set(site, reply);
+  }
+
+  /**
+   * Forgets that a site holds a statement, because its key is not valid any more. If the site joins
+   * again, it has no statement. The centre then sends it the latest one.
+   */
+  #forgetReply(site: string): void {
+    const reply = this.#replies.get(site);
+    if (reply === undefined || reply.state === 'left') return;
+    const { leftBy, at } = reply;
+    const key = [...replyPrefix, site];
+    this.#replies.delete(site);
+    let operation: StateOperation = { op: 'delete', key };
+    if (leftBy !== undefined) {
+      const left: StatementReply = { issuedAt: leftBy, state: 'left', at, leftBy };
+      this.#replies.set(site, left);
+      operation = { op: 'put', key, value: statementReplyRow.encode(left) };
+    }
+    this.#rows.write([operation]).catch((error: unknown) => {
+      this.#context.host.logger.error(
+        { err: error, site },
+        'cannot delete the reply of a revoked site to a statement; publish the statement again',
+      );
+    });
   }
 
   #infoOf(

@@ -26,6 +26,8 @@ export const statementReplyRow = defineRow({
     /** Reason why the site refused the statement. */
     reason: Type.Optional(Type.String()),
     at: Time,
+    /** Time of issue of the latest statement by which the site has left this centre. */
+    leftBy: Type.Optional(Time),
   }),
 });
 export type StatementReply = RowOf<typeof statementReplyRow>;

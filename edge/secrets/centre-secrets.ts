@@ -11,6 +11,7 @@ import type { CentreContext, CentrePartContribution } from '../parts.ts';
 import { readSecretFile } from './secret-file.ts';
 import {
   digestOfSecrets,
+  isRequestSignedBy,
   type SecretsReply,
   secretsChangedMessage,
   secretsMessage,
@@ -43,11 +44,13 @@ export function openCentreSecrets(context: CentreContext): CentrePartContributio
     options.secrets === undefined ? undefined : readSecretFile(options.secrets, site);
   const reads = new TokenBuckets(edgeLimits.secretReads);
   // The name of the site is the authenticated name of the connection.
-  links.handle(secretsMessage, async ({ sealKey, nonce, have }, { site }) => {
+  links.handle(secretsMessage, async ({ sealKey, nonce, have, proof }, { site }) => {
     if (!reads.tryTake(site)) {
       const problem = 'secrets refused: the site requests them too often; retry later';
       throw new EdgeError('ERR_SITE_LINK', problem);
     }
+    const request = { sealKey, nonce, proof };
+    await sites.requireKey(site, (key) => isRequestSignedBy(key, site, request));
     const at = host.now();
     const signed = <T extends Omit<SecretsReply, 'at'>>(
       content: T,

@@ -1,9 +1,10 @@
 /** Messages about the secrets of a site. */
 
-import { createHash } from 'node:crypto';
+import { createHash, type KeyObject } from 'node:crypto';
 import Type from 'typebox';
 import { Bytes } from '#store';
 import { Sha256 } from '../bundles/manifest.ts';
+import { isSignedBy, signatureBytes, signParts } from '../identity/ed25519.ts';
 import { sealKeyBytes } from '../identity/sealed-box.ts';
 import { defineMessage } from '../link/link.ts';
 
@@ -21,13 +22,20 @@ const strict = { additionalProperties: false };
  */
 export const secretsPurpose = 'saltbridge site secrets 1';
 
+/**
+ * Text that a site signs together with its request for secrets, so that the signature is not valid
+ * for any other purpose.
+ */
+const requestPurpose = 'saltbridge site secrets request 1';
+
 /** Size of the random number in a request, in bytes. */
 export const nonceBytes = 16;
 
 /**
- * Request of a site for its secrets. The centre encrypts the secrets for the key in the request. It
- * signs the reply together with the random number in the request, so the site cannot accept the
- * reply to an earlier request.
+ * Request of a site for its secrets. The centre encrypts the secrets for the key in the request. The
+ * site signs this key with its own key, so a proxy that ends the TLS connection cannot replace it.
+ * The centre signs the reply together with the random number in the request, so the site cannot
+ * accept the reply to an earlier request.
  */
 export const secretsMessage = defineMessage({
   name: 'secrets.read',
@@ -39,6 +47,8 @@ export const secretsMessage = defineMessage({
       nonce: Type.Refine(Bytes, (value) => value.byteLength === nonceBytes),
       /** Digest of the secrets that the site has. */
       have: Type.Optional(Sha256),
+      /** Signature of the site, see {@link signSecretsRequest}. */
+      proof: Type.Refine(Bytes, (value) => value.byteLength === signatureBytes),
     },
     strict,
   ),
@@ -65,6 +75,30 @@ export const secretsChangedMessage = defineMessage({
   params: Type.Object({}, strict),
   reply: Type.Object({}),
 });
+
+/** Request of a site for its secrets, without its signature. */
+interface SecretsRequest {
+  readonly sealKey: Uint8Array;
+  readonly nonce: Uint8Array;
+}
+
+/** Signs a request for secrets with the key of the site. */
+export function signSecretsRequest(
+  key: KeyObject,
+  site: string,
+  { sealKey, nonce }: SecretsRequest,
+): Buffer {
+  return signParts(key, requestPurpose, [Buffer.from(site), sealKey, nonce]);
+}
+
+/** Returns whether the key of a site has signed its request for secrets. */
+export function isRequestSignedBy(
+  publicKey: Uint8Array,
+  site: string,
+  { sealKey, nonce, proof }: SecretsRequest & { readonly proof: Uint8Array },
+): boolean {
+  return isSignedBy(publicKey, requestPurpose, [Buffer.from(site), sealKey, nonce], proof);
+}
 
 /**
  * Returns a digest of a site's secrets together with the name of the site. Two sites with equal

@@ -24,6 +24,7 @@ import {
   secretsMessage,
   secretsPurpose,
   signedSecrets,
+  signSecretsRequest,
 } from './secret-messages.ts';
 
 /**
@@ -133,7 +134,13 @@ class StoredSecrets implements ReadSecrets {
     const { host, link, identity, options } = this.#context;
     const have = this.#digest === undefined ? {} : { have: this.#digest };
     const nonce = randomBytes(nonceBytes);
-    const params = { sealKey: sealKeyOf(this.#key), nonce, ...have };
+    const { key } = identity() ?? {};
+    if (key === undefined) {
+      throw new EdgeError('ERR_SITE_NOT_JOINED', 'this site has not joined a centre');
+    }
+    const request = { sealKey: sealKeyOf(this.#key), nonce };
+    const proof = signSecretsRequest(key, options.name, request);
+    const params = { ...request, ...have, proof };
     const reply = await link.call(secretsMessage, params, host.closing);
     const { digest, box, at, signature } = reply;
     const { centreKey } = identity() ?? {};

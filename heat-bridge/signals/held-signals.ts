@@ -154,16 +154,13 @@ export class HeldSignals {
   }
 
   /**
-   * Moves the held signals of a retired minion to the dead-letter list. Resolves when the changes
-   * are durable.
+   * Moves the held signals of a minion to the dead-letter list. Resolves when the changes are
+   * durable.
    */
-  async dismiss(minion: string): Promise<void> {
+  async dismiss(minion: string, reason: string): Promise<void> {
     await this.#turns.run(minion, async () => {
       for (const pending of [...(this.#held.get(minion) ?? [])]) {
-        await this.#giveUp(
-          pending,
-          'the minion was retired before a handle was registered for the signal',
-        );
+        await this.#giveUp(pending, reason);
       }
     });
   }

@@ -71,6 +71,11 @@ export interface SignalsModule
    * Resolves when the changes are durable.
    */
   dismiss(minion: string): Promise<void>;
+  /**
+   * Moves all undelivered signals of these minions to the dead-letter list, held signals and those
+   * that wait for delivery. Resolves when the changes are durable.
+   */
+  discard(minions: ReadonlySet<string>, reason: string): Promise<void>;
   /** Removes a minion from all handles of an owner. Resolves when the change is durable. */
   release(minion: string, owner: string): Promise<void>;
 }
@@ -236,7 +241,22 @@ export async function openSignals(
     release: (minion, owner) => handles.dismiss(minion, owner),
     dismiss: async (minion) => {
       await handles.dismiss(minion);
-      await held.dismiss(minion);
+      await held.dismiss(
+        minion,
+        'the minion was retired before a handle was registered for the signal',
+      );
+    },
+    discard: async (minions, reason) => {
+      for (const minion of minions) await held.dismiss(minion, reason);
+      for (const pending of outbox.pending) {
+        if (!minions.has(pending.minion)) continue;
+        const record = await outbox.read(pending);
+        if (record === undefined) continue;
+        const handle = record.handle === undefined ? undefined : handles.find(record.handle);
+        if (await outbox.moveIfThere(pending, record, reason)) {
+          reports.givenUp(record, handle, reason);
+        }
+      }
     },
     start: () => {
       const { cluster } = state;

@@ -257,7 +257,8 @@ export class Outbox {
   }
 
   /**
-   * Moves a signal to the dead-letter list, if the outbox still contains the signal.
+   * Moves a signal to the dead-letter list without an attempt to deliver it, if the outbox still
+   * contains the signal. Every member of a cluster may do this.
    * @returns false if the outbox no longer contains it
    */
   async moveIfThere(
@@ -265,13 +266,15 @@ export class Outbox {
     record: OutboxRecord,
     reason: string,
   ): Promise<boolean> {
+    const { operations } = this.dead.operations({ ...record, reason });
     try {
-      await this.moveToDeadLetter(pending, record, reason);
-      return true;
+      await this.#options.state.write([this.#deletion(pending), ...operations]);
     } catch (error) {
       if (!isConflict(error)) throw error;
       return false;
     }
+    this.#forget(pending);
+    return true;
   }
 
   /**

@@ -1,6 +1,7 @@
 /** Sites whose clock is wrong, and sites that restart while their centre is away. */
 
 import test from 'ava';
+import type { OrderReport } from '#edge';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';
 import {
   eventually,
@@ -10,7 +11,8 @@ import {
   startMaster,
   startSite,
 } from './edge-stage.ts';
-import { siteSection } from './sections.ts';
+import { ended, issue } from './order-stage.ts';
+import { siteSection, testsOfCentre } from './sections.ts';
 
 const dayMs = 86_400_000;
 
@@ -86,4 +88,30 @@ test('entries that waited at a restart of the site arrive once and in order', as
     numbers,
     Array.from({ length: 100 }, (_, number) => number),
   );
+});
+
+test('a site accepts orders again when the clock of its centre was a year ahead and is corrected', async (t) => {
+  let aheadMs = 365 * dayMs;
+  const centre = await startCentre(t, { now: () => Date.now() + aheadMs });
+  const proxy = await TcpProxy.start(centre.port);
+  t.teardown(() => proxy.close());
+  const options = { acl: testsOfCentre, timeoutSeconds: 1, gatherJobTimeoutSeconds: 1 };
+  const site = await startSite(t, centre, 'north', options, `http://127.0.0.1:${proxy.port}`);
+  await eventually(async () => (await siteStatus(site)).isConnected);
+  t.true((await siteStatus(site)).timeFloor > Date.now() + 364 * dayMs);
+  const stateOf = async (): Promise<OrderReport['sites'][number] | undefined> => {
+    const work = { kind: 'job', tgt: 'nobody', fun: 'test.ping' } as const;
+    const { sites } = await ended(centre, await issue(centre, ['north'], work));
+    return sites[0];
+  };
+  aheadMs = 0;
+  const refused = await stateOf();
+  t.is(refused?.state, 'refused');
+  t.regex(refused?.reason ?? '', /restart the master of the site/);
+  proxy.close();
+  await eventually(async () => !(await siteStatus(site)).isConnected);
+  proxy.resume();
+  await eventually(async () => (await siteStatus(site)).isConnected);
+  t.true((await siteStatus(site)).timeFloor < Date.now() + dayMs);
+  t.regex((await stateOf())?.reason ?? '', /matches no minion/);
 });

@@ -193,7 +193,7 @@ test('several connections at once are accepted with a new key', async (t) => {
   const link = await RawLink.signIn(t, centre, north);
   t.true(await link.isWelcome());
   const key = generateKey();
-  t.like(await link.ask('identity.renew', renewalOf('north', key)), { kind: 'reply' });
+  t.like(await link.ask('identity.renew', renewalOf('north', key, north.key)), { kind: 'reply' });
   const links = await Promise.all(
     [1, 2, 3].map(() => RawLink.signIn(t, centre, { ...north, key })),
   );

@@ -30,15 +30,22 @@ const waitMessage = defineMessage({
 /** Opens the connections of a centre that permits every site, without a master. */
 async function stage(t: ExecutionContext) {
   const key = generateKey();
+  /** Checks of the handshake, which a test can delay. */
+  const checks = { authenticate: async () => {}, noteContacts: async () => {} };
   const links = new CentreConnections({
     key,
     sites: {
       complete: () => {},
       onRevoked: () => {},
-      authenticate: async () => {},
-      noteContacts: async () => {},
+      authenticate: () => checks.authenticate(),
+      noteContacts: () => checks.noteContacts(),
     },
-    members: { onMoved: () => {}, noteOpened: async () => {}, noteEnded: async () => {} },
+    members: {
+      memberOf: () => {},
+      onMoved: () => {},
+      noteOpened: async () => {},
+      noteEnded: async () => {},
+    },
     now: Date.now,
     logger: createSilentLogger(),
   } as unknown as CentreLinksOptions);
@@ -73,7 +80,7 @@ async function stage(t: ExecutionContext) {
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('no address');
   const centre = { url: `http://127.0.0.1:${address.port}` };
-  return { centre, centreKey: publicBytesOf(key), waiting, reached, sockets };
+  return { centre, centreKey: publicBytesOf(key), waiting, reached, sockets, links, checks };
 }
 
 const north = { name: 'north', key: generateKey() };
@@ -167,3 +174,24 @@ test('a frame of a stranger that arrives in many parts ends the connection befor
   t.is(await inParts(1000), 4400, 'complete, and too large for a handshake');
   t.is(await inParts(2000), 1008);
 });
+
+for (const step of ['authenticate', 'noteContacts'] as const) {
+  test(`a site that is revoked during the handshake is not connected (${step})`, async (t) => {
+    const { centre, links, checks } = await stage(t);
+    const begun = Promise.withResolvers<void>();
+    const mayContinue = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    checks[step] = async () => {
+      begun.resolve();
+      await mayContinue.promise;
+      setImmediate(ended.resolve);
+    };
+    const link = await RawLink.signIn(t, centre, north);
+    await begun.promise;
+    links.end('north');
+    mayContinue.resolve();
+    await ended.promise;
+    t.false(await link.isWelcome());
+    t.false(links.isConnected('north'));
+  });
+}

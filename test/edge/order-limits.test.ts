@@ -5,6 +5,7 @@ import Type from 'typebox';
 import type { OrderInfo } from '#edge';
 import { CentreOrders } from '#edge/orders/centre-orders.ts';
 import { noResults, orderSiteRow, queuedOrderRow } from '#edge/orders/order-rows.ts';
+import { WaitingOrders } from '#edge/orders/waiting-orders.ts';
 import type { CentreContext } from '#edge/parts.ts';
 import { createSilentLogger } from '#master';
 import { defineRow } from '#store';
@@ -81,7 +82,7 @@ function stage() {
   const fill = async (name: string, count: number): Promise<void> => {
     for (let index = 0; index < count; index += 1) await issue(name, 'north');
   };
-  return { clock, orders, issue, fill };
+  return { clock, orders, issue, fill, host, sites };
 }
 
 test('the orders of one user for an absent site do not block those of others', async (t) => {
@@ -107,6 +108,90 @@ test('orders whose validity has ended do not count as waiting', async (t) => {
   await t.throwsAsync(issue('fred', 'north'), { code: 'ERR_LIMIT' });
   clock.now += 10_000;
   t.is((await issue('fred', 'north')).counts.waiting, 1);
+});
+
+test('orders of a revoked site end, and give their places back', async (t) => {
+  const { issue, fill, orders, host } = stage();
+  await fill('fred', 249);
+  const order = await issue('fred', 'north', 'south');
+  const running = { result: { ...noResults, state: 'running' as const }, at: 0 };
+  const other = await issue('fred', 'south');
+  const key = ['order-sites', other.id, 'south'];
+  await host.shared.write([{ op: 'put', key, value: orderSiteRow.encode(running) }]);
+  await orders.drop('north');
+  t.is(orders.waitingFor('north'), 0);
+  t.is(orders.waitingFor('south'), 2);
+  t.deepEqual(await Array.fromAsync(host.shared.list(['order-queue', 'north'])), []);
+  const { sites } = await orders.show(order.id);
+  t.deepEqual(
+    sites.map(({ site, state }) => [site, state]),
+    [
+      ['north', 'refused'],
+      ['south', 'waiting'],
+    ],
+  );
+  t.regex(sites[0]?.reason ?? '', /was revoked or has left/);
+  t.is((await issue('fred', 'north')).counts.waiting, 1);
+  await orders.drop('south');
+  t.like((await orders.show(other.id)).counts, { failed: 1, running: 0 });
+  const late = { id: other.id, result: JSON.stringify({ ...noResults, state: 'done' }) };
+  const entry = { site: 'south', value: late, class: 'signal', kind: 'order' } as const;
+  const place = { sequence: 1, at: { ms: 1, count: 0 }, packed: new Uint8Array() };
+  t.deepEqual(await orders.operationsOf({ ...entry, ...place }), []);
+});
+
+test('an order for a site that is revoked meanwhile does not wait', async (t) => {
+  const { issue, orders, sites, host } = stage();
+  const { write } = host.shared;
+  host.shared.write = async (operations) => {
+    sites.joined = ['south'];
+    return write(operations);
+  };
+  const order = await issue('fred', 'north', 'south');
+  t.like(order.counts, { refused: 1, waiting: 1 });
+  t.is(orders.waitingFor('north'), 0);
+});
+
+test('the number of waiting orders of a user is kept, not counted for each order', (t) => {
+  const waiting = new WaitingOrders();
+  let reads = 0;
+  const order = (by: string, validUntil: number) => ({
+    get by() {
+      reads += 1;
+      return by;
+    },
+    validUntil,
+  });
+  for (let number = 0; number < 250; number += 1) {
+    // Some orders end together, and some later than those that are added after them.
+    waiting.add('north', `${number}`, order('fred', 100 + ((number * 7) % 50)));
+  }
+  waiting.add('north', '0', order('fred', 100));
+  t.is(waiting.size, 250);
+  reads = 0;
+  for (let time = 0; time < 100; time += 1) t.false(waiting.hasPlace('north', 'fred', time));
+  t.is(reads, 0);
+  t.true(waiting.hasPlace('north', 'eve', 99));
+  t.true(waiting.hasPlace('south', 'fred', 99));
+  // An order that was received gives its place back, once.
+  waiting.remove('north', '7');
+  waiting.remove('north', '7');
+  t.true(waiting.hasPlace('north', 'fred', 99));
+  waiting.add('north', '250', order('fred', 1000));
+  t.false(waiting.hasPlace('north', 'fred', 99));
+  // Five orders end at each time. They still wait, but do not count.
+  t.true(waiting.hasPlace('north', 'fred', 100));
+  t.is(waiting.sizeFor('north'), 250);
+  for (let number = 0; number < 5; number += 1) {
+    waiting.add('north', `later ${number}`, order('fred', 2000));
+  }
+  t.false(waiting.hasPlace('north', 'fred', 100));
+  // The removal of an order that has ended gives nothing back.
+  waiting.remove('north', '0');
+  t.false(waiting.hasPlace('north', 'fred', 100));
+  for (const id of [...waiting.of('north').keys()]) waiting.remove('north', id);
+  t.is(waiting.size, 0);
+  t.deepEqual(waiting.sites, []);
 });
 
 test('a waiting order of the former version counts for the operator', (t) => {

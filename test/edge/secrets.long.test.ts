@@ -6,10 +6,17 @@ import test, { type ExecutionContext } from 'ava';
 import type { ReleaseState } from '#edge';
 import { generateKey, publicBytesOf, signParts } from '#edge/identity/ed25519.ts';
 import { readKey, writeKey } from '#edge/identity/key-file.ts';
+import { renewalOf } from '#edge/identity/renewal.ts';
 import { generateSealKey, seal, sealKeyOf, unseal } from '#edge/identity/sealed-box.ts';
+import type { SiteIdentity } from '#edge/identity/site-identity.ts';
 import { edgeLimits } from '#edge/limits.ts';
 import type { SiteContext } from '#edge/parts.ts';
-import { digestOfSecrets, secretsPurpose, signedSecrets } from '#edge/secrets/secret-messages.ts';
+import {
+  digestOfSecrets,
+  secretsPurpose,
+  signedSecrets,
+  signSecretsRequest,
+} from '#edge/secrets/secret-messages.ts';
 import { openSiteSecrets, type ReadSecrets } from '#edge/secrets/site-secrets.ts';
 import { createSilentLogger } from '#master';
 import type { WireMap } from '#minion-protocol';
@@ -155,16 +162,23 @@ test('a site keeps its secrets without the centre, and a change reaches it with 
   t.true(readdirSync(secrets).includes('north.yml'));
 });
 
+/** Returns the parameters of a request for secrets, which the site has signed. */
+function requestOf({ key, name }: Pick<SiteIdentity, 'key' | 'name'>, sealKey: Uint8Array) {
+  const request = { sealKey, nonce: Buffer.alloc(16) };
+  return { ...request, proof: signSecretsRequest(key, name, request) };
+}
+
 test('a site cannot read the secrets of another site, and a box opens only with its own key', async (t) => {
   const { centre } = await stage(t);
-  const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  const identity = await joinRaw(t, centre, 'north');
+  const link = await RawLink.signIn(t, centre, identity);
   t.true(await link.isWelcome());
   const key = generateSealKey();
   const sealKey = sealKeyOf(key);
-  const nonce = Buffer.alloc(16);
-  const asked = await link.ask('secrets.read', { sealKey, nonce, site: 'south', name: 'south' });
+  const request = requestOf(identity, sealKey);
+  const asked = await link.ask('secrets.read', { ...request, site: 'south', name: 'south' });
   t.like(asked, { kind: 'failure', code: 'ERR_SITE_MESSAGE' });
-  const frame = await link.ask('secrets.read', { sealKey, nonce });
+  const frame = await link.ask('secrets.read', request);
   const box: unknown = Object(frame.kind === 'reply' ? frame.value : {}).box;
   if (!(box instanceof Uint8Array)) return t.fail('the reply has no box');
   t.true(unseal(box, key, 'north').includes(northValue));
@@ -180,12 +194,40 @@ test('a site cannot read the secrets of another site, and a box opens only with 
   t.is(empty.length, 0);
 });
 
+test('a proxy cannot read the secrets of a site, and cannot replace its key', async (t) => {
+  const { centre } = await stage(t);
+  const identity = await joinRaw(t, centre, 'north');
+  // A proxy that ends the TLS connection can alter and add requests of the site.
+  const link = await RawLink.signIn(t, centre, identity);
+  t.true(await link.isWelcome());
+  const request = requestOf(identity, sealKeyOf(generateSealKey()));
+  const own = generateKey();
+  for (const altered of [
+    { ...request, sealKey: sealKeyOf(generateSealKey()) },
+    { ...request, nonce: Buffer.alloc(16, 1) },
+    requestOf({ ...identity, key: own }, request.sealKey),
+    requestOf({ ...identity, name: 'south' }, request.sealKey),
+  ]) {
+    const asked = await link.ask('secrets.read', altered);
+    t.like(asked, { kind: 'failure', code: 'ERR_SITE_REFUSED' });
+  }
+  t.like(await link.ask('secrets.read', request), { kind: 'reply' });
+  const renewal = await link.ask('identity.renew', renewalOf('north', own, own));
+  t.like(renewal, { kind: 'failure', code: 'ERR_SITE_REFUSED' });
+  const stolen = await RawLink.signIn(t, centre, { ...identity, key: own });
+  t.false(await stolen.isWelcome());
+});
+
 test('a site that reads its secrets again and again is refused, and the others are not', async (t) => {
   const { centre } = await stage(t);
-  const north = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
-  const south = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'south'));
+  const identities = [
+    await joinRaw(t, centre, 'north'),
+    await joinRaw(t, centre, 'south'),
+  ] as const;
+  const north = await RawLink.signIn(t, centre, identities[0]);
+  const south = await RawLink.signIn(t, centre, identities[1]);
   t.true((await north.isWelcome()) && (await south.isWelcome()));
-  const read = { sealKey: sealKeyOf(generateSealKey()), nonce: Buffer.alloc(16) };
+  const read = requestOf(identities[0], sealKeyOf(generateSealKey()));
   const burst = edgeLimits.secretReads.rate?.burst ?? 0;
   for (let sent = 0; sent < burst; sent += 1) {
     t.is((await north.ask('secrets.read', read)).kind, 'reply');
@@ -195,17 +237,19 @@ test('a site that reads its secrets again and again is refused, and the others a
     last = await north.ask('secrets.read', read);
   }
   t.like(last, { kind: 'failure', code: 'ERR_SITE_LINK' });
-  t.is((await south.ask('secrets.read', read)).kind, 'reply');
+  const other = requestOf(identities[1], read.sealKey);
+  t.is((await south.ask('secrets.read', other)).kind, 'reply');
 });
 
 test('a key without a shared secret is refused as a malformed request', async (t) => {
   const { centre } = await stage(t);
-  const link = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
+  const identity = await joinRaw(t, centre, 'north');
+  const link = await RawLink.signIn(t, centre, identity);
   t.true(await link.isWelcome());
   const one = Buffer.alloc(32);
   one.writeUInt8(1);
   for (const sealKey of [Buffer.alloc(32), one]) {
-    const asked = await link.ask('secrets.read', { sealKey, nonce: Buffer.alloc(16) });
+    const asked = await link.ask('secrets.read', requestOf(identity, sealKey));
     t.like(asked, { kind: 'failure', code: 'ERR_SITE_MESSAGE' });
   }
 });
@@ -241,7 +285,7 @@ test('a site refuses secrets that its centre has not signed, and keeps the forme
     },
     link: { handle: () => {}, onChange: (it: Listener) => listeners.push(it), call },
     directory: temporaryDirectory(t),
-    identity: () => ({ centreKey: publicBytesOf(centreKey) }),
+    identity: () => ({ centreKey: publicBytesOf(centreKey), key: stranger }),
     options: { name: 'north' },
   };
   // The part uses only these members.

@@ -2639,6 +2639,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'edge/order-limits.test.ts: the orders of one user for an absent site do not block those of others',
       'edge/order-limits.test.ts: orders whose validity has ended do not count as waiting',
+      'edge/order-limits.test.ts: the number of waiting orders of a user is kept, not counted for each order',
       'heat-bridge/tracing.test.ts: many runs of one caller do not evict the traces of others',
       'master/pillar/pillar-requests.test.ts: a minion has 4 pillar requests in progress, 64 may wait, and further ones get an error',
       'master/rendering/large-templates.test.ts: a template that is large for one minion is large for all after four minions',
@@ -2848,6 +2849,12 @@ export const catalogue: readonly Threat[] = [
       earlyAlarms(
         'a request instead of the choice ends the connection, and a revoked site cannot choose',
       ),
+      'edge/revoked.long.test.ts: entries and orders of a revoked site do not remain usable, and it can join again without them',
+      'edge/revoked.long.test.ts: undelivered signals of a revoked site are dead letters',
+      'edge/order-limits.test.ts: orders of a revoked site end, and give their places back',
+      'edge/order-limits.test.ts: an order for a site that is revoked meanwhile does not wait',
+      outbox('discarded signals of a minion are dead letters, also those that wait for delivery'),
+      'edge/open-requests.test.ts: a site that is revoked during the handshake is not connected (\${step})',
     ],
   },
   {
@@ -3056,6 +3063,10 @@ export const catalogue: readonly Threat[] = [
       'edge/valid-offline.long.test.ts: a site that was away for longer than valid_offline does not start an order',
       'edge/valid-offline.long.test.ts: a release states valid_offline, and a site can only shorten it',
       'edge/valid-offline.long.test.ts: a former centre whose clock was ahead does not lengthen valid_offline',
+      'edge/centre-time.test.ts: a site corrects the time of its centre when the centre and its own clock agree',
+      'edge/centre-time.test.ts: a wrong clock of the site or of the centre alone does not set the time back',
+      'edge/centre-time.test.ts: after a correction a site refuses orders of which it may have deleted the record',
+      'edge/clock.long.test.ts: a site accepts orders again when the clock of its centre was a year ahead and is corrected',
       'edge/consistency.test.ts: EDGE-C11 and EDGE-C12: the authority ends with valid_offline, with any clock and any restarts',
     ],
   },
@@ -3079,6 +3090,8 @@ export const catalogue: readonly Threat[] = [
       rehoming('a thief of the online key of a centre cannot give its sites to another centre'),
       rehoming('a site does not try the next centre before the time of the statement'),
       rehoming('a stranger cannot release a site from its centre'),
+      'edge/rehoming/replies.long.test.ts: a site that has joined again gets the statement that the former key has acknowledged',
+      'edge/rehoming/replies.long.test.ts: a recorded notification does not release a site that has returned and holds a later statement',
       rehoming(
         'a former centre that was away during the change learns of the change when it is back',
       ),
@@ -3114,8 +3127,9 @@ export const catalogue: readonly Threat[] = [
   {
     id: 'H-501',
     threat:
-      'the disk of a stolen site, or a stranger, reveals the secrets of another site, or a proxy restores former ones',
+      'the disk of a stolen site, or a stranger, reveals the secrets of another site, or a proxy reads them or restores former ones',
     tests: [
+      'edge/secrets.long.test.ts: a proxy cannot read the secrets of a site, and cannot replace its key',
       'edge/secrets.long.test.ts: each site gets its own secrets, and its disk contains none in clear and none of another site',
       'edge/secrets.long.test.ts: a site cannot read the secrets of another site, and a box opens only with its own key',
       'edge/secrets.long.test.ts: a site refuses secrets that its centre has not signed, and keeps the former ones',

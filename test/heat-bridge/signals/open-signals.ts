@@ -31,6 +31,7 @@ export interface SignalsUnderTest extends SignalsApi {
   readonly audited: readonly AuditEntry[];
   /** Removes a machine. */
   dismiss(minion: string): Promise<void>;
+  readonly discard: SignalsModule['discard'];
   /** Resolves when `count` events with this tag were fired. */
   told(tag: string, count?: number): Promise<readonly Fired[]>;
   /**
@@ -147,6 +148,7 @@ export async function openTestSignals(
     fired,
     audited,
     dismiss: (minion) => signals.dismiss(minion),
+    discard: (minions, reason) => signals.discard(minions, reason),
     told: (tag, count = 1) => {
       const told = new Promise<readonly Fired[]>((resolve) => {
         const look = (): void => {

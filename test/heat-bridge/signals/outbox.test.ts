@@ -1459,3 +1459,23 @@ const answers: readonly (readonly [string, string])[] = [
 for (const [what, body] of answers) {
   test(`a response of ${what} is parsed as quickly`, (t) => readsQuickly(t, body));
 }
+
+test('discarded signals of a minion are dead letters, also those that wait for delivery', async (t) => {
+  const service = await recorderFor(t, accepted);
+  const options = { isStarted: false };
+  const { handles, outbox, signal, discard } = await openTestSignals(t, [service.origin], options);
+  await handles.add(handle(service.origin));
+  for (const minion of ['m1', 'm2']) {
+    await signal(minion, 'heat/ready');
+    await signal(minion, 'heat/unregistered');
+  }
+  await discard(new Set(['m1', 'm3']), 'the site was revoked');
+  const left = await outbox.list();
+  t.deepEqual(left.map(({ minion, alias, state }) => [minion, alias, state]).sort(), [
+    ['m1', 'ready', 'dead'],
+    ['m1', 'unregistered', 'dead'],
+    ['m2', 'ready', 'waiting'],
+    ['m2', 'unregistered', 'held'],
+  ]);
+  t.true(left.every(({ state, reason }) => state !== 'dead' || reason === 'the site was revoked'));
+});
