@@ -1536,6 +1536,8 @@ export const catalogue: readonly Threat[] = [
       ),
       owners('handles of one owner leave space for those of others'),
       owners('handles of one owner take at most as much as is free'),
+      owners('a retired minion leaves the handles of an owner whose share has become smaller'),
+      owners('a refused handle leaves the bytes of its owner unchanged'),
       owners('signals for the handles of one owner leave space for those of others'),
       owners('a handle for groups accepts only signals of members of these groups'),
       owners(
