@@ -204,10 +204,11 @@ export const guestLimits = defineLimits('guests', {
   spaceBytes: {
     unit: 'bytes of registered data spaces',
     owner: 'project',
-    amounts: 'see deployments.md',
+    perOwner: 67_108_864,
+    total: 268_435_456,
     timesFree: 1,
     effect: 'The registration is rejected.',
-    code: 'ERR_DATA_QUOTA',
+    code: 'ERR_DATA_LIMIT',
   },
   etcdRequests: {
     unit: 'requests to etcd at a time',

@@ -719,22 +719,33 @@ test('registrations of one owner take at most as much as is free', async (t) => 
     bytes: { total: 10_000, perOwner: 10_000 },
     now: () => 1,
   });
+  const registered = (name: string, length: number): DataSpaceRegistration => ({
+    name,
+    roles: { db: { minions: [`${name}-1`], reads: { ['a'.repeat(length)]: 'db/x' } } },
+  });
+  const full = { code: 'ERR_DATA_LIMIT' };
   const fill = async (owner: string): Promise<number> => {
-    for (let count = 0; ; count += 1) {
-      const name = `${owner}${count}`;
-      const roles = { db: { minions: [`${name}-1`], reads: { ['a'.repeat(600)]: 'db/x' } } };
-      const error = await spaces.add({ name, roles }, owner, false).then(
+    for (let count = 0; count < 20; count += 1) {
+      const added = spaces.add(registered(`${owner}${count}`, 600), owner, false);
+      const error = await added.then(
         () => undefined,
         (thrown: unknown) => thrown,
       );
       if (error === undefined) continue;
-      t.like(error, { code: 'ERR_DATA_LIMIT' });
+      t.like(error, full);
       return count;
     }
+    throw new Error(`the data spaces of ${owner} reach no limit`);
   };
   const own = await fill('p');
   const other = await fill('q');
-  t.true(own >= 3 && other >= own / 3, `${own}, ${other}`);
+  t.true(own >= 3 && other >= own / 3 && other < own, `${own}, ${other}`);
+  // Smaller registrations are accepted, and still count toward the bytes of their owner.
+  for (let count = 0; count < own; count += 1) {
+    await spaces.add(registered(`p${count}`, 599), 'p', true);
+  }
+  for (let count = 0; count < other; count += 1) await spaces.remove(`q${count}`, 'q');
+  await t.throwsAsync(spaces.add(registered('more', 600), 'p', false), full);
 });
 
 test('registrations of one owner leave space for those of others, and release it', async (t) => {
