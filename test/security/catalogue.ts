@@ -2742,6 +2742,7 @@ export const catalogue: readonly Threat[] = [
       'cluster/join-service.test.ts: a member deletes the backup for a new member if it cannot hand it over',
       'cluster/join-service.test.ts: a member that closes leaves no backup for a new member behind',
       'cluster/join-service.test.ts: a member deletes the backups that an earlier process left behind',
+      'cluster/join-service.test.ts: a member sends only the chunk that was requested last again, and after a pause',
       clusterMasters('a forged frame that a ticket is unknown does not end a join'),
     ],
   },
