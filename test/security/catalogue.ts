@@ -1962,6 +1962,7 @@ export const catalogue: readonly Threat[] = [
       guestData('a value is a text of at most 64 KiB'),
       guestData('registrations of one owner leave space for those of others, and release it'),
       guestData('registrations of one owner take at most as much as is free'),
+      guestData('waiting reads of the guests of one owner leave places for those of others'),
       guestData('a space has a limited number of roles, and each role of attributes'),
       guestData('a pillar reads each value once, and contains at most 16 MiB of values'),
       guestData(

@@ -19,6 +19,7 @@ import {
 import { DataValues } from '#guests/data-spaces/data-values.ts';
 import { guestPillar } from '#guests/data-spaces/guest-pillar.ts';
 import { GuestRequests } from '#guests/data-spaces/guest-requests.ts';
+import { guestLimits } from '#guests/limits.ts';
 import { createSilentLogger } from '#master';
 import { noAudit } from '#master/audit/audit-record.ts';
 import { maxSliceSteps } from '#runtime/work-budget.ts';
@@ -770,4 +771,40 @@ test('registrations of one owner leave space for those of others, and release it
   await spaces.remove('three', 'p');
   await spaces.add(registered('four', 400), 'p', false);
   t.is(spaces.all.length, 3);
+});
+
+test('waiting reads of the guests of one owner leave places for those of others', async (t) => {
+  const state = memoryState();
+  const closing = new AbortController();
+  const coordinator = await createStoreCoordinator(state);
+  const forget = async (): Promise<void> => {};
+  const options = { state, forget, closing: closing.signal, now: Date.now };
+  const spaces = await DataSpaces.open(options);
+  const values = new DataValues({
+    ...{ spaces, coordinator, closing: closing.signal, bytesPerStack: 1000, isShared: false },
+    seal: (plain) => plain,
+    unseal: (sealed) => sealed,
+    describeMinion: async () => '',
+  });
+  const { total = 0 } = guestLimits.waitingProjectReads;
+  const { perOwner = 0 } = guestLimits.waitingReads;
+  const guests = Array.from({ length: total / perOwner }, (_, index) => `r-${index}`);
+  const add = (name: string, minions: readonly string[]): Promise<unknown> => {
+    const db = { minions: [`${name}-db`], writes: { x: {} } };
+    return spaces.add({ name, roles: { db, r: { minions, reads: { x: 'db/x' } } } }, name, false);
+  };
+  await add('p', guests);
+  await add('q', ['q-r']);
+  const read = (minion: string): Promise<unknown> =>
+    values.read({ minion, isPrivate: true }, { key: 'db/x', waitMs: 60_000 });
+  const all = guests.flatMap((minion) => Array.from({ length: perOwner }, () => read(minion)));
+  const settled = Promise.allSettled(all);
+  const other = read('q-r');
+  await values.write('q-db', 'db/x', 'of q');
+  t.like(await within('the read of the other owner', other), { value: 'of q' });
+  await values.write('p-db', 'db/x', 'of p');
+  const results = await within('the reads', settled);
+  const busy = results.filter(({ status }) => status === 'rejected').length;
+  t.is(busy, total / 4, 'one owner has three quarters of all places');
+  closing.abort();
 });
