@@ -120,7 +120,11 @@ test('a member deletes the backups that an earlier process left behind', async (
 
 test('a member sends only the chunk that was requested last again, and after a pause', async (t) => {
   const chunkBytes = 262_144;
-  const opened = open(t, async (file) => writeFileSync(file, Buffer.alloc(3 * chunkBytes)));
+  const bytes = 3 * chunkBytes;
+  const opened = open(t, async (file) => {
+    writeFileSync(file, Buffer.alloc(bytes));
+    return { file, bytes };
+  });
   const { sent, ask, askChunk, clock } = opened;
   const replies = (count: number): Promise<void> =>
     until(`${count} replies`, () => sent.length >= count);
