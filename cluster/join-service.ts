@@ -34,6 +34,11 @@ const chunkBytes = 262_144;
 const joiningPrefix = 'handover-';
 /** Time without a new chunk after which the transfer of a backup is cancelled, in milliseconds. */
 const idleMs = 120_000;
+/**
+ * Minimum time before the same chunk is sent again, in milliseconds. It is shorter than the interval
+ * at which a joining master repeats a request.
+ */
+const resendMs = 500;
 
 /** Schema of the store rows for tickets. The id of the ticket is part of the row's key. */
 const ticketRow = defineRow({
@@ -58,8 +63,11 @@ interface Handover {
   readonly answer: JoinReply;
   readonly channel: ReplyChannel;
   readonly chunks: number;
-  /** Indexes of the chunks that this member has sent. */
-  readonly sent: Set<number>;
+  /** Index of the chunk that was requested last. A new member requests the chunks in order. */
+  latest: number;
+  /** Time at which this chunk was read, in milliseconds of the monotonic clock. */
+  sentAt: number;
+  isSending: boolean;
   timer: NodeJS.Timeout;
 }
 
@@ -76,6 +84,8 @@ export interface JoinServiceDeps {
   /** Directory for temporary backups for new members. */
   readonly directory: string;
   readonly now: () => number;
+  /** Returns the milliseconds of a monotonic clock. Default: `performance.now`. */
+  readonly monotonic?: () => number;
   readonly log: Logger;
   readonly closing: AbortSignal;
 }
@@ -89,11 +99,13 @@ export class JoinService {
   readonly #deps: JoinServiceDeps;
   readonly #handovers = new Map<string, Handover>();
   readonly #underWay = new Set<string>();
+  readonly #monotonic: () => number;
   /** Resolves when the backups that an earlier process left behind are deleted. */
   readonly #cleaned: Promise<unknown>;
 
   constructor(deps: JoinServiceDeps) {
     this.#deps = deps;
+    this.#monotonic = deps.monotonic ?? (() => performance.now());
     this.#cleaned = Promise.all(this.#leftovers().map((directory) => this.#delete(directory)));
     deps.cluster.log.onAnnouncement((bytes) => {
       const frame = decodeFrame(frameKinds.request, bytes);
@@ -247,8 +259,16 @@ export class JoinService {
       };
       closing.throwIfAborted();
       const timer = this.#timer(request);
-      const sent = new Set<number>();
-      this.#handovers.set(request, { directory, file, answer, channel, chunks, sent, timer });
+      const progress = { latest: -1, sentAt: 0, isSending: false };
+      this.#handovers.set(request, {
+        directory,
+        file,
+        answer,
+        channel,
+        chunks,
+        timer,
+        ...progress,
+      });
       return answer;
     } catch (error) {
       await this.#delete(directory);
@@ -267,26 +287,41 @@ export class JoinService {
   /**
    * Sends a chunk of the backup. The backup is deleted when the time limit of the transfer expires.
    * The first request for each chunk restarts this limit. Repeated requests do not, so an attacker
-   * who replays a recorded request cannot keep the backup on disk.
+   * who replays a recorded request cannot keep the backup on disk. Only the chunk that was requested
+   * last is sent again, and only after a pause. Otherwise an attacker who replays requests could fill
+   * the memory of this member, because the connection to NATS stores what it has not sent yet.
    */
   async #sendChunk(
     handover: Handover,
     { request, chunk }: Extract<JoinRequest, { kind: 'chunk' }>,
   ): Promise<void> {
-    if (!Number.isInteger(chunk) || chunk < 0 || chunk >= handover.chunks) return;
-    if (!handover.sent.has(chunk)) {
-      handover.sent.add(chunk);
+    const isNext = chunk === handover.latest + 1 && chunk < handover.chunks;
+    const isRepeated = chunk === handover.latest && chunk >= 0;
+    if (handover.isSending || !(isNext || isRepeated)) return;
+    if (isRepeated && this.#monotonic() - handover.sentAt < resendMs) return;
+    if (isNext) {
+      handover.latest = chunk;
       clearTimeout(handover.timer);
       handover.timer = this.#timer(request);
     }
-    const handle = await open(handover.file);
-    try {
-      const position = chunk * chunkBytes;
-      const buffer = Buffer.alloc(chunkBytes);
-      const { bytesRead } = await handle.read({ buffer, position });
-      handover.channel({ kind: 'chunk', request, chunk }, buffer.subarray(0, bytesRead));
-    } finally {
-      await handle.close();
-    }
+    handover.isSending = true;
+    const content = await readChunk(handover.file, chunk).finally(() => {
+      handover.isSending = false;
+    });
+    handover.sentAt = this.#monotonic();
+    // The new member may request the next chunk as soon as it has this one.
+    handover.channel({ kind: 'chunk', request, chunk }, content);
+  }
+}
+
+async function readChunk(file: string, chunk: number): Promise<Buffer> {
+  const handle = await open(file);
+  try {
+    const position = chunk * chunkBytes;
+    const buffer = Buffer.alloc(chunkBytes);
+    const { bytesRead } = await handle.read({ buffer, position });
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await handle.close();
   }
 }

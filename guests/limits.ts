@@ -174,9 +174,16 @@ export const guestLimits = defineLimits('guests', {
     unit: 'reads that wait for a value',
     owner: 'minion',
     perOwner: 16,
-    total: 10_000,
     effect: 'Further reads are rejected.',
-    code: 'ERR_DATA_QUOTA',
+    code: 'ERR_DATA_BUSY',
+  },
+  waitingProjectReads: {
+    unit: 'reads of the guests of a project that wait for a value',
+    owner: 'project',
+    total: 16_000,
+    timesFree: 3,
+    effect: 'Further reads are rejected.',
+    code: 'ERR_DATA_BUSY',
   },
   pillarValueBytes: {
     unit: 'bytes of the values of a data space in a pillar',
@@ -204,10 +211,11 @@ export const guestLimits = defineLimits('guests', {
   spaceBytes: {
     unit: 'bytes of registered data spaces',
     owner: 'project',
-    amounts: 'see deployments.md',
+    perOwner: 67_108_864,
+    total: 268_435_456,
     timesFree: 1,
     effect: 'The registration is rejected.',
-    code: 'ERR_DATA_QUOTA',
+    code: 'ERR_DATA_LIMIT',
   },
   etcdRequests: {
     unit: 'requests to etcd at a time',

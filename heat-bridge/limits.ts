@@ -143,7 +143,7 @@ export const bridgeLimits = defineLimits('bridge', {
     timesFree: 1,
     option: 'saltbridge:bridge:handles',
     effect: 'The handle is rejected.',
-    code: 'ERR_SIGNAL_QUOTA',
+    code: 'ERR_HANDLE_LIMIT',
   },
   destinationLength: {
     unit: 'characters of a text that is the destination of one handle',

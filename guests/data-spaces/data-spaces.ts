@@ -328,8 +328,6 @@ export function minionsOfSpace({ roles }: Pick<DataSpaceRegistration, 'roles'>):
 }
 
 const maxRegistrationBytes = 4_194_304;
-/** Limits on the size of registrations, in bytes. All registrations are kept in memory. */
-const registrationBytes: BudgetLimits = { total: 268_435_456, perOwner: 67_108_864 };
 const prefix = ['guests', 'spaces'];
 const limits = { code: 'ERR_DATA_LIMIT', kind: 'data space' } as const;
 const unknown = { code: 'ERR_DATA_UNKNOWN', kind: 'data space' } as const;
@@ -340,7 +338,7 @@ export interface DataSpacesOptions {
   readonly forget: (space: string) => Promise<void>;
   /** Aborted when the bridge closes. */
   readonly closing: AbortSignal;
-  /** Limits on the size of registrations, in bytes. Default: 64 MiB per owner, 256 MiB in total. */
+  /** Limits on the size of registrations, in bytes. Default: `guestLimits.spaceBytes`. */
   readonly bytes?: BudgetLimits;
   readonly now: () => number;
 }
@@ -361,8 +359,8 @@ export class DataSpaces {
     this.#options = options;
     this.#names = names;
     this.#ended = new EndedSpaces(options);
-    const bytes = options.bytes ?? registrationBytes;
-    this.#bytes = new Budget(guestLimits.spaceBytes, { ...guestLimits.spaceBytes, ...bytes });
+    const { spaceBytes } = guestLimits;
+    this.#bytes = new Budget(spaceBytes, { ...spaceBytes, ...options.bytes });
   }
 
   /** Opens the registry with the stored spaces. */
@@ -512,12 +510,9 @@ export class DataSpaces {
    * changes are serialized.
    */
   #requireBytes(space: DataSpace, bytes: number): void {
-    const { perOwner, total } = this.#options.bytes ?? registrationBytes;
     const more = bytes - (this.#sizes.get(space.id) ?? 0);
-    const isFull =
-      this.#bytes.heldBy(budgetOwner(space)) + more > perOwner || this.#bytes.total + more > total;
     // A space that becomes smaller is always accepted.
-    if (more > 0 && isFull) {
+    if (more > 0 && !this.#bytes.hasPlace(budgetOwner(space), more)) {
       const text =
         'the registered data spaces of this owner, or of all owners, have reached their size limit; remove data spaces';
       throw new BridgeError('ERR_DATA_LIMIT', text);
@@ -537,12 +532,13 @@ export class DataSpaces {
   }
 
   /**
-   * Adds a stored space to the indexes. Does so even if the space exceeds limits that were lowered
-   * later.
+   * Adds a stored space to the indexes and to the bytes of its owner. Does so even if the owner then
+   * exceeds its share, which other owners make smaller.
    */
   #remember(space: DataSpace, bytes: number): void {
     this.#spaces.set(space.id, space);
-    if (this.#bytes.tryTake(budgetOwner(space), bytes)) this.#sizes.set(space.id, bytes);
+    this.#bytes.take(budgetOwner(space), bytes);
+    this.#sizes.set(space.id, bytes);
     for (const [role, { minions }] of Object.entries(space.roles)) {
       for (const minion of minions) this.#members.set(minion, { space, role });
     }

@@ -2,7 +2,15 @@
 
 import { BridgeError } from '#heat-bridge';
 import { findInterpretedText } from '#minion-protocol';
-import { Budget, KeyedMutex, sleepUntilAborted, unlimitedSteps, WorkBudget } from '#runtime';
+import {
+  Budget,
+  KeyedMutex,
+  releaseAll,
+  sleepUntilAborted,
+  tryTakeAll,
+  unlimitedSteps,
+  WorkBudget,
+} from '#runtime';
 import { guestLimits } from '../limits.ts';
 import { type CoordinatedValue, type Coordinator, unavailableError } from './coordinator.ts';
 import type { DataSpace, DataSpaces, Membership } from './data-spaces.ts';
@@ -101,6 +109,7 @@ export class DataValues {
   readonly #options: DataValuesOptions;
   readonly #writes = new KeyedMutex();
   readonly #waiting = new Budget(guestLimits.waitingReads);
+  readonly #waitingOfProjects = new Budget(guestLimits.waitingProjectReads);
   readonly #sizes = new Map<string, KnownSizes>();
 
   constructor(options: DataValuesOptions) {
@@ -120,14 +129,18 @@ export class DataValues {
       throw error;
     });
     if (known !== undefined) return known;
-    if (!this.#waiting.tryTake(reader.minion)) {
+    const places = [
+      { budget: this.#waiting, owner: reader.minion, amount: 1 },
+      { budget: this.#waitingOfProjects, owner: space.owner ?? space.id, amount: 1 },
+    ];
+    if (tryTakeAll(places) !== undefined) {
       throw new BridgeError('ERR_DATA_BUSY', 'too many reads already wait for values; retry later');
     }
     try {
       const found = await this.#wait(reader, { key, waitMs, after });
       if (found !== undefined) return found;
     } finally {
-      this.#waiting.release(reader.minion);
+      releaseAll(places);
     }
     throw await this.#timeoutError(this.#readableSpace(reader, key), key);
   }

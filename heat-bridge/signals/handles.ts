@@ -507,9 +507,10 @@ export class HandleRegistry {
     const claimed = claimedAt === undefined ? {} : { claimedAt };
     const value = handleRow.encode({ plain, ...claimed, sealed });
     const row: HandleRow = { ...fresh, bytes: value.length };
-    if (before !== undefined) this.#drop(before);
-    if (!this.#bytes.tryTake(budgetOwner(plain), row.bytes)) {
-      if (before !== undefined) this.#restore(before);
+    const more = row.bytes - (before?.bytes ?? 0);
+    // A handle that does not grow is always accepted. Otherwise an owner whose share has become
+    // smaller could not remove a retired minion from its handles.
+    if (more > 0 && !this.#bytes.hasPlace(budgetOwner(plain), more)) {
       const text =
         'the registered handles have reached the limit `handle_bytes` or `handle_bytes_per_owner`; remove handles, or raise the limit';
       throw new BridgeError('ERR_HANDLE_LIMIT', text);
@@ -519,12 +520,11 @@ export class HandleRegistry {
     const put = { op: 'put', key, value, expiresAt } as const;
     if (state.cluster !== undefined) {
       // The row is indexed when the replicated log delivers it.
-      this.#bytes.release(budgetOwner(plain), row.bytes);
-      if (before !== undefined) this.#restore(before);
       await state.write([put, ...steps]);
       return this.#infoOf(row);
     }
-    this.#index(row);
+    if (before !== undefined) this.#drop(before);
+    this.#restore(row);
     try {
       await state.write([put]);
     } catch (error) {
@@ -628,11 +628,11 @@ export class HandleRegistry {
   }
 
   /**
-   * Adds a stored handle to the indexes. Does so even if the handle exceeds limits that were
-   * lowered later.
+   * Adds a handle to the indexes and to the bytes of its owner. Does so even if the owner then
+   * exceeds its share, which other owners make smaller.
    */
   #restore(row: HandleRow): void {
-    this.#bytes.tryTake(budgetOwner(row.plain), row.bytes);
+    this.#bytes.take(budgetOwner(row.plain), row.bytes);
     this.#index(row);
   }
 

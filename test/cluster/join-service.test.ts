@@ -5,6 +5,7 @@ import test, { type ExecutionContext } from 'ava';
 import {
   encodeFrame,
   frameKinds,
+  type JoinRequest,
   makeTicket,
   newExchangeKeys,
   parseTicket,
@@ -26,6 +27,9 @@ interface Opened {
   readonly sent: (number | undefined)[];
   /** Sends the request of a new member. */
   readonly ask: () => Promise<void>;
+  /** Requests a chunk of the backup. May be called after {@link ask}. */
+  readonly askChunk: (chunk: number) => void;
+  readonly clock: { at: number };
 }
 
 /** Opens the service of a member whose directory has the content of an interrupted transfer. */
@@ -54,18 +58,23 @@ function open(
     status: () => ({ members: [] }),
   };
   const store = createMemoryStore();
-  const deps = { cluster, store, directory, now: Date.now, log: createSilentLogger(), closing };
+  const clock = { at: 0 };
+  const monotonic = (): number => clock.at;
+  const logger = createSilentLogger();
+  const deps = { cluster, store, directory, now: Date.now, monotonic, log: logger, closing };
   const service = new JoinService(deps);
   t.teardown(() => service.close());
+  let send: (body: JoinRequest) => void = () => {};
   const ask = async (): Promise<void> => {
     const { id, expiresAt } = parseTicket((await service.ticket(60)).ticket);
     const { key } = makeTicket(cluster, { id, expiresAt });
     const publicKey = newExchangeKeys().publicKey.toString('base64');
     const cipher = new LogCipher(Buffer.from(key, 'hex'), 'c', 'ticket');
-    const body = { kind: 'join', request: 'r', member: 'b', publicKey } as const;
-    deliver(encodeFrame(frameKinds.request, id, sealBody(cipher, body)));
+    send = (body) => deliver(encodeFrame(frameKinds.request, id, sealBody(cipher, body)));
+    send({ kind: 'join', request: 'r', member: 'b', publicKey });
   };
-  return { directory, service, sent, ask };
+  const askChunk = (chunk: number): void => send({ kind: 'chunk', request: 'r', chunk });
+  return { directory, service, sent, ask, askChunk, clock };
 }
 
 test('a member deletes the backup for a new member if it cannot hand it over', async (t) => {
@@ -107,4 +116,31 @@ test('a member deletes the backups that an earlier process left behind', async (
   const { directory, service } = open(t, async (file) => ({ file, bytes: 0 }));
   await service.close();
   t.deepEqual(readdirSync(directory), ['other']);
+});
+
+test('a member sends only the chunk that was requested last again, and after a pause', async (t) => {
+  const chunkBytes = 262_144;
+  const bytes = 3 * chunkBytes;
+  const opened = open(t, async (file) => {
+    writeFileSync(file, Buffer.alloc(bytes));
+    return { file, bytes };
+  });
+  const { sent, ask, askChunk, clock } = opened;
+  const replies = (count: number): Promise<void> =>
+    until(`${count} replies`, () => sent.length >= count);
+  await ask();
+  await replies(1);
+  for (let times = 0; times < 100; times += 1) askChunk(0);
+  await replies(2);
+  for (let times = 0; times < 100; times += 1) askChunk(0);
+  askChunk(1);
+  await replies(3);
+  clock.at += 500;
+  for (const chunk of [0, -1, 3, 0.5]) askChunk(chunk);
+  for (let times = 0; times < 100; times += 1) askChunk(1);
+  await replies(4);
+  askChunk(2);
+  await replies(5);
+  await opened.service.close();
+  t.is(sent.length, 5);
 });

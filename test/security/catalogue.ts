@@ -1538,6 +1538,8 @@ export const catalogue: readonly Threat[] = [
       ),
       owners('handles of one owner leave space for those of others'),
       owners('handles of one owner take at most as much as is free'),
+      owners('a retired minion leaves the handles of an owner whose share has become smaller'),
+      owners('a refused handle leaves the bytes of its owner unchanged'),
       owners('signals for the handles of one owner leave space for those of others'),
       owners('a handle for groups accepts only signals of members of these groups'),
       owners(
@@ -1962,6 +1964,7 @@ export const catalogue: readonly Threat[] = [
       guestData('a value is a text of at most 64 KiB'),
       guestData('registrations of one owner leave space for those of others, and release it'),
       guestData('registrations of one owner take at most as much as is free'),
+      guestData('waiting reads of the guests of one owner leave places for those of others'),
       guestData('a space has a limited number of roles, and each role of attributes'),
       guestData('a pillar reads each value once, and contains at most 16 MiB of values'),
       guestData(
@@ -2743,6 +2746,7 @@ export const catalogue: readonly Threat[] = [
       'cluster/join-service.test.ts: a member deletes the backup for a new member if it cannot hand it over',
       'cluster/join-service.test.ts: a member that closes leaves no backup for a new member behind',
       'cluster/join-service.test.ts: a member deletes the backups that an earlier process left behind',
+      'cluster/join-service.test.ts: a member sends only the chunk that was requested last again, and after a pause',
       clusterMasters('a forged frame that a ticket is unknown does not end a join'),
     ],
   },

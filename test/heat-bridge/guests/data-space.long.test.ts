@@ -19,6 +19,7 @@ import {
 import { DataValues } from '#guests/data-spaces/data-values.ts';
 import { guestPillar } from '#guests/data-spaces/guest-pillar.ts';
 import { GuestRequests } from '#guests/data-spaces/guest-requests.ts';
+import { guestLimits } from '#guests/limits.ts';
 import { createSilentLogger } from '#master';
 import { noAudit } from '#master/audit/audit-record.ts';
 import { maxSliceSteps } from '#runtime/work-budget.ts';
@@ -719,22 +720,33 @@ test('registrations of one owner take at most as much as is free', async (t) => 
     bytes: { total: 10_000, perOwner: 10_000 },
     now: () => 1,
   });
+  const registered = (name: string, length: number): DataSpaceRegistration => ({
+    name,
+    roles: { db: { minions: [`${name}-1`], reads: { ['a'.repeat(length)]: 'db/x' } } },
+  });
+  const full = { code: 'ERR_DATA_LIMIT' };
   const fill = async (owner: string): Promise<number> => {
-    for (let count = 0; ; count += 1) {
-      const name = `${owner}${count}`;
-      const roles = { db: { minions: [`${name}-1`], reads: { ['a'.repeat(600)]: 'db/x' } } };
-      const error = await spaces.add({ name, roles }, owner, false).then(
+    for (let count = 0; count < 20; count += 1) {
+      const added = spaces.add(registered(`${owner}${count}`, 600), owner, false);
+      const error = await added.then(
         () => undefined,
         (thrown: unknown) => thrown,
       );
       if (error === undefined) continue;
-      t.like(error, { code: 'ERR_DATA_LIMIT' });
+      t.like(error, full);
       return count;
     }
+    throw new Error(`the data spaces of ${owner} reach no limit`);
   };
   const own = await fill('p');
   const other = await fill('q');
-  t.true(own >= 3 && other >= own / 3, `${own}, ${other}`);
+  t.true(own >= 3 && other >= own / 3 && other < own, `${own}, ${other}`);
+  // Smaller registrations are accepted, and still count toward the bytes of their owner.
+  for (let count = 0; count < own; count += 1) {
+    await spaces.add(registered(`p${count}`, 599), 'p', true);
+  }
+  for (let count = 0; count < other; count += 1) await spaces.remove(`q${count}`, 'q');
+  await t.throwsAsync(spaces.add(registered('more', 600), 'p', false), full);
 });
 
 test('registrations of one owner leave space for those of others, and release it', async (t) => {
@@ -759,4 +771,40 @@ test('registrations of one owner leave space for those of others, and release it
   await spaces.remove('three', 'p');
   await spaces.add(registered('four', 400), 'p', false);
   t.is(spaces.all.length, 3);
+});
+
+test('waiting reads of the guests of one owner leave places for those of others', async (t) => {
+  const state = memoryState();
+  const closing = new AbortController();
+  const coordinator = await createStoreCoordinator(state);
+  const forget = async (): Promise<void> => {};
+  const options = { state, forget, closing: closing.signal, now: Date.now };
+  const spaces = await DataSpaces.open(options);
+  const values = new DataValues({
+    ...{ spaces, coordinator, closing: closing.signal, bytesPerStack: 1000, isShared: false },
+    seal: (plain) => plain,
+    unseal: (sealed) => sealed,
+    describeMinion: async () => '',
+  });
+  const { total = 0 } = guestLimits.waitingProjectReads;
+  const { perOwner = 0 } = guestLimits.waitingReads;
+  const guests = Array.from({ length: total / perOwner }, (_, index) => `r-${index}`);
+  const add = (name: string, minions: readonly string[]): Promise<unknown> => {
+    const db = { minions: [`${name}-db`], writes: { x: {} } };
+    return spaces.add({ name, roles: { db, r: { minions, reads: { x: 'db/x' } } } }, name, false);
+  };
+  await add('p', guests);
+  await add('q', ['q-r']);
+  const read = (minion: string): Promise<unknown> =>
+    values.read({ minion, isPrivate: true }, { key: 'db/x', waitMs: 60_000 });
+  const all = guests.flatMap((minion) => Array.from({ length: perOwner }, () => read(minion)));
+  const settled = Promise.allSettled(all);
+  const other = read('q-r');
+  await values.write('q-db', 'db/x', 'of q');
+  t.like(await within('the read of the other owner', other), { value: 'of q' });
+  await values.write('p-db', 'db/x', 'of p');
+  const results = await within('the reads', settled);
+  const busy = results.filter(({ status }) => status === 'rejected').length;
+  t.is(busy, total / 4, 'one owner has three quarters of all places');
+  closing.abort();
 });

@@ -848,24 +848,67 @@ test('handles of one owner leave space for those of others', async (t) => {
   });
 });
 
+/**
+ * Registers handles of an owner for the minions m1 and m2 until their limit is reached.
+ * @returns the number of registered handles
+ */
+async function fillHandles(
+  t: ExecutionContext,
+  { handles }: Pick<SignalsUnderTest, 'handles'>,
+  owner: string,
+): Promise<number> {
+  for (let count = 0; count < 100; count += 1) {
+    const more = { alias: `${owner}${count}`, minions: ['m1', 'm2'] };
+    const error = await handles.add(ownedHandle(owner, 'm1', more)).then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    );
+    if (error === undefined) continue;
+    t.like(error, { code: 'ERR_HANDLE_LIMIT' });
+    return count;
+  }
+  throw new Error(`the handles of ${owner} reach no limit`);
+}
+
 test('handles of one owner take at most as much as is free', async (t) => {
   const section = { handle_bytes_per_owner: 8_000, handle_bytes: 8_000 };
-  const { handles } = await openTestSignals(t, [], { section });
-  const fill = async (owner: string): Promise<number> => {
-    for (let count = 0; ; count += 1) {
-      const handle = ownedHandle(owner, 'm1', { alias: `${owner}${count}` });
-      const error = await handles.add(handle).then(
-        () => undefined,
-        (thrown: unknown) => thrown,
-      );
-      if (error === undefined) continue;
-      t.like(error, { code: 'ERR_HANDLE_LIMIT' });
-      return count;
-    }
-  };
-  const own = await fill('a');
-  const other = await fill('b');
+  const signals = await openTestSignals(t, [], { section });
+  const own = await fillHandles(t, signals, 'a');
+  const other = await fillHandles(t, signals, 'b');
   t.true(own >= 4 && other >= own / 3, `${own}, ${other}`);
+});
+
+test('a retired minion leaves the handles of an owner whose share has become smaller', async (t) => {
+  const section = { handle_bytes_per_owner: 8_000, handle_bytes: 8_000 };
+  const signals = await openTestSignals(t, [], { section });
+  const own = await fillHandles(t, signals, 'a');
+  const other = await fillHandles(t, signals, 'b');
+  t.true(own > 2 * (other - 1), `${own}, ${other}`);
+  await signals.dismiss('m1');
+  const left = await signals.handles.list({ owner: 'a' });
+  t.deepEqual(
+    left.map(({ minions }) => minions),
+    Array.from({ length: own }, () => ['m2']),
+  );
+  // The handles still count toward the bytes of their owner.
+  for (let count = 0; count < other; count += 1) await signals.handles.remove(`b${count}`);
+  const larger = ownedHandle('a', 'm1', { alias: 'more', stack: 's'.repeat(256) });
+  await t.throwsAsync(signals.handles.add(larger), { code: 'ERR_HANDLE_LIMIT' });
+});
+
+test('a refused handle leaves the bytes of its owner unchanged', async (t) => {
+  const section = { handle_bytes_per_owner: 8_000, handle_bytes: 8_000 };
+  const signals = await openTestSignals(t, [], { section });
+  const own = await fillHandles(t, signals, 'a');
+  const other = await fillHandles(t, signals, 'b');
+  for (let count = 0; count < own; count += 1) {
+    const more = { alias: `a${count}`, stack: 's'.repeat(256), minions: ['m1', 'm2'] };
+    const larger = signals.handles.add(ownedHandle('a', 'm1', more), { replaces: true });
+    await t.throwsAsync(larger, { code: 'ERR_HANDLE_LIMIT' });
+  }
+  for (let count = 0; count < other; count += 1) await signals.handles.remove(`b${count}`);
+  const more = ownedHandle('a', 'm1', { alias: 'more' });
+  await t.throwsAsync(signals.handles.add(more), { code: 'ERR_HANDLE_LIMIT' });
 });
 
 test('signals for the handles of one owner leave space for those of others', async (t) => {
