@@ -66,6 +66,7 @@ const keystoneTokens = inFile('heat-bridge/keystone/keystone.long.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.long.test.ts');
 const groups = inFile('heat-bridge/deployments/groups.test.ts');
 const oddArguments = inFile('master/runners/odd-arguments.test.ts');
+const saltCmd = inFile('master/runners/salt-cmd.test.ts');
 const largeResults = inFile('master/runners/large-results.test.ts');
 const manyKeys = inFile('master/keys/many-keys.test.ts');
 const sdb = inFile('master/runners/sdb.test.ts');
@@ -3262,6 +3263,10 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/pillar/merge.test.ts: joining lists reads each value a bounded number of times',
       'master/rendering/functions.test.ts: slsutil.findup looks for at most 1,000 names',
+      saltCmd('functions run on a thread, for the caller'),
+      saltCmd('the size of the result of a function is limited'),
+      saltCmd('a large result of a function is read in several slices'),
+      saltCmd('a search for files reads the list of files once, and takes turns'),
       'master/rendering/event-printer.test.ts: the texts of an event are not searched for in files',
       'master/rendering/event-printer.test.ts: each search for a text is counted, and made once',
     ],
