@@ -1,8 +1,13 @@
 /** Merges of pillar. */
 
 import test from 'ava';
-import { mergePillar } from '#salt/render/merge-pillar.ts';
+import type { WireMap, WireValue } from '#minion-protocol';
+import { maxSliceSteps, unlimitedSteps, WorkBudget } from '#runtime';
+import { openSetting } from '#salt/orchestrate/compile-sls.ts';
+import { mergeOverride, mergePillar } from '#salt/render/merge-pillar.ts';
+import { fromWire } from '#salt/render/pillar-wire.ts';
 import { Float, type PlainData } from '#template';
+import { slicesOf } from '../../helpers/slices.ts';
 
 const options = { strategy: 'smart', mergeLists: true } as const;
 
@@ -41,4 +46,69 @@ test('joining lists reads each value a bounded number of times', (t) => {
   reads = 0;
   joined(list, list);
   t.true(reads < 20 * list.length, `${reads} reads`);
+});
+
+function override(pillar: WireMap, words: WireMap): Promise<unknown> {
+  return mergeOverride(pillar, words, options, new WorkBudget(unlimitedSteps));
+}
+
+test('pillar= is merged below and over the pillar, and all types of values stay', async (t) => {
+  const numbered = new Map<WireValue, WireValue>([
+    [1, new Float(2)],
+    ['b', 2n ** 60n],
+  ]);
+  const pillar = { l: [[2], [7]], x: 1, own: { numbered, bytes: Buffer.from('b') } };
+  const words = { l: [[0], [1], [2]], x: null, own: { '1': 1.5, text: 't' } };
+  t.deepEqual(
+    fromWire((await override(pillar, words)) as WireMap),
+    fromWire({
+      l: [[0], [1], [2], [7]],
+      x: null,
+      own: new Map<WireValue, WireValue>([
+        ['1', 1.5],
+        ['text', 't'],
+        ['numbered', numbered],
+        ['bytes', Buffer.from('b')],
+      ]),
+    }),
+  );
+  t.is(await override(pillar, {}), pillar);
+});
+
+for (const [name, value] of [
+  ['lists', Array.from({ length: 2000 }, (_, n) => [n])],
+  ['maps', Array.from({ length: 2000 }, (_, n) => ({ [`k${n}`]: n }))],
+  ['a map', Object.fromEntries(Array.from({ length: 4000 }, (_, n) => [`k${n}`, n]))],
+  ['long texts', Array.from({ length: 50 }, (_, n) => `${n}`.padEnd(20_000))],
+] satisfies [string, WireValue][]) {
+  test.serial(`pillar= is merged in slices (${name})`, async (t) => {
+    const slices = await slicesOf(() => override({ value }, { value }));
+    t.true(slices.length >= 5, `${slices.length} slices`);
+    t.true(
+      slices.every((steps) => steps < 1.1 * maxSliceSteps),
+      `${slices}`,
+    );
+  });
+}
+
+test.serial('users take turns when the pillar= of their orchestrations is merged', async (t) => {
+  const compiled: string[] = [];
+  const files = {
+    masterId: 'north_master',
+    pillar: { provide: async () => ({ pillar: { tier: 'web' }, proven: {} }) },
+  };
+  const open = (owner: string): Promise<unknown> => {
+    // The rules are read after the merge.
+    const rules = (): never => {
+      compiled.push(owner);
+      throw new Error('merged');
+    };
+    const request = { saltenv: 'base', pillarenv: undefined, isTrusted: true, test: false };
+    const pillar = new Map([['tier', 'core']]);
+    return openSetting({ ...files, rules }, { ...request, pillar, asked: {}, owner });
+  };
+  for (const end of await Promise.allSettled(['ann', 'ann', 'ann', 'bob'].map(open))) {
+    t.like(end, { status: 'rejected', reason: { message: 'merged' } });
+  }
+  t.deepEqual(compiled, ['ann', 'bob', 'ann', 'ann']);
 });
