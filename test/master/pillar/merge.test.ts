@@ -75,21 +75,37 @@ test('pillar= is merged below and over the pillar, and all types of values stay'
   t.is(await override(pillar, {}), pillar);
 });
 
-for (const [name, value] of [
-  ['lists', Array.from({ length: 2000 }, (_, n) => [n])],
-  ['maps', Array.from({ length: 2000 }, (_, n) => ({ [`k${n}`]: n }))],
-  ['a map', Object.fromEntries(Array.from({ length: 4000 }, (_, n) => [`k${n}`, n]))],
-  ['long texts', Array.from({ length: 50 }, (_, n) => `${n}`.padEnd(20_000))],
-] satisfies [string, WireValue][]) {
-  test.serial(`pillar= is merged in slices (${name})`, async (t) => {
-    const slices = await slicesOf(() => override({ value }, { value }));
-    t.true(slices.length >= 5, `${slices.length} slices`);
-    t.true(
-      slices.every((steps) => steps < 1.1 * maxSliceSteps),
-      `${slices}`,
-    );
-  });
-}
+const inSlices = test.macro(async (t, value: WireValue) => {
+  const slices = await slicesOf(() => override({ value }, { value }));
+  t.true(slices.length >= 5, `${slices.length} slices`);
+  t.true(
+    slices.every((steps) => steps < 1.1 * maxSliceSteps),
+    `${slices}`,
+  );
+});
+const counted = <T>(count: number, make: (n: number) => T): T[] =>
+  Array.from({ length: count }, (_, n) => make(n));
+
+test.serial(
+  'pillar= is merged in slices (lists)',
+  inSlices,
+  counted(2000, (n) => [n]),
+);
+test.serial(
+  'pillar= is merged in slices (maps)',
+  inSlices,
+  counted(2000, (n) => ({ [`k${n}`]: n })),
+);
+test.serial(
+  'pillar= is merged in slices (a map)',
+  inSlices,
+  Object.fromEntries(counted(4000, (n) => [`k${n}`, n])),
+);
+test.serial(
+  'pillar= is merged in slices (long texts)',
+  inSlices,
+  counted(50, (n) => `${n}`.padEnd(20_000)),
+);
 
 test.serial('users take turns when the pillar= of their orchestrations is merged', async (t) => {
   const compiled: string[] = [];
