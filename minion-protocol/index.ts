@@ -53,6 +53,7 @@ export {
   unpackAndCount,
   unpackLocal,
   unpackLocalAndCount,
+  unpackLocalInSlices,
   unpackWire,
   unpackWireInSlices,
 } from './payload.ts';

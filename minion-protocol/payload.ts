@@ -93,17 +93,12 @@ export function unpackAndCount(
  * @param budget - work budget. Its owner takes turns with the owners of other work
  * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
  */
-export async function unpackWireInSlices(
+export function unpackWireInSlices(
   bytes: Uint8Array,
   limits: PayloadLimits,
   budget: WorkBudget,
 ): Promise<WireValue> {
-  const reading = new PayloadReader(bytes, 'wire', limits).readInSteps();
-  for (;;) {
-    const { done, value } = reading.next();
-    if (done) return value;
-    await budget.giveWayAfter(value);
-  }
+  return readInSlices(new PayloadReader(bytes, 'wire', limits), budget);
 }
 
 /**
@@ -148,6 +143,27 @@ export function packLocalWithin(value: WireValue, maxBytes: number): Buffer | un
  */
 export function unpackLocal(bytes: Uint8Array, limits: PayloadLimits = loadLimits): WireValue {
   return new PayloadReader(bytes, 'local', limits).readAll();
+}
+
+/**
+ * Unpacks a value like {@link unpackLocal}, in slices. See {@link unpackWireInSlices}.
+ * @throws ProtocolError ERR_BAD_PAYLOAD, ERR_PAYLOAD_LIMIT
+ */
+export function unpackLocalInSlices(
+  bytes: Uint8Array,
+  limits: PayloadLimits,
+  budget: WorkBudget,
+): Promise<WireValue> {
+  return readInSlices(new PayloadReader(bytes, 'local', limits), budget);
+}
+
+async function readInSlices(reader: PayloadReader, budget: WorkBudget): Promise<WireValue> {
+  const reading = reader.readInSteps();
+  for (;;) {
+    const { done, value } = reading.next();
+    if (done) return value;
+    await budget.giveWayAfter(value);
+  }
 }
 
 /** Unpacks a value like {@link unpackLocal}, and counts its list elements and map entries. */

@@ -60,7 +60,8 @@ const differences: Readonly<Record<CallKind, Readonly<Record<string, string>>>> 
       'lists only runners of this process, with itself as in Salt 3008; up to Salt 3007, the list is empty for runners of salt-run',
     'manage.versions':
       'compares minions with releases 3000 to 3008; `Master` is the version of saltbridge',
-    'salt.cmd': 'calls only functions that templates may call; the only grain is id',
+    'salt.cmd':
+      'calls only functions that templates may call; the only grain is id; a result is at most 1 MiB',
     'saltutil.*': pythonModules,
     'state.event':
       'count is required; returns all lines at the end, after an hour at most; only local callers may use it',

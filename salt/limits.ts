@@ -3,14 +3,21 @@ import { defineLimits, unlimitedWaiting } from '#runtime';
 /** Limits of Salt’s services. */
 export const saltLimits = defineLimits('salt', {
   renderThreads: {
-    unit: 'renderings in worker threads',
-    owner: 'minion',
+    unit: 'renderings, texts to parse and calls of `salt.cmd` in worker threads',
+    owner: 'caller',
     amounts:
-      'one thread less than there are processors, but at least 1 and at most 2; one more thread for minions without a running rendering',
+      'one thread less than there are processors, but at least 1 and at most 2; one more thread for minions and users without a running task',
     reserved: 1,
     waiting: { perOwner: 256, total: 4096 },
-    effect: 'Further renderings wait in turns, then are rejected.',
+    effect: 'Further tasks wait in turns, then are rejected.',
     code: 'ERR_RENDER_GIVEN_UP',
+  },
+  callResults: {
+    unit: 'bytes in the result of a function that `salt.cmd` calls',
+    owner: 'caller',
+    perOwner: 1024 * 1024,
+    effect: 'The call fails with ERR_ARGS.',
+    code: 'ERR_ARGS',
   },
   largeTemplates: {
     unit: 'names of templates that exceeded the limits of the main thread; after four minions, a template counts as large for all',

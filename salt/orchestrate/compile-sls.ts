@@ -6,9 +6,10 @@
 import { randomBytes } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { WireMap } from '#minion-protocol';
+import { unlimitedSteps, WorkBudget } from '#runtime';
 import type { AskedFunctions } from '../render/asked-functions.ts';
 import { GrainReads, TracedGrains } from '../render/grains.ts';
-import { mergeDeep } from '../render/merge-pillar.ts';
+import { mergeInSlices } from '../render/merge-pillar.ts';
 import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
 import type { PillarSources } from '../render/pillar-sources.ts';
@@ -51,6 +52,8 @@ export interface SlsRequest {
    * plain values and cannot change the structure of the SLS.
    */
   readonly isTrusted: boolean;
+  /** Requester who takes turns with others. `undefined` for the operator. */
+  readonly owner: string | undefined;
   /** Value of `opts.test` in templates. */
   readonly test: boolean;
   /** Template functions that the master executes. */
@@ -92,13 +95,16 @@ export async function compileSls(
  * conditions. `errors` contains the errors of the pillar.
  */
 export async function openSetting(
-  { masterId: id, pillar: source, rules }: SlsFiles,
-  { saltenv, pillarenv, pillar: given, isTrusted, test, asked }: Omit<SlsRequest, 'mods'>,
+  { masterId: id, pillar: source, rules }: Pick<SlsFiles, 'masterId' | 'pillar' | 'rules'>,
+  { saltenv, pillarenv, pillar: given, isTrusted, test, asked, owner }: Omit<SlsRequest, 'mods'>,
 ): Promise<{ readonly setting: SlsRendering; readonly errors: readonly string[] }> {
   const grains: WireMap = { id };
   const answer = await source.provide({ id, grains, saltenv, pillarenv });
   const own = fromWire(answer.pillar);
-  const pillar = isPillarMap(own) ? mergeDeep(own, given, false) : given;
+  const budget = new WorkBudget(unlimitedSteps, owner);
+  const pillar = isPillarMap(own)
+    ? await mergeInSlices(own, given, { strategy: 'recurse', mergeLists: false }, budget)
+    : given;
   const errors = pillar.get('_errors');
   const opts = { id, saltenv, pillarenv, test, file_client: 'local' };
   return {

@@ -63,7 +63,7 @@ interface WrittenDownContext extends OrchestrationContext {
 }
 
 /** SLS files that a caller selects. */
-export type AskedSls = Omit<SlsRequest, 'asked' | 'isTrusted'>;
+export type AskedSls = Omit<SlsRequest, 'asked' | 'isTrusted' | 'owner'>;
 
 /** Request for an orchestration of SLS files. */
 export interface OrchestrationRequest extends AskedSls {
@@ -161,7 +161,7 @@ export class Orchestrator {
     context: OrchestrationContext,
   ): SlsRequest {
     const asked = templateCalls(context, this.#options.log);
-    return { ...request, asked, isTrusted: isTrusted(caller) };
+    return { ...request, asked, isTrusted: isTrusted(caller), owner: limitOwnerOf(caller.by) };
   }
 
   /**
@@ -229,6 +229,7 @@ export class Orchestrator {
         saltenv: 'base',
         pillarenv: undefined,
         isTrusted: true,
+        owner: limitOwnerOf(caller.by),
         asked: {},
       };
       const { setting } = await openSetting(this.#options, asked);

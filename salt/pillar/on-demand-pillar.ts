@@ -1,8 +1,9 @@
 /** The template function `pillar.ext`: compiles a pillar with additional sources. */
 
 import { readExtPillar, unservedReason } from '#config';
-import { type ExtPillar, MasterError } from '#master';
+import { type ExtPillar, MasterError, minionOwner } from '#master';
 import type { WireMap } from '#minion-protocol';
+import { unlimitedSteps, WorkBudget } from '#runtime';
 import { type PlainData, parseYaml } from '#template';
 import { isGiven, map, takes } from '../render/function-arguments.ts';
 import { type MergeOptions, mergeOverride, mergePillar } from '../render/merge-pillar.ts';
@@ -49,7 +50,12 @@ export function onDemandPillar(deps: OnDemandDeps): OnDemandPillar {
         toWire(value),
       ]);
       const words: WireMap = Object.fromEntries(names);
-      return fromWire(mergeOverride(toWirePillar(map(pillar, 'pillar')), words, merge));
+      const budget = new WorkBudget(
+        unlimitedSteps,
+        place === 'pillar' ? minionOwner(id) : undefined,
+      );
+      const below = toWirePillar(map(pillar, 'pillar'));
+      return fromWire(await mergeOverride(below, words, merge, budget));
     }),
   });
 }

@@ -4,12 +4,13 @@ import {
   type Jobs,
   type MasterContext,
   manyElements,
+  minionOwner,
   type OpenExtension,
   type Reply,
   type Users,
 } from '#master';
 import { type FactMap, parsePillarLoad, type WireMap } from '#minion-protocol';
-import { FairSlots, LimitExceeded } from '#runtime';
+import { FairSlots, LimitExceeded, unlimitedSteps, WorkBudget } from '#runtime';
 import { saltLimits } from '../limits.ts';
 import { type MergeOptions, mergeOverride } from '../render/merge-pillar.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
@@ -88,9 +89,12 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
         // The request owns the map. A copy of many grains would take long.
         grains.id = minionId;
         const facts = { id: minionId, grains };
-        const { pillar, proven } = await slots.run(minionId, () =>
-          source.provide({ ...facts, saltenv, pillarenv }),
-        );
+        const { pillar, proven, whole } = await slots.run(minionId, async () => {
+          const provided = await source.provide({ ...facts, saltenv, pillarenv });
+          const budget = new WorkBudget(unlimitedSteps, minionOwner(minionId));
+          const merged = await mergeOverride(provided.pillar, override, options.merge, budget);
+          return { ...provided, whole: merged };
+        });
         await options.keepFacts({ ...facts, pillar, proven }).catch((error: unknown) => {
           // The minion gets its pillar even if this write fails. Targets then use the previous
           // data.
@@ -99,7 +103,6 @@ export function pillarRequest(source: PillarSource, options: PillarRequestOption
             'cannot store the grains and pillar of a minion',
           );
         });
-        const whole = mergeOverride(pillar, override, options.merge);
         const unserved = ext.filter((name) => !options.modules.has(name));
         return { kind: 'private', pillar: withErrors(whole, unserved.map(notOnDemand)) };
       } catch (error) {

@@ -1,11 +1,11 @@
 /** Template functions that read the files served to minions [salt/modules/{cp,slsutil}.py]. */
 
 import { posix } from 'node:path';
-import type { FileLists } from '#master';
+import { unlimitedSteps, WorkBudget } from '#runtime';
 import { saltLimits } from '../limits.ts';
 import type { AskedFunctions } from './asked-functions.ts';
 import { isGiven, takes, text, textOr } from './function-arguments.ts';
-import type { PillarSources } from './pillar-sources.ts';
+import type { FilePaths, PillarSources } from './pillar-sources.ts';
 import type { SourceFile } from './source-file.ts';
 
 const scheme = 'salt://';
@@ -33,12 +33,18 @@ export async function readSaltFile(
  * Returns the template functions that read files.
  * @param files - files of `file_roots`
  * @param saltenv - environment of the template
+ * @param budget - counts the steps of searches, which take turns with other work
  */
-export function fileFunctions(files: PillarSources, saltenv: string): AskedFunctions {
+export function fileFunctions(
+  files: PillarSources,
+  saltenv: string,
+  budget: WorkBudget = new WorkBudget(unlimitedSteps),
+): AskedFunctions {
   const environment = (given: unknown): string => (typeof given === 'string' ? given : 'base');
-  const exists = (has: (lists: FileLists, path: string) => boolean) =>
+  const exists = (...kinds: readonly (keyof FilePaths)[]) =>
     takes(['path', 'saltenv'], async ({ path, saltenv: given }) => {
-      return has(await files.lists(environment(given)), text(path, 'path'));
+      const paths = files.paths(await files.lists(environment(given)));
+      return kinds.some((kind) => paths[kind].has(text(path, 'path')));
     });
   return {
     'cp.get_file_str': takes(['path', 'saltenv'], async ({ path, saltenv: given }) => {
@@ -57,16 +63,16 @@ export function fileFunctions(files: PillarSources, saltenv: string): AskedFunct
       const lists = await files.lists(environment(given));
       return lists.files.flatMap((file) => slsNameOf(file) ?? []).sort();
     }),
-    'slsutil.file_exists': exists(hasFile),
-    'slsutil.dir_exists': exists(hasDirectory),
-    'slsutil.path_exists': exists(hasPath),
+    'slsutil.file_exists': exists('files'),
+    'slsutil.dir_exists': exists('dirs'),
+    'slsutil.path_exists': exists('files', 'dirs'),
     'slsutil.findup': takes(
       ['startpath', 'filenames', 'saltenv'],
       async ({ startpath, filenames, saltenv: given }) => {
         const names = (Array.isArray(filenames) ? filenames : [filenames]).map(String);
         if (names.length > maxNames) throw new TypeError(`filenames: more than ${maxNames} names`);
-        const lists = await files.lists(environment(given));
-        return findUp(lists, textOr(startpath, ''), names);
+        const paths = files.paths(await files.lists(environment(given)));
+        return findUp(paths, textOr(startpath, ''), names, budget);
       },
     ),
   };
@@ -78,33 +84,33 @@ function slsNameOf(file: string): string | undefined {
   return end === undefined ? undefined : file.slice(0, -end.length).replaceAll('/', '.');
 }
 
-function hasFile({ files }: FileLists, path: string): boolean {
-  return files.includes(path);
-}
-
-function hasDirectory({ dirs }: FileLists, path: string): boolean {
-  return dirs.includes(path);
-}
-
-function hasPath(lists: FileLists, path: string): boolean {
-  return hasFile(lists, path) || hasDirectory(lists, path);
-}
+/** Work of looking for one path, except for its characters, in steps of a {@link WorkBudget}. */
+const stepsPerPath = 50;
 
 /**
  * Looks for files with the given names in a directory, then in its parent, and so on up to the
  * root. Returns the path of the first match. If a directory contains several of the names, the
- * first one in `names` matches. Reads the lists once.
- * @throws TypeError if none of them exists
+ * first one in `names` matches.
+ * @throws TypeError if none of them exists; WorkLimitExceeded
  */
-function findUp(lists: FileLists, start: string, names: readonly string[]): string {
-  const paths = new Set([...lists.files, ...lists.dirs]);
+async function findUp(
+  { files, dirs }: FilePaths,
+  start: string,
+  names: readonly string[],
+  budget: WorkBudget,
+): Promise<string> {
+  const hasPath = (path: string): boolean => files.has(path) || dirs.has(path);
   let place = start === '' ? '' : posix.normalize(start);
-  if (place !== '' && !paths.has(place)) {
+  if (place !== '' && !hasPath(place)) {
     throw new TypeError(`Starting path not found in the state tree: ${start}`);
   }
   for (;;) {
-    const found = names.map((name) => posix.join(place, name)).find((one) => paths.has(one));
-    if (found !== undefined) return found;
+    for (const name of names) {
+      budget.spend('slsutil.findup', stepsPerPath + place.length + name.length);
+      if (budget.isSliceOver) await budget.giveWay();
+      const path = posix.join(place, name);
+      if (hasPath(path)) return path;
+    }
     if (place === '') throw new TypeError('File pattern(s) not found in path ancestry');
     const parent = posix.dirname(place);
     place = parent === '.' ? '' : parent;

@@ -1,12 +1,15 @@
 /** Handles render tasks in a worker thread. */
 
+import { packLocalWithin } from '#minion-protocol';
 import { createBoundedMap } from '#runtime';
 import { TemplateError } from '#template';
 import { saltLimits } from '../limits.ts';
+import { type CallTask, callFunction } from './call-function.ts';
 import {
   type RenderAnswer,
   type RenderOrder,
   type RenderOutcome,
+  receiveCall,
   receiveTask,
   sendNotes,
   sendTemplateError,
@@ -44,11 +47,15 @@ export class ReceivedFiles {
 }
 
 /**
- * Renders a template or parses data for the main thread. Errors are returned as part of the answer.
+ * Renders a template, parses data or calls a function for the main thread. Errors are returned as
+ * part of the answer.
  */
 export function handleTask(order: RenderOrder, files: ReceivedFiles): RenderAnswer {
   if (order.kind === 'read') {
     return { outcome: outcomeOf(() => ({ kind: 'data', data: readData(order.task) })) };
+  }
+  if (order.kind === 'call') {
+    return { outcome: outcomeOf(() => outcomeOfCall(receiveCall(order.task))) };
   }
   const notes = makeNotes();
   const outcome = outcomeOf(() => ({ kind: 'rendered', rendered: render(order, files, notes) }));
@@ -64,6 +71,21 @@ function render(
     return [path, source === undefined ? undefined : files.take(source, task)];
   });
   return renderTemplate(files.take(file, task), receiveTask(task), new Map(imported), notes);
+}
+
+const { perOwner: maxResultBytes = Infinity } = saltLimits.callResults;
+
+/** Calls a function. All its errors are caused by its arguments. */
+function outcomeOfCall(task: CallTask): RenderOutcome {
+  try {
+    const value = packLocalWithin(callFunction(task), maxResultBytes);
+    if (value !== undefined) return { kind: 'called', value };
+    const reason = `the result of ${task.fun} exceeds the limit of ${maxResultBytes} bytes`;
+    return { kind: 'not-called', reason: `${reason}; call it with fewer or shorter arguments` };
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    return { kind: 'not-called', reason: error.message };
+  }
 }
 
 function outcomeOf(work: () => RenderOutcome): RenderOutcome {

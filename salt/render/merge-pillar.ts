@@ -2,9 +2,19 @@
 
 import type { MergeStrategy } from '#config';
 import type { FactMap, WireMap } from '#minion-protocol';
-import { Float, type PlainData } from '#template';
+import type { WorkBudget } from '#runtime';
+import type { PlainData } from '#template';
 import { isList, isPillarMap, type PillarMap } from './pillar-data.ts';
-import { fromWire, toWirePillar } from './pillar-wire.ts';
+import { fromWireInSteps, toWirePillarInSteps } from './pillar-wire.ts';
+import {
+  oneSlice,
+  runAtOnce,
+  runInSlices,
+  type Slices,
+  type Steps,
+  stepsPerValue,
+} from './slices.ts';
+import { ValueNumbers } from './value-numbers.ts';
 
 /** Options of {@link mergePillar}. */
 export interface MergeOptions {
@@ -13,25 +23,19 @@ export interface MergeOptions {
   readonly mergeLists: boolean;
 }
 
+/** Work for copying one entry of a map, in steps of a {@link WorkBudget}. */
+const stepsPerCopy = 10;
+
+/** Options of a merge that may run in slices. */
+interface Merging extends MergeOptions {
+  readonly slices: Slices;
+  /** For comparing the values of lists. Several merges of the same values share it. */
+  readonly numbers: ValueNumbers;
+}
+
 /** Merges `upper` over `lower` with the given strategy. */
-export function mergePillar(
-  lower: PillarMap,
-  upper: PillarMap,
-  { strategy, mergeLists }: MergeOptions,
-): PillarMap {
-  switch (strategy) {
-    case 'list':
-      return pairUp(lower, upper);
-    // As in Salt, this strategy merges only the first level.
-    case 'aggregate':
-    case 'overwrite':
-      return new Map([...lower, ...upper]);
-    case 'none':
-      return mergeDeep(lower, upper, false);
-    case 'smart':
-    case 'recurse':
-      return mergeDeep(lower, upper, mergeLists);
-  }
+export function mergePillar(lower: PillarMap, upper: PillarMap, options: MergeOptions): PillarMap {
+  return runAtOnce(mergeInSteps(lower, upper, mergingIn(oneSlice, options)));
 }
 
 /**
@@ -39,9 +43,70 @@ export function mergePillar(
  * @param mergeLists - whether lists are joined
  */
 export function mergeDeep(lower: PillarMap, upper: PillarMap, mergeLists: boolean): PillarMap {
+  return mergePillar(lower, upper, { strategy: 'recurse', mergeLists });
+}
+
+/**
+ * Merges like {@link mergePillar}. Other work runs before the merge, and between its slices.
+ * @param budget - work budget. Its owner takes turns with the owners of other work
+ */
+export async function mergeInSlices(
+  lower: PillarMap,
+  upper: PillarMap,
+  options: MergeOptions,
+  budget: WorkBudget,
+): Promise<PillarMap> {
+  await budget.giveWay();
+  return runInSlices(mergeInSteps(lower, upper, mergingIn(budget, options)), budget);
+}
+
+function mergingIn(slices: Slices, { strategy, mergeLists }: MergeOptions): Merging {
+  return { strategy, mergeLists, slices, numbers: new ValueNumbers(slices) };
+}
+
+function* mergeInSteps(lower: PillarMap, upper: PillarMap, merging: Merging): Steps<PillarMap> {
+  switch (merging.strategy) {
+    case 'list':
+      return pairUp(lower, upper);
+    // As in Salt, this strategy merges only the first level.
+    case 'aggregate':
+    case 'overwrite':
+      return new Map([...lower, ...upper]);
+    case 'none':
+      return yield* deepInSteps(lower, upper, { ...merging, mergeLists: false });
+    case 'smart':
+    case 'recurse':
+      return yield* deepInSteps(lower, upper, merging);
+  }
+}
+
+function* deepInSteps(lower: PillarMap, upper: PillarMap, merging: Merging): Steps<PillarMap> {
+  const { mergeLists, slices } = merging;
   const merged = new Map(lower);
-  for (const [key, value] of upper) merged.set(key, mergeValue(merged.get(key), value, mergeLists));
+  // The engine copies a map faster than a loop.
+  slices.addToSlice(stepsPerCopy * merged.size);
+  for (const [key, above] of upper) {
+    slices.addToSlice(stepsPerValue);
+    if (slices.isSliceOver) yield;
+    const below = merged.get(key);
+    if (isPillarMap(below) && isPillarMap(above)) {
+      merged.set(key, yield* deepInSteps(below, above, merging));
+    } else if (mergeLists && isList(below) && isList(above)) {
+      merged.set(key, yield* joinInSteps(below, above, merging));
+    } else merged.set(key, above);
+  }
   return merged;
+}
+
+/** Returns the values of `lower`, followed by those values of `upper` that are not in `lower`. */
+function* joinInSteps(
+  lower: readonly PlainData[],
+  upper: readonly PlainData[],
+  { numbers }: Merging,
+): Steps<PlainData[]> {
+  const known = new Set(yield* numbers.of(lower));
+  const added = yield* numbers.of(upper);
+  return [...lower, ...upper.filter((_, place) => !known.has(added[place] ?? NaN))];
 }
 
 /** Returns a copy that shares no list or map with the data. */
@@ -53,41 +118,6 @@ export function copyDeep(data: PlainData): PlainData {
 /** Returns a copy of a map that shares no list or map with it. */
 export function copyMap(data: PillarMap): PillarMap {
   return new Map(Array.from(data, ([key, value]) => [key, copyDeep(value)]));
-}
-
-function mergeValue(
-  lower: PlainData | undefined,
-  upper: PlainData,
-  mergeLists: boolean,
-): PlainData {
-  if (isPillarMap(lower) && isPillarMap(upper)) return mergeDeep(lower, upper, mergeLists);
-  return mergeLists && Array.isArray(lower) && Array.isArray(upper)
-    ? joinLists(lower, upper)
-    : upper;
-}
-
-/** Returns the values of `lower`, followed by those values of `upper` that are not in `lower`. */
-function joinLists(lower: readonly PlainData[], upper: readonly PlainData[]): PlainData[] {
-  const marks = new Set(lower.map(markOf));
-  return [...lower, ...upper.filter((value) => !marks.has(markOf(value)))];
-}
-
-/**
- * Returns a text for comparing values, so that each value is read once. Values that are equal in
- * Python have equal texts.
- */
-function markOf(value: PlainData): string {
-  if (value === null) return 'None';
-  if (typeof value === 'string') return JSON.stringify(value);
-  if (typeof value === 'boolean') return value ? '1' : '0';
-  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
-  if (value instanceof Float) return String(value.value);
-  if (value instanceof Uint8Array) return `b${Buffer.from(value).toString('base64')}`;
-  if (isPillarMap(value)) {
-    const entries = Array.from(value, ([key, item]) => `${markOf(key)}:${markOf(item)}`);
-    return `{${entries.sort().join()}}`;
-  }
-  return isList(value) ? `[${value.map(markOf).join()}]` : '';
 }
 
 /**
@@ -105,11 +135,31 @@ function pairUp(lower: PillarMap, upper: PillarMap): PillarMap {
 
 /**
  * Merges a pillar and the data of `pillar=` on a command line in two steps, as in Salt. First the
- * pillar is merged over the data, then the data is merged over the result.
+ * pillar is merged over the data, then the data is merged over the result. Other work runs before
+ * the merge, and between its slices.
+ * @param budget - work budget. Its owner takes turns with the owners of other work
  */
-export function mergeOverride(pillar: FactMap, override: WireMap, options: MergeOptions): FactMap {
+export async function mergeOverride(
+  pillar: FactMap,
+  override: WireMap,
+  options: MergeOptions,
+  budget: WorkBudget,
+): Promise<FactMap> {
   if (Object.keys(override).length === 0) return pillar;
-  const [lower, upper] = [fromWire(pillar), fromWire(override)];
+  await budget.giveWay();
+  return runInSlices(overrideInSteps(pillar, override, options, budget), budget);
+}
+
+function* overrideInSteps(
+  pillar: FactMap,
+  override: WireMap,
+  options: MergeOptions,
+  slices: Slices,
+): Steps<FactMap> {
+  const lower = yield* fromWireInSteps(pillar, slices);
+  const upper = yield* fromWireInSteps(override, slices);
   if (!isPillarMap(lower) || !isPillarMap(upper)) return pillar;
-  return toWirePillar(mergePillar(mergePillar(upper, lower, options), upper, options));
+  const merging = mergingIn(slices, options);
+  const merged = yield* mergeInSteps(upper, lower, merging);
+  return yield* toWirePillarInSteps(yield* mergeInSteps(merged, upper, merging), slices);
 }

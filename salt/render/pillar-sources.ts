@@ -26,6 +26,12 @@ export interface PillarSourcesOptions extends TemplateWhitespace {
   readonly backend: FileServerBackend;
 }
 
+/** Paths in an environment. */
+export interface FilePaths {
+  readonly files: ReadonlySet<string>;
+  readonly dirs: ReadonlySet<string>;
+}
+
 /** Maximum size of a file of pillar, in bytes. */
 const maxFileBytes = 16 * 1024 * 1024;
 
@@ -35,6 +41,7 @@ export class PillarSources {
   readonly #kept = createBoundedMap<string, Promise<SourceFile>>(saltLimits.pillarFiles);
   readonly #names = new WeakMap<FileLists, ReadonlySet<string>>();
   readonly #digests = new WeakMap<FileLists, string>();
+  readonly #paths = new WeakMap<FileLists, FilePaths>();
   #parsed = 0;
 
   constructor(options: PillarSourcesOptions) {
@@ -85,6 +92,15 @@ export class PillarSources {
     const set = new Set(names.sort());
     this.#names.set(lists, set);
     return set;
+  }
+
+  /** Returns the paths of the files and directories in an environment. */
+  paths(lists: FileLists): FilePaths {
+    const known = this.#paths.get(lists);
+    if (known !== undefined) return known;
+    const paths = { files: new Set(lists.files), dirs: new Set(lists.dirs) };
+    this.#paths.set(lists, paths);
+    return paths;
   }
 
   /** Returns a digest of the names of the SLS in an environment. */

@@ -1,7 +1,16 @@
 /** Messages between the main thread and a rendering thread. They are sent as structured clones. */
 
-import { type PayloadLimits, packLocal, unpackLocal, type WireMap } from '#minion-protocol';
+import {
+  type PayloadLimits,
+  packLocal,
+  unpackLocal,
+  unpackLocalInSlices,
+  type WireMap,
+  type WireValue,
+} from '#minion-protocol';
+import type { WorkBudget } from '#runtime';
 import { Float, type PlainData, TemplateError, type TemplateErrorCode } from '#template';
+import type { CallTask } from './call-function.ts';
 import type { GrainReads } from './grains.ts';
 import type {
   Answer,
@@ -29,7 +38,14 @@ export type SentTask =
       readonly data: Uint8Array;
     });
 
-/** Order to a rendering thread: a template to render, or a text to parse. */
+/** A call of a function in a form that can be cloned. The values are packed. */
+export interface SentCall extends Omit<CallTask, 'args' | 'kwargs' | 'pillar'> {
+  readonly args: Uint8Array;
+  readonly kwargs: Uint8Array;
+  readonly pillar: Uint8Array;
+}
+
+/** Order to a rendering thread: a template to render, a text to parse, or a function to call. */
 export type RenderOrder =
   | {
       readonly kind: 'render';
@@ -37,7 +53,8 @@ export type RenderOrder =
       readonly task: SentTask;
       readonly known: ReadonlyMap<string, SourceText | undefined>;
     }
-  | { readonly kind: 'read'; readonly task: ReadTask };
+  | { readonly kind: 'read'; readonly task: ReadTask }
+  | { readonly kind: 'call'; readonly task: SentCall };
 
 /** Answer of a rendering thread: the outcome of the rendering, and its dependencies. */
 export interface RenderAnswer {
@@ -45,10 +62,13 @@ export interface RenderAnswer {
   readonly notes?: SentNotes;
 }
 
-/** Result of a request to render or parse a file. */
+/** Result of an order. */
 export type RenderOutcome =
   | { readonly kind: 'rendered'; readonly rendered: Rendered }
   | { readonly kind: 'data'; readonly data: PlainData }
+  /** Result of a function, packed. */
+  | { readonly kind: 'called'; readonly value: Uint8Array }
+  | { readonly kind: 'not-called'; readonly reason: string }
   | { readonly kind: 'not-read'; readonly path: string }
   | { readonly kind: 'not-answered'; readonly question: Question }
   | { readonly kind: 'template-error'; readonly error: SentTemplateError }
@@ -150,6 +170,30 @@ export function receiveTemplateError({
 export function receiveQuestion({ args, kwargs, ...question }: Question): Question {
   const named = Object.entries(kwargs).map(([name, value]) => [name, receiveData(value)]);
   return { ...question, args: args.map(receiveData), kwargs: Object.fromEntries(named) };
+}
+
+export function sendCall({ args, kwargs, pillar, ...task }: CallTask): SentCall {
+  return {
+    ...task,
+    args: packLocal([...args]),
+    kwargs: packLocal(kwargs),
+    pillar: packLocal(pillar),
+  };
+}
+
+export function receiveCall({ args, kwargs, pillar, ...task }: SentCall): CallTask {
+  const list = unpackLocal(args, unlimited);
+  return {
+    ...task,
+    args: Array.isArray(list) ? list : [],
+    kwargs: unpackMap(kwargs),
+    pillar: unpackMap(pillar),
+  };
+}
+
+/** Unpacks the result of a function that a rendering thread has called, in slices. */
+export function receiveResult(value: Uint8Array, budget: WorkBudget): Promise<WireValue> {
+  return unpackLocalInSlices(value, unlimited, budget);
 }
 
 function receiveAnswer(answer: Answer): Answer {

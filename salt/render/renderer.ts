@@ -4,9 +4,17 @@
  */
 
 import { MasterError } from '#master';
-import { type LimitValues, OwnedCache, WorkerPool, WorkerPoolError } from '#runtime';
+import type { WireValue } from '#minion-protocol';
+import {
+  type LimitValues,
+  OwnedCache,
+  type WorkBudget,
+  WorkerPool,
+  WorkerPoolError,
+} from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
 import { saltLimits } from '../limits.ts';
+import type { CallTask } from './call-function.ts';
 import { LargeTemplates } from './large-templates.ts';
 import {
   type RenderAnswer,
@@ -15,7 +23,9 @@ import {
   receiveData,
   receiveNotes,
   receiveQuestion,
+  receiveResult,
   receiveTemplateError,
+  sendCall,
   sendTask,
 } from './render-messages.ts';
 import {
@@ -137,6 +147,18 @@ export class Renderer {
     if (task.text.length <= charactersAtOnce) return readData(task);
     const outcome = await this.#ask({ kind: 'read', task }, { owner });
     if (outcome.kind === 'data') return receiveData(outcome.data);
+    throw problemOf(outcome);
+  }
+
+  /**
+   * Calls a template function on a worker thread.
+   * @param owner - user who calls the function
+   * @param budget - for unpacking the result in slices
+   * @throws MasterError ERR_ARGS if the function fails; ERR_RENDER_GIVEN_UP, ERR_MASTER_STOPPED
+   */
+  async call(task: CallTask, owner: string, budget: WorkBudget): Promise<WireValue> {
+    const outcome = await this.#ask({ kind: 'call', task: sendCall(task) }, { owner });
+    if (outcome.kind === 'called') return receiveResult(outcome.value, budget);
     throw problemOf(outcome);
   }
 
@@ -262,6 +284,7 @@ function within(
 function problemOf(outcome: RenderOutcome): unknown {
   if (outcome.kind === 'not-read') return new NotRead(outcome.path);
   if (outcome.kind === 'not-answered') return new NotAnswered(receiveQuestion(outcome.question));
+  if (outcome.kind === 'not-called') return new MasterError('ERR_ARGS', outcome.reason);
   if (outcome.kind === 'template-error') return receiveTemplateError(outcome.error);
   return outcome.kind === 'failed'
     ? outcome.error

@@ -68,6 +68,7 @@ export async function openRunners(host: ExtensionHost): Promise<OpenExtension> {
         masterOptions: () => masterOptionsOf(config),
         pillar: host.find(pillarSourceKey),
         files: fileServer && new PillarSources({ backend: servedFiles(fileServer), ...whitespace }),
+        renderer: reader,
       }),
       ...askRunners(jobs),
       ...configRunner({ config }),

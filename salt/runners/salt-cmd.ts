@@ -1,21 +1,17 @@
 /** The runner `salt.cmd`: calls template functions on the master [salt/runners/salt.py]. */
 
-import { MasterError } from '#master';
-import type { WireMap } from '#minion-protocol';
-import { type PlainData, plainResult } from '#template';
+import { MasterError, workBudgetOf } from '#master';
+import type { FactMap, WireMap } from '#minion-protocol';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { required, text } from '../functions/parameters.ts';
-import type { AskedFunctions } from '../render/asked-functions.ts';
+import { isCallable } from '../render/call-function.ts';
 import { fileFunctions } from '../render/file-functions.ts';
-import { GrainReads, TracedGrains } from '../render/grains.ts';
-import { isPillarMap } from '../render/pillar-data.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
 import type { PillarSources } from '../render/pillar-sources.ts';
 import { fromWire, toWire } from '../render/pillar-wire.ts';
-import { randomFunctions } from '../render/random-functions.ts';
-import { saltFunctions } from '../render/template-functions.ts';
-import { timeFunctions } from '../render/time-functions.ts';
+import type { Renderer } from '../render/renderer.ts';
 import { insteadOfFunction } from '../render/unserved-functions.ts';
+import { ownerOfValues } from './stored-amounts.ts';
 
 export interface SaltCmdDeps {
   /** `id` of the master. It is the only grain that the called functions can read. */
@@ -27,6 +23,8 @@ export interface SaltCmdDeps {
    * Files of `file_roots` that the functions may read. `undefined` if the master serves no files.
    */
   readonly files: PillarSources | undefined;
+  /** Calls the functions that need no files on a thread. */
+  readonly renderer: Pick<Renderer, 'call'>;
 }
 
 export function saltCmdRunner({
@@ -34,10 +32,11 @@ export function saltCmdRunner({
   masterOptions,
   pillar: source,
   files,
+  renderer,
 }: SaltCmdDeps): FunctionTable {
-  const pillarOf = async (): Promise<PlainData> => {
+  const pillarOf = async (): Promise<FactMap> => {
     const request = { id, grains: { id }, saltenv: undefined, pillarenv: undefined };
-    return fromWire((await source?.provide(request))?.pillar ?? {});
+    return (await source?.provide(request))?.pillar ?? {};
   };
   return {
     'salt.cmd': masterFunction({
@@ -46,27 +45,22 @@ export function saltCmdRunner({
       parameters: { fun: required(text) },
       takesMore: true,
       takesRest: true,
-      call: async ({ fun }, _context, { with_pillar: isWithPillar, ...more }, rest) => {
-        const own = isWithPillar === true ? await pillarOf() : new Map();
-        const pillar = isPillarMap(own) ? own : new Map();
-        const setting = { pillar, raisesOnMissing: false, masterOptions: masterOptions() };
-        const asked: AskedFunctions = files === undefined ? {} : fileFunctions(files, 'base');
-        const functions = new Map(
-          Object.entries({
-            ...saltFunctions({ grains: new TracedGrains({ id }, new GrainReads()), setting }),
-            ...randomFunctions(() => {}),
-            ...timeFunctions(() => new Date()),
-            ...asked,
-          }),
-        );
-        const found = functions.get(fun);
-        if (found === undefined) {
-          const reason = `${fun} is not served on the master: ${insteadOfFunction(fun)}`;
-          throw new MasterError('ERR_NOT_SERVED', `${reason}; see docs/compatibility.md`);
+      call: async ({ fun }, { by }, { with_pillar: isWithPillar, ...more }, rest) => {
+        const budget = workBudgetOf(by);
+        const asked = files === undefined ? {} : fileFunctions(files, 'base', budget);
+        const read = Object.hasOwn(asked, fun) ? asked[fun] : undefined;
+        if (read !== undefined) {
+          const named = Object.entries(more).map(([name, value]) => [name, fromWire(value)]);
+          return toWire(await read(rest.map(fromWire), Object.fromEntries(named)));
         }
-        const named = Object.entries(more).map(([name, value]) => [name, fromWire(value)]);
-        const value = await found(rest.map(fromWire), Object.fromEntries(named));
-        return toWire(plainResult(value));
+        if (isCallable(fun)) {
+          const pillar = isWithPillar === true ? await pillarOf() : {};
+          const world = { id, pillar, masterOptions: masterOptions() };
+          const task = { ...world, fun, args: rest, kwargs: more };
+          return renderer.call(task, ownerOfValues({ by }), budget);
+        }
+        const reason = `${fun} is not served on the master: ${insteadOfFunction(fun)}`;
+        throw new MasterError('ERR_NOT_SERVED', `${reason}; see docs/compatibility.md`);
       },
     }),
   };

@@ -66,6 +66,9 @@ const keystoneTokens = inFile('heat-bridge/keystone/keystone.long.test.ts');
 const deployments = inFile('heat-bridge/deployments/deployments.long.test.ts');
 const groups = inFile('heat-bridge/deployments/groups.test.ts');
 const oddArguments = inFile('master/runners/odd-arguments.test.ts');
+const pillarMerge = inFile('master/pillar/merge.test.ts');
+const pillarRequests = inFile('master/pillar/pillar-requests.test.ts');
+const saltCmd = inFile('master/runners/salt-cmd.test.ts');
 const largeResults = inFile('master/runners/large-results.test.ts');
 const manyKeys = inFile('master/keys/many-keys.test.ts');
 const sdb = inFile('master/runners/sdb.test.ts');
@@ -2644,7 +2647,9 @@ export const catalogue: readonly Threat[] = [
       'edge/order-limits.test.ts: orders whose validity has ended do not count as waiting',
       'edge/order-limits.test.ts: the number of waiting orders of a user is kept, not counted for each order',
       'heat-bridge/tracing.test.ts: many runs of one caller do not evict the traces of others',
-      'master/pillar/pillar-requests.test.ts: a minion has 4 pillar requests in progress, 64 may wait, and further ones get an error',
+      pillarRequests(
+        'a minion has 4 pillar requests in progress, 64 may wait, and further ones get an error',
+      ),
       'master/rendering/large-templates.test.ts: a template that is large for one minion is large for all after four minions',
       'master/rendering/large-templates.test.ts: one minion cannot evict the large templates of others',
       'master/rendering/large-templates.test.ts: texts that are parsed for one minion leave those of others in the cache',
@@ -3289,8 +3294,17 @@ export const catalogue: readonly Threat[] = [
     threat:
       'a minion or user blocks the main thread with functions of templates or with lists to join',
     tests: [
-      'master/pillar/merge.test.ts: joining lists reads each value a bounded number of times',
+      pillarMerge('joining lists reads each value a bounded number of times'),
+      pillarMerge('pillar= is merged in slices (lists)'),
+      pillarMerge('pillar= is merged in slices (long texts)'),
+      pillarMerge('users take turns when the pillar= of their orchestrations is merged'),
+      pillarRequests('minions take turns when their pillar= is merged'),
+      pillarRequests('a request is in progress until its pillar= is merged'),
       'master/rendering/functions.test.ts: slsutil.findup looks for at most 1,000 names',
+      saltCmd('functions run on a thread, for the caller'),
+      saltCmd('the size of the result of a function is limited'),
+      saltCmd('a large result of a function is read in several slices'),
+      saltCmd('a search for files reads the list of files once, and takes turns'),
       'master/rendering/event-printer.test.ts: the texts of an event are not searched for in files',
       'master/rendering/event-printer.test.ts: each search for a text is counted, and made once',
     ],

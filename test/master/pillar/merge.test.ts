@@ -1,8 +1,13 @@
 /** Merges of pillar. */
 
 import test from 'ava';
-import { mergePillar } from '#salt/render/merge-pillar.ts';
+import type { WireMap, WireValue } from '#minion-protocol';
+import { maxSliceSteps, unlimitedSteps, WorkBudget } from '#runtime';
+import { openSetting } from '#salt/orchestrate/compile-sls.ts';
+import { mergeOverride, mergePillar } from '#salt/render/merge-pillar.ts';
+import { fromWire } from '#salt/render/pillar-wire.ts';
 import { Float, type PlainData } from '#template';
+import { slicesOf } from '../../helpers/slices.ts';
 
 const options = { strategy: 'smart', mergeLists: true } as const;
 
@@ -41,4 +46,85 @@ test('joining lists reads each value a bounded number of times', (t) => {
   reads = 0;
   joined(list, list);
   t.true(reads < 20 * list.length, `${reads} reads`);
+});
+
+function override(pillar: WireMap, words: WireMap): Promise<unknown> {
+  return mergeOverride(pillar, words, options, new WorkBudget(unlimitedSteps));
+}
+
+test('pillar= is merged below and over the pillar, and all types of values stay', async (t) => {
+  const numbered = new Map<WireValue, WireValue>([
+    [1, new Float(2)],
+    ['b', 2n ** 60n],
+  ]);
+  const pillar = { l: [[2], [7]], x: 1, own: { numbered, bytes: Buffer.from('b') } };
+  const words = { l: [[0], [1], [2]], x: null, own: { '1': 1.5, text: 't' } };
+  t.deepEqual(
+    fromWire((await override(pillar, words)) as WireMap),
+    fromWire({
+      l: [[0], [1], [2], [7]],
+      x: null,
+      own: new Map<WireValue, WireValue>([
+        ['1', 1.5],
+        ['text', 't'],
+        ['numbered', numbered],
+        ['bytes', Buffer.from('b')],
+      ]),
+    }),
+  );
+  t.is(await override(pillar, {}), pillar);
+});
+
+const inSlices = test.macro(async (t, value: WireValue) => {
+  const slices = await slicesOf(() => override({ value }, { value }));
+  t.true(slices.length >= 5, `${slices.length} slices`);
+  t.true(
+    slices.every((steps) => steps < 1.1 * maxSliceSteps),
+    `${slices}`,
+  );
+});
+const counted = <T>(count: number, make: (n: number) => T): T[] =>
+  Array.from({ length: count }, (_, n) => make(n));
+
+test.serial(
+  'pillar= is merged in slices (lists)',
+  inSlices,
+  counted(2000, (n) => [n]),
+);
+test.serial(
+  'pillar= is merged in slices (maps)',
+  inSlices,
+  counted(2000, (n) => ({ [`k${n}`]: n })),
+);
+test.serial(
+  'pillar= is merged in slices (a map)',
+  inSlices,
+  Object.fromEntries(counted(4000, (n) => [`k${n}`, n])),
+);
+test.serial(
+  'pillar= is merged in slices (long texts)',
+  inSlices,
+  counted(50, (n) => `${n}`.padEnd(20_000)),
+);
+
+test.serial('users take turns when the pillar= of their orchestrations is merged', async (t) => {
+  const compiled: string[] = [];
+  const files = {
+    masterId: 'north_master',
+    pillar: { provide: async () => ({ pillar: { tier: 'web' }, proven: {} }) },
+  };
+  const open = (owner: string): Promise<unknown> => {
+    // The rules are read after the merge.
+    const rules = (): never => {
+      compiled.push(owner);
+      throw new Error('merged');
+    };
+    const request = { saltenv: 'base', pillarenv: undefined, isTrusted: true, test: false };
+    const pillar = new Map([['tier', 'core']]);
+    return openSetting({ ...files, rules }, { ...request, pillar, asked: {}, owner });
+  };
+  for (const end of await Promise.allSettled(['ann', 'ann', 'ann', 'bob'].map(open))) {
+    t.like(end, { status: 'rejected', reason: { message: 'merged' } });
+  }
+  t.deepEqual(compiled, ['ann', 'bob', 'ann', 'ann']);
 });

@@ -6,6 +6,7 @@ import { Writable } from 'node:stream';
 import test, { type ExecutionContext } from 'ava';
 import { createLogger } from '#master';
 import { packWire, unpackWire, type WireMap, type WireValue } from '#minion-protocol';
+import { unlimitedSteps, WorkBudget } from '#runtime';
 import type { OwnPillar, PillarConfig } from '#salt/pillar/own-pillar.ts';
 import { originsOf } from '#salt/pillar/pillar-origins.ts';
 import { mergeOverride } from '#salt/render/merge-pillar.ts';
@@ -436,10 +437,10 @@ for (const it of recorded.cases) {
       saltenv: it.saltenv,
       pillarenv: it.pillarenv,
     });
-    const whole = mergeOverride(answer.pillar, it.override ?? {}, {
-      strategy: 'smart',
-      mergeLists: it.opts?.pillar_merge_lists === true,
-    });
+    const mergeLists = it.opts?.pillar_merge_lists === true;
+    const merge = { strategy: 'smart', mergeLists } as const;
+    const budget = new WorkBudget(unlimitedSteps);
+    const whole = await mergeOverride(answer.pillar, it.override ?? {}, merge, budget);
     const [ours, theirs] = [fromWire(whole), fromSalt(it.pillar)];
     t.deepEqual(shortened(ours), shortened(theirs));
   });
