@@ -245,10 +245,10 @@ test('entries of minions with equal parts of a full log are dropped by class', a
   for (const minions of [1, 2, 3, 5, 8, 40]) {
     const options = { state: memoryArea(), now: () => 1, maxBytes: mebibyte };
     let log = await DurableLog.open(options);
-    for (let count = 0; count < 1500; count += 1) {
-      if (count === 1000) log = await DurableLog.open(options);
+    for (let count = 0; count < 500; count += 1) {
+      if (count === 300) log = await DurableLog.open(options);
       const minion = `web${count % minions}`;
-      const value = { minion, text: 'x'.repeat(300) };
+      const value = { minion, text: 'x'.repeat(900) };
       for (const name of ['signal', 'return', 'fact'] as const) {
         await log.append({ class: name, kind: 'event', value, minion });
       }
