@@ -149,7 +149,8 @@ function compileSignal(
 
 /** Whether a tag glob contains a letter or digit. Such a glob does not match every tag. */
 export function isSpecificTagGlob(glob: string): boolean {
-  return /[\p{L}\p{N}]/u.test(glob.replace(/\[[^\]]*\]/g, ''));
+  const withoutSets = glob.replace(/\[[^\]]*(\]?)/g, (set, end) => (end === '' ? set : ''));
+  return /[\p{L}\p{N}]/u.test(withoutSets);
 }
 
 function compilePublish(

@@ -214,7 +214,9 @@ function textRefinement(
  * break. In JSON Schema, it does not.
  */
 function toWholeEnd(pattern: string): string {
-  return pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\]|\$/gs, (part) => (part === '$' ? '\\Z' : part));
+  return pattern.replace(/\\.|\[(?:\\.|[^\]\\])*\\?\]?|\$/gs, (part) =>
+    part === '$' ? '\\Z' : part,
+  );
 }
 
 /**

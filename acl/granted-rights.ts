@@ -3,6 +3,7 @@
  * fill_auth_list].
  */
 
+import { trimEnd } from '#runtime';
 import type { PolicySyntax } from './policy-syntax.ts';
 import { compileTexts } from './rule-patterns.ts';
 import { accountPatterns, listOf } from './salt-rights.ts';
@@ -31,7 +32,7 @@ export function rightsOfUser(
     compileTexts(accountPatterns(pattern, syntax.regex), syntax, place)(text);
   const named = entries.filter(([key]) => key !== '*' && !key.endsWith('%') && means(key, name));
   const ofGroups = entries.filter(
-    ([key]) => key.endsWith('%') && groups.some((group) => means(key.replace(/%+$/, ''), group)),
+    ([key]) => key.endsWith('%') && groups.some((group) => means(trimEnd(key, '%'), group)),
   );
   const fallback =
     permissiveAcl || named.length === 0 ? entries.filter(([key]) => key === '*') : [];

@@ -20,7 +20,7 @@ export function indexKeyOf(pattern: TextPattern): RuleIndexKey {
  */
 export function indexKeyOfGlobs(globs: readonly string[]): RuleIndexKey {
   // Split at wildcards and character sets. The text after an unclosed `[` is split off too.
-  const pieces = globs.flatMap((glob) => glob.split(/\[!?\]?[^\]]*\]|[*?[]/));
+  const pieces = globs.flatMap((glob) => glob.split(/\[!?\]?[^\]]*\]?|[*?]/));
   const some = pieces.filter((piece) => piece !== '');
   return some.length === 0 ? { kind: 'any' } : { kind: 'pieces', pieces: some };
 }

@@ -67,7 +67,7 @@ function unmatchedMinions(
 
 function unreachableTag(rule: PolicyRule): string | undefined {
   if (rule.action !== 'signal' || rule.effect === 'deny') return undefined;
-  const begin = rule.resource.tag.replace(/(?:[*?[]|\$\{).*$/s, '');
+  const begin = rule.resource.tag.replace(/(?:[*?[]|\$\{).*/s, '');
   const isWhole = begin === rule.resource.tag;
   const isMasters = (isWhole || begin.endsWith('/')) && isReservedTag(begin.replace(/\/$/, ''));
   return isMasters ? 'rules cannot allow tags that are reserved for the master' : undefined;

@@ -74,9 +74,11 @@ function isAnyText(piece: string): boolean {
 
 /** Splits a glob into pieces: characters, `?` for any character, `*` for any text. */
 function piecesOf(glob: string): string[] {
-  const pieces = glob.match(/\$\{[^}]*\}|\[[^\]]+\]|./gsu) ?? [];
-  return pieces.map((piece) => {
-    if (piece.startsWith('${')) return '*';
-    return piece.startsWith('[') && piece.length > 1 ? '?' : piece;
+  const pieces = glob.match(/\$\{[^}]*\}?|\[[^\]]+\]?|./gsu) ?? [];
+  return pieces.flatMap((piece) => {
+    if (piece.startsWith('${') && piece.endsWith('}')) return '*';
+    if (piece.startsWith('[') && piece.endsWith(']')) return '?';
+    // Without its end, a set or a variable is ordinary text.
+    return [...piece];
   });
 }

@@ -53,9 +53,9 @@ function compileText(
  */
 export function compileGlob(pattern: string, { glob }: Pick<PolicySyntax, 'glob'>): TextTest {
   const matches = glob(pattern);
-  const begin = pattern.replace(/[*?[].*$/s, '');
+  const begin = pattern.replace(/[*?[].*/s, '');
   if (begin === pattern) return matches;
-  const end = /[^*?[\]]*$/.exec(pattern)?.[0] ?? '';
+  const end = pattern.split(/[*?[\]]/).at(-1) ?? '';
   return (text) => text.startsWith(begin) && text.endsWith(end) && matches(text);
 }
 

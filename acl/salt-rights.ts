@@ -5,6 +5,7 @@
  * spec_check].
  */
 
+import { trimEnd } from '#runtime';
 import { toCallPattern } from './grant-rules.ts';
 import {
   allow,
@@ -101,7 +102,7 @@ class RightsReader implements UserRights {
       // A key that begins with `^` configures how users are authenticated. It is not a user.
       if (name.startsWith('^')) continue;
       if (isGroup(name)) {
-        this.readList(path, { group: this.namesOf(name.replace(/%+$/, '')), eauth }, list);
+        this.readList(path, { group: this.namesOf(trimEnd(name, '%')), eauth }, list);
       } else if (name === '*' && !isPermissive && names.length > 0) {
         // If `permissive_acl` is off, the entry `*` applies only to users without an entry of their
         // own.

@@ -8,6 +8,7 @@ import {
 } from 'node:http';
 import { request as requestHttps, Agent as SecureAgent } from 'node:https';
 import { type CallerProof, createCallerProof } from '#master';
+import { trimEnd } from '#runtime';
 
 /** Address of a master on this host. */
 export interface LocalMaster {
@@ -78,7 +79,7 @@ export function remoteConnection({ url, token, ca }: RemoteMaster): Connection {
     throw new TypeError(
       'the address must begin with https:; http: is allowed for loopback addresses only',
     );
-  const prefix = pathname.replace(/\/+$/, '');
+  const prefix = trimEnd(pathname, '/');
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const common: RequestOptions = {
     host: hostname.replace(/^\[|\]$/g, ''),

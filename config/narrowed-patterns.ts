@@ -127,7 +127,7 @@ function piecesOf(pattern: string): string[] {
   const pieces: string[] = [];
   let open = '';
   let depth = 0;
-  for (const [piece] of pattern.matchAll(/\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|./gs)) {
+  for (const [piece] of pattern.matchAll(/\\.|\[\^?\]?(?:\\.|[^\]\\])*\\?\]?|./gs)) {
     if (piece === '(') depth += 1;
     if (piece === ')') depth -= 1;
     open += piece;

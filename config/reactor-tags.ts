@@ -45,7 +45,7 @@ function mayMeet(rule: string, pattern: string): boolean {
 }
 
 function literalPrefix(glob: string): string {
-  return glob.replace(/[*?[].*$/s, '');
+  return glob.replace(/[*?[].*/s, '');
 }
 
 function withoutPlaceholders(tag: string): string {

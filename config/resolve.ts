@@ -138,7 +138,7 @@ function mayFollow({ key, entry, problem }: ConfigError, mistake: ConfigError): 
   if (ports.includes(option)) return true;
   // An item of a list is not affected by mistakes in other items.
   if (key === mistake.key && firstItem(entry) !== firstItem(mistake.entry)) return false;
-  const [name = ''] = /[^:\]]*$/.exec(`${mistake.key}${mistake.entry ?? ''}`) ?? [];
+  const name = `${mistake.key}${mistake.entry ?? ''}`.split(/[:\]]/).at(-1) ?? '';
   if (option !== other && option === 'saltbridge:reactions') return /signal rule/.test(problem);
   return problem.split(/[^\w.-]+/).includes(name);
 }

@@ -162,7 +162,7 @@ function isOwn(begin: string, isLiteral: boolean): boolean {
 }
 
 function literalBegin(pattern: string): string {
-  return pattern.replace(/[*?[].*$/s, '');
+  return pattern.replace(/[*?[].*/s, '');
 }
 
 function isWritable(pattern: string): boolean {

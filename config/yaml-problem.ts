@@ -70,11 +70,12 @@ export function markPosition(
 function hideValues(line: string): string {
   let hidden = '';
   let at = 0;
-  for (const { index, 0: key } of line.matchAll(
-    /(?<=^\s*|[{,]\s*|^[\s-]*-\s+)[\w.-]+(?=\s*:(?:\s|$))/g,
+  for (const { index, 0: begin, 1: key = '' } of line.matchAll(
+    /(?:^(?:[\s-]*\s)?|[{,]\s*)([\w.-]+)(?=\s*:(?:\s|$))/g,
   )) {
-    hidden += hide(line.slice(at, index)) + key;
-    at = index + key.length;
+    const end = index + begin.length;
+    hidden += hide(line.slice(at, end - key.length)) + key;
+    at = end;
   }
   return hidden + hide(line.slice(at));
 }

@@ -71,7 +71,7 @@ function allCommands(command: CompletionCommand): CompletionCommand[] {
 function describeOption(option: Option): CompletionOption {
   const flags = [option.short, option.long].filter((flag) => flag !== undefined);
   const takesValue = option.required || option.optional;
-  const [, name = ''] = /[<[](.*?)[>\]]/.exec(option.flags) ?? [];
+  const [, name = ''] = /[<[]([^>\]]*)/.exec(option.flags) ?? [];
   return {
     flags,
     description: option.description,

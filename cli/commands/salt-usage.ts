@@ -24,7 +24,7 @@ export function formatSaltUsageError(command: string, complaint: string): string
 
 /** Matches commander's message about an option whose number is invalid. */
 const invalidNumber = new RegExp(
-  `^error: option '([^ ',]+)[^']*' argument '(.*)' is invalid\\. (?:${Object.values(numberProblems).join('|')})`,
+  `^error: option '([^ ',]+)(?:[ ,][^']*)?' argument '(.*)' is invalid\\. (?:${Object.values(numberProblems).join('|')})`,
   's',
 );
 
@@ -32,12 +32,12 @@ const invalidNumber = new RegExp(
 const complaints: readonly (readonly [RegExp, (...groups: readonly string[]) => string])[] = [
   [/^error: unknown option '([^'=]+)(?:=.*)?'/s, (flag) => `no such option: ${flag}`],
   [
-    /^error: option '(?:-., )?([^ ']+)[^']*' cannot be used with option '(?:-., )?([^ ']+)/,
+    /^error: option '(?:-., )?([^ ']+)(?: [^']*)?' cannot be used with option '(?:-., )?([^ ']+)/,
     (...flags) =>
       `The options ${inOrderOfFlags(flags).join('/')} are mutually exclusive. Please only choose one of them`,
   ],
   [
-    /^error: option '([^ ',]+)[^']*' argument missing/,
+    /^error: option '([^ ',]+)(?:[ ,][^']*)?' argument missing/,
     (flag) => `${flag} option requires 1 argument`,
   ],
   [invalidNumber, (flag, value) => `option ${flag}: invalid integer value: '${value}'`],

@@ -1,5 +1,7 @@
 /** Address of the HTTP routes for sites at a centre. */
 
+import { trimEnd } from '#runtime';
+
 /** Path of the HTTP routes for sites, below the address of the centre. */
 export const edgePath = '/site/v1';
 
@@ -8,5 +10,5 @@ export const edgePath = '/site/v1';
  * @param centre - address of the centre's HTTP API
  */
 export function edgeAddress(centre: string): string {
-  return `${centre.replace(/\/+$/, '')}${edgePath}`;
+  return `${trimEnd(centre, '/')}${edgePath}`;
 }

@@ -5,7 +5,13 @@
 
 import Type from 'typebox';
 import { BridgeOptionsError, parseKeystoneOptions, parseSection } from '#heat-bridge';
-import { createDnsResolver, createHttpClient, parseAllowedEndpoints, readEndpoint } from '#runtime';
+import {
+  createDnsResolver,
+  createHttpClient,
+  parseAllowedEndpoints,
+  readEndpoint,
+  trimEnd,
+} from '#runtime';
 import { CloudReader } from './cloud-reader.ts';
 
 const strict = { additionalProperties: false };
@@ -60,8 +66,8 @@ export function parseCloudOptions(given: unknown, common: unknown) {
     const services = parseAllowedEndpoints([compute, network].map(readEndpoint));
     return {
       keystone: account,
-      compute: compute.url.replace(/\/+$/, ''),
-      network: network.url.replace(/\/+$/, ''),
+      compute: trimEnd(compute.url, '/'),
+      network: trimEnd(network.url, '/'),
       pageSize: pace.page_size ?? 500,
       endpoints: new Map([...account.endpoints, ...services]),
       timeoutMs: (pace.timeout ?? 30) * 1000,

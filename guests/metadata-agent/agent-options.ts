@@ -16,6 +16,7 @@ import {
   parseAllowedEndpoints,
   RecentAnswers,
   readEndpoint,
+  trimEnd,
   tryParseJson,
 } from '#runtime';
 import { CloudReader } from '../cloud/cloud-reader.ts';
@@ -149,17 +150,16 @@ export async function loadAgentOptions(
     const secretOf = async (name: string): Promise<string> => (await text(name)).trim();
     const ca = async (name: string | undefined): Promise<{ readonly ca?: Buffer }> =>
       name === undefined ? {} : { ca: await readFile(whole(name)) };
-    const slashless = (url: string): string => url.replace(/\/+$/, '');
     return {
       socket,
       networks,
       nova: {
-        url: slashless(nova.url),
+        url: trimEnd(nova.url, '/'),
         secret: await secretOf(nova.secret_file),
         ...(await ca(nova.ca_file)),
       },
       master: {
-        url: slashless(master.url),
+        url: trimEnd(master.url, '/'),
         name: master.name,
         secret: await secretOf(master.secret_file),
         ...(await ca(master.ca_file)),
@@ -321,7 +321,7 @@ function findInNeutron(
   const ask = createHttpClient({ endpoints, timeoutMs, resolve: createDnsResolver() });
   // Each pending request adds a listener to this signal.
   setMaxListeners(0, closing);
-  const network = service.url.replace(/\/+$/, '');
+  const network = trimEnd(service.url, '/');
   const reader = new CloudReader({
     keystone: account,
     compute: network,

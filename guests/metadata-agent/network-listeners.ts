@@ -109,7 +109,7 @@ export class ConnectionCounts {
  */
 export function plainAddress(address: string): string {
   return address
-    .replace(/%.*$/, '')
+    .replace(/%.*/s, '')
     .replace(/^::ffff:(?=\d+\.)/i, '')
     .toLowerCase();
 }

@@ -2,7 +2,7 @@
 
 import { createHash, X509Certificate } from 'node:crypto';
 import type { KeyPairText } from '#minion-protocol';
-import { isLargerThan } from '#runtime';
+import { isLargerThan, trimEnd } from '#runtime';
 import { BridgeError } from '../errors.ts';
 import { renderUserData } from './enrol-script.ts';
 import type { EnrolRequest } from './enrolment.ts';
@@ -58,7 +58,7 @@ export class UserDataWriter {
       throw new BridgeError('ERR_ENROLL_OFF', 'enroll: url: must be an https URL');
     }
     this.#server = {
-      url: `${server.url.replace(/\/+$/, '')}/bridge/v1/enroll`,
+      url: `${trimEnd(server.url, '/')}/bridge/v1/enroll`,
       ...certificatePins(server.certificate),
     };
   }

@@ -12,7 +12,7 @@ import {
   noFiles,
 } from '#master';
 import { compileWholePattern } from '#minion-protocol';
-import { createBoundedMap } from '#runtime';
+import { createBoundedMap, trimEnd } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { saltLimits } from '../limits.ts';
 import type { GitMirror, GitRef, GitSnapshot } from './git-mirror.ts';
@@ -111,7 +111,7 @@ export class TreeFiles {
 
 /** Removes `salt://` and outer slashes from a directory: `salt://x/` becomes `x`. */
 function trimmed(place: string): string {
-  return place.replace(/^salt:\/\//, '').replaceAll(/^\/+|\/+$/g, '');
+  return trimEnd(place.replace(/^(?:salt:\/\/)?\/*/, ''), '/');
 }
 
 /** Backend of one remote. */

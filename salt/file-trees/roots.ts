@@ -12,7 +12,7 @@ import {
   type FoundFile,
   noFiles,
 } from '#master';
-import { createBoundedMap } from '#runtime';
+import { createBoundedMap, trimEnd } from '#runtime';
 import { saltLimits } from '../limits.ts';
 import { DiskFiles, HiddenDirectories } from './disk-files.ts';
 import { LiveLists } from './live-lists.ts';
@@ -62,7 +62,8 @@ export async function openRoots(
  * element, even if the directory does not exist yet.
  */
 export async function expandRoot(pattern: string): Promise<string[]> {
-  return /[*?[]/.test(pattern) ? await expandGlob(pattern) : [pattern.replace(/(?<=.)\/+$/, '')];
+  if (/[*?[]/.test(pattern)) return expandGlob(pattern);
+  return [pattern.slice(0, 1) + trimEnd(pattern.slice(1), '/')];
 }
 
 class Roots implements FileServerBackend {

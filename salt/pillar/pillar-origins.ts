@@ -59,7 +59,7 @@ function lineOf(text: string, path: string): number | undefined {
 
 /** Returns the key at the beginning of a line of YAML or JSON. */
 function keyOf(line: string): string | undefined {
-  const form = /^[\s-]*(?:"([^"]+)"|'([^']+)'|([^\s"'#:{][^:]*))\s*:(?:\s|$)/;
+  const form = /^[\s-]*(?:"([^"]+)"\s*|'([^']+)'\s*|([^\s"'#:{-][^:]*)):(?:\s|$)/;
   const [, double, single, plain] = form.exec(line) ?? [];
   return double ?? single ?? plain?.trimEnd();
 }

@@ -20,6 +20,6 @@ export function joinPaths(parts: readonly string[]): string {
 /** Implements `os.path.normpath`. Two leading slashes stay, as POSIX allows. */
 export function normalPath(path: string): string {
   const normal = posix.normalize(path);
-  const short = normal.length > 1 ? normal.replace(/\/+$/, '') : normal;
+  const short = normal.length > 1 ? trimEnd(normal, '/') : normal;
   return /^\/\/(?!\/)/.test(path) ? `/${short === '/' ? '/' : short}` : short;
 }

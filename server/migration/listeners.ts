@@ -15,14 +15,14 @@ import {
 import { maxFormulaBytes, readStart, rootsOf, walkFiles } from './site-files.ts';
 
 /** Matches `- match: my/tag` in a state of `reg.*` [salt/thorium/reg.py]. */
-const matchLine = /^\s*-?\s*match:\s*(['"]?)(.+?)\1\s*(?:#.*)?$/;
+const matchLine = /^\s*(?:-\s*)?match:(.*)/;
 
 /**
  * Matches `salt.wait_for_event:` in an orchestration [salt/states/saltmod.py]. Its arguments are on
  * the following lines.
  */
 const waitLine = /^(\s*)salt\.wait_for_event:\s*$/;
-const nameLine = /^\s*-\s*name:\s*(['"]?)(.+?)\1\s*(?:#.*)?$/;
+const nameLine = /^\s*-\s*name:(.*)/;
 
 /** Returns the tag patterns in the formulas below `thorium_roots`. */
 async function thoriumPatterns(settings: Settings): Promise<Listening[]> {
@@ -57,9 +57,18 @@ async function patternsBelow(
 
 function matchesIn(lines: readonly string[]): Found {
   return lines.flatMap((line, index) => {
-    const pattern = matchLine.exec(line)?.[2];
-    return pattern === undefined ? [] : [[index + 1, pattern]];
+    const pattern = scalarOf(matchLine.exec(line)?.[1]);
+    return pattern === '' ? [] : [[index + 1, pattern]];
   });
+}
+
+/** Returns the value of a line of YAML without quotes and comment. Returns `''` if it has none. */
+function scalarOf(value = ''): string {
+  const text = value.trim();
+  const [quote = ''] = text;
+  const isQuoted = quote === '"' || quote === "'";
+  const end = isQuoted ? text.indexOf(quote, 1) : text.search(/(?:^|\s)#/);
+  return text.slice(isQuoted ? 1 : 0, end < 0 ? undefined : end).trimEnd();
 }
 
 function awaitedIn(lines: readonly string[]): Found {
@@ -67,8 +76,8 @@ function awaitedIn(lines: readonly string[]): Found {
     const indent = waitLine.exec(line)?.[1];
     if (indent === undefined) return [];
     const name = argumentsBelow(lines, index, indent.length)
-      .map((text) => nameLine.exec(text)?.[2])
-      .find((text) => text !== undefined);
+      .map((text) => scalarOf(nameLine.exec(text)?.[1]))
+      .find((text) => text !== '');
     return name === undefined ? [] : [[index + 1, name]];
   });
 }

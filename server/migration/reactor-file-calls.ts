@@ -56,10 +56,11 @@ export function callsIn(
   return { calls, underivable };
 }
 
-const comments = /\{#(?:(?!#\})[\s\S])*#\}/g;
-const statement = String.raw`\{%(?:(?!%\})[\s\S])*%\}`;
+// A part without an end extends to the end of the text, so that the search takes linear time.
+const comments = /\{#(?:[^#]|#(?!\}))*(?:#\})?/g;
+const statement = String.raw`\{%(?:[^{%]|%(?!\})|\{(?!%))*%\}`;
 const statementLines = new RegExp(String.raw`^[ \t]*(?:${statement}[ \t]*)+$`, 'gm');
-const written = new RegExp(String.raw`${statement}|\{\{(?:(?!\}\})[\s\S])*\}\}`, 'g');
+const written = new RegExp(String.raw`${statement}|\{\{(?:[^{}]|\}(?!\})|\{(?!\{))*\}\}`, 'g');
 
 /**
  * Removes comments and template statements that fill whole lines, and replaces all other template
@@ -110,8 +111,8 @@ function readBlock(
  * block then decides which of the targets a call has.
  */
 function isChosen(block: string): boolean {
-  const targets = block.match(/^\s*(?:-\s+)?tgt\s*:/gm) ?? [];
-  const functions = block.match(/^\s+(?:local|cmd)(?:\.[\w.]+)?\s*:/gm) ?? [];
+  const targets = block.match(/^[ \t]*(?:-[ \t]+)?tgt[ \t]*:/gm) ?? [];
+  const functions = block.match(/^[ \t]+(?:local|cmd)(?:\.[\w.]+)?[ \t]*:/gm) ?? [];
   return targets.length > Math.max(1, functions.length);
 }
 

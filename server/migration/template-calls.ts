@@ -20,14 +20,15 @@ interface TemplateFile {
   readonly text: string;
 }
 
-const comment = /\{#(?:(?!#\})[\s\S])*#\}/g;
-const expression = /\{[{%](?:(?![%}]\})[\s\S])*[%}]\}/g;
+// A part without an end extends to the end of the text, so that the search takes linear time.
+const comment = /\{#(?:[^#]|#(?!\}))*(?:#\})?/g;
+const expression = /\{[{%](?:[^%}]|[%}](?!\}))*(?:[%}]\})?/g;
 /** Matches `salt['module.function']` and the attribute form `salt.module.function(`. */
 const call = /\bsalt\s*(?:\[\s*(['"])(?<name>\w+\.\w+)\1\s*\]|\.\s*(?<attribute>\w+\.\w+)\s*\()/g;
 
 /** Matches a state that occurs only in orchestrations. */
 const orchestrationState =
-  /^\s*(?:-\s+)?salt\.(?:state|function|runner|wheel|wait_for_event|parallel_runners)\b/m;
+  /^[ \t]*(?:-[ \t]+)?salt\.(?:state|function|runner|wheel|wait_for_event|parallel_runners)\b/m;
 
 /** Whether a file of `file_roots` is an orchestration, which the master renders. */
 function isOrchestration(text: string): boolean {

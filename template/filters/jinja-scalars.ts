@@ -224,11 +224,10 @@ export const textFilters: FilterDefinitions = {
   string: simpleFilter((value) => (isText(value) ? value : str(value))),
   striptags: simpleFilter((value, { meter }) => {
     const source = softText(value);
-    // In the worst case, the expression scans from each `<` to the end of the text.
-    meter.step((source.split('<').length * source.length) / 1000);
+    meter.step(source.length / 1000);
     return source
-      .replace(/<!--.*?-->/gs, '')
-      .replace(/<.*?>/gs, '')
+      .replace(/<!--.*?(-->|$)/gs, (tag, end) => (end === '' ? tag : ''))
+      .replace(/<[^>]*(>?)/g, (tag, end) => (end === '' ? tag : ''))
       .split(/\s+/)
       .filter((word) => word !== '')
       .join(' ')

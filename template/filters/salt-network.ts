@@ -1,5 +1,6 @@
 /** Salt's filters for addresses [salt/utils/network.py], based on Python's `ipaddress`. */
 
+import { trimEnd } from '#runtime';
 import { valueError } from '../python/exceptions.ts';
 import {
   formatAddress,
@@ -220,7 +221,7 @@ function networkHosts(address: IpInterface, { meter }: FilterContext): Value {
 /** Encloses an IPv6 address in brackets for a URL. Returns other values unchanged. */
 function wrapAddress(value: Value): Value {
   if (checked(value, 6, null) === null) return value;
-  const text = str(value).replace(/^\[+|\]+$/g, '');
+  const text = trimEnd(str(value).replace(/^\[+/, ''), ']');
   const address = parseInterface(text);
   if (address === undefined || address.isNetwork) {
     throw valueError(`${textRepr(text)} does not appear to be an IPv4 or IPv6 address`);

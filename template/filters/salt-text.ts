@@ -198,11 +198,12 @@ function snakeToCamel(value: Value, upper: Value): string {
 }
 
 function humanToBytes(size: Value, unit: Value, metric: Value): Value {
-  const match = /^([0-9.]*)\s*(.*)$/.exec(str(size).trim());
-  if (match === null) {
+  const text = str(size).trim();
+  const [begin = '', number = ''] = /^([0-9.]*)\s*/.exec(text) ?? [];
+  const given = text.slice(begin.length);
+  if (given.includes('\n')) {
     throw new PythonException('AttributeError', "'NoneType' object has no attribute 'group'");
   }
-  const [, number = '', given = ''] = match;
   const name = (given === '' ? str(unit) : given).toLowerCase();
   const value = parseInteger(number) ?? parseFloatText(number);
   if (value === undefined) return 0;
@@ -219,9 +220,14 @@ function escapeRegex(text: string): string {
   return text.replace(specialInRegex, (c) => (/[!"%',/:;<=>@`]/.test(c) ? c : `\\${c}`));
 }
 
+function isUnclosedSet(part: string): boolean {
+  return part.startsWith('[') && !part.endsWith(']');
+}
+
 function expressionMatches(value: string, expression: string, meter: UsageMeter): boolean {
   const glob = expression
-    .split(/(\*|\?|\[[^\]]+\])/)
+    .split(/(\*|\?|\[[^\]]+\]?)/)
+    .flatMap((part) => (isUnclosedSet(part) ? part.split(/([*?])/) : part))
     .map((part) =>
       part === '*'
         ? '(?s:.*)'

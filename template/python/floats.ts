@@ -1,5 +1,7 @@
 /** Parses and prints floats like Python. */
 
+import { trimEnd } from '#runtime';
+
 /** Decimal digits of a number without sign: 0.d1d2d3… × 10^exponent. */
 interface Decimal {
   readonly digits: string;
@@ -47,7 +49,7 @@ export function formatGeneral(value: number, precision: number, keepZeros: boole
   const significant = Math.max(1, precision);
   const { digits, exponent } = roundTo(exactDecimal(Math.abs(value)), significant);
   const power = value === 0 ? 0 : exponent - 1;
-  const kept = keepZeros ? digits.padEnd(significant, '0') : digits.replace(/0+$/, '') || '0';
+  const kept = keepZeros ? digits.padEnd(significant, '0') : trimEnd(digits, '0') || '0';
   if (power < -4 || power >= significant) return scientific(kept, power);
   return positional(kept, power + 1, false);
 }
@@ -60,7 +62,7 @@ export function parseFloatText(text: string): number | undefined {
     if (special[2]?.toLowerCase() === 'nan') return Number.NaN;
     return special[1] === '-' ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   }
-  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain) ? Number(plain) : undefined;
+  return /^[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?$/i.test(plain) ? Number(plain) : undefined;
 }
 
 function shortest(value: number): Decimal {

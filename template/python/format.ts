@@ -1,5 +1,6 @@
 /** Implements `format(value, spec)`. */
 
+import { trimEnd } from '#runtime';
 import { PythonException, typeError, valueError } from './exceptions.ts';
 import {
   floatRepr,
@@ -132,8 +133,8 @@ function formatFloat(value: number, spec: Spec, meter: UsageMeter): string {
   const isNegative = value < 0 || Object.is(value, -0);
   meter.text(spec.precision ?? 0);
   const digits = floatDigits(Math.abs(value), spec);
-  const [, whole = '', rest = ''] = /^(\d*)(.*)$/.exec(digits) ?? [];
-  const grouped = group(whole, spec.grouping, 3) + rest;
+  const [whole = ''] = /^\d*/.exec(digits) ?? [];
+  const grouped = group(whole, spec.grouping, 3) + digits.slice(whole.length);
   return pad(signOf(isNegative, spec.sign), grouped, spec, meter);
 }
 
@@ -171,9 +172,10 @@ function floatDigits(size: number, { type, precision, alternate }: Spec): string
 function shortFloat(size: number, precision: number): string {
   const text = formatGeneral(size, precision, false);
   if (/[.e]/.test(text)) return text;
-  return text.length >= Math.max(1, precision)
-    ? formatExponential(size, text.length - 1).replace(/\.?0+e/, 'e')
-    : `${text}.0`;
+  if (text.length < Math.max(1, precision)) return `${text}.0`;
+  const [number = '', exponent = ''] = formatExponential(size, text.length - 1).split('e');
+  const short = number.includes('.') ? trimEnd(trimEnd(number, '0'), '.') : number;
+  return `${short}e${exponent}`;
 }
 
 function signOf(isNegative: boolean, sign: string): string {
@@ -210,7 +212,8 @@ function pad(prefix: string, text: string, spec: Spec, meter: UsageMeter): strin
 /** Pads a number with zeros. The zeros are grouped like the digits. */
 function zeroFill(text: string, missing: number, { fill, grouping }: Spec): string {
   if (grouping === '' || fill !== '0') return fill.repeat(missing) + text;
-  const [, whole = '', rest = ''] = /^([\d,_]*)(.*)$/.exec(text) ?? [];
+  const [whole = ''] = /^[\d,_]*/.exec(text) ?? [];
+  const rest = text.slice(whole.length);
   const width = whole.length + missing;
   const digits = whole.replaceAll(grouping, '');
   let count = digits.length;

@@ -152,7 +152,7 @@ export function translatePythonRegex(
   return new Translator(pattern, dialect, options).run();
 }
 
-const quantifier = /^(?:[*+?]|\{(\d*)(,?)(\d*)\})/;
+const quantifier = /^(?:[*+?]|\{(\d*)(?:(,)(\d*))?\})/;
 const globalFlags = /^\(\?([a-zA-Z]+)\)/;
 const scopedFlags = /^\(\?([a-zA-Z]*)(?:-([a-zA-Z]+))?:/;
 const groupName = /^\(\?P([<=])([A-Za-z_]\w*)[>)]/;
@@ -248,7 +248,7 @@ class Translator {
     this.#sizer.repeat(...timesOf(text, least, comma, most));
     const after = this.#rest[text.length];
     if (after === '+') throw new SyntaxError('possessive repetition is not supported');
-    const written = least === undefined ? text : `{${least || '0'}${comma}${most}}`;
+    const written = least === undefined ? text : `{${least || '0'}${comma ?? ''}${most ?? ''}}`;
     return after === '?' ? piece(text.length + 1, `${written}?`) : piece(text.length, written);
   }
 
@@ -343,7 +343,7 @@ function timesOf(
 ): [least: number, most: number | undefined] {
   if (least === undefined) return [text === '+' ? 1 : 0, text === '?' ? 1 : undefined];
   const from = Number(least);
-  if (comma === '') return [from, from];
+  if (comma === undefined) return [from, from];
   return [from, most === undefined || most === '' ? undefined : Number(most)];
 }
 

@@ -2863,7 +2863,7 @@ export const catalogue: readonly Threat[] = [
       'edge/order-limits.test.ts: orders of a revoked site end, and give their places back',
       'edge/order-limits.test.ts: an order for a site that is revoked meanwhile does not wait',
       outbox('discarded signals of a minion are dead letters, also those that wait for delivery'),
-      'edge/open-requests.test.ts: a site that is revoked during the handshake is not connected (\${step})',
+      'edge/open-requests.test.ts: a site that is revoked during the handshake is not connected (${step})',
     ],
   },
   {
@@ -3323,7 +3323,8 @@ export const catalogue: readonly Threat[] = [
     threat:
       'a user, a stranger or a project blocks the main thread with a text that is read in quadratic time',
     tests: [
-      `runtime/linear-texts.test.ts: \${what} is read in linear time`,
+      'security/linear-patterns.long.test.ts: every regular expression of the product takes linear time',
+      'security/linear-patterns.long.test.ts: the analysis finds expressions that take quadratic or exponential time',
       'runtime/linear-texts.test.ts: the size of a batch may have percent signs at both ends only',
     ],
   },

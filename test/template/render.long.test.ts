@@ -283,7 +283,6 @@ const traps: readonly (readonly [string, string])[] = [
   ['permutations', '\n{{ range(60)|permutations|list|length }}'],
   ['hosts of a network', "\n{{ '10.0.0.0/8'|network_hosts }}"],
   ['a join of one text many times', "\n{{ ('a' * 100000).join(range(1000)|map('string')) }}"],
-  ['brackets that never close', "\n{{ ('<' * 300000)|striptags }}"],
   ['hyphens without a word', "\n{{ ('-' * 200000)|wordwrap(5) }}"],
 ];
 
@@ -300,6 +299,12 @@ for (const [what, template] of traps) {
     t.true((error?.place.line ?? 0) >= 1);
   });
 }
+
+test('striptags keeps brackets that never close', (t) => {
+  const render = (template: string): string => renderJinja(template, { name: 'x' });
+  t.is(render("{{ ('<' * 300000)|striptags|length }}"), '300000');
+  t.is(render("{{ '<b>a</b> <!-- x --> <i'|striptags }}"), 'a <i');
+});
 
 test('a range beyond what jinja2 allows is refused in its way', (t) => {
   const error = t.throws(() => renderJinja('{{ range(10**9) }}', { name: 'x' }), {
