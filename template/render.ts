@@ -85,6 +85,9 @@ export function plainResult(result: unknown): PlainData {
   return result instanceof ChangedArguments ? result.data : toPlain(toPython(result));
 }
 
+/** Name of a function, such as `test.ping`. */
+const functionName = /^[a-z_]\w*\.[a-z_]\w*$/i;
+
 /** Value of `salt` in a template. It contains only the given functions. */
 class SaltFunctions implements PyObject {
   readonly typeName = 'AliasedLoader';
@@ -119,7 +122,7 @@ class SaltFunctions implements PyObject {
   #find(name: string): Value | undefined {
     const run = Object.hasOwn(this.#functions, name) ? this.#functions[name] : undefined;
     if (run === undefined) {
-      return isFunctionName(name) ? notServed(name, this.#insteadOf(name)) : undefined;
+      return functionName.test(name) ? notServed(name, this.#insteadOf(name)) : undefined;
     }
     return new BuiltinFunction(name, ({ positional, named }) => {
       const origins: Origins = new Map();
@@ -164,10 +167,6 @@ function setEntries(
     if (isMerged && before instanceof Dict) setEntries(before, item, { origins, isDeep });
     else dict.set(key, toPython(item, undefined, origins));
   }
-}
-
-function isFunctionName(name: string): boolean {
-  return /^[a-z_]\w*\.[a-z_]\w*$/i.test(name);
 }
 
 /**

@@ -123,7 +123,7 @@ export class Rendering implements FieldLookup {
 
   /** Returns `value.name` by the rules of jinja2's sandbox. */
   attribute(value: Value, name: string): Value {
-    if (dunder.test(name) && isKnownDunder(name)) return this.#unsafe(value, name);
+    if (dunder.test(name) && knownDunders.has(name)) return this.#unsafe(value, name);
     if (value instanceof Undefined) throw value.error();
     const found = tryAttribute(value, name, { meter: this.meter, lookup: this });
     return found ?? (found === null ? null : this.#itemOr(value, name));
@@ -141,7 +141,7 @@ export class Rendering implements FieldLookup {
     if (found !== undefined) return found;
     if (!isText(key)) return this.#missing(value, key);
     const name = textOf(key);
-    if (dunder.test(name) && isKnownDunder(name)) return this.#unsafe(value, name);
+    if (dunder.test(name) && knownDunders.has(name)) return this.#unsafe(value, name);
     const attribute = tryAttribute(value, name, { meter: this.meter, lookup: this });
     return attribute === undefined ? this.#missing(value, key) : attribute;
   }
@@ -218,7 +218,3 @@ const knownDunders: ReadonlySet<string> = new Set(
     .split(' ')
     .map((word) => `__${word}__`),
 );
-
-function isKnownDunder(name: string): boolean {
-  return knownDunders.has(name);
-}
