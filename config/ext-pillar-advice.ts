@@ -13,8 +13,11 @@ const services =
 const own =
   'files in pillar_roots can read the grains, and match.compound supports nodegroups (N@name)';
 
-/** Advice by the name of the module [salt/pillar/]. */
-const advice: ReadonlyMap<string, string> = new Map([
+/**
+ * Alternatives to Salt's `ext_pillar` modules that this master does not have, by the name of the
+ * module [salt/pillar/].
+ */
+export const extPillarAdvice: ReadonlyMap<string, string> = new Map([
   ...rows(repositories, 'hg svn'),
   ...rows(commands, 'cmd_json cmd_yaml cmd_yamlex'),
   ...rows(overHttp, 'http_json http_yaml'),
@@ -30,14 +33,6 @@ const advice: ReadonlyMap<string, string> = new Map([
   ...rows(services, 'vault venafi virtkey vmware'),
   ...rows(own, 'extra_minion_data_in_pillar nodegroups'),
 ]);
-
-/**
- * Returns the alternative to one of Salt's `ext_pillar` modules, or `undefined` if Salt has no
- * module of this name.
- */
-export function extPillarAdvice(module: string): string | undefined {
-  return advice.get(module);
-}
 
 function rows(text: string, modules: string): [module: string, advice: string][] {
   return modules.split(' ').map((module) => [module, text]);

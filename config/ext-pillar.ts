@@ -140,7 +140,7 @@ export const extPillarEntries = custom<readonly ExtPillarEntry[]>(
     accept: (value) => {
       const list = toPlain(value);
       if (!Array.isArray(list)) return undefined;
-      const read = list.flatMap(readItem);
+      const read = list.flatMap(readExtPillar);
       const entries = read.filter((entry) => entry !== undefined);
       return entries.length === read.length ? entries : undefined;
     },
@@ -151,7 +151,7 @@ export const extPillarEntries = custom<readonly ExtPillarEntry[]>(
 
 /** Returns all problems of an item, each with its own location. */
 function explainItem(item: Setting): readonly ConfigError[] {
-  if (!readItem(toPlain(item.value)).includes(undefined)) return [];
+  if (!readExtPillar(toPlain(item.value)).includes(undefined)) return [];
   const modules = settingsOf(item).filter(([name]) => extPillarModules.includes(name));
   const problems = modules.flatMap(([name, options]) => explainModule(name, options));
   if (problems.length > 0) return problems;
@@ -187,7 +187,7 @@ export function extPillarProblems(settings: Settings): readonly ConfigError[] {
   const setting = settings.get('ext_pillar');
   const items = setting === undefined ? [] : itemsOf(setting);
   return items.flatMap((item) =>
-    readItem(toPlain(item.value)).flatMap((entry) => {
+    readExtPillar(toPlain(item.value)).flatMap((entry) => {
       if (entry?.module !== 'minion_http') return [];
       const { url, hosts, allowPlainHttp: allowsPlainHttp = false } = entry;
       const problem = pillarAddressProblem({ url, hosts, allowsPlainHttp });
@@ -199,10 +199,11 @@ export function extPillarProblems(settings: Settings): readonly ConfigError[] {
 }
 
 /**
- * Reads one item of `ext_pillar`, from a program or a file. The result has an entry for each module
- * of the item, and `undefined` in place of each invalid one.
+ * Reads one item of `ext_pillar`, from a program or a file: a map with a module name as each key and
+ * the options of this module as the value. The result has an entry for each module of the item, and
+ * `undefined` in place of each invalid one.
  */
-function readItem(item: unknown): (ExtPillarEntry | undefined)[] {
+export function readExtPillar(item: unknown): (ExtPillarEntry | undefined)[] {
   const pairs = entriesOf(item);
   if (pairs === undefined || pairs.length === 0) return [undefined];
   const module = new Map(pairs).get('module');
@@ -237,14 +238,6 @@ function readEntry(module: string, options: unknown): ExtPillarEntry | undefined
 }
 
 /**
- * Parses `external`, a map with a module name as each key and the options of this module as the
- * value. The result contains `undefined` in place of invalid options.
- */
-export function readExtPillar(external: unknown): readonly (ExtPillarEntry | undefined)[] {
-  return readItem(external);
-}
-
-/**
  * Converts the options of a module to settings. As in Salt, a text means the map
  * `{directory: <text>}`.
  */
@@ -274,7 +267,7 @@ export function warnOfExtPillar(settings: Settings): ConfigWarning[] {
 
 /** Returns the reason why a module of `ext_pillar` is not supported, with an alternative. */
 export function unservedReason(name: string): string {
-  const advice = extPillarAdvice(name);
+  const advice = extPillarAdvice.get(name);
   return advice === undefined
     ? `is unknown: the supported modules are ${extPillarModules.join(', ')}`
     : `is not supported: ${advice}`;

@@ -51,7 +51,7 @@ export {
   LiveConfig,
   type ReloadableConfig,
 } from './live-config.ts';
-export { type CheckedConfig, checkMasterConfig, isServedOption, loadMasterConfig } from './load.ts';
+export { type CheckedConfig, checkMasterConfig, loadMasterConfig, servedOptions } from './load.ts';
 export type { LogLevel } from './log-level.ts';
 export { type MergeStrategy, mergeStrategies } from './merge-strategies.ts';
 export { type OptionStatus, optionStatuses } from './option-compatibility.ts';
@@ -86,7 +86,7 @@ export { type ReadOptions, readOptions } from './read-config.ts';
 export { expandGlob, yamlLines } from './read-files.ts';
 export type { RelayOptions } from './relay-options.ts';
 export { resolveMasterConfig } from './resolve.ts';
-export { isWithheldOption, saltValues, valuesForMinions } from './salt-values.ts';
+export { saltValues, valuesForMinions, withheldOptions } from './salt-values.ts';
 export {
   type ClockTime,
   readSchedule,

@@ -28,7 +28,8 @@ export interface LoadedConfig {
 /** Options that programs other than Salt read from the master's configuration file. */
 const ofOtherPrograms = /^saltgui_/;
 
-const servedNames: ReadonlySet<string> = new Set([
+/** Top-level options that are supported. */
+export const servedOptions: ReadonlySet<string> = new Set([
   ...namesIn(saltOptions),
   ...namesIn(rightsOptions),
   ...namesIn(loginOptions),
@@ -84,20 +85,15 @@ export async function loadMasterConfig(directory: string): Promise<LoadedConfig>
   return { config, warnings, files };
 }
 
-/** Whether a top-level option is supported. */
-export function isServedOption(name: string): boolean {
-  return servedNames.has(name);
-}
-
 /** Returns all options of Salt's master, supported or not. */
 function knownNames(): string[] {
-  return [...servedNames, ...unservedNames()];
+  return [...servedOptions, ...unservedNames()];
 }
 
 /** Returns a warning for each option that has no effect. */
 function warnOfUnserved(settings: Settings): ConfigWarning[] {
   return [...settings].flatMap(([name, setting]) => {
-    if (servedNames.has(name) || ofOtherPrograms.test(name)) return [];
+    if (servedOptions.has(name) || ofOtherPrograms.test(name)) return [];
     const ofProfile = warnOfSdbProfile(name, setting);
     if (ofProfile !== undefined) return ofProfile;
     const unserved = findUnserved(name);

@@ -24,6 +24,9 @@ import {
   withoutPlaces,
 } from './settings.ts';
 
+/** Beginning of an address, such as `file:///dev/log`, which is not a path. */
+const address = /^[a-z][a-z0-9+.-]*:/i;
+
 /** Joins all paths to `root_dir`, as Salt does [salt.config.apply_master_config]. */
 function joinRootDir(config: MasterConfig, given: GivenOptions): MasterConfig {
   const root = path.resolve(config.rootDir);
@@ -34,7 +37,7 @@ function joinRootDir(config: MasterConfig, given: GivenOptions): MasterConfig {
   const joined = { ...saltOptions, ...ownOptions };
   const paths = Object.entries(joined).flatMap(([member, { base }]: [string, OptionRow]) => {
     const value: unknown = written[member as keyof typeof joined]; // a key of this object
-    const isElsewhere = member === 'logFile' && isAddress(config.logFile);
+    const isElsewhere = member === 'logFile' && address.test(config.logFile);
     const isPath = base === 'root_dir' && typeof value === 'string' && !isElsewhere;
     return isPath && value !== '' ? [[member, below(root, value)]] : [];
   });
@@ -44,11 +47,6 @@ function joinRootDir(config: MasterConfig, given: GivenOptions): MasterConfig {
     confFile: path.resolve(config.confFile),
     ...Object.fromEntries(paths),
   };
-}
-
-/** Whether the value is an address, such as `file:///dev/log`, instead of a path. */
-function isAddress(value: string): boolean {
-  return /^[a-z][a-z0-9+.-]*:/i.test(value);
 }
 
 /**

@@ -59,20 +59,16 @@ const withoutDefault: ReadonlySet<string> = new Set([
   'transport_opts',
 ]);
 
-const withheldNames: ReadonlySet<string> = new Set(
+/**
+ * Options that templates may read in Salt, but not on this master. `config.get` fails for such an
+ * option. Otherwise, it could return a grain or pillar value of the same name, although Salt would
+ * return the option.
+ */
+export const withheldOptions: ReadonlySet<string> = new Set(
   rows
     .filter(([, { name, isForMinions = false }]) => !isForMinions && !withoutDefault.has(name))
     .map(([, { name }]) => name),
 );
-
-/**
- * Whether templates may read this option in Salt, but not on this master. `config.get` fails for
- * such an option. Otherwise, it could return a grain or pillar value of the same name, although
- * Salt would return the option.
- */
-export function isWithheldOption(name: string): boolean {
-  return withheldNames.has(name);
-}
 
 function selected(
   config: SaltOptions,

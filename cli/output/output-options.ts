@@ -9,7 +9,7 @@ import type { CommandDefaults } from '../command-defaults.ts';
 import type { CommandContext, OutputStream } from '../context.ts';
 import { numberProblems } from '../options.ts';
 import { escapeName, noColors, printLine, terminalColors } from '../terminal.ts';
-import { isOutputter, type OutputOptions } from './outputters.ts';
+import { type OutputOptions, outputters } from './outputters.ts';
 
 /** Destination of the output: a stream, or a file with `--out-file`. */
 export interface OutputSink {
@@ -113,7 +113,7 @@ export async function chooseOutput(
   const defaults = await commandDefaults(options.configDir);
   const outputter = options.out ?? options.output ?? defaults.output ?? undefined;
   const file = options.outFile ?? options.outputFile;
-  if (outputter !== undefined && !isOutputter(outputter)) {
+  if (outputter !== undefined && !outputters.has(outputter)) {
     const name = escapeName(outputter);
     await printLine(stderr, `[ERROR   ] Invalid outputter ${name} specified, fall back to nested`);
   }

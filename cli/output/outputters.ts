@@ -84,7 +84,8 @@ type Outputter = (data: WireValue, options: OutputOptions, isFailure: boolean) =
 const formatNestedReturn: Outputter = (data, { colors }, isFailure) =>
   formatNested(data, { colors, isFailure });
 
-const outputters: ReadonlyMap<string, Outputter> = new Map<string, Outputter>([
+/** Outputters by name. For unknown names, Salt uses its nested outputter. */
+export const outputters: ReadonlyMap<string, Outputter> = new Map<string, Outputter>([
   ['nested', formatNestedReturn],
   [
     'highstate',
@@ -100,13 +101,6 @@ const outputters: ReadonlyMap<string, Outputter> = new Map<string, Outputter>([
   ['txt', formatTxt],
   ['yaml', (data, { indent }) => formatYaml(data, { indent })],
 ]);
-
-/**
- * Whether an outputter with this name exists. For unknown names, Salt uses its nested outputter.
- */
-export function isOutputter(name: string): boolean {
-  return outputters.has(name);
-}
 
 /**
  * Formats data with the selected outputter, without spaces and newlines at the end. The result may

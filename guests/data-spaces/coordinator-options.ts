@@ -109,7 +109,7 @@ function checkCoordinatorOptions({ etcd, zookeeper }: CoordinatorOptions): void 
   if (zookeeper === undefined) return;
   checkTls('zookeeper', zookeeper);
   const { servers, credentials_file: credentials } = zookeeper;
-  const clear = servers.map(addressOf).find(({ host }) => !isLoopback(host));
+  const clear = servers.map(addressOf).find(({ host }) => !loopback.test(host));
   if (credentials !== undefined && !usesTls(zookeeper) && clear !== undefined) {
     refuse(
       'zookeeper:servers',
@@ -125,7 +125,7 @@ function checkEtcd(options: EtcdOptions): void {
     refuse('etcd:username', 'username and password_file must be set together');
   }
   const clear = endpoints.find(
-    (url) => url.startsWith('http:') && !isLoopback(new URL(url).hostname),
+    (url) => url.startsWith('http:') && !loopback.test(new URL(url).hostname),
   );
   if (username !== undefined && clear !== undefined) {
     refuse(
@@ -153,9 +153,8 @@ function addressOf(server: string): { readonly host: string; readonly port: numb
   return { host, port: Number(port) };
 }
 
-function isLoopback(host: string): boolean {
-  return /^(localhost|127\.[0-9.]+|\[::1\])$/.test(host);
-}
+/** Host names and addresses of this machine. */
+const loopback = /^(localhost|127\.[0-9.]+|\[::1\])$/;
 
 export interface CoordinatorHost extends Pick<ExtensionHost, 'logger'> {
   readonly config: Pick<ExtensionHost['config'], 'confFile'>;

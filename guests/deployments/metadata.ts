@@ -209,7 +209,7 @@ function* deploymentInSteps(
   if ('problem' in tool) return { ...common, ...tool };
   const inputs: Record<string, ParameterValue> = Object.create(null);
   for (const input of all.values()) {
-    if (isHeatInput(input.name) || input.value === undefined || input.value === null) continue;
+    if (heatInputs.has(input.name) || input.value === undefined || input.value === null) continue;
     const value = typedInput(input.type ?? 'String', input.value);
     if (typeof input.value === 'string') yield { characters: input.value.length, values: 0 };
     if (value === undefined) {
@@ -284,10 +284,6 @@ const heatInputs: ReadonlySet<string> = new Set([
   'deploy_region_name',
   'deploy_queue_id',
 ]);
-
-function isHeatInput(name: string): boolean {
-  return heatInputs.has(name);
-}
 
 /**
  * Returns the config and the group of a deployment. In the group `component` (Heat's software

@@ -73,7 +73,7 @@ export async function createAuth(deps: AuthDeps) {
   const lastRequests = new LastRequests();
   const retiredIds = await RetiredIds.open(store, cluster);
   const revocation = closers.add(
-    new Revocation({ config, sessions, pins, lastRequests, transports, publishKey, bus, now, log }),
+    new Revocation({ config, context, sessions, pins, lastRequests, transports, publishKey, bus }),
     (it) => it.close(),
   );
   closers.add(startRotation(deps, publishKey, revocation), (it) => it.stop());

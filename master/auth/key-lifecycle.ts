@@ -159,8 +159,7 @@ export interface RevocationOptions {
   readonly publishKey: PublishKey;
   readonly bus: EventBus;
   readonly config: Pick<LiveConfig, 'current'>;
-  readonly now: () => number;
-  readonly log: Logger;
+  readonly context: Pick<MasterContext, 'log' | 'now'>;
 }
 
 /**
@@ -176,6 +175,7 @@ const rotationIntervalMs = 60_000;
  */
 export class Revocation {
   readonly #options: RevocationOptions;
+  readonly #log: Logger;
   #lastRotation = Number.NEGATIVE_INFINITY;
   #planned: NodeJS.Timeout | undefined;
   #underWay: Promise<void> = Promise.resolve();
@@ -185,6 +185,7 @@ export class Revocation {
 
   constructor(options: RevocationOptions) {
     this.#options = options;
+    this.#log = options.context.log.child({ component: 'keys' });
   }
 
   /**
@@ -276,20 +277,23 @@ export class Revocation {
   }
 
   async #replaceKey(): Promise<void> {
-    const { publishKey, bus, now, log } = this.#options;
-    this.#lastRotation = now();
+    const { publishKey, bus, context } = this.#options;
+    this.#lastRotation = context.now();
     await publishKey.rotate();
     bus.fire(tags.rotation, { rotate_aes_key: true });
-    log.info('replaced the publish key, which encrypts jobs for all minions');
+    this.#log.info('replaced the publish key, which encrypts jobs for all minions');
   }
 
   #planRotation(): void {
     if (this.#planned !== undefined) return;
-    const waitMs = Math.max(0, this.#lastRotation + rotationIntervalMs - this.#options.now());
+    const waitMs = Math.max(
+      0,
+      this.#lastRotation + rotationIntervalMs - this.#options.context.now(),
+    );
     this.#planned = setTimeout(() => {
       this.#planned = undefined;
       this.#underWay = this.rotate().catch((error: unknown) => {
-        this.#options.log.error(
+        this.#log.error(
           { err: error },
           'a minion key was revoked, but the publish key was not replaced; the minion can still read jobs',
         );

@@ -16,6 +16,7 @@ import {
   type PublishRequest,
 } from '../api/index.ts';
 import { type AuditEntry, type AuditTrail, auditOf, named } from '../audit/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
 import { Job } from './job.ts';
 import { toArguments } from './job-arguments.ts';
@@ -23,7 +24,6 @@ import { type AddedJob, freshJid, type JobCache } from './job-cache.ts';
 import { newJobEvent } from './job-events.ts';
 import type { JobRecord } from './job-row.ts';
 import type { Addressees, Publisher } from './publisher.ts';
-import type { Reconnecting } from './reconnecting.ts';
 import type { TargetResolver } from './targets.ts';
 
 const unsure = {
@@ -74,14 +74,10 @@ export interface JobDispatcherOptions {
   readonly cache: JobCache;
   readonly bus: EventBus;
   readonly publisher: Publisher;
-  readonly reconnecting: Pick<Reconnecting, 'holdMs'>;
   readonly audit: AuditTrail;
-  readonly nextJid: () => string;
+  readonly context: Pick<MasterContext, 'closing' | 'nextJid' | 'now'>;
   /** `master_id`, which every publication contains. `null` if it is not set. */
   readonly masterId: string | null;
-  /** Signal that is aborted when the master closes. The master then stops following jobs. */
-  readonly closing: AbortSignal;
-  readonly now: () => number;
   /** Other members of the cluster, or `undefined` outside a cluster. */
   readonly cluster: OtherMembers | undefined;
 }
@@ -141,7 +137,7 @@ export class JobDispatcher {
 
   /** Signal that is aborted when no more returns can arrive, because the master closes. */
   get closing(): AbortSignal {
-    return this.#options.closing;
+    return this.#options.context.closing;
   }
 
   /**
@@ -258,7 +254,7 @@ export class JobDispatcher {
 
   /** Returns an unused job id. */
   freshJid(): Promise<string> {
-    return freshJid(this.#options.nextJid, this.#options.cache);
+    return freshJid(this.#options.context.nextJid, this.#options.cache);
   }
 
   /**
@@ -341,10 +337,7 @@ export class JobDispatcher {
   }
 
   #addressees({ tgtType, minions }: JobRecord): Addressees {
-    return {
-      minionIds: typesByIds.has(tgtType) ? minions : null,
-      replayMs: this.#options.reconnecting.holdMs(minions),
-    };
+    return this.#options.publisher.addressees(minions, typesByIds.has(tgtType));
   }
 
   async #describe(request: JobRequest): Promise<Described> {
@@ -365,7 +358,7 @@ export class JobDispatcher {
       minions,
       missing: [...new Set([...missing, ...(request.leftOut?.missing ?? [])])],
       ...(request.leftOut?.isNarrowed === true ? { isNarrowed: true } : {}),
-      publishedAt: this.#options.now(),
+      publishedAt: this.#options.context.now(),
       selfMade: false,
       ...(request.metadata === undefined ? {} : { metadata: request.metadata }),
       ...(limitOwner === undefined ? {} : { limitOwner }),

@@ -81,7 +81,7 @@ export interface Jobs {
 export async function createJobs(deps: JobDeps): Promise<Jobs> {
   const { config, context, auth, audit, events, transports } = deps;
   const { fixed } = config;
-  const { store, cluster, now, nextJid, closing } = context;
+  const { store, cluster, now, nextJid } = context;
   const { keys, lastRequests } = auth;
   const hasKey = (id: string): boolean => keys.get(id) !== undefined;
   const facts = await openFacts(deps, hasKey);
@@ -139,15 +139,13 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     cache.keepFor(keepJobsSeconds * 1000);
     targets.useNodegroups(nodegroups);
   });
-  const publisher = createPublisher(deps, publications);
+  const publisher = createPublisher(deps, publications, reconnecting);
   const others = deps.others?.open({
     cache,
     publisher,
     publishKey: auth.publishKey,
-    addresseesOf: (minionIds) => ({
-      minionIds,
-      replayMs: minionIds === null ? 0 : reconnecting.holdMs(minionIds),
-    }),
+    addresseesOf: (minionIds) =>
+      minionIds === null ? { minionIds, replayMs: 0 } : publisher.addressees(minionIds, true),
     now,
     log: context.log.child({ component: 'cluster' }),
   });
@@ -157,12 +155,9 @@ export async function createJobs(deps: JobDeps): Promise<Jobs> {
     bus: events.bus,
     publisher,
     cluster: others,
-    reconnecting,
     audit,
-    nextJid,
+    context,
     masterId: fixed.masterId,
-    closing,
-    now,
   });
   auth.revocation.onRotated(async () => {
     if (config.current.pingOnRotate) await dispatcher.publish({ tgt: '*', fun: 'test.ping' });
@@ -277,12 +272,14 @@ function listMinions(
 function createPublisher(
   { config: { fixed: config }, auth, transports }: JobDeps,
   log: PublicationLog,
+  reconnecting: Reconnecting,
 ): Publisher {
   const { publishKey, rsa, masterKeys } = auth;
   return new Publisher({
     publishKey,
     transports,
     log,
+    reconnecting,
     rsa,
     masterKey: config.signPubMessages ? masterKeys.privateKey : undefined,
     signingAlgorithm: config.publishSigningAlgorithm,

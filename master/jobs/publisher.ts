@@ -12,6 +12,7 @@ import { Mutex, Semaphore } from '#runtime';
 import type { Auth, PublishKey } from '../auth/index.ts';
 import { jobLimits } from './limits.ts';
 import type { PublicationId, PublicationLog } from './publication-log.ts';
+import type { Reconnecting } from './reconnecting.ts';
 
 /**
  * Recipients of a publication, and the time for which transports retain it for minions that
@@ -28,6 +29,7 @@ export interface PublisherOptions {
   /** Algorithm of the signature (`publish_signing_algorithm`). */
   readonly signingAlgorithm: SigningAlgorithm;
   readonly log: Pick<PublicationLog, 'next' | 'noteSending'>;
+  readonly reconnecting: Pick<Reconnecting, 'holdMs'>;
 }
 
 /**
@@ -63,6 +65,16 @@ export class Publisher {
 
   constructor(options: PublisherOptions) {
     this.#options = options;
+  }
+
+  /**
+   * Returns the recipients of a publication for minions.
+   * @param isByIds - whether transports may send it only to these minions instead of all
+   * subscribers
+   */
+  addressees(minions: readonly string[], isByIds: boolean): Addressees {
+    const replayMs = this.#options.reconnecting.holdMs(minions);
+    return { minionIds: isByIds ? minions : null, replayMs };
   }
 
   /**

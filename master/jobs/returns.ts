@@ -2,13 +2,12 @@ import { decide, type ReturnResource } from '#acl';
 import type { ReturnLoad, WireMap } from '#minion-protocol';
 import type { TokenBuckets } from '#runtime';
 import type { JobReturn } from '../api/index.ts';
+import type { MasterContext } from '../context/index.ts';
 import { type EventBus, tags } from '../events/index.ts';
-import type { Meter } from '../metrics/index.ts';
 import type { Job } from './job.ts';
-import type { JobCache } from './job-cache.ts';
 import { stateErrorEvents } from './job-events.ts';
 import type { JobRecord } from './job-row.ts';
-import type { KnownResources } from './known-resources.ts';
+import type { Jobs } from './jobs.ts';
 
 /** Outcome of processing a return. */
 export type ReturnOutcome =
@@ -28,22 +27,19 @@ export type ReturnOutcome =
   | { readonly refused: string };
 
 export interface ReturnProcessorOptions {
-  readonly cache: JobCache;
+  readonly jobs: Pick<Jobs, 'cache' | 'resources'>;
+  readonly context: Pick<MasterContext, 'meter' | 'nextJid' | 'now'>;
   /**
    * Returns whether a job was published to a former machine with the same minion id, whose key has
    * been deleted since. If the new machine returns for this job, the return is treated as a return
    * of an unknown job.
    */
   readonly isOfFormerOwner: (minionId: string, jid: string) => boolean;
-  readonly resources: Pick<KnownResources, 'has'>;
   readonly bus: EventBus;
-  readonly nextJid: () => string;
-  readonly now: () => number;
   /** Rate limit of each minion for the number of self-started jobs (`jid: req`) that it reports. */
   readonly selfMadeLimit: TokenBuckets;
   /** Limits the rate, in bytes, at which each minion may report jobs that it has started itself. */
   readonly selfMadeBytes: TokenBuckets;
-  readonly meter: Meter;
   /** Returns whether the policy permits a minion to emit a signal. */
   readonly maySignal: (minionId: string, tag: string, data: WireMap) => boolean;
   /**
@@ -83,7 +79,8 @@ export class ReturnProcessor {
     markOf: () => string | undefined,
     bytes: number,
   ): Promise<ReturnOutcome> {
-    const { cache, isOfFormerOwner } = this.#options;
+    const { isOfFormerOwner } = this.#options;
+    const { cache } = this.#options.jobs;
     const jid = isSelfMade(given) ? 'req' : given.jid;
     const isUnknown = isSelfMade(given) || isOfFormerOwner(minionId, jid);
     const job = isUnknown ? undefined : await cache.find(jid);
@@ -105,7 +102,7 @@ export class ReturnProcessor {
   }
 
   #measure({ publishedAt, answered, minions }: Job): void {
-    const { meter, now } = this.#options;
+    const { meter, now } = this.#options.context;
     meter.noteReturn((now() - publishedAt) / 1000, answered, minions.size);
   }
 
@@ -123,7 +120,8 @@ export class ReturnProcessor {
     given: ReturnLoad,
     { mark, bytes }: { readonly mark: string | undefined; readonly bytes: number },
   ): Promise<ReturnOutcome> {
-    const { cache, selfMadeLimit, selfMadeBytes, nextJid } = this.#options;
+    const { jobs, context, selfMadeLimit, selfMadeBytes } = this.#options;
+    const { cache } = jobs;
     if (await cache.hasMark(minionId, mark)) return 'repeated';
     if (!selfMadeLimit.tryTake(minionId)) return { refused: 'self-made-jobs-per-hour' };
     const isKept = given.nocache !== true && given.jid !== 'nocache';
@@ -132,7 +130,7 @@ export class ReturnProcessor {
       selfMadeBytes.take(minionId, bytes);
     }
     const load = this.#redact(minionId, given);
-    const jid = nextJid();
+    const jid = context.nextJid();
     const record = this.#selfMadeRecord(jid, minionId, load);
     const isFirst = isKept
       ? await cache.addSelfMade(record, this.#toResult(minionId, load), mark)
@@ -158,7 +156,7 @@ export class ReturnProcessor {
   #managed(minionId: string, load: ReturnLoad): Pick<ReturnResource, 'managed'> {
     const id = resourceOf(minionId, load);
     if (id === undefined) return {};
-    return { managed: { id, isOwn: this.#options.resources.has(minionId, id) } };
+    return { managed: { id, isOwn: this.#options.jobs.resources.has(minionId, id) } };
   }
 
   #toResult(minionId: string, load: ReturnLoad): JobReturn {
@@ -171,7 +169,7 @@ export class ReturnProcessor {
       retcode: load.retcode ?? 0,
       success: load.success ?? true,
       ...(typeof load.out === 'string' ? { out: load.out } : {}),
-      receivedAt: this.#options.now(),
+      receivedAt: this.#options.context.now(),
     };
   }
 
@@ -185,7 +183,7 @@ export class ReturnProcessor {
       user: load.user ?? minionId,
       minions: [minionId],
       missing: [],
-      publishedAt: this.#options.now(),
+      publishedAt: this.#options.context.now(),
       selfMade: true,
     };
   }

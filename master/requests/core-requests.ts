@@ -39,22 +39,19 @@ export interface CoreRequestDeps extends ModuleDeps {
 /** Returns the request types that the master itself serves. Extensions add further ones. */
 export function coreRequests(deps: CoreRequestDeps): RequestTypes {
   const { config, context, auth, events, jobs, users, limits, intakes, environments } = deps;
-  const { counters, meter, now, nextJid } = context;
+  const { counters, meter } = context;
   const { requireMinionSignMessages, dropMessagesSignatureFail } = config.fixed;
   const { bus } = events;
   const { cache, resources } = jobs;
   return {
     _return: returnRequest({
       keeper: new ReturnProcessor({
-        cache,
+        jobs,
+        context,
         isOfFormerOwner: auth.retiredIds.has.bind(auth.retiredIds),
-        resources,
         bus,
-        nextJid,
-        now,
         selfMadeLimit: new TokenBuckets(requestLimits.selfMadeJobs),
         selfMadeBytes: new TokenBuckets(requestLimits.selfMadeBytes),
-        meter,
         maySignal: (id, tag, data) => users.gate.permitsSignal(id, tag, data),
         redactions: deps.redactions,
       }),

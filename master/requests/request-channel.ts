@@ -7,6 +7,7 @@
  */
 
 import type { Logger } from 'pino';
+import type { FixedConfig } from '#config';
 import {
   type CheckedRequest,
   type ClearEnvelope,
@@ -16,9 +17,11 @@ import {
   decodeEnvelope,
   encodePackedReply,
   encodePackedReplyInSlices,
+  envelopeLimits,
   type FactMap,
   isEncryptionAlgorithm,
   isSigningAlgorithm,
+  loadLimits,
   type PayloadLimits,
   type Peer,
   type ProtocolVersion,
@@ -28,56 +31,37 @@ import {
   type SealedEnvelope,
   type WireValue,
 } from '#minion-protocol';
-import {
-  mapMaybePromise,
-  RepeatedWarnings,
-  type Throttle,
-  unlimitedSteps,
-  WorkBudget,
-} from '#runtime';
+import { mapMaybePromise, RepeatedWarnings, unlimitedSteps, WorkBudget } from '#runtime';
 import { StoreError } from '#store';
 import { MasterError } from '../api/index.ts';
 import {
   type Auth,
   DropConnectionError,
   type Reply,
+  requestOwner,
   type SignIn,
   send,
   type VerifiedRequest,
 } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
-import { type LoadMeter, turnOwner } from './load-meter.ts';
+import { turnOwner } from './load-meter.ts';
 import { LoadOpener, type OpenedLoad } from './load-opener.ts';
 import { badLoad, Refusal } from './refusal.ts';
 import type { ReplayCache } from './replay-cache.ts';
+import type { RequestLimits } from './request-limits.ts';
 import type { RequestType } from './request-type.ts';
 
 /** Request types by `cmd`. Minions can call only the names in this table [THREATS G-02, C-23]. */
 export type RequestTable = ReadonlyMap<string, RequestType>;
 
-export interface RequestChannelOptions
-  extends Pick<Auth, 'lastRequests' | 'pins' | 'publishKey' | 'sessions' | 'tokens' | 'versions'>,
-    Pick<MasterContext, 'counters' | 'meter' | 'now'> {
+export interface RequestChannelOptions {
+  readonly config: Pick<FixedConfig, 'limits' | 'requestServerTtl'>;
+  readonly context: Pick<MasterContext, 'counters' | 'meter' | 'now'>;
+  readonly auth: Auth;
   readonly signIn: SignIn;
   readonly table: RequestTable;
-  /** Returns the accepted key of an id in PEM format. */
-  readonly acceptedKey: (id: string) => string | undefined;
+  readonly limits: Pick<RequestLimits, 'loads' | 'requests'>;
   readonly repeats: ReplayCache;
-  readonly rate: Throttle;
-  /** Limits how many bytes and elements the loads (contents) of requests may have over time. */
-  readonly loads: LoadMeter;
-  /** Encrypts a reply for the requesting minion only, in a worker thread. */
-  readonly sealPrivate: (
-    request: VerifiedRequest,
-    minionPem: string,
-    pillar: FactMap,
-  ) => Promise<Uint8Array>;
-  /** `request_server_ttl` in seconds. 0 disables the check of a request's age. */
-  readonly ttlSeconds: number;
-  /** Limits on the number and size of values in a request, including its envelope. */
-  readonly envelopeLimits: PayloadLimits;
-  /** Limits on the number and size of values in a decrypted load. */
-  readonly loadLimits: PayloadLimits;
   readonly log: Logger;
 }
 
@@ -109,19 +93,23 @@ export class RequestChannel {
   readonly #options: RequestChannelOptions;
   readonly #opener: LoadOpener;
   readonly #warnings: RepeatedWarnings;
+  /** Limits on the number and size of values in a request, including its envelope. */
+  readonly #envelopeLimits: PayloadLimits;
 
   constructor(options: RequestChannelOptions) {
-    const { loads: meter, table, loadLimits: limits, acceptedKey, tokens, log, now } = options;
+    const { config, context, auth, limits, table, log } = options;
+    const maxBytes = config.limits.requestBytes;
     this.#options = options;
-    this.#warnings = new RepeatedWarnings(log, now);
+    this.#envelopeLimits = { ...envelopeLimits, maxBytes };
+    this.#warnings = new RepeatedWarnings(log, context.now);
     this.#opener = new LoadOpener({
-      meter,
+      meter: limits.loads,
       table,
-      limits,
+      limits: { ...loadLimits, maxBytes },
       check: (envelope, load) => this.#check(envelope, load),
       isRemembered: (minionId, tok) => {
-        const accepted = acceptedKey(minionId);
-        return accepted !== undefined && tokens.isRemembered(accepted, tok);
+        const accepted = auth.keys.acceptedPem(minionId);
+        return accepted !== undefined && auth.tokens.isRemembered(accepted, tok);
       },
       onTooMany: ({ cmd = '', id }, elements, most) => {
         const about = { minion: id, cmd, elements, most };
@@ -150,7 +138,7 @@ export class RequestChannel {
    */
   #answerError(error: unknown, peer: Peer): Uint8Array {
     if (error instanceof DropConnectionError) {
-      this.#options.counters.count(error.reason);
+      this.#options.context.counters.count(error.reason);
       throw error;
     }
     if (error instanceof Refusal) return this.#refuse(error.reason, error.reply, peer);
@@ -163,7 +151,7 @@ export class RequestChannel {
   }
 
   #answer(bytes: Uint8Array, peer: Peer, turn: RequestSlot): Uint8Array | Promise<Uint8Array> {
-    const decoded = decodeEnvelope(bytes, this.#options.envelopeLimits);
+    const decoded = decodeEnvelope(bytes, this.#envelopeLimits);
     if (!decoded.ok) throw new Refusal(decoded.code, decoded.reply);
     const { envelope } = decoded;
     if (envelope.enc === 'clear') {
@@ -186,13 +174,14 @@ export class RequestChannel {
    * connect these programs. Any other command gets an empty map, as from a salt-master.
    */
   async #answerClear(envelope: ClearEnvelope, peer: Peer): Promise<Uint8Array> {
-    const { signIn, meter } = this.#options;
+    const { signIn, context } = this.#options;
     const { cmd } = envelope.load;
     const isServed = cmd === '_auth' || cmd === 'ping';
-    meter.countRequest(isServed ? cmd : 'unknown', isServed ? 'answered' : 'refused');
+    const outcome = isServed ? 'answered' : 'refused';
+    context.meter.countRequest(isServed ? cmd : 'unknown', outcome);
     if (cmd === '_auth') return signIn.answer(envelope, peer);
     if (cmd === 'ping') return packWire(envelope.load);
-    this.#options.counters.count('unknown-clear-cmd');
+    context.counters.count('unknown-clear-cmd');
     peer.noteRefusal();
     return packWire(commandsOfClients.has(cmd) ? notServedHere(cmd) : {});
   }
@@ -210,10 +199,10 @@ export class RequestChannel {
    */
   #meet({ minionId, isProven, version }: VerifiedRequest, peer: Peer): undefined | Promise<void> {
     if (!isProven || minionId === undefined) return undefined;
-    const { lastRequests, now, pins } = this.#options;
+    const { auth, context } = this.#options;
     peer.identify(minionId);
-    lastRequests.note(minionId, now(), peer);
-    return version > pins.of(minionId) ? this.#prove(minionId, version) : undefined;
+    auth.lastRequests.note(minionId, context.now(), peer);
+    return version > auth.pins.of(minionId) ? this.#prove(minionId, version) : undefined;
   }
 
   /**
@@ -223,7 +212,7 @@ export class RequestChannel {
    */
   async #prove(minionId: string, version: ProtocolVersion): Promise<void> {
     try {
-      await this.#options.pins.prove(minionId, version);
+      await this.#options.auth.pins.prove(minionId, version);
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
       this.#options.log.warn(
@@ -239,10 +228,10 @@ export class RequestChannel {
    * the public key of its minion is accepted.
    */
   #keyFor(envelope: SealedEnvelope): CrypticleKey {
-    if (envelope.version < 3) return this.#options.publishKey.current.key;
+    const { keys, publishKey, sessions } = this.#options.auth;
+    if (envelope.version < 3) return publishKey.current.key;
     const id = envelope.id ?? '';
-    const isAccepted = this.#options.acceptedKey(id) !== undefined;
-    const session = isAccepted ? this.#options.sessions.get(id) : undefined;
+    const session = keys.isAccepted(id) ? sessions.get(id) : undefined;
     if (session === undefined) throw new Refusal('no-session');
     return session;
   }
@@ -252,7 +241,7 @@ export class RequestChannel {
     { checked, packed }: OpenedLoad,
     peer: Peer,
   ): VerifiedRequest | Promise<VerifiedRequest> {
-    const { versions, tokens } = this.#options;
+    const { versions, tokens } = this.#options.auth;
     const { encAlgo, sigAlgo } = envelope;
     if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
       throw new Refusal('algorithm');
@@ -282,8 +271,11 @@ export class RequestChannel {
   }
 
   #check(envelope: RequestEnvelope, load: WireValue): CheckedRequest {
-    const { now, ttlSeconds } = this.#options;
-    const checked = checkLoad(envelope, load, { nowSeconds: now() / 1000, ttlSeconds });
+    const { config, context } = this.#options;
+    const checked = checkLoad(envelope, load, {
+      nowSeconds: context.now() / 1000,
+      ttlSeconds: config.requestServerTtl,
+    });
     if (!checked.ok) throw new Refusal(checked.code, checked.reply);
     return checked.request;
   }
@@ -293,7 +285,7 @@ export class RequestChannel {
    * throws a `Refusal`.
    */
   #acceptedKey(id: string): string {
-    const accepted = this.#options.acceptedKey(id);
+    const accepted = this.#options.auth.keys.acceptedPem(id);
     if (accepted === undefined) throw new Refusal('not-accepted');
     return accepted;
   }
@@ -303,20 +295,21 @@ export class RequestChannel {
    * needs no token.
    */
   async #checkToken(accepted: string, tok: Uint8Array, address: string): Promise<void> {
-    if (!(await this.#options.tokens.isGenuine(accepted, tok, address))) throw new Refusal('token');
+    const { tokens } = this.#options.auth;
+    if (!(await tokens.isGenuine(accepted, tok, address))) throw new Refusal('token');
   }
 
   #dispatch(request: VerifiedRequest, turn: RequestSlot): Reply | Promise<Reply> {
-    const { table, rate, meter } = this.#options;
+    const { table, limits, context } = this.#options;
     const { cmd } = request.load;
     const type = typeof cmd === 'string' ? table.get(cmd) : undefined;
-    const isNext = type?.rate === 'own' || rate.pass(rateOwner(request, type));
+    const isNext = type?.rate === 'own' || limits.requests.pass(rateOwner(request, type));
     // These requests may need RSA operations, pillar or jobs, which take time. So the connection
     // may process its next request meanwhile.
     if (isNext !== true || !type?.isBrief) turn.release();
     return mapMaybePromise(isNext, (isItsTurn) => {
       if (isItsTurn) return this.#serveType(cmd, type, request);
-      meter.countRequest(type === undefined ? 'unknown' : String(cmd), 'unanswered');
+      context.meter.countRequest(type === undefined ? 'unknown' : String(cmd), 'unanswered');
       throw new DropConnectionError('too-many-waiting');
     });
   }
@@ -326,7 +319,7 @@ export class RequestChannel {
     type: RequestType | undefined,
     request: VerifiedRequest,
   ): Reply | Promise<Reply> {
-    const { counters, meter } = this.#options;
+    const { counters, meter } = this.#options.context;
     if (typeof cmd !== 'string') throw new Refusal('no-cmd', outermostFailure);
     if (type === undefined) {
       counters.count('unknown-cmd');
@@ -352,7 +345,7 @@ export class RequestChannel {
           ? this.#options.repeats.once(request, () => handler(request))
           : handler(request);
       if (reply instanceof Promise) return this.#follow(cmd, request, reply);
-      this.#options.meter.countRequest(cmd, 'answered');
+      this.#options.context.meter.countRequest(cmd, 'answered');
       return reply;
     } catch (error) {
       return this.#handlerError(cmd, request, error);
@@ -362,7 +355,7 @@ export class RequestChannel {
   async #follow(cmd: string, request: VerifiedRequest, reply: Promise<Reply>): Promise<Reply> {
     try {
       const given = await reply;
-      this.#options.meter.countRequest(cmd, 'answered');
+      this.#options.context.meter.countRequest(cmd, 'answered');
       return given;
     } catch (error) {
       return this.#handlerError(cmd, request, error);
@@ -374,7 +367,8 @@ export class RequestChannel {
    * @throws DropConnectionError
    */
   #handlerError(cmd: string, { minionId }: VerifiedRequest, error: unknown): Reply {
-    const { counters, log, meter } = this.#options;
+    const { context, log } = this.#options;
+    const { counters, meter } = context;
     meter.countRequest(cmd, error instanceof DropConnectionError ? 'unanswered' : 'failed');
     if (error instanceof DropConnectionError) throw error;
     counters.count('handler-failed');
@@ -396,9 +390,18 @@ export class RequestChannel {
       return reply.after.then(seal);
     }
     if (reply.kind === 'packed') return this.#seal(request, key, reply.pieces, turn);
-    const accepted = this.#options.acceptedKey(request.minionId ?? '');
+    const accepted = this.#options.auth.keys.acceptedPem(request.minionId ?? '');
     if (accepted === undefined) return packWire({ error: 'AES key not found' });
-    return this.#options.sealPrivate(request, accepted, reply.pillar);
+    return this.#sealPrivate(request, accepted, reply.pillar);
+  }
+
+  /** Encrypts a reply for the requesting minion only, in a worker thread. */
+  #sealPrivate(request: VerifiedRequest, minionPem: string, pillar: FactMap): Promise<Uint8Array> {
+    const { masterKeys, rsa } = this.#options.auth;
+    const { version, nonce, encAlgo, sigAlgo } = request;
+    const context = { version, nonce, encAlgo, sigAlgo, masterKey: masterKeys.privateKey };
+    const reply = { ...context, packedPillar: packWire(pillar) };
+    return rsa.run({ kind: 'private', minionPem, reply }, requestOwner(request));
   }
 
   #seal(
@@ -423,7 +426,8 @@ export class RequestChannel {
   }
 
   #reject(reason: string, reply: WireValue, peer: Peer): Uint8Array {
-    const { counters, meter, log } = this.#options;
+    const { context, log } = this.#options;
+    const { counters, meter } = context;
     counters.count(reason);
     meter.countRequest('unread', 'refused');
     log.debug({ remote: peer.address, code: reason }, 'rejected a request');

@@ -3,21 +3,13 @@
  * pass through the request channel.
  */
 
-import {
-  envelopeLimits,
-  loadLimits,
-  type MasterTransport,
-  type Peer,
-  packWire,
-  type WireMap,
-} from '#minion-protocol';
+import type { MasterTransport, Peer, WireMap } from '#minion-protocol';
 import { TokenBuckets } from '#runtime';
 import {
   type Auth,
   createFullnessCheck,
   DropConnectionError,
   type KeyAcceptanceHook,
-  requestOwner,
   SignIn,
 } from '../auth/index.ts';
 import type { Cluster, MasterContext, ModuleDeps } from '../context/index.ts';
@@ -72,9 +64,9 @@ function readMark({ minion, mark, expiresAt }: WireMap): ReportedMark | undefine
 
 export function createRequests(deps: RequestDeps): Requests {
   const { config, context, auth, signIn, limits, types } = deps;
-  const { requestServerTtl: ttlSeconds, limits: sizes } = config.fixed;
+  const ttlSeconds = config.fixed.requestServerTtl;
   const { counters, cluster, now } = context;
-  const { keys, rsa, masterKeys, publishKey, tokens } = auth;
+  const { keys, publishKey, tokens } = auth;
   const log = context.log.child({ component: 'requests' });
   const acceptedKey = keys.acceptedPem.bind(keys);
   const repeats = new ReplayCache({ ttlSeconds, now, report: cluster && reportMark(cluster) });
@@ -84,23 +76,13 @@ export function createRequests(deps: RequestDeps): Requests {
   });
   auth.revocation.onRevoked((id) => repeats.forget(id));
   const channel = new RequestChannel({
-    ...auth,
-    ...context,
+    config: config.fixed,
+    context,
+    auth,
     signIn,
     table: new Map(types),
-    acceptedKey,
+    limits,
     repeats,
-    rate: limits.requests,
-    loads: limits.loads,
-    sealPrivate: async (request, minionPem, pillar) => {
-      const { version, nonce, encAlgo, sigAlgo } = request;
-      const context = { version, nonce, encAlgo, sigAlgo, masterKey: masterKeys.privateKey };
-      const reply = { ...context, packedPillar: packWire(pillar) };
-      return rsa.run({ kind: 'private', minionPem, reply }, requestOwner(request));
-    },
-    ttlSeconds,
-    envelopeLimits: { ...envelopeLimits, maxBytes: sizes.requestBytes },
-    loadLimits: { ...loadLimits, maxBytes: sizes.requestBytes },
     log,
   });
   const announcements = new Announcements({ publishKey, acceptedKey, tokens, counters, log });

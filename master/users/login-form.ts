@@ -7,6 +7,8 @@ const maxName = 256;
 const maxPassword = 1024;
 /** Maximum length of a JWT, in characters. The tokens of users with many groups are long. */
 const maxToken = 16_384;
+/** Characters that end a line or are not visible. */
+const control = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
 /** Whether credentials have a form that backends can process. Accepts any input. */
 export function areCredentials(
@@ -27,7 +29,7 @@ function isUserName(name: unknown): name is string {
     name.length <= maxName &&
     name === name.trim() &&
     !name.startsWith('-') &&
-    !hasControl(name)
+    !control.test(name)
   );
 }
 
@@ -38,8 +40,4 @@ function isPassword(password: unknown, maxLength: number): boolean {
     password.length <= maxLength &&
     !/[\0\r\n]|\p{Cs}/u.test(password)
   );
-}
-
-function hasControl(text: string): boolean {
-  return /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u.test(text);
 }

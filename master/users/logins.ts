@@ -21,22 +21,23 @@ import { areCredentials } from './login-form.ts';
 import { type AddressCheck, createAddressCheck } from './login-places.ts';
 import { type LoginSlot, LoginSlots } from './login-slots.ts';
 import { TokenWatch, type Watched } from './token-watch.ts';
-import type { KnownToken, TokenTable } from './tokens.ts';
+import type { KnownToken, TokenClocks, TokenTable } from './tokens.ts';
 import { UserStatusChecks } from './user-status.ts';
 
 /** Function that returns the permissions in `external_auth` that apply to a user. */
 type RightsOf = (user: Authenticated & { readonly eauth: string }) => readonly unknown[];
 
+/** Clocks that determine the expiry of tokens and the duration of log-ins. */
+interface LoginClocks extends TokenClocks {
+  /** Waits for this number of milliseconds. */
+  readonly delay: (milliseconds: number) => Promise<void>;
+}
+
 export interface LoginsOptions {
   readonly config: LiveConfig;
   readonly tokens: TokenTable;
   readonly rightsOf: RightsOf;
-  /** Clock: returns the time in milliseconds since 1970. */
-  readonly now: () => number;
-  /** Returns the time of a monotonic clock, in milliseconds. */
-  readonly monotonic: () => number;
-  /** Waits for this number of milliseconds. */
-  readonly delay: (milliseconds: number) => Promise<void>;
+  readonly clocks: LoginClocks;
   readonly audit: LoginAudit;
   readonly log: Logger;
   /** Backends that authenticate users. Default: the backends of the configuration. */
@@ -83,11 +84,11 @@ export class Logins {
 
   constructor(options: LoginsOptions) {
     this.#options = options;
-    this.#failures = new FailedLogins(options.monotonic);
-    this.#standings = new UserStatusChecks(options.monotonic);
+    this.#failures = new FailedLogins(options.clocks.monotonic);
+    this.#standings = new UserStatusChecks(options.clocks.monotonic);
     const { api, restCherrypy } = options.config.fixed;
     this.#isLet = createAddressCheck((api ?? restCherrypy)?.apiAcl);
-    this.#backends = options.backends ?? createBackends(options.config.current, options.now);
+    this.#backends = options.backends ?? createBackends(options.config.current, options.clocks.now);
     this.#watch = new TokenWatch(async (hash) => (await this.#validate(hash)) !== undefined);
   }
 
@@ -97,8 +98,8 @@ export class Logins {
    * configuration
    */
   configure(backends?: Backends): void {
-    const { config, now } = this.#options;
-    this.#backends = backends ?? createBackends(config.current, now, this.#backends);
+    const { config, clocks } = this.#options;
+    this.#backends = backends ?? createBackends(config.current, clocks.now, this.#backends);
     this.#standings.clear();
   }
 
@@ -124,10 +125,10 @@ export class Logins {
   async login(request: LoginRequest): Promise<Login> {
     const { source = 'local', eauth } = request;
     const slot = this.#slots.enter(source);
-    const startedAt = this.#options.monotonic();
+    const startedAt = this.#options.clocks.monotonic();
     try {
       const found = await this.#authenticate(request, source, slot);
-      const took = this.#options.monotonic() - startedAt;
+      const took = this.#options.clocks.monotonic() - startedAt;
       const steps = Math.floor(took / failureStepMs) + 1;
       if (took <= longestMeasureMs) this.#failureSteps = Math.max(steps, this.#failureSteps);
       if (found !== undefined) {
@@ -135,7 +136,7 @@ export class Logins {
         return await this.#createToken(found, request);
       }
       const least = Math.max(steps, this.#failureSteps);
-      await this.#options.delay(least * failureStepMs - took);
+      await this.#options.clocks.delay(least * failureStepMs - took);
     } finally {
       slot.leave();
     }
@@ -292,9 +293,9 @@ export class Logins {
     { backend, identity }: { readonly backend: LoginBackend; readonly identity: Authenticated },
     request: LoginRequest,
   ): Promise<Login> {
-    const { tokens, config, now, log, audit, rightsOf } = this.#options;
+    const { tokens, config, clocks, log, audit, rightsOf } = this.#options;
     const eauth = backend.name;
-    const start = now();
+    const start = clocks.now();
     const expire = Math.min(
       start + this.#lifeSeconds(eauth, identity.user, request) * 1000,
       backend.standingOf === undefined ? start + longestWithoutStanding : Infinity,

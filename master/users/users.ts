@@ -135,15 +135,13 @@ export async function createUsers(deps: UsersDeps): Promise<Users> {
 
 async function openLogins({ config, context, audit }: UsersDeps, log: Logger): Promise<Logins> {
   const { store, cluster, now } = context;
-  const monotonic = (): number => performance.now();
+  const clocks = { now, monotonic: (): number => performance.now(), delay };
   const logins = new Logins({
     config,
-    tokens: await TokenTable.open(store, { now, monotonic }, cluster),
+    tokens: await TokenTable.open(store, clocks, cluster),
     rightsOf: ({ user, groups, eauth }) =>
       rightsOfUser(config.current, { kind: 'user', name: user, groups, eauth }, policySyntax),
-    now,
-    monotonic,
-    delay,
+    clocks,
     audit: new LoginAudit(audit, audit.ruled),
     log,
   });

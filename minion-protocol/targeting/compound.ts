@@ -25,7 +25,8 @@ export type CompoundExpression =
   | { readonly kind: 'not'; readonly of: CompoundExpression }
   | { readonly kind: 'and' | 'or'; readonly of: readonly CompoundExpression[] };
 
-const operators: ReadonlySet<string> = new Set(['and', 'or', 'not', '(', ')']);
+/** Words of an expression that are operators or parentheses. */
+export const compoundOperators: ReadonlySet<string> = new Set(['and', 'or', 'not', '(', ')']);
 
 /** Maximum nesting of parentheses. Python's parser has the same limit. */
 const maxDepth = 100;
@@ -34,11 +35,6 @@ const maxDepth = 100;
  * apply it.
  */
 const maxWords = 20_000;
-
-/** Whether a word of an expression is an operator or a parenthesis. */
-export function isCompoundOperator(word: string): boolean {
-  return operators.has(word);
-}
 
 /**
  * Returns the words of a target. A text is split at white space.
@@ -174,7 +170,8 @@ class CompoundParser {
     const word = this.#words[this.#at];
     if (word === undefined)
       throw new SyntaxError('a condition is missing at the end of the target');
-    if (isCompoundOperator(word)) throw new SyntaxError(`a condition is missing before "${word}"`);
+    if (compoundOperators.has(word))
+      throw new SyntaxError(`a condition is missing before "${word}"`);
     this.#at += 1;
     this.#terms += 1;
     return { kind: 'term', word, index: this.#terms - 1, isExcluded };

@@ -5,7 +5,7 @@
  * other group.
  */
 
-import { isCompoundOperator, splitTargetWords } from './compound.ts';
+import { compoundOperators, splitTargetWords } from './compound.ts';
 
 /**
  * Definitions by name. A definition is an expression as text, a list of the words of an expression,
@@ -122,7 +122,7 @@ class Expansion {
 function isPlainList(words: readonly string[]): boolean {
   return (
     words.length > 0 &&
-    !words.some((word) => isCompoundOperator(word) || word.includes('*') || /^[A-Z]@/.test(word))
+    !words.some((word) => compoundOperators.has(word) || word.includes('*') || /^[A-Z]@/.test(word))
   );
 }
 

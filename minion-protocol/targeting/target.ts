@@ -343,7 +343,7 @@ class TermCompiler {
       case 'glob':
         return {
           ...idTerm(text, compileGlob(text, this.#meter)),
-          ...(isPattern(text) ? {} : { names: [text] }),
+          ...(wildcard.test(text) ? {} : { names: [text] }),
         };
       case 'pcre':
         return idTerm(text, this.#compilePattern(text, this.#meter));
@@ -373,16 +373,14 @@ class TermCompiler {
   #pillarTerm(text: string, delimiter: string, compile: PatternCompiler): TargetTerm {
     const compiler = this.#isPillarExact ? compileEqual : compile;
     const isPillarPattern =
-      compile !== compileEqual && (compile !== compileGlob || isPattern(text));
+      compile !== compileEqual && (compile !== compileGlob || wildcard.test(text));
     const term = factTerm(text, 'pillar', this.#factMatch(text, delimiter, compiler));
     return { ...term, isPillarPattern };
   }
 }
 
-/** Whether a glob has wildcards. */
-function isPattern(glob: string): boolean {
-  return /[*?[]/.test(glob);
-}
+/** Wildcards of a glob. */
+const wildcard = /[*?[]/;
 
 function compileEqual(wanted: string): (text: string) => boolean {
   return (text) => text === wanted;

@@ -58,9 +58,9 @@ export function readClientHello(bytes: Buffer): ReceivedHello | undefined {
 /** Returns the versions in the extension `supported_versions`; empty without the extension. */
 function versionsOf(body: Buffer): readonly number[] {
   const extensions = new Fields(body.subarray(fixedBytes));
-  extensions.skip(1); // session id
-  extensions.skip(2); // cipher suites
-  extensions.skip(1); // compression methods
+  extensions.read(1); // session id
+  extensions.read(2); // cipher suites
+  extensions.read(1); // compression methods
   const fields = new Fields(extensions.read(2));
   while (fields.hasMore) {
     const type = fields.number(2);
@@ -99,9 +99,5 @@ class Fields {
     const field = this.#rest.subarray(0, length);
     this.#rest = this.#rest.subarray(length);
     return field;
-  }
-
-  skip(size: number): void {
-    this.read(size);
   }
 }

@@ -82,7 +82,6 @@ export interface StreamConnection {
    * They count towards the same limits as incomplete messages.
    */
   setExtraBytes(bytes: number): void;
-  refuse(reason: string): void;
   /** Stops reading, writes the queued bytes, then closes the connection. */
   endWhenWritten(): void;
 }
@@ -162,10 +161,6 @@ export class Connection<Event extends { readonly type: string }, Session extends
   setExtraBytes(bytes: number): void {
     this.#extraBytes = bytes;
     this.#countHeldBytes();
-  }
-
-  refuse(reason: string): void {
-    this.guarded.refuse(reason);
   }
 
   endWhenWritten(): void {
@@ -255,7 +250,7 @@ export class Connection<Event extends { readonly type: string }, Session extends
 
   #onBreach({ reason, farewell }: BreachEvent): void {
     if (farewell !== undefined) this.#socket.write(farewell);
-    this.refuse(reason);
+    this.guarded.refuse(reason);
   }
 
   #watchMessage(): void {

@@ -161,7 +161,8 @@ export class SubscriberLink implements StreamSession {
       return true;
     }
     this.#missed += 1;
-    if (this.#missed > this.#publisher.options.maxMissed) this.#connection.refuse('far-behind');
+    if (this.#missed > this.#publisher.options.maxMissed)
+      this.#connection.guarded.refuse('far-behind');
     return false;
   }
 

@@ -68,7 +68,7 @@ export function createTcpListener(options: TcpListenerOptions = {}): MasterTrans
             openSession: (connection) => new RequestQueue(connection, service, ANSWER_FORM),
             onEvent: ({ head, mid, body }: PeerEvent, queue, connection) => {
               if (isMessageId(mid)) queue.take(head, body);
-              else connection.refuse('message-id');
+              else connection.guarded.refuse('message-id');
             },
           },
         ),

@@ -110,7 +110,7 @@ class ZeromqSubscriberSession implements StreamSession {
   #subscribe(topic: string): void {
     if (this.#index.has(topic, this)) return;
     if (this.#topics.length >= this.#bounds.maxTopics) {
-      this.#connection.refuse('too-many-topics');
+      this.#connection.guarded.refuse('too-many-topics');
       return;
     }
     if (this.#topics === noTopics) this.#topics = [topic];

@@ -28,7 +28,7 @@ export function requestHandlers(
     openSession: (connection) => new RequestQueue(connection, service, ANSWER_FORM),
     onMessage: (frames, queue, connection) => {
       const request = splitRequest(frames);
-      if (request === undefined) connection.refuse('bad-request');
+      if (request === undefined) connection.guarded.refuse('bad-request');
       else queue.take(request.envelope, request.body);
     },
   };

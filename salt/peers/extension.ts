@@ -15,19 +15,19 @@ export async function openPeers(host: ExtensionHost): Promise<OpenExtension> {
   const config = host.use(masterServices.config);
   const context = host.use(masterServices.context);
   const { gate } = host.use(masterServices.users);
-  const { api, cache, dispatcher, targets, minions: facts } = host.use(masterServices.jobs);
+  const jobs = host.use(masterServices.jobs);
+  const { cache, dispatcher, targets, minions: facts } = jobs;
   const { runners } = host.use(masterServices.functions);
   const { minionRunners } = host.use(masterServices.contributions);
   const { counters, closers } = context;
   const reader = closers.add(new ArgumentReader(maxArgumentValues), (it) => it.close());
   const common = {
-    cache,
     gate,
     counters,
     reader,
     log: context.log.child({ component: 'requests' }),
   };
-  const publisher = new PeerPublisher({ ...common, dispatcher, targets, facts, config });
-  const runner = new PeerRunner({ ...common, jobs: api, targets, runners, minionRunners });
+  const publisher = new PeerPublisher({ ...common, cache, dispatcher, targets, facts, config });
+  const runner = new PeerRunner({ ...common, jobs, runners, minionRunners });
   return { requests: peerRequests({ publisher, runner, counters }) };
 }

@@ -22,9 +22,7 @@ export interface PeerRunnerOptions {
   readonly runners: Functions['runners'];
   /** Runners that extensions offer to minions. */
   readonly minionRunners: Contributions['minionRunners'];
-  readonly jobs: Pick<Jobs['api'], 'run'>;
-  readonly targets: Pick<Jobs['targets'], 'resolveWithin'>;
-  readonly cache: Jobs['cache'];
+  readonly jobs: Pick<Jobs, 'api' | 'cache' | 'targets'>;
   readonly gate: Users['gate'];
   readonly counters: MasterContext['counters'];
   readonly reader: WordReader;
@@ -53,7 +51,7 @@ export class PeerRunner {
     mark: string | undefined,
     protocol: number,
   ): Promise<WireValue> {
-    const { gate, counters, log, cache, runners, minionRunners, reader } = this.#options;
+    const { gate, counters, log, jobs, runners, minionRunners, reader } = this.#options;
     const subject = { kind: 'minion', id: minionId } as const;
     if (!gate.mayPermit(subject, 'runner')) return this.#refuse('peer-off');
     const funs = functionsOf(load) ?? [];
@@ -78,7 +76,7 @@ export class PeerRunner {
     if (own !== undefined) {
       return own({ minion: minionId, protocol, arg: call.arg, kwarg: call.kwarg });
     }
-    if (!(await cache.addMark(minionId, mark))) return {};
+    if (!(await jobs.cache.addMark(minionId, mark))) return {};
     log.info(
       { minion: minionId, fun: call.fun, rule: decision.reason },
       'starting a runner at the request of a minion',
@@ -95,10 +93,10 @@ export class PeerRunner {
 
   /** Returns the jobs interface with the rights that `peer` gives the minion. */
   #jobsOf(subject: MinionSubject): ReturnType<typeof requesterJobs> {
-    const { gate, jobs, targets } = this.#options;
+    const { gate, jobs } = this.#options;
     const action = 'publish';
     return requesterJobs(actorOf(subject), {
-      ...{ jobs, targets, work: minionWork },
+      ...{ jobs: jobs.api, targets: jobs.targets, work: minionWork },
       reach: (calls) => gate.reach({ subject, action, calls }),
       decide: (calls, minions) => gate.decide({ subject, action, resource: { calls, minions } }),
     });

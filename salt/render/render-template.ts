@@ -1,7 +1,7 @@
 /** Renders a template, on the main thread or on a rendering thread. */
 
 import type { WireValue } from '#minion-protocol';
-import { type RenderOptions, renderJinja, TemplateError } from '#template';
+import { type RenderOptions, renderJinja, SaltFunctions, TemplateError } from '#template';
 import { askingFunctions } from './asked-functions.ts';
 import { EventPrinter } from './event-text.ts';
 import { GrainReads, GrainsDict, OptionsDict, TracedGrains } from './grains.ts';
@@ -60,19 +60,20 @@ function renderPillar(
     notes.isVolatile = true;
     return new Date(task.now);
   };
+  const functions = {
+    ...timeFunctions(now),
+    ...saltFunctions({ grains, setting: task }),
+    ...matchFunctions({ ...task, grains }),
+    ...randomFunctions(() => {
+      notes.isVolatile = true;
+    }),
+    ...askingFunctions(task),
+  };
   const text = renderJinja(file.template(), {
-    ...optionsOf(file, task, known),
-    functions: {
-      ...timeFunctions(now),
-      ...saltFunctions({ grains, setting: task }),
-      ...matchFunctions({ ...task, grains }),
-      ...randomFunctions(() => {
-        notes.isVolatile = true;
-      }),
-      ...askingFunctions(task),
-    },
+    ...optionsOf(task, known),
     context: {
       ...Object.fromEntries(defaults),
+      salt: new SaltFunctions(functions, insteadOfFunction),
       grains: new GrainsDict(grains),
       opts: new OptionsDict(task.opts, grains),
       pillar: task.pillar,
@@ -99,11 +100,12 @@ function renderReaction(file: SourceFile, task: ReactionTask, known: KnownFiles)
   const { secret } = task;
   const printer = printerOf({ secret, words: [tag, data], marksWords: true }, file, known);
   const setting = { pillar: new Map(), raisesOnMissing: false, masterOptions };
+  const functions = saltFunctions({ grains: new TracedGrains(grains, new GrainReads()), setting });
+  const salt = new SaltFunctions(functions, insteadOfFunction);
   const text = renderJinja(file.template(), {
-    ...optionsOf(file, task, known),
-    functions: saltFunctions({ grains: new TracedGrains(grains, new GrainReads()), setting }),
+    ...optionsOf(task, known),
     print: printer.print,
-    context: { tag, data, grains, opts, pillar: {}, saltenv: '', sls: '' },
+    context: { tag, data, grains, opts, pillar: {}, saltenv: '', sls: '', salt },
   });
   return { text, marked: printer.texts, late: [] };
 }
@@ -127,16 +129,8 @@ function printerOf(
   return new EventPrinter(secret, { event: words, files, marksWords });
 }
 
-function optionsOf(
-  file: SourceFile,
-  { trimBlocks, lstripBlocks, limits }: RenderTask,
-  known: KnownFiles,
-): RenderOptions {
+function optionsOf({ limits }: RenderTask, known: KnownFiles): RenderOptions {
   return {
-    name: file.path,
-    insteadOf: insteadOfFunction,
-    trimBlocks,
-    lstripBlocks,
     limits,
     loader: {
       load: (path) => {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isWithheldOption, mergeStrategies } from '#config';
+import { mergeStrategies, withheldOptions } from '#config';
 import { pythonStr, traverseFacts, type WireMap, type WireValue } from '#minion-protocol';
 import { minionWork, WorkBudget } from '#runtime';
 import { ChangedArguments, type LateValue, type PlainData, type SaltFunction } from '#template';
@@ -37,7 +37,7 @@ export function saltFunctions({
     return rest.reduce<LateValue | undefined>((late, key) => late?.child(key), grains.late(first));
   };
   const option = ([first = '', ...rest]: readonly string[]): WireValue | undefined => {
-    if (isWithheldOption(first)) {
+    if (withheldOptions.has(first)) {
       throw new TypeError(
         `the option ${first} of the master is not available to templates; see docs/pillar.md`,
       );

@@ -5,9 +5,9 @@ import {
   type ConfigError,
   type ConfigWarning,
   findUnserved,
-  isServedOption,
   moduleNames,
   type Setting,
+  servedOptions,
   type UnservedOption,
   unservedExtPillars,
   warnOfSdbProfile,
@@ -165,7 +165,7 @@ function problemFinding(problem: ConfigError): MigrationFinding {
 function optionFinding(name: string, setting: Setting): MigrationFinding {
   const { value, origin } = setting;
   const place = { kind: 'option', name, file: origin.file, line: origin.line } as const;
-  if (isServedOption(name)) {
+  if (servedOptions.has(name)) {
     const modules = name === 'ext_pillar' ? unservedExtPillars(value) : [];
     if (modules.length > 0) return { ...place, ...withNames(modules, externalPillar) };
     if (name === 'reactor') return { ...place, ...reactorAdvice };

@@ -30,11 +30,6 @@ const call = /\bsalt\s*(?:\[\s*(['"])(?<name>\w+\.\w+)\1\s*\]|\.\s*(?<attribute>
 const orchestrationState =
   /^[ \t]*(?:-[ \t]+)?salt\.(?:state|function|runner|wheel|wait_for_event|parallel_runners)\b/m;
 
-/** Whether a file of `file_roots` is an orchestration, which the master renders. */
-function isOrchestration(text: string): boolean {
-  return orchestrationState.test(text);
-}
-
 /**
  * Matches a filter of Jinja, such as `| join`. Texts in quotes are matched first, so that a `|` in
  * them is not taken for a filter.
@@ -120,7 +115,7 @@ async function masterTemplates(settings: Settings): Promise<TemplateFile[]> {
       const { files } = await walkFiles(directory);
       for (const file of files.filter((name) => templateName.test(name))) {
         const text = (await readStart(file, maxFormulaBytes)) ?? '';
-        if (option === 'pillar_roots' || isOrchestration(text)) found.push({ file, text });
+        if (option === 'pillar_roots' || orchestrationState.test(text)) found.push({ file, text });
       }
     }
   }

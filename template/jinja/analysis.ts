@@ -1,5 +1,6 @@
 /** Analyses a template before it runs [jinja2/idtracking.py, jinja2/compiler.py]. */
 
+import { textRepr } from '../python/repr.ts';
 import type {
   BlockNode,
   CallBlockNode,
@@ -10,7 +11,6 @@ import type {
   Target,
 } from './ast.ts';
 import { namesInExpression, namesInStatements, partsOf, undeclaredIn } from './ast-parts.ts';
-import { quotedToken } from './lexer.ts';
 import { Scope } from './scope.ts';
 import { JinjaSyntaxError } from './string-literal.ts';
 
@@ -158,7 +158,7 @@ class Analyser {
 
   #declareBlock(block: BlockNode, place: AnalysisContext): void {
     if (this.#blocks.has(block.name)) {
-      fail(`block ${quotedToken(block.name)} defined twice`, block.line);
+      fail(`block ${textRepr(block.name)} defined twice`, block.line);
     }
     this.#blocks.set(block.name, block);
     this.#findBlocks(block.body, place);
@@ -229,10 +229,10 @@ class Analyser {
    */
   #check(node: Expression, isSoft: boolean): void {
     if (node.kind === 'filter' && !isSoft && !this.#known.filters.has(node.name)) {
-      fail(`No filter named ${quotedToken(node.name)}.`, node.line);
+      fail(`No filter named ${textRepr(node.name)}.`, node.line);
     }
     if (node.kind === 'test' && !isSoft && !this.#known.tests.has(node.name)) {
-      fail(`No test named ${quotedToken(node.name)}.`, node.line);
+      fail(`No test named ${textRepr(node.name)}.`, node.line);
     }
     const isInnerSoft = isSoft || node.kind === 'conditional';
     for (const part of partsOf(node)) this.#check(part, isInnerSoft);

@@ -83,11 +83,6 @@ function describeType(type: TokenType): string {
   return descriptions[type] ?? type;
 }
 
-/** Quotes a text for messages. */
-export function quotedToken(text: string): string {
-  return textRepr(text);
-}
-
 /** Handling of whitespace around tags, as in Salt's options `jinja_env` and `jinja_sls_env`. */
 export interface WhitespaceOptions {
   /** Whether the line break after a block is removed. Default: false. */
@@ -271,7 +266,7 @@ class Lexer {
     const line = this.#line;
     const symbol = this.#match(operator);
     if (symbol === undefined) {
-      const character = quotedToken(this.#source.charAt(this.#at));
+      const character = textRepr(this.#source.charAt(this.#at));
       throw new JinjaSyntaxError(`unexpected char ${character} at ${this.#at}`, line);
     }
     const closer = closers[symbol];
@@ -413,9 +408,9 @@ export class TokenStream {
   #unexpected(expected: string): never {
     const token = this.#current;
     if (token.type === 'eof') {
-      this.fail(`unexpected end of template, expected ${quotedToken(expected)}.`);
+      this.fail(`unexpected end of template, expected ${textRepr(expected)}.`);
     }
-    this.fail(`expected token ${quotedToken(expected)}, got ${quotedToken(describeToken(token))}`);
+    this.fail(`expected token ${textRepr(expected)}, got ${textRepr(describeToken(token))}`);
   }
 
   #read(): Token {

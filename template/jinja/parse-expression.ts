@@ -1,6 +1,7 @@
 /** Parses expressions [jinja2/parser.py]. */
 
 import type { BinaryOperator } from '../python/operators.ts';
+import { textRepr } from '../python/repr.ts';
 import type {
   CallArguments,
   CallNode,
@@ -10,7 +11,7 @@ import type {
   NameNode,
   Target,
 } from './ast.ts';
-import { describeToken, quotedToken, type TokenStream } from './lexer.ts';
+import { describeToken, type TokenStream } from './lexer.ts';
 
 /** Values of the constants of Jinja, by name. */
 const literalConstants: ReadonlyMap<string, boolean | null> = new Map([
@@ -50,7 +51,7 @@ export function parseTuple(stream: TokenStream, options: TupleOptions = {}): Exp
   const [first] = items;
   if (!isTuple && first !== undefined) return first;
   if (!isTuple && !inParentheses) {
-    stream.fail(`Expected an expression, got ${quotedToken(describeToken(stream.current))}`);
+    stream.fail(`Expected an expression, got ${textRepr(describeToken(stream.current))}`);
   }
   return { kind: 'tuple', line, items };
 }
@@ -220,7 +221,7 @@ function parsePrimary(stream: TokenStream): Expression {
     case '{':
       return parseDict(stream);
     default:
-      return stream.fail(`unexpected ${quotedToken(describeToken(token))}`);
+      return stream.fail(`unexpected ${textRepr(describeToken(token))}`);
   }
 }
 
@@ -462,7 +463,7 @@ export function parseTarget(
   const [first] = items;
   if (!isTuple && first !== undefined) return first;
   if (!isTuple) {
-    stream.fail(`Expected an expression, got ${quotedToken(describeToken(stream.current))}`);
+    stream.fail(`Expected an expression, got ${textRepr(describeToken(stream.current))}`);
   }
   return { kind: 'targets', line, items };
 }
@@ -473,5 +474,5 @@ function asTarget(stream: TokenStream, node: Expression, use: 'store' | 'paramet
   if (node.kind === 'tuple') {
     return { kind: 'targets', line, items: node.items.map((item) => asTarget(stream, item, use)) };
   }
-  return stream.fail(`can't assign to ${quotedToken(node.kind)}`, line);
+  return stream.fail(`can't assign to ${textRepr(node.kind)}`, line);
 }

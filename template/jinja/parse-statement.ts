@@ -1,7 +1,8 @@
 /** Parses statements [jinja2/parser.py, jinja2/ext.py, salt/utils/jinja.py]. */
 
+import { textRepr } from '../python/repr.ts';
 import type { DataNode, Expression, IfNode, NameNode, Statement } from './ast.ts';
-import { quotedToken, type TokenStream } from './lexer.ts';
+import type { TokenStream } from './lexer.ts';
 import {
   parseBlockFilters,
   parseExpression,
@@ -474,9 +475,9 @@ class StatementParser implements StatementParserContext {
     const words = [
       name === undefined
         ? 'Unexpected end of template.'
-        : `Encountered unknown tag ${quotedToken(name)}.`,
+        : `Encountered unknown tag ${textRepr(name)}.`,
     ];
-    const looking = ends.at(-1)?.map(quotedToken).join(' or ');
+    const looking = ends.at(-1)?.map(textRepr).join(' or ');
     if (looking !== undefined && name !== undefined && ends.flat().includes(name)) {
       words.push(
         `You probably made a nesting mistake. Jinja is expecting this tag, but currently looking for ${looking}.`,
@@ -486,7 +487,7 @@ class StatementParser implements StatementParserContext {
     }
     const innermost = this.#tags.at(-1);
     if (innermost !== undefined) {
-      words.push(`The innermost block that needs to be closed is ${quotedToken(innermost)}.`);
+      words.push(`The innermost block that needs to be closed is ${textRepr(innermost)}.`);
     }
     return this.#stream.fail(words.join(' '), line);
   }

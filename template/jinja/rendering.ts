@@ -9,7 +9,7 @@ import { describeObject, repr, str, textRepr, typeName } from '../python/repr.ts
 import { tryItem } from '../python/subscripts.ts';
 import { isText, textOf, Undefined, type Value } from '../python/values.ts';
 import type { Module } from './objects.ts';
-import { parseTemplate, type Template } from './template.ts';
+import type { Template } from './template.ts';
 
 /**
  * Resolves the name of a template. A name that begins with `./` or `../` is relative to the
@@ -46,11 +46,11 @@ export interface NameLookup {
 /** Loads the templates that a template includes, imports or extends. */
 export interface TemplateLoader {
   /**
-   * Returns the text of a template, a parsed template, or `undefined` if it does not exist. An
-   * exception ends the rendering and reaches the caller unchanged. A loader that must read a file
-   * asynchronously can therefore throw. The caller then reads the file and renders again.
+   * Returns a parsed template, or `undefined` if it does not exist. An exception ends the rendering
+   * and reaches the caller unchanged. A loader that must read a file asynchronously can therefore
+   * throw. The caller then reads the file and renders again.
    */
-  load(name: string): string | Template | undefined;
+  load(name: string): Template | undefined;
 }
 
 /**
@@ -61,16 +61,24 @@ export interface TemplateLoader {
 export type ValuePrinter = (value: Value, meter: WorkMeter) => string;
 
 /** Options of a rendering. */
-export interface RenderingOptions {
-  readonly names: NameLookup;
-  readonly loader: TemplateLoader | undefined;
-  readonly limits: Partial<TemplateLimits> | undefined;
-  readonly isStrict: boolean;
-  readonly now: () => Date;
-  readonly random: () => number;
-  readonly print: ValuePrinter | undefined;
-  readonly trimBlocks: boolean;
-  readonly lstripBlocks: boolean;
+export interface RenderOptions {
+  /** Variables as plain data. Each is converted at its first use. */
+  readonly context?: Readonly<Record<string, unknown>>;
+  /** Loader for includes, imports and extends. Default: no template is found. */
+  readonly loader?: TemplateLoader;
+  /** Limits of the rendering. Limits that are not given have their defaults. */
+  readonly limits?: Partial<TemplateLimits>;
+  /**
+   * Whether the use of an undefined value is an error; the opposite of Salt's `allow_undefined`.
+   * Default: true.
+   */
+  readonly strict?: boolean;
+  /** Returns the current time, for `strftime` without a date. */
+  readonly now?: () => Date;
+  /** Returns a random number from 0 to below 1, for the filter `random`. */
+  readonly random?: () => number;
+  /** Prints the value of `{{ … }}`. Default: `str(value)`. */
+  readonly print?: ValuePrinter;
 }
 
 /** Special attributes of Python objects, which templates must not access. */
@@ -91,25 +99,27 @@ export class Rendering implements FieldLookup {
    * once in a rendering.
    */
   readonly modules: Map<Template, Module> = new Map();
-  readonly #options: RenderingOptions;
+  readonly #names: NameLookup;
+  readonly #loader: TemplateLoader | undefined;
   readonly #templates = new Map<string, Template>();
   /** Variables with which Salt describes the current file. */
   #tpl: ReadonlyMap<string, Value> = new Map();
 
-  constructor(file: string, options: RenderingOptions) {
+  constructor(file: string, names: NameLookup, options: RenderOptions) {
     this.file = file;
-    this.#options = options;
+    this.#names = names;
+    this.#loader = options.loader;
     this.meter = new UsageMeter(options.limits);
-    this.isStrict = options.isStrict;
-    this.now = options.now;
-    this.random = options.random;
+    this.isStrict = options.strict ?? true;
+    this.now = options.now ?? (() => new Date());
+    this.random = options.random ?? Math.random;
     this.print = options.print;
   }
 
   /** Returns the names visible to every template. */
   globals(): NameLookup {
     const tpl = this.#tpl;
-    const { names } = this.#options;
+    const names = this.#names;
     return { get: (name) => tpl.get(name) ?? names.get(name) };
   }
 
@@ -123,7 +133,7 @@ export class Rendering implements FieldLookup {
 
   /** Returns `value.name` by the rules of jinja2's sandbox. */
   attribute(value: Value, name: string): Value {
-    if (dunder.test(name) && isKnownDunder(name)) return this.#unsafe(value, name);
+    if (dunder.test(name) && knownDunders.has(name)) return this.#unsafe(value, name);
     if (value instanceof Undefined) throw value.error();
     const found = tryAttribute(value, name, { meter: this.meter, lookup: this });
     return found ?? (found === null ? null : this.#itemOr(value, name));
@@ -141,7 +151,7 @@ export class Rendering implements FieldLookup {
     if (found !== undefined) return found;
     if (!isText(key)) return this.#missing(value, key);
     const name = textOf(key);
-    if (dunder.test(name) && isKnownDunder(name)) return this.#unsafe(value, name);
+    if (dunder.test(name) && knownDunders.has(name)) return this.#unsafe(value, name);
     const attribute = tryAttribute(value, name, { meter: this.meter, lookup: this });
     return attribute === undefined ? this.#missing(value, key) : attribute;
   }
@@ -195,13 +205,8 @@ export class Rendering implements FieldLookup {
   #find(path: string): Template | undefined {
     const known = this.#templates.get(path);
     if (known !== undefined) return known;
-    const loaded = this.#options.loader?.load(path);
-    if (loaded === undefined) return undefined;
-    const { trimBlocks, lstripBlocks } = this.#options;
-    const template =
-      typeof loaded === 'string'
-        ? parseTemplate(loaded, { name: path, trimBlocks, lstripBlocks })
-        : loaded;
+    const template = this.#loader?.load(path);
+    if (template === undefined) return undefined;
     this.#tpl = tplNames(path);
     this.#templates.set(path, template);
     return template;
@@ -218,7 +223,3 @@ const knownDunders: ReadonlySet<string> = new Set(
     .split(' ')
     .map((word) => `__${word}__`),
 );
-
-function isKnownDunder(name: string): boolean {
-  return knownDunders.has(name);
-}

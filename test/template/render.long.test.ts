@@ -1,24 +1,13 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import test, { type ExecutionContext } from 'ava';
-import {
-  Float,
-  parseTemplate,
-  parseYaml,
-  type RenderOptions,
-  renderJinja,
-  TemplateError,
-  toPython,
-} from '#template';
+import { Float, parseTemplate, parseYaml, renderJinja, TemplateError, toPython } from '#template';
+import { renderText, type TextOptions } from '../helpers/jinja.ts';
 import { testWhere } from '../helpers/needs.ts';
 
-function render(source: string, options: Partial<RenderOptions> = {}): string {
-  return renderJinja(source, { name: 'web/init.sls', ...options });
-}
-
-function failure(source: string, options: Partial<RenderOptions> = {}): TemplateError | undefined {
+function failure(source: string, options: TextOptions = {}): TemplateError | undefined {
   try {
-    render(source, options);
+    renderText(source, options);
   } catch (error) {
     if (error instanceof TemplateError) return error;
     throw error;
@@ -52,7 +41,7 @@ test('a file that is not there is named', (t) => {
 });
 
 test('text without places for values takes what is undefined, as in Python', (t) => {
-  t.is(render("{{ 'a%%' % missing }}{{ 'b' % (true)[0] }}"), 'a%b');
+  t.is(renderText("{{ 'a%%' % missing }}{{ 'b' % (true)[0] }}"), 'a%b');
   t.is(failure("{{ 'a' % 1 }}")?.kind, 'TypeError');
   t.is(failure("{{ 'a%s' % missing }}")?.kind, 'UndefinedError');
 });
@@ -73,7 +62,7 @@ test('an error of the loader ends the rendering unchanged', (t) => {
     throw reason;
   };
   t.is(
-    t.throws(() => render("{% include 'a' %}", { loader: { load } })),
+    t.throws(() => renderText("{% include 'a' %}", { loader: { load } })),
     reason,
   );
 });
@@ -81,7 +70,7 @@ test('an error of the loader ends the rendering unchanged', (t) => {
 test('functions are found by both of their spellings, and no others', (t) => {
   const functions = { 'pillar.get': (args: readonly unknown[]) => `<${String(args[0])}>` };
   const source = "{{ salt['pillar.get']('a:b') }}{{ salt.pillar.get('c') }}";
-  t.is(render(source, { functions }), '<a:b><c>');
+  t.is(renderText(source, { functions }), '<a:b><c>');
   for (const call of ["salt['cmd.run']('id')", "salt.cmd.run('id')", "salt.get('cmd.run')('id')"]) {
     const error = failure(`{{ ${call} }}`, { functions });
     t.is(error?.code, 'ERR_TEMPLATE_UNSUPPORTED', call);
@@ -97,7 +86,7 @@ test('default() does not hide that a function is not served', (t) => {
 
 test('the operator in says which functions are served', (t) => {
   const functions = { 'pillar.get': () => '' };
-  t.is(render("{{ 'pillar.get' in salt }}{{ 'cmd.run' in salt }}", { functions }), 'TrueFalse');
+  t.is(renderText("{{ 'pillar.get' in salt }}{{ 'cmd.run' in salt }}", { functions }), 'TrueFalse');
 });
 
 test('a function that refuses is Salt’s kind of error', (t) => {
@@ -116,7 +105,7 @@ test('a function that refuses is Salt’s kind of error', (t) => {
 
 test('values from outside are never read as templates', (t) => {
   const context = { grains: { evil: '{{ 1 + 1 }}{% include "x" %}' } };
-  t.is(render('{{ grains.evil }}', { context }), '{{ 1 + 1 }}{% include "x" %}');
+  t.is(renderText('{{ grains.evil }}', { context }), '{{ 1 + 1 }}{% include "x" %}');
 });
 
 test('nothing of JavaScript can be reached', (t) => {
@@ -146,18 +135,18 @@ test('a filter that is left out is refused by name', (t) => {
 });
 
 test('undefined values print nothing where the operator allows them', (t) => {
-  t.is(render('[{{ missing }}]', { strict: false }), '[]');
+  t.is(renderText('[{{ missing }}]', { strict: false }), '[]');
 });
 
 test('a template that was read once renders any number of times', (t) => {
   const template = parseTemplate('{% set l = [] %}{% do l.append(n) %}{{ l }}', { name: 'x' });
-  for (const n of [1, 2]) t.is(renderJinja(template, { name: 'x', context: { n } }), `[${n}]`);
+  for (const n of [1, 2]) t.is(renderJinja(template, { context: { n } }), `[${n}]`);
 });
 
 test('blocks are trimmed as Salt’s options say', (t) => {
   const source = 'a\n  {% if true %}\n  b\n  {% endif %}\nc\n';
-  t.is(render(source), 'a\n  \n  b\n  \nc\n');
-  t.is(render(source, { trimBlocks: true, lstripBlocks: true }), 'a\n  b\nc\n');
+  t.is(renderText(source), 'a\n  \n  b\n  \nc\n');
+  t.is(renderText(source, { trimBlocks: true, lstripBlocks: true }), 'a\n  b\nc\n');
 });
 
 // Templates and the output of the real jinja2, recorded and live [fixtures/template/record.py].
@@ -214,7 +203,7 @@ function renderRecorded(
 ): string {
   const special = { whole: new Float(4), big: 12345678901234567890n };
   try {
-    return renderJinja(template, {
+    return renderText(template, {
       name: '<template>',
       context: { ...structuredClone(context), ...special },
       loader: { load: (name) => files[name] },
@@ -289,7 +278,7 @@ const traps: readonly (readonly [string, string])[] = [
 for (const [what, template] of traps) {
   test(`${what} stops at a limit, with file and line`, (t) => {
     const error = t.throws(
-      () => renderJinja(template, { name: 'trap.sls', limits: { steps: 200_000 } }),
+      () => renderText(template, { name: 'trap.sls', limits: { steps: 200_000 } }),
       {
         instanceOf: TemplateError,
         code: 'ERR_TEMPLATE_LIMIT',
@@ -307,7 +296,7 @@ test('striptags keeps brackets that never close', (t) => {
 });
 
 test('a range beyond what jinja2 allows is refused in its way', (t) => {
-  const error = t.throws(() => renderJinja('{{ range(10**9) }}', { name: 'x' }), {
+  const error = t.throws(() => renderText('{{ range(10**9) }}', { name: 'x' }), {
     instanceOf: TemplateError,
     code: 'ERR_TEMPLATE_RUNTIME',
   });
@@ -323,7 +312,7 @@ test('files that include or import each other stop at the limit of depth', (t) =
   };
   for (const name of ['a', 'c', 'd']) {
     t.throws(
-      () => renderJinja(files[name] ?? '', { name, loader: { load: (file) => files[file] } }),
+      () => renderText(files[name] ?? '', { name, loader: { load: (file) => files[file] } }),
       { code: 'ERR_TEMPLATE_LIMIT' },
       name,
     );
@@ -338,28 +327,28 @@ test('expressions nested too deep are refused, not a crash', (t) => {
     `{{ 1${'+1'.repeat(deep)} }}`,
     '{% if 1 %}'.repeat(deep),
   ]) {
-    t.throws(() => renderJinja(source, { name: 'deep.sls' }), { instanceOf: TemplateError });
+    t.throws(() => renderText(source, { name: 'deep.sls' }), { instanceOf: TemplateError });
   }
 });
 
 test('a regular expression that would explode elsewhere takes its time in proportion', (t) => {
   const source = "{{ ('a' * 5000)|regex_match('(a+)+$|(a|aa)+b') is none }}";
-  t.is(renderJinja(source, { name: 'x' }), 'False');
+  t.is(renderText(source, { name: 'x' }), 'False');
 });
 
 test('a limit is what the caller says', (t) => {
   const source = '{% for i in range(50) %}{{ i }}{% endfor %}';
-  t.throws(() => renderJinja(source, { name: 'x', limits: { steps: 40 } }), {
+  t.throws(() => renderText(source, { name: 'x', limits: { steps: 40 } }), {
     code: 'ERR_TEMPLATE_LIMIT',
   });
-  t.notThrows(() => renderJinja(source, { name: 'x', limits: { steps: 400 } }));
+  t.notThrows(() => renderText(source, { name: 'x', limits: { steps: 400 } }));
 });
 
 test('comparisons of long lists count, whichever way they are written', (t) => {
   const lists = '{% set l = range(9000) | list %}{% set m = range(9000) | list %}';
   for (const comparison of ['-1 in l', '-1 not in l', 'l == m', 'l != m', '-1 is in l']) {
     const template = `${lists}{% for a in range(9000) %}{% set x = ${comparison} %}{% endfor %}`;
-    t.throws(() => renderJinja(template, { name: 'x', limits: { steps: 100_000 } }), {
+    t.throws(() => renderText(template, { name: 'x', limits: { steps: 100_000 } }), {
       instanceOf: TemplateError,
       message: /limit of steps is exceeded: the maximum is 100000/,
     });
@@ -369,7 +358,7 @@ test('comparisons of long lists count, whichever way they are written', (t) => {
 test('the time limit ends a rendering that counts no steps', (t) => {
   const template = '{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}';
   const limits = { steps: Number.POSITIVE_INFINITY, milliseconds: 5 };
-  t.throws(() => renderJinja(template, { name: 'x', limits }), {
+  t.throws(() => renderText(template, { name: 'x', limits }), {
     instanceOf: TemplateError,
     message: /limit of milliseconds is exceeded: the maximum is 5/,
   });
@@ -385,7 +374,7 @@ const cases: readonly (readonly [string, string | { readonly error: true }])[] =
 function read(text: string): string | { readonly error: true } {
   try {
     const data = toPython(parseYaml(text, { name: 'x.sls' }));
-    return renderJinja("{{ '%r' % (data,) }}", { name: 'show', context: { data } });
+    return renderText("{{ '%r' % (data,) }}", { name: 'show', context: { data } });
   } catch (error) {
     if (error instanceof TemplateError && error.code === 'ERR_YAML') return { error: true };
     throw error;

@@ -2,12 +2,13 @@
 
 import test from 'ava';
 import { Parser } from 'yaml';
-import { parseYaml, renderJinja } from '#template';
+import { parseYaml } from '#template';
 import { UsageMeter } from '#template/python/limits.ts';
 import { compileRegex } from '#template/python/regex.ts';
+import { renderText } from '../helpers/jinja.ts';
 
 function render(source: string, context: Readonly<Record<string, unknown>> = {}): string {
-  return renderJinja(source, { name: 'web.sls', context });
+  return renderText(source, { name: 'web.sls', context });
 }
 
 const exceeded = { code: 'ERR_TEMPLATE_LIMIT' };

@@ -17,10 +17,11 @@ import type { PillarConfig } from '#salt/pillar/own-pillar.ts';
 import { openPillar } from '#salt/pillar/pillar.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
-import { Dict, Float, renderJinja, TemplateError } from '#template';
+import { Dict, Float, TemplateError } from '#template';
 import { Bytes, Markup, PySet, Tuple } from '#template/python/values.ts';
 import { loadYaml } from '#template/yaml.ts';
 import { layOut } from '../../helpers/file-tree.ts';
+import { renderText } from '../../helpers/jinja.ts';
 import { toWireValue } from '../../helpers/vectors.ts';
 import { type Question, surroundings } from './cases.ts';
 
@@ -107,7 +108,7 @@ export class Ours {
         return canonical(loadYaml(it.text, { name: 'x.sls' }));
       case 'template':
         return canonical(
-          renderJinja(it.text, {
+          renderText(it.text, {
             name: '<string>',
             context: { grains: surroundings.grains, pillar: {}, saltenv: 'base', sls: '' },
             loader: {

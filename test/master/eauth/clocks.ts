@@ -29,7 +29,7 @@ export interface BenchOptions {
   readonly config?: Partial<MasterOptions>;
   readonly backends?: readonly LoginBackend[];
   readonly rightsOf?: LoginsOptions['rightsOf'];
-  readonly delay?: LoginsOptions['delay'];
+  readonly delay?: LoginsOptions['clocks']['delay'];
 }
 
 export async function openBench(t: ExecutionContext, options: BenchOptions = {}): Promise<Bench> {
@@ -39,13 +39,16 @@ export async function openBench(t: ExecutionContext, options: BenchOptions = {})
   const backends: Backends | undefined =
     options.backends && new Map(options.backends.map((it) => [it.name, it]));
   const open = async (): Promise<Logins> => {
-    const clocks = { now: () => clock.now, monotonic: () => clock.monotonic };
+    const clocks = {
+      now: () => clock.now,
+      monotonic: () => clock.monotonic,
+      delay: options.delay ?? (async (milliseconds: number) => void delays.push(milliseconds)),
+    };
     const logins = new Logins({
-      ...clocks,
+      clocks,
       config: new LiveConfig(resolveMasterConfig(options.config)),
       tokens: await TokenTable.open(store, clocks),
       rightsOf: options.rightsOf ?? (() => []),
-      delay: options.delay ?? (async (milliseconds) => void delays.push(milliseconds)),
       audit: new LoginAudit(noAudit, new AuditBursts({ audit: noAudit, now: clocks.now })),
       log: createSilentLogger(),
       ...(backends === undefined ? {} : { backends }),

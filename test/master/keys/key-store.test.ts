@@ -455,8 +455,7 @@ async function start(t: ExecutionContext): Promise<Setting> {
     publishKey: await PublishKey.open({ store, seal, sign, serialBlock: 10, now }),
     bus: new EventBus({ maxEventBytes: 0 }),
     config: new LiveConfig(resolveMasterConfig({ rotateAesKey: true })),
-    now,
-    log: createSilentLogger(),
+    context: { now, log: createSilentLogger() },
   });
   revocation.onRotated(async () => {
     rotated += 1;
