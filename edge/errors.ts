@@ -59,7 +59,8 @@ export const edgeErrors = {
   },
   ERR_REHOME_EXPIRED: {
     meaning: 'The statement has expired, or its time of issue is in the future.',
-    action: 'Sign a new statement; check the clocks.',
+    action:
+      'Sign a new statement; check the clocks of the centre and the site, and restart the master of the site.',
   },
   ERR_REHOME_OLD: {
     meaning: 'The site has already accepted a later statement.',
@@ -84,7 +85,8 @@ export const edgeErrors = {
   },
   ERR_BUNDLE_EXPIRED: {
     meaning: 'The metadata of the bundle have expired, by the clock of the site.',
-    action: 'Sign the metadata again, or correct the clock of the site.',
+    action:
+      'Sign the metadata again, or correct the clocks of the centre and the site, and restart the master of the site.',
     retry: true,
   },
   ERR_BUNDLE_CONTENT: {

@@ -434,7 +434,11 @@ test('orders that wait for the reply of a lost connection are sent over the next
   const host = { now: () => 0, shared: { ...shared, follow }, logger: createSilentLogger() };
   const links = { callerOf: () => undefined };
   // Only these services are used.
-  const orders = new CentreOrders({ host, links } as unknown as CentreContext);
+  const orders = new CentreOrders({
+    host,
+    links,
+    sites: { joined: [site] },
+  } as unknown as CentreContext);
   await orders.start();
   t.teardown(() => orders.close());
   const lost = Promise.withResolvers<never>();

@@ -1,4 +1,4 @@
-/** What remains of a site at its centre after the site was revoked. */
+/** Data of a site at its centre after the site was revoked. */
 
 import test from 'ava';
 import type { OrderInfo, OrderReport, SiteInfo } from '#edge';

@@ -2863,7 +2863,7 @@ export const catalogue: readonly Threat[] = [
       'edge/order-limits.test.ts: orders of a revoked site end, and give their places back',
       'edge/order-limits.test.ts: an order for a site that is revoked meanwhile does not wait',
       outbox('discarded signals of a minion are dead letters, also those that wait for delivery'),
-      'edge/open-requests.test.ts: a site that is revoked during the handshake is not connected (${step})',
+      `edge/open-requests.test.ts: a site that is revoked during the handshake is not connected (\${step})`,
     ],
   },
   {
