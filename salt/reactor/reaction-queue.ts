@@ -6,11 +6,12 @@ import { packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-pr
 import {
   type Change,
   defineRow,
+  isConflict,
   type Key,
   type Operation,
   type RowOf,
   type Store,
-  StoreError,
+  tryToWrite,
 } from '#store';
 import { CountedRuns, RunCounts } from './counted-runs.ts';
 import type { PlannedCall } from './reaction-planner.ts';
@@ -285,14 +286,9 @@ export class ReactionQueue {
     if (known === undefined) return undefined;
     const run = this.#owned(known.run);
     this.#unconfirmed.delete(jid);
-    const put = { op: 'put', key: openKey(jid), value: openRunRow.encode(run) } as const;
-    try {
-      await this.#options.store.write([{ ...put, ifRevision: known.revision }]);
-      return run;
-    } catch (error) {
-      if (!isConflict(error)) throw error;
-      return undefined;
-    }
+    const value = openRunRow.encode(run);
+    const put = { op: 'put', key: openKey(jid), value, ifRevision: known.revision } as const;
+    return (await tryToWrite(this.#options.store, [put])) ? run : undefined;
   }
 
   /** Gives up all runs of this process, so that other members can take them over. */
@@ -533,10 +529,6 @@ export class ReactionQueue {
     const key = onceKey(reaction, window);
     return [{ op: 'put', key, value: new Uint8Array(0), expiresAt, ifRevision: 0 }];
   }
-}
-
-function isConflict(error: unknown): boolean {
-  return error instanceof StoreError && error.code === 'ERR_REVISION';
 }
 
 function markKey({ minion, request, place }: NonNullable<QueueConditions['mark']>): Key {
