@@ -76,6 +76,7 @@ export {
 } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
 export { SharedPlaces, SharedRate, Throttle, TokenBuckets } from './rate-limits.ts';
+export { readStream } from './read-stream.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
 export { type RouteOperation, routeSchema } from './route-schema.ts';
