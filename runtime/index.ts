@@ -80,6 +80,7 @@ export { readStream } from './read-stream.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
 export { type RouteOperation, routeSchema } from './route-schema.ts';
+export { isSameSecret } from './same-secret.ts';
 export { schemaErrors } from './schema-errors.ts';
 export {
   nameOfType,
