@@ -4,7 +4,7 @@
  * bundle in use has passed its check.
  */
 
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { mkdir, open, readdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
@@ -139,7 +139,7 @@ export class BundleDirectory {
     const file = path.join(this.pathOf(version), 'manifest.json');
     const manifestBytes = await ifPresent(readFile(file));
     if (manifestBytes === undefined) return undefined;
-    const sha256 = createHash('sha256').update(manifestBytes).digest('hex');
+    const sha256 = hash('sha256', manifestBytes);
     return { version, sha256, ...shareManifest(sha256, manifestBytes) };
   }
 
@@ -441,12 +441,8 @@ export async function readContent(
     stream.destroy();
   }
   const bytes = Buffer.concat(pieces);
-  if (missing === 0 && digestOf(bytes) === expected.sha256) return bytes;
+  if (missing === 0 && hash('sha256', bytes) === expected.sha256) return bytes;
   throw refuse('the manifest does not match the metadata');
-}
-
-function digestOf(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
 }
 
 async function writeContent(

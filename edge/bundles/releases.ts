@@ -3,7 +3,7 @@
  * that each site must install.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import Type from 'typebox';
 import type { SitesOptions } from '#config';
 import type { SharedArea, StateOperation } from '#master';
@@ -501,8 +501,7 @@ export function assignRings(
   rings: readonly Rings[string][],
   sites: readonly string[],
 ): ReadonlyMap<string, number> {
-  const digestOf = (site: string): string =>
-    createHash('sha256').update(`${version} ${site}`).digest('hex');
+  const digestOf = (site: string): string => hash('sha256', `${version} ${site}`);
   const ranked = sites
     .map((site) => ({ site, digest: digestOf(site) }))
     .sort((a, b) => (a.digest < b.digest ? -1 : 1));

@@ -4,7 +4,7 @@
  * therefore read, linked and written synchronously, in slices of a few milliseconds.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { closeSync, fstatSync, linkSync, openSync, readSync, writeSync } from 'node:fs';
 import { copyFile, open } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -79,7 +79,7 @@ export class SmallFiles {
   async #digestOf(file: string): Promise<string> {
     const content = this.#readSmall(file);
     if (content === undefined) return (await hashFile(file, 'sha256')).toString('hex');
-    return createHash('sha256').update(content).digest('hex');
+    return hash('sha256', content);
   }
 
   /** Returns the content of a file, or `undefined` if the file is large. */
