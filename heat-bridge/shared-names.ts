@@ -1,6 +1,6 @@
 /** Prevents two members of a cluster from using the same name at the same time. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { SharedArea, StateOperation } from '#master';
 import { KeyedMutex } from '#runtime';
 import { retryConflicts } from '#store';
@@ -78,5 +78,5 @@ export class SharedNames {
 }
 
 function rowOf(name: string): string {
-  return String(createHash('sha256').update(name).digest().readUInt16BE(0) % rowCount);
+  return String(hash('sha256', name, 'buffer').readUInt16BE(0) % rowCount);
 }
