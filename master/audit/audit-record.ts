@@ -1,6 +1,6 @@
 /** Records of the audit log and their hash chain. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import Type from 'typebox';
 import { compileSchema } from '#runtime';
 import type { AuditActor, AuditHead } from '../api/index.ts';
@@ -138,7 +138,7 @@ function parse(line: string): unknown {
 }
 
 function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
+  return hash('sha256', text);
 }
 
 /** Maximum number of ids in one record. */
