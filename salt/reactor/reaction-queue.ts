@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import { type Cluster, followRows, openRunsPrefix, type ReactionResult } from '#master';
@@ -540,5 +540,5 @@ function onceKey(reaction: string, { values }: NonNullable<QueueConditions['wind
 }
 
 function digest(values: readonly unknown[]): string {
-  return createHash('sha256').update(JSON.stringify(values)).digest('base64');
+  return hash('sha256', JSON.stringify(values), 'base64');
 }
