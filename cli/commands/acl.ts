@@ -11,7 +11,7 @@ import {
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { withCommonOptions } from '../options.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printJson, printLine, printList } from '../terminal.ts';
 import { addLearnCommand, addReplayCommand } from './acl-recorded.ts';
 
 interface AclOptions {
@@ -67,11 +67,11 @@ function addDenials(acl: Command, context: CommandContext): void {
   ).action(async ({ configDir, json }: AclOptions) => {
     const api = await context.openApi(configDir);
     const denials = await api.events.denials();
-    if (json) await printJson(context.stdout, denials);
-    else if (denials.length === 0) await printLine(context.stderr, 'No signal was denied.');
-    for (const denial of json ? [] : denials) {
-      await printLine(context.stdout, formatDenial(denial));
-    }
+    await printList(context, denials, {
+      json,
+      format: formatDenial,
+      none: 'No signal was denied.',
+    });
   });
 }
 
@@ -121,11 +121,8 @@ function addCheck(acl: Command, context: CommandContext): void {
     const known = await keys.list().finally(close);
     const accepted = known.filter(({ state }) => state === 'accepted').map(({ id }) => id);
     const findings = lintConfiguredPolicy(config, accepted);
-    if (json) await printJson(context.stdout, findings);
-    else if (findings.length === 0) await printLine(context.stderr, 'Every rule has an effect.');
-    for (const finding of json ? [] : findings) {
-      await printLine(context.stdout, formatFinding(finding));
-    }
+    const none = 'Every rule has an effect.';
+    await printList(context, findings, { json, format: formatFinding, none });
     // Do not report rules with exceptions, because they have an effect.
     const isWrong = findings.some(({ kind }) => kind !== 'overlapping');
     if (isWrong) context.setExitCode(exitCodes.failure);
