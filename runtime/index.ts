@@ -72,6 +72,7 @@ export {
   type BeforeStep,
   readTextIfPresent,
   syncDirectory,
+  syncFile,
   writeFileAtomically,
 } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';

@@ -17,12 +17,13 @@ import {
   makeDirectory,
   readTextIfPresent,
   syncDirectory,
+  syncFile,
   writeFileAtomically,
 } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { type BundleFile, bundleBounds, type Manifest, shareManifest } from './manifest.ts';
 import { packedFiles } from './pack-content.ts';
-import { isSmall, type ReusableFile, SmallFiles, synchronise } from './small-files.ts';
+import { isSmall, type ReusableFile, SmallFiles } from './small-files.ts';
 
 const Version = Type.Integer({ minimum: 0 });
 
@@ -324,7 +325,7 @@ export class BundleDirectory {
     // After all files are written, the file system can write most of them at once.
     for (const { path: inner } of files) {
       this.#beforeStep('synchronise a file');
-      await synchronise(path.join(incomplete, inner));
+      await syncFile(path.join(incomplete, inner));
     }
   }
 

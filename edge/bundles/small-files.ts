@@ -57,7 +57,7 @@ export class SmallFiles {
   }
 
   /**
-   * Creates a file. The content is certainly on disk only after a call of {@link synchronise}.
+   * Creates a file. The content is certainly on disk only after a call of {@link syncFile}.
    * @param mode - permissions of the file
    */
   async write(file: string, pieces: readonly Buffer[], mode: number): Promise<void> {
@@ -97,16 +97,6 @@ export class SmallFiles {
     } finally {
       closeSync(descriptor);
     }
-  }
-}
-
-/** Waits until the content of a file is on disk. */
-export async function synchronise(file: string): Promise<void> {
-  const handle = await open(file, 'r+');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }
 
