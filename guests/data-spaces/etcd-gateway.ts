@@ -2,7 +2,7 @@
 
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
-import { readStream, timeLimit, tryParseJson } from '#runtime';
+import { isMap, readStream, timeLimit, tryParseJson } from '#runtime';
 
 /** Credentials and certificates for a connection, which are read from files. */
 export interface EtcdAccess {
@@ -290,9 +290,4 @@ function oneAnswer(text: string, mustBe = true): EtcdAnswer {
   if (isMap(answer)) return answer;
   if (!mustBe) return {};
   throw new Error('the response of etcd is not a JSON object');
-}
-
-/** Whether a value is a JSON object. */
-export function isMap(value: unknown): value is EtcdAnswer {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
