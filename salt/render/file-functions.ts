@@ -40,25 +40,24 @@ export function fileFunctions(files: PillarSources, saltenv: string): AskedFunct
     takes(['path', 'saltenv'], async ({ path, saltenv: given }) => {
       return has(await files.lists(environment(given)), text(path, 'path'));
     });
+  const listed = (kind: 'dirs' | 'files') =>
+    takes(['saltenv', 'prefix'], async ({ saltenv: given, prefix }) => {
+      const lists = await files.lists(environment(given));
+      return lists[kind].filter((path) => path.startsWith(textOr(prefix, '')));
+    });
   return {
     'cp.get_file_str': takes(['path', 'saltenv'], async ({ path, saltenv: given }) => {
       const env = isGiven(given) ? text(given, 'saltenv') : saltenv;
       return (await readSaltFile(files, text(path, 'path'), env))?.text ?? false;
     }),
-    'cp.list_master': takes(['saltenv', 'prefix'], async ({ saltenv: given, prefix }) => {
-      const lists = await files.lists(environment(given));
-      return lists.files.filter((file) => file.startsWith(textOr(prefix, '')));
-    }),
-    'cp.list_master_dirs': takes(['saltenv', 'prefix'], async ({ saltenv: given, prefix }) => {
-      const lists = await files.lists(environment(given));
-      return lists.dirs.filter((directory) => directory.startsWith(textOr(prefix, '')));
-    }),
+    'cp.list_master': listed('files'),
+    'cp.list_master_dirs': listed('dirs'),
     'cp.list_states': takes(['saltenv'], async ({ saltenv: given }) => {
       const lists = await files.lists(environment(given));
       return lists.files.flatMap((file) => slsNameOf(file) ?? []).sort();
     }),
-    'slsutil.file_exists': exists(hasFile),
-    'slsutil.dir_exists': exists(hasDirectory),
+    'slsutil.file_exists': exists(({ files: paths }, path) => paths.includes(path)),
+    'slsutil.dir_exists': exists(({ dirs }, path) => dirs.includes(path)),
     'slsutil.path_exists': exists(hasPath),
     'slsutil.findup': takes(
       ['startpath', 'filenames', 'saltenv'],
@@ -78,16 +77,8 @@ function slsNameOf(file: string): string | undefined {
   return end === undefined ? undefined : file.slice(0, -end.length).replaceAll('/', '.');
 }
 
-function hasFile({ files }: FileLists, path: string): boolean {
-  return files.includes(path);
-}
-
-function hasDirectory({ dirs }: FileLists, path: string): boolean {
-  return dirs.includes(path);
-}
-
-function hasPath(lists: FileLists, path: string): boolean {
-  return hasFile(lists, path) || hasDirectory(lists, path);
+function hasPath({ files, dirs }: FileLists, path: string): boolean {
+  return files.includes(path) || dirs.includes(path);
 }
 
 /**
