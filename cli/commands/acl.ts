@@ -4,6 +4,7 @@ import { loadCandidatePolicy, loadMasterConfig } from '#config';
 import {
   type Denial,
   type ExplainRequest,
+  explainActions,
   lintConfiguredPolicy,
   type ReloadReport,
   readMarkedJson,
@@ -35,19 +36,6 @@ interface ExplainOptions extends AclOptions, SubjectOptions {
   readonly target?: string;
   readonly owner?: string;
 }
-
-const actions: readonly ExplainRequest['action'][] = [
-  'signal',
-  'publish',
-  'runner',
-  'wheel',
-  'command',
-  'mine',
-  'file-send',
-  'pillar',
-  'key',
-  'subscribe',
-];
 
 /** Defines `saltbridge acl`, which inspects and reloads the policy. */
 export function defineAcl(command: Command, context: CommandContext): void {
@@ -81,7 +69,7 @@ function addExplain(acl: Command, context: CommandContext): void {
       .command('explain')
       .description('show whether the running master would permit a request, and why')
       .argument('<subject>', 'id of a minion, or user:NAME, project:NAME, service:NAME, token:NAME')
-      .argument('<action>', actions.join(', '))
+      .argument('<action>', explainActions.join(', '))
       .argument('<resource>', 'tag, function (several separated by commas), path or operation')
       .option('--arg <text...>', 'arguments of the function; keyword arguments as name=value')
       .option('--target <compound>', 'target of the job')
@@ -154,9 +142,9 @@ function readRequest(
   resource: string,
   { arg, target, data, bytes, owner, ...who }: ExplainOptions,
 ): ExplainRequest {
-  const known = actions.find((it) => it === action);
+  const known = explainActions.find((it) => it === action);
   if (known === undefined) {
-    throw new CommandError('ERR_ARGS', `unknown action; use one of ${actions.join(', ')}`);
+    throw new CommandError('ERR_ARGS', `unknown action; use one of ${explainActions.join(', ')}`);
   }
   return {
     subject: readSubject(subject, who),
