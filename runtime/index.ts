@@ -93,7 +93,7 @@ export {
 export { KeyedMutex, Mutex, Semaphore } from './semaphores.ts';
 export { SendPool, SendQueue } from './send-pool.ts';
 export { SharedValues } from './shared-values.ts';
-export { sortInSlices } from './sort-in-slices.ts';
+export { compareTexts, sortInSlices } from './sort-in-slices.ts';
 export { type ReadingStep, readingSteps, StepScheduler } from './step-scheduler.ts';
 export {
   codeOf,
