@@ -4,6 +4,8 @@
  * minions [salt/utils/minions.py auth_check, __fun_check, __args_check].
  */
 
+import { isMap } from '#runtime';
+
 /** A regular expression written by the operator. It matches whole texts only. */
 export interface GrantPattern {
   /** Source text of the expression. */
@@ -148,8 +150,6 @@ function onlyEntry(value: unknown, what: string): [string, unknown] {
 }
 
 function entriesOf(value: unknown, what: string): [string, unknown][] {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return Object.entries(value);
-  }
+  if (isMap(value)) return Object.entries(value);
   throw new SyntaxError(`invalid grant: ${what} must be a map`);
 }

@@ -5,7 +5,7 @@
  * spec_check].
  */
 
-import { trimEnd } from '#runtime';
+import { isMap, trimEnd } from '#runtime';
 import { toCallPattern } from './grant-rules.ts';
 import {
   allow,
@@ -254,8 +254,4 @@ function isGroup(name: string): boolean {
 export function listOf(value: unknown): readonly unknown[] {
   if (value === null || value === undefined) return [];
   return Array.isArray(value) ? value : [value];
-}
-
-function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

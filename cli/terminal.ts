@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { writeJson } from '#runtime';
-import type { OutputStream } from './context.ts';
+import type { CommandContext, OutputStream } from './context.ts';
 
 /**
  * Matches characters that are escaped: control characters except the tab, line separators, and
@@ -57,6 +57,27 @@ export async function printLine(stream: OutputStream, line: string): Promise<voi
  */
 export async function printJson(stream: OutputStream, answer: object): Promise<void> {
   await printLine(stream, escapeJson(writeJson(answer, 2)));
+}
+
+/**
+ * Prints a list: as JSON, or one line for each item. If the list is empty, prints the message
+ * `none` on standard error.
+ */
+export async function printList<T>(
+  { stdout, stderr }: Pick<CommandContext, 'stderr' | 'stdout'>,
+  items: readonly T[],
+  { json, format, none }: ListFormat<T>,
+): Promise<void> {
+  if (json) return printJson(stdout, items);
+  if (items.length === 0) await printLine(stderr, none);
+  for (const item of items) await printLine(stdout, format(item));
+}
+
+/** Format of a list. */
+interface ListFormat<T> {
+  readonly json: boolean | undefined;
+  readonly format: (item: T) => string;
+  readonly none: string;
 }
 
 /** Progress line on a terminal. Writes nothing if the output is not a terminal. */

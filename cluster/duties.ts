@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { inMilliseconds } from '#runtime';
-import { type Key, type Operation, type Store, StoreError } from '#store';
+import { isConflict, type Key, type Operation, type Store, StoreError } from '#store';
 import { Lease } from './lease.ts';
 
 /**
@@ -116,7 +116,7 @@ export class Duties {
       await this.#term.lease.write(operations);
     } catch (error) {
       // The write may have failed because the lease was lost.
-      if (error instanceof StoreError && error.code === 'ERR_REVISION') this.look();
+      if (isConflict(error)) this.look();
       throw error;
     }
   }
@@ -206,7 +206,7 @@ export class Duties {
       // If the term has ended during the renewal, the lease is acquired again by the loop.
       if (this.#term === term) this.#endLater(term);
     } catch (error) {
-      if (error instanceof StoreError && error.code === 'ERR_REVISION') this.#end();
+      if (isConflict(error)) this.#end();
       throw error;
     }
   }

@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import Type from 'typebox';
 import type { MasterApi } from '#master';
 import { errorMessage, hashFile } from '#runtime';
-import { defineRow, fromJson, type Key, type RowOf, type Store, StoreError } from '#store';
+import { defineRow, fromJson, isConflict, type Key, type RowOf, type Store } from '#store';
 import {
   decodeFrame,
   encodeFrame,
@@ -209,7 +209,7 @@ export class JoinService {
       this.#deps.log.info({ member: body.member }, 'a new member joins the cluster with a ticket');
     } catch (error) {
       // The revision has changed because another member has used the ticket and answers.
-      if (error instanceof StoreError && error.code === 'ERR_REVISION') return;
+      if (isConflict(error)) return;
       const message = errorMessage(error);
       reply({ kind: 'refused', request, message });
     } finally {

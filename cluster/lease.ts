@@ -1,4 +1,4 @@
-import { type Key, type Operation, type Store, StoreError } from '#store';
+import { type Key, type Operation, type Store, tryToWrite } from '#store';
 
 /** Options of a lease. */
 export interface LeaseOptions {
@@ -66,15 +66,9 @@ export class Lease {
 
   /** Releases the lease immediately. Does nothing if the lease was lost before. */
   async release(): Promise<void> {
-    await this.#next(async () => {
-      try {
-        await this.#store.write([
-          { op: 'delete', key: this.#options.key, ifRevision: this.#token },
-        ]);
-      } catch (error) {
-        if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
-      }
-    });
+    await this.#next(() =>
+      tryToWrite(this.#store, [{ op: 'delete', key: this.#options.key, ifRevision: this.#token }]),
+    );
   }
 
   async #next<T>(work: () => Promise<T>): Promise<T> {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type Auth, type KeyState, keyPlaces, type PkiDir, watchPkiDir } from '#master';
 import { forEachFile } from './for-each-file.ts';
@@ -160,5 +160,5 @@ export class PkiMirror {
 
 function markOf(key: PlacedKey | undefined): string {
   if (key === undefined) return '';
-  return `${key.place} ${createHash('sha256').update(key.pem).digest('base64')}`;
+  return `${key.place} ${hash('sha256', key.pem, 'base64')}`;
 }

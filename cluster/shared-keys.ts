@@ -16,11 +16,11 @@ import { unpackLocal } from '#minion-protocol';
 import {
   defineRow,
   type Entry,
+  isConflict,
   type Key,
   type Operation,
   type RowOf,
   type Store,
-  StoreError,
   writeInParts,
 } from '#store';
 import { forEachFile } from './for-each-file.ts';
@@ -127,7 +127,7 @@ class SharedKeys implements KeyFiles {
       const isThere = operations.some((it) => it.op === 'put');
       this.#seen.set(seenName(place, id), isThere ? revision : 0);
     } catch (error) {
-      if (error instanceof StoreError && error.code === 'ERR_REVISION') throw changedElsewhere(id);
+      if (isConflict(error)) throw changedElsewhere(id);
       throw error;
     }
   }

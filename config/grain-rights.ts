@@ -3,7 +3,7 @@
  * master does not grant them, because a minion can claim any grain.
  */
 
-import { grainsGiveNoRight } from '#acl';
+import { grainsGiveNoRight, type PolicyRule } from '#acl';
 import { compileRightTarget } from '#minion-protocol';
 import { type ConfigWarning, placeOf } from './config-error.ts';
 import type { MasterConfig } from './options.ts';
@@ -25,7 +25,11 @@ export function warnOfGrainRights(config: MasterConfig, settings: Settings): Con
       return false;
     }
   };
-  const found = [...peerTargets(config), ...userTargets(config), ...ruleTargets(config)];
+  const found = [
+    ...peerTargets(config),
+    ...ruleTargets(userRightsOf(config).rules, (name) => name.split(': ')),
+    ...ruleTargets(config.acl.rules, (name) => ['saltbridge', 'acl', 'rules', name]),
+  ];
   const unique = new Map(found.map((it) => [JSON.stringify([it.path, it.target]), it]));
   return [...unique.values()]
     .filter(({ target }) => restsOnGrains(target))
@@ -59,20 +63,12 @@ function peerTargets({ peer }: Pick<MasterConfig, 'peer'>): RightTarget[] {
   );
 }
 
-function userTargets(config: MasterConfig): RightTarget[] {
-  return userRightsOf(config).rules.flatMap((rule) => {
-    const { effect, name, resource } = rule;
+function ruleTargets(
+  rules: readonly PolicyRule[],
+  pathOf: (name: string) => readonly string[],
+): RightTarget[] {
+  return rules.flatMap(({ effect, name, resource }) => {
     const target = 'within' in resource ? resource.within : undefined;
-    if (effect === 'deny' || target === undefined) return [];
-    return [{ path: name.split(': '), target }];
-  });
-}
-
-function ruleTargets({ acl }: Pick<MasterConfig, 'acl'>): RightTarget[] {
-  return acl.rules.flatMap((rule) => {
-    const { effect, name, resource } = rule;
-    const target = 'within' in resource ? resource.within : undefined;
-    if (effect === 'deny' || target === undefined) return [];
-    return [{ path: ['saltbridge', 'acl', 'rules', name], target }];
+    return effect === 'deny' || target === undefined ? [] : [{ path: pathOf(name), target }];
   });
 }

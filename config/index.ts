@@ -97,6 +97,7 @@ export {
 export { type SdbProfile, sdbDrivers, warnOfSdbProfile } from './sdb-profiles.ts';
 export { type ServedTransport, servedTransports } from './served-transports.ts';
 export {
+  isSetting,
   isSettings,
   moduleNames,
   originOfPath,
@@ -104,6 +105,7 @@ export {
   placeWithin,
   type Setting,
   type Settings,
+  sectionOf,
   textsOf,
 } from './settings.ts';
 export { planSignals, type SignalPlan } from './signal-plan.ts';

@@ -8,7 +8,7 @@ import type { OptionTable } from './option.ts';
 import { type MasterConfig, optionSections } from './options.ts';
 import { aclOptions, limitOptions } from './own-options.ts';
 import { fileNameOf } from './schema.ts';
-import { isSettings, type Settings, toPlain } from './settings.ts';
+import { type Settings, sectionOf, toPlain } from './settings.ts';
 
 /** An option with its current value. */
 export interface OptionInForce {
@@ -44,11 +44,6 @@ export function valuesOf(options: OptionTable, config: MasterConfig): object {
   if (options === loginOptions) return config.eauth;
   if (options === limitOptions) return config.limits;
   return options === aclOptions ? config.acl : config;
-}
-
-function sectionOf(settings: Settings, name: string): Settings {
-  const value = settings.get(name)?.value;
-  return isSettings(value) ? value : new Map();
 }
 
 function rowsOf(

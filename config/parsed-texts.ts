@@ -5,7 +5,7 @@
  * Other modules can therefore cache data about a part of the content in a `WeakMap`.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { createBoundedMap } from '#runtime';
 import { configLimits } from './limits.ts';
 import { isSettings, type Setting, type Settings } from './settings.ts';
@@ -37,7 +37,7 @@ export function parsedOnce(
   parse: (text: string, file: string) => Settings,
 ): Settings {
   if (text.length < smallestKept) return parse(text, file);
-  const digest = createHash('sha256').update(text).digest('base64');
+  const digest = hash('sha256', text, 'base64');
   const known = kept.get(digest);
   if (known?.file === file) return known.settings;
   const settings = known === undefined ? parse(text, file) : copyOf(known.settings, file);

@@ -1,6 +1,7 @@
 /** Checks whether the schemas of signal rules guarantee the event data that a reaction uses. */
 
 import type { PolicyRule } from '#acl';
+import { isMap } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { Reaction } from './reaction.ts';
 import { globsOf, isMapped, listedIds, targetedOf, valuesOf } from './reaction-values.ts';
@@ -102,9 +103,4 @@ function isRequired(schema: unknown, { path, mayBeText }: NeededValue): boolean 
 function mayMean(ruleTag: string, on: string): boolean {
   if (/[*?[]/.test(on)) return true;
   return compileGlob(ruleTag.replace(/\$\{[^}]*\}/g, '*'))(on);
-}
-
-/** Whether a value is an object with named members. */
-export function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

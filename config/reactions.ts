@@ -4,6 +4,7 @@ import Type, { type TUnsafe } from 'typebox';
 import { PolicyError, parseRate } from '#acl';
 import {
   compileSchema,
+  isMap,
   type SchemaMistake,
   schemaMistakes,
   unknownName,
@@ -11,7 +12,6 @@ import {
 } from '#runtime';
 import { ConfigError, type ConfigErrorCode, type OptionOrigin } from './config-error.ts';
 import type { Reaction, ReactionOptions } from './reaction.ts';
-import { isMap } from './reaction-guarantees.ts';
 import { isMapped, reaction, valuesOf } from './reaction-values.ts';
 import { custom } from './schema.ts';
 import {

@@ -263,8 +263,15 @@ function fromSettings(map: Settings | ReadonlyMap<unknown, unknown>): Record<str
   return plain;
 }
 
-function isSetting(item: unknown): item is Setting {
+/** Whether a value from a file has an origin. */
+export function isSetting(item: unknown): item is Setting {
   return typeof item === 'object' && item !== null && 'origin' in item && 'value' in item;
+}
+
+/** Returns the settings of a section, or none if the section does not exist or is not a map. */
+export function sectionOf(settings: Settings, name: string): Settings {
+  const value = settings.get(name)?.value;
+  return isSettings(value) ? value : new Map();
 }
 
 /** Returns the entries of a map, or none for other values. */

@@ -1,9 +1,9 @@
 /** Prevents two members of a cluster from using the same name at the same time. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { SharedArea, StateOperation } from '#master';
 import { KeyedMutex } from '#runtime';
-import { StoreError } from '#store';
+import { retryConflicts } from '#store';
 
 /**
  * Number of rows in the store. The hash of a name selects its row, and several names share a row.
@@ -63,25 +63,20 @@ export class SharedNames {
     return inTurn();
   }
 
-  async #decide<T>(
+  #decide<T>(
     rows: readonly string[],
     work: (steps: readonly StateOperation[]) => Promise<T>,
   ): Promise<T> {
-    for (let tries = 1; ; tries += 1) {
+    return retryConflicts(() => {
       const steps = rows.map((row): StateOperation => {
         const ifRevision = this.#revisions.get(row) ?? 0;
         return { op: 'put', key: [this.#prefix, row], value: new Uint8Array(0), ifRevision };
       });
-      try {
-        return await work(steps);
-      } catch (error) {
-        const isSecond = error instanceof StoreError && error.code === 'ERR_REVISION';
-        if (!isSecond || tries === maxTries) throw error;
-      }
-    }
+      return work(steps);
+    }, maxTries);
   }
 }
 
 function rowOf(name: string): string {
-  return String(createHash('sha256').update(name).digest().readUInt16BE(0) % rowCount);
+  return String(hash('sha256', name, 'buffer').readUInt16BE(0) % rowCount);
 }

@@ -17,6 +17,7 @@ export {
   type EventsRequest,
   type ExplainRequest,
   type ExtPillar,
+  explainActions,
   type FileLists,
   type FileServerBackend,
   type FoundFile,

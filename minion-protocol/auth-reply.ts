@@ -3,7 +3,7 @@
  * ReqServerChannel._auth]. It imports the RSA functions and no schemas, so that a worker thread
  * loads it quickly.
  */
-import { createHash, type KeyObject } from 'node:crypto';
+import { hash, type KeyObject } from 'node:crypto';
 import { generateKeyString } from './crypt.ts';
 import { ProtocolError } from './errors.ts';
 import { packWire } from './payload.ts';
@@ -151,7 +151,7 @@ export function aesKeySignature(masterPrivate: KeyObject, aes: string): Buffer {
 
 /** Returns the digest that {@link aesKeySignature} signs: the SHA-256 of the key string, in hex. */
 export function aesKeyDigest(aes: string): Buffer {
-  return Buffer.from(createHash('sha256').update(aes).digest('hex'), 'latin1');
+  return Buffer.from(hash('sha256', aes), 'latin1');
 }
 
 /**

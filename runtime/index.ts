@@ -72,13 +72,16 @@ export {
   type BeforeStep,
   readTextIfPresent,
   syncDirectory,
+  syncFile,
   writeFileAtomically,
 } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
 export { SharedPlaces, SharedRate, Throttle, TokenBuckets } from './rate-limits.ts';
+export { readStream } from './read-stream.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
 export { type RouteOperation, routeSchema } from './route-schema.ts';
+export { isSameSecret } from './same-secret.ts';
 export { schemaErrors } from './schema-errors.ts';
 export {
   nameOfType,
@@ -90,7 +93,7 @@ export {
 export { KeyedMutex, Mutex, Semaphore } from './semaphores.ts';
 export { SendPool, SendQueue } from './send-pool.ts';
 export { SharedValues } from './shared-values.ts';
-export { sortInSlices } from './sort-in-slices.ts';
+export { compareTexts, sortInSlices } from './sort-in-slices.ts';
 export { type ReadingStep, readingSteps, StepScheduler } from './step-scheduler.ts';
 export {
   codeOf,

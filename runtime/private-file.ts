@@ -64,6 +64,16 @@ export async function syncDirectory(directory: string): Promise<void> {
   }
 }
 
+/** Synchronises a file, so that its content is durable. */
+export async function syncFile(file: string): Promise<void> {
+  const handle = await open(file, constants.O_RDWR);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
 /** Returns the text of a file, or `undefined` if it does not exist. */
 export async function readTextIfPresent(file: string): Promise<string | undefined> {
   try {

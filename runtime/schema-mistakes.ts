@@ -7,6 +7,7 @@ import type { TSchema } from 'typebox';
 import Type from 'typebox';
 import { Check } from 'typebox/schema';
 import { nearestName } from './nearest-name.ts';
+import { isMap } from './plain-map.ts';
 
 /**
  * Path of a mistake inside the value: names of members and indices of lists. Empty if the whole
@@ -134,10 +135,6 @@ function isAlike(schema: TSchema, value: unknown): boolean {
   if (isMap(value)) return Type.IsObject(schema) || Type.IsRecord(schema);
   if (typeof value === 'string') return Type.IsString(schema);
   return typeof value === 'number' && (Type.IsInteger(schema) || Type.IsNumber(schema));
-}
-
-function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Returns the reason why the whole value does not match the schema. */

@@ -25,7 +25,7 @@ export async function sortInSlices<Item extends string | object>(
   let parts: Item[][] = [];
   for (let from = 0; from < items.length; from += itemsOfPart) {
     const part = items.slice(from, from + itemsOfPart);
-    parts.push(part.sort((a, b) => compare(textOf(a), textOf(b))));
+    parts.push(part.sort((a, b) => compareTexts(textOf(a), textOf(b))));
     await budget.giveWayAfter(part.length * stepsOfSorting);
   }
   while (parts.length > 1) {
@@ -66,7 +66,8 @@ async function merge<Item extends string | object>(
   return merged;
 }
 
-function compare(a: string, b: string): number {
+/** Compares texts by UTF-16 code units, independently of the locale. */
+export function compareTexts(a: string, b: string): number {
   if (a === b) return 0;
   return a < b ? -1 : 1;
 }

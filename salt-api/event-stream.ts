@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyReply } from 'fastify';
 import type { Logger } from 'pino';
@@ -275,7 +275,7 @@ export class StreamLimiter {
    * @returns a function to call once when the stream ends, or `undefined` if a limit is reached
    */
   tryEnter({ token, user }: StreamOwner): (() => void) | undefined {
-    const owner = createHash('sha256').update(token).digest('hex');
+    const owner = hash('sha256', token);
     const parts = [
       { budget: this.#ofTokens, owner, amount: 1 },
       { budget: this.#ofUsers, owner: user, amount: 1 },

@@ -3,7 +3,7 @@
  * stored [THREATS A-03].
  */
 
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { FairTable } from '#runtime';
 import { apiLimits } from './limits.ts';
 
@@ -80,7 +80,7 @@ export function hasTokenForm(text: string): boolean {
 
 /** Returns the digest of a session's token. The session is stored under this digest. */
 export function digestOf(secret: string): string {
-  return createHash('sha256').update(secret).digest('hex');
+  return hash('sha256', secret);
 }
 
 /**

@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import Type from 'typebox';
 import { StoreError } from './errors.ts';
 import { Bytes, defineRow, fromJson, type RowOf } from './row-codec.ts';
-import type { Change, Entry, Key, Operation } from './store.ts';
+import { type Change, type Entry, isConflict, type Key, type Operation } from './store.ts';
 
 const lookMs = 5000;
 const noProcess = '';
@@ -175,7 +175,7 @@ export class HeldRows {
         await state.write([{ op: 'put', key: this.#key(id), value, ifRevision: entry.revision }]);
         return;
       } catch (error) {
-        if (!isSecond(error)) throw error;
+        if (!isConflict(error)) throw error;
       }
     }
   }
@@ -190,7 +190,7 @@ export class HeldRows {
       await this.whileOwn(id, async () => void (await this.#options.state.write(this.endLeft(id))));
       this.#forgotten.delete(id);
     } catch (error) {
-      if (isSecond(error)) this.#forgotten.delete(id);
+      if (isConflict(error)) this.#forgotten.delete(id);
       else
         this.#options.log.debug(
           { run: id, err: error },
@@ -245,7 +245,7 @@ export class HeldRows {
       try {
         return await write();
       } catch (error) {
-        if (!isSecond(error) || this.#rows.get(id)?.process !== this.process) throw error;
+        if (!isConflict(error) || this.#rows.get(id)?.process !== this.process) throw error;
       }
     }
   }
@@ -344,9 +344,4 @@ export class HeldRows {
       );
     }
   }
-}
-
-/** Whether the error means that another member has changed the row first. */
-function isSecond(error: unknown): boolean {
-  return error instanceof StoreError && error.code === 'ERR_REVISION';
 }

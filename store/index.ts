@@ -43,9 +43,11 @@ export { logStateKey, revisionKey, unpackNumber } from './row-layout.ts';
 export {
   type Change,
   type Entry,
+  isConflict,
   type Key,
   type ListOptions,
   type Operation,
+  retryConflicts,
   type Store,
   type Stream,
   type StreamConsumer,

@@ -1,6 +1,6 @@
 import { chown, link, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { ifPresent, isDiskFull, syncDirectory } from '#runtime';
+import { ifPresent, isDiskFull, syncDirectory, syncFile } from '#runtime';
 import { fileTimestamp, readBackup } from './backup.ts';
 import { checkTables, type StoreInspection } from './check-tables.ts';
 import { type DirectoryLock, lockDirectory } from './directory.ts';
@@ -119,15 +119,6 @@ async function checkRestored(
     return found;
   } finally {
     await store.close();
-  }
-}
-
-async function syncFile(file: string): Promise<void> {
-  const handle = await open(file, 'r+');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }
 

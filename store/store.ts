@@ -180,8 +180,31 @@ export async function tryToWrite(
     await store.write(operations);
     return true;
   } catch (error) {
-    if (error instanceof StoreError && error.code === 'ERR_REVISION') return false;
+    if (isConflict(error)) return false;
     throw error;
+  }
+}
+
+/** Whether a write failed because an `ifRevision` did not match. */
+export function isConflict(error: unknown): boolean {
+  return error instanceof StoreError && error.code === 'ERR_REVISION';
+}
+
+/**
+ * Calls `work`, and calls it again if another process has changed an entry between its read and
+ * its write.
+ * @throws StoreError ERR_REVISION if that happens in each of `maxAttempts` calls
+ */
+export async function retryConflicts<T>(
+  work: () => Promise<T>,
+  maxAttempts: number = Number.POSITIVE_INFINITY,
+): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isConflict(error) || attempt === maxAttempts) throw error;
+    }
   }
 }
 

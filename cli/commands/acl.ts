@@ -4,6 +4,7 @@ import { loadCandidatePolicy, loadMasterConfig } from '#config';
 import {
   type Denial,
   type ExplainRequest,
+  explainActions,
   lintConfiguredPolicy,
   type ReloadReport,
   readMarkedJson,
@@ -11,7 +12,7 @@ import {
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { withCommonOptions } from '../options.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printJson, printLine, printList } from '../terminal.ts';
 import { addLearnCommand, addReplayCommand } from './acl-recorded.ts';
 
 interface AclOptions {
@@ -36,19 +37,6 @@ interface ExplainOptions extends AclOptions, SubjectOptions {
   readonly owner?: string;
 }
 
-const actions: readonly ExplainRequest['action'][] = [
-  'signal',
-  'publish',
-  'runner',
-  'wheel',
-  'command',
-  'mine',
-  'file-send',
-  'pillar',
-  'key',
-  'subscribe',
-];
-
 /** Defines `saltbridge acl`, which inspects and reloads the policy. */
 export function defineAcl(command: Command, context: CommandContext): void {
   addDenials(command, context);
@@ -67,11 +55,11 @@ function addDenials(acl: Command, context: CommandContext): void {
   ).action(async ({ configDir, json }: AclOptions) => {
     const api = await context.openApi(configDir);
     const denials = await api.events.denials();
-    if (json) await printJson(context.stdout, denials);
-    else if (denials.length === 0) await printLine(context.stderr, 'No signal was denied.');
-    for (const denial of json ? [] : denials) {
-      await printLine(context.stdout, formatDenial(denial));
-    }
+    await printList(context, denials, {
+      json,
+      format: formatDenial,
+      none: 'No signal was denied.',
+    });
   });
 }
 
@@ -81,7 +69,7 @@ function addExplain(acl: Command, context: CommandContext): void {
       .command('explain')
       .description('show whether the running master would permit a request, and why')
       .argument('<subject>', 'id of a minion, or user:NAME, project:NAME, service:NAME, token:NAME')
-      .argument('<action>', actions.join(', '))
+      .argument('<action>', explainActions.join(', '))
       .argument('<resource>', 'tag, function (several separated by commas), path or operation')
       .option('--arg <text...>', 'arguments of the function; keyword arguments as name=value')
       .option('--target <compound>', 'target of the job')
@@ -121,11 +109,8 @@ function addCheck(acl: Command, context: CommandContext): void {
     const known = await keys.list().finally(close);
     const accepted = known.filter(({ state }) => state === 'accepted').map(({ id }) => id);
     const findings = lintConfiguredPolicy(config, accepted);
-    if (json) await printJson(context.stdout, findings);
-    else if (findings.length === 0) await printLine(context.stderr, 'Every rule has an effect.');
-    for (const finding of json ? [] : findings) {
-      await printLine(context.stdout, formatFinding(finding));
-    }
+    const none = 'Every rule has an effect.';
+    await printList(context, findings, { json, format: formatFinding, none });
     // Do not report rules with exceptions, because they have an effect.
     const isWrong = findings.some(({ kind }) => kind !== 'overlapping');
     if (isWrong) context.setExitCode(exitCodes.failure);
@@ -157,9 +142,9 @@ function readRequest(
   resource: string,
   { arg, target, data, bytes, owner, ...who }: ExplainOptions,
 ): ExplainRequest {
-  const known = actions.find((it) => it === action);
+  const known = explainActions.find((it) => it === action);
   if (known === undefined) {
-    throw new CommandError('ERR_ARGS', `unknown action; use one of ${actions.join(', ')}`);
+    throw new CommandError('ERR_ARGS', `unknown action; use one of ${explainActions.join(', ')}`);
   }
   return {
     subject: readSubject(subject, who),

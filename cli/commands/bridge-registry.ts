@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander';
-import { tryParseJson } from '#runtime';
+import { isMap, tryParseJson } from '#runtime';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError } from '../errors.ts';
 import { configOption, jsonOption, logLevelOption } from '../options.ts';
@@ -111,6 +111,6 @@ export function addRegistry<Info extends object, Details extends Info>(
 
 function parseMap(text: string): object {
   const given: unknown = tryParseJson(text);
-  if (typeof given === 'object' && given !== null && !Array.isArray(given)) return given;
+  if (isMap(given)) return given;
   throw new CommandError('ERR_ARGS', 'the registration file does not contain a JSON object');
 }

@@ -4,7 +4,7 @@ import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError } from '../errors.ts';
 import { loadBridge } from '../load-bridge.ts';
 import { parseCount, parseSeconds, withCommonOptions } from '../options.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printJson, printLine, printList } from '../terminal.ts';
 
 interface HandleOptions {
   readonly configDir: string;
@@ -249,7 +249,7 @@ function addOutboxList(outbox: Command, context: CommandContext): void {
       delivered === true
         ? 'No signal was delivered within a day.'
         : 'No signal is pending, and none has failed.';
-    await printEntries(entries, json, none, context);
+    await printList(context, entries, { json, format: formatOutboxLine, none });
   });
 }
 
@@ -276,19 +276,9 @@ function addOutboxChange(
       ...(id === undefined ? {} : { id }),
       ...(handle === undefined ? {} : { alias: handle }),
     });
-    await printEntries(entries, json, 'No signal matches.', context);
+    const none = 'No signal matches.';
+    await printList(context, entries, { json, format: formatOutboxLine, none });
   });
-}
-
-async function printEntries(
-  entries: readonly OutboxEntry[],
-  json: boolean | undefined,
-  nothing: string,
-  { stdout, stderr }: CommandContext,
-): Promise<void> {
-  if (json) return printJson(stdout, entries);
-  if (entries.length === 0) await printLine(stderr, nothing);
-  for (const entry of entries) await printLine(stdout, formatOutboxLine(entry));
 }
 
 function formatOutboxLine(entry: OutboxEntry): string {

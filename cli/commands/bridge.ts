@@ -16,7 +16,7 @@ import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { loadBridge, loadGuests } from '../load-bridge.ts';
 import { configOption, logLevelOption, withCommonOptions } from '../options.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printJson, printLine, printList } from '../terminal.ts';
 import { addDataCommands } from './bridge-data.ts';
 import { addHandleCommands, addOutboxCommands } from './bridge-signals.ts';
 import { addStackCommands } from './bridge-stacks.ts';
@@ -226,13 +226,13 @@ function addList(bridge: Command, context: CommandContext): void {
     const by = service === undefined ? {} : { service };
     const commands = await api.call<readonly CommandInfo[]>('commands', by);
     const list = [...commands, ...(await api.call<readonly PlanInfo[]>('plans', by))];
-    if (json) return printJson(context.stdout, list);
-    if (list.length === 0) await printLine(context.stderr, 'The catalog is empty.');
-    for (const { name, description, deprecated } of list) {
-      const note = deprecated === undefined ? '' : ' (deprecated)';
-      await printLine(context.stdout, escapeName(`${name}: ${description}${note}`));
-    }
+    await printList(context, list, { json, format: formatInfo, none: 'The catalog is empty.' });
   });
+}
+
+function formatInfo({ name, description, deprecated }: CommandInfo | PlanInfo): string {
+  const note = deprecated === undefined ? '' : ' (deprecated)';
+  return escapeName(`${name}: ${description}${note}`);
 }
 
 function addShow(bridge: Command, context: CommandContext): void {

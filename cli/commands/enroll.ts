@@ -8,7 +8,7 @@ import type { Enrolment, EnrolRequest, KnownMinion, NewEnrolment } from '#heat-b
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { parseCount, withCommonOptions } from '../options.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printJson, printLine, printList } from '../terminal.ts';
 
 /** Options of `enroll create`, with commander's names. */
 interface EnrollCreateOptions {
@@ -262,9 +262,11 @@ function addShowCommands(enroll: Command, context: CommandContext, open: OpenBri
   const list = enroll.command('list').description('list enrolments');
   withCommonOptions(list).action(async ({ configDir, json }: CommonOptions) => {
     const all = await (await open(configDir)).call<readonly Enrolment[]>('enroll.list');
-    if (json) return printJson(context.stdout, all);
-    if (all.length === 0) await printLine(context.stderr, 'No machine is enrolled.');
-    for (const one of all) await printLine(context.stdout, formatEnrolmentLine(one));
+    await printList(context, all, {
+      json,
+      format: formatEnrolmentLine,
+      none: 'No machine is enrolled.',
+    });
   });
   const show = enroll.command('show').description('show one enrolment').argument('<number>');
   withCommonOptions(show).action(async (number: string, { configDir, json }: CommonOptions) => {

@@ -10,7 +10,7 @@ import {
 } from '../output/output-options.ts';
 import { formatReturn } from '../output/outputters.ts';
 import { formatJson } from '../output/value-text.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printLine, printList } from '../terminal.ts';
 
 const silenceReasons: Readonly<Record<NonNullable<Delivery['reason']>, string>> = {
   'key-not-accepted': 'the key of the minion is not accepted',
@@ -22,20 +22,11 @@ const silenceReasons: Readonly<Record<NonNullable<Delivery['reason']>, string>> 
   unknown: 'the master stopped while the job was active; it is unknown whether the job ran',
 };
 
-/** Prints one line per job, the latest first. */
-async function printJobs(
-  jobs: readonly JobSummary[],
-  { isJson }: { readonly isJson: boolean },
-  { stdout, stderr }: Pick<CommandContext, 'stdout' | 'stderr'>,
-): Promise<void> {
-  if (isJson) await printJson(stdout, jobs);
-  else if (jobs.length === 0) await printLine(stderr, 'No job is stored.');
-  for (const job of isJson ? [] : jobs) {
-    const { jid, user, selfMade } = job;
-    const who = selfMade ? 'the minion itself' : escapeName(user);
-    const what = `${describeFun(job)} on ${describeTarget(job)} by ${who}`;
-    await printLine(stdout, `${escapeName(jid)}  ${what}: ${describeCounts(job)}`);
-  }
+function formatSummary(job: JobSummary): string {
+  const { jid, user, selfMade } = job;
+  const who = selfMade ? 'the minion itself' : escapeName(user);
+  const what = `${describeFun(job)} on ${describeTarget(job)} by ${who}`;
+  return `${escapeName(jid)}  ${what}: ${describeCounts(job)}`;
 }
 
 /** Returns the job as text, with a line for each minion. */
@@ -133,7 +124,8 @@ export function defineJobs(command: Command, context: CommandContext): void {
     .addOption(logLevelOption())
     .action(async ({ configDir, limit = 50, json }: ListOptions) => {
       const api = await context.openApi(configDir);
-      await printJobs(await api.jobs.list({ limit }), { isJson: json === true }, context);
+      const jobs = await api.jobs.list({ limit });
+      await printList(context, jobs, { json, format: formatSummary, none: 'No job is stored.' });
     });
   const show = command
     .command('show')

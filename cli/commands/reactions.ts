@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander';
 import type { ReactionInfo, ReactionRun } from '#master';
 import type { CommandContext } from '../context.ts';
 import { parseCount, withCommonOptions } from '../options.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printJson, printLine, printList } from '../terminal.ts';
 
 interface ReactionOptions {
   readonly configDir: string;
@@ -25,9 +25,11 @@ function addList(reactions: Command, context: CommandContext): void {
     reactions.command('list').description('list the reactions of the running master'),
   ).action(async ({ configDir, json }: ReactionOptions) => {
     const list = await (await context.openApi(configDir)).reactions.list();
-    if (json) return printJson(context.stdout, list);
-    if (list.length === 0) await printLine(context.stderr, 'No reaction is configured.');
-    for (const one of list) await printLine(context.stdout, formatLine(one));
+    await printList(context, list, {
+      json,
+      format: formatLine,
+      none: 'No reaction is configured.',
+    });
   });
 }
 
@@ -54,9 +56,7 @@ function addRuns(reactions: Command, context: CommandContext): void {
     const api = await context.openApi(configDir);
     const of = name === undefined ? {} : { reaction: name };
     const runs = await api.reactions.runs({ ...of, limit });
-    if (json) return printJson(context.stdout, runs);
-    if (runs.length === 0) await printLine(context.stderr, 'No run is stored.');
-    for (const run of runs) await printLine(context.stdout, formatRun(run));
+    await printList(context, runs, { json, format: formatRun, none: 'No run is stored.' });
   });
 }
 

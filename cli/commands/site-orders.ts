@@ -9,7 +9,7 @@ import { parseArguments } from '#master';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { type CommonOptions, parseCount, withCommonOptions } from '../options.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printJson, printLine, printList } from '../terminal.ts';
 import { parseGroupTarget, parseParameters } from './bridge.ts';
 
 interface OrderOptions extends CommonOptions {
@@ -201,9 +201,7 @@ function addList(site: Command, context: CommandContext): void {
       const orders = await client.call<readonly OrderInfo[]>('orders', {
         ...(limit === undefined ? {} : { limit }),
       });
-      if (json) return printJson(context.stdout, orders);
-      if (orders.length === 0) return printLine(context.stderr, 'No orders.');
-      for (const order of orders) await printLine(context.stdout, formatOrder(order));
+      await printList(context, orders, { json, format: formatOrder, none: 'No orders.' });
     },
   );
 }

@@ -13,7 +13,7 @@ import type {
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { type CommonOptions, parseCount, withCommonOptions } from '../options.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printJson, printLine, printList } from '../terminal.ts';
 import { readKeys } from './site-releases.ts';
 
 interface OfferOptions extends CommonOptions {
@@ -180,9 +180,7 @@ function addStatements(rehome: Command, context: CommandContext): void {
   withCommonOptions(list).action(async ({ configDir, json }: CommonOptions) => {
     const client = await context.openExtension(configDir, 'site');
     const found = await client.call<readonly StatementInfo[]>('rehome.statements');
-    if (json) return printJson(context.stdout, found);
-    if (found.length === 0) return printLine(context.stderr, 'No statements.');
-    for (const info of found) await printLine(context.stdout, formatStatement(info));
+    await printList(context, found, { json, format: formatStatement, none: 'No statements.' });
   });
 }
 

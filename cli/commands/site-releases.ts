@@ -20,7 +20,7 @@ import type {
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { type CommonOptions, parseCount, withCommonOptions } from '../options.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printJson, printLine, printList } from '../terminal.ts';
 
 interface RotateOptions extends CommonOptions {
   readonly keys: string;
@@ -222,9 +222,7 @@ function addList(site: Command, context: CommandContext): void {
   withCommonOptions(releases).action(async ({ configDir, json }: CommonOptions) => {
     const client = await openCentre(context, configDir);
     const states = await client.call<readonly ReleaseState[]>('releases.list');
-    if (json) return printJson(context.stdout, states);
-    if (states.length === 0) return printLine(context.stderr, 'No releases.');
-    for (const state of states) await printLine(context.stdout, formatRelease(state));
+    await printList(context, states, { json, format: formatRelease, none: 'No releases.' });
     if (states[0]?.state === 'stopped') context.setExitCode(exitCodes.failure);
   });
 }
@@ -238,14 +236,13 @@ function addClaims(site: Command, context: CommandContext): void {
     async (name: string | undefined, { configDir, json }: CommonOptions) => {
       const client = await openCentre(context, configDir);
       const found = await readClaims(client, name);
-      if (json) return printJson(context.stdout, found);
-      if (found.length === 0) return printLine(context.stderr, 'No claims.');
-      for (const { site: of, id, fingerprint, at } of found) {
-        const line = `${of} ${id} ${fingerprint} ${new Date(at).toISOString()}`;
-        await printLine(context.stdout, escapeName(line));
-      }
+      await printList(context, found, { json, format: formatClaim, none: 'No claims.' });
     },
   );
+}
+
+function formatClaim({ site, id, fingerprint, at }: KeyClaim): string {
+  return escapeName(`${site} ${id} ${fingerprint} ${new Date(at).toISOString()}`);
 }
 
 /**

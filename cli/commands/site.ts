@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import type { IssuedTicket, SiteDetails, SiteInfo } from '#edge';
 import { type CommandContext, readFileOrStandardInput } from '../context.ts';
 import { type CommonOptions, parseCount, withCommonOptions } from '../options.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printJson, printLine, printList } from '../terminal.ts';
 import { addInputs } from './site-inputs.ts';
 import { addOrders } from './site-orders.ts';
 import { addRehome } from './site-rehome.ts';
@@ -71,9 +71,7 @@ function addList(site: Command, context: CommandContext): void {
   withCommonOptions(list).action(async ({ configDir, json }: CommonOptions) => {
     const client = await context.openExtension(configDir, 'site');
     const sites = await client.call<readonly SiteInfo[]>('list');
-    if (json) return printJson(context.stdout, sites);
-    if (sites.length === 0) return printLine(context.stderr, 'No sites.');
-    for (const it of sites) await printLine(context.stdout, formatSite(it));
+    await printList(context, sites, { json, format: formatSite, none: 'No sites.' });
   });
 }
 

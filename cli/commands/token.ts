@@ -3,7 +3,7 @@ import type { MasterApi, TokenInfo } from '#master';
 import type { CommandContext } from '../context.ts';
 import { CommandError, exitCodes } from '../errors.ts';
 import { withCommonOptions } from '../options.ts';
-import { escapeName, printJson, printLine } from '../terminal.ts';
+import { escapeName, printList } from '../terminal.ts';
 
 interface TokenOptions {
   readonly configDir: string;
@@ -29,7 +29,11 @@ function addList(token: Command, context: CommandContext): void {
       .description('list valid tokens by their ids, which cannot be used to log in'),
   ).action(async ({ configDir, json }: TokenOptions) => {
     const { logins } = await context.openApi(configDir);
-    await printTokens(await logins.list(), json, 'No tokens.', context);
+    await printList(context, await logins.list(), {
+      json,
+      format: formatToken,
+      none: 'No tokens.',
+    });
   });
 }
 
@@ -46,7 +50,8 @@ function addRevoke(token: Command, context: CommandContext): void {
     const selection = toTokenSelection(id, options);
     const { logins } = await context.openApi(options.configDir);
     const ended = await logins.revoke(selection);
-    await printTokens(ended, options.json, 'No token was revoked.', context);
+    const none = 'No token was revoked.';
+    await printList(context, ended, { json: options.json, format: formatToken, none });
     if (ended.length === 0) context.setExitCode(exitCodes.failure);
   });
 }
@@ -64,17 +69,6 @@ function toTokenSelection(
     ...(user === undefined ? {} : { user }),
     ...(eauth === undefined ? {} : { eauth }),
   };
-}
-
-async function printTokens(
-  tokens: readonly TokenInfo[],
-  json: boolean | undefined,
-  nothing: string,
-  { stdout, stderr }: CommandContext,
-): Promise<void> {
-  if (json) return printJson(stdout, tokens);
-  if (tokens.length === 0) return printLine(stderr, nothing);
-  for (const token of tokens) await printLine(stdout, formatToken(token));
 }
 
 function formatToken({ id, user, eauth, groups, expire }: TokenInfo): string {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import {
   applyStreamStep,
   applyWrite,
@@ -98,7 +98,7 @@ export function writeViewState({ meta }: RowTables, state: ViewState): void {
 
 /** Returns the SHA-256 of the bytes in hexadecimal. */
 export function digestOf(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
+  return hash('sha256', bytes);
 }
 
 /** The tables of a store that follows the log. Applies entries of the log to the tables. */

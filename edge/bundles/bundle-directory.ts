@@ -4,7 +4,7 @@
  * bundle in use has passed its check.
  */
 
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { mkdir, open, readdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
@@ -17,12 +17,13 @@ import {
   makeDirectory,
   readTextIfPresent,
   syncDirectory,
+  syncFile,
   writeFileAtomically,
 } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { type BundleFile, bundleBounds, type Manifest, shareManifest } from './manifest.ts';
 import { packedFiles } from './pack-content.ts';
-import { isSmall, type ReusableFile, SmallFiles, synchronise } from './small-files.ts';
+import { isSmall, type ReusableFile, SmallFiles } from './small-files.ts';
 
 const Version = Type.Integer({ minimum: 0 });
 
@@ -139,7 +140,7 @@ export class BundleDirectory {
     const file = path.join(this.pathOf(version), 'manifest.json');
     const manifestBytes = await ifPresent(readFile(file));
     if (manifestBytes === undefined) return undefined;
-    const sha256 = createHash('sha256').update(manifestBytes).digest('hex');
+    const sha256 = hash('sha256', manifestBytes);
     return { version, sha256, ...shareManifest(sha256, manifestBytes) };
   }
 
@@ -324,7 +325,7 @@ export class BundleDirectory {
     // After all files are written, the file system can write most of them at once.
     for (const { path: inner } of files) {
       this.#beforeStep('synchronise a file');
-      await synchronise(path.join(incomplete, inner));
+      await syncFile(path.join(incomplete, inner));
     }
   }
 
@@ -441,12 +442,8 @@ export async function readContent(
     stream.destroy();
   }
   const bytes = Buffer.concat(pieces);
-  if (missing === 0 && digestOf(bytes) === expected.sha256) return bytes;
+  if (missing === 0 && hash('sha256', bytes) === expected.sha256) return bytes;
   throw refuse('the manifest does not match the metadata');
-}
-
-function digestOf(bytes: Uint8Array): string {
-  return createHash('sha256').update(bytes).digest('hex');
 }
 
 async function writeContent(

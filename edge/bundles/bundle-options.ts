@@ -1,7 +1,7 @@
 /** Options that a bundle may contain, and the paths in their values. */
 
 import path from 'node:path';
-import { ConfigError, isSettings, type Setting, type Settings } from '#config';
+import { ConfigError, isSetting, type Setting, type Settings, sectionOf } from '#config';
 
 /**
  * Top-level options that a release may contain. For all other options, a site uses its own
@@ -72,11 +72,11 @@ export type PathOption = (typeof pathOptions)[number] | 'catalog';
 
 /** Returns an error for each option that a release must not contain. */
 export function refusedOptions(settings: Settings): readonly ConfigError[] {
-  const own = innerOf(settings, 'saltbridge');
+  const own = sectionOf(settings, 'saltbridge');
   return [
     ...refusedNames(settings, saltNames),
     ...refusedNames(own, ownNames),
-    ...refusedNames(innerOf(own, 'bridge'), bridgeNames),
+    ...refusedNames(sectionOf(own, 'bridge'), bridgeNames),
     ...refusedModules(settings.get('ext_pillar')),
   ];
 }
@@ -101,11 +101,6 @@ function refusal(origin: Setting['origin']): ConfigError {
   return new ConfigError('ERR_OPTION_CONFLICT', origin, problem);
 }
 
-function innerOf(settings: Settings, name: string): Settings {
-  const value = settings.get(name)?.value;
-  return isSettings(value) ? value : new Map();
-}
-
 /** Returns a copy of the settings with each path replaced. */
 export function mapPaths(
   settings: Settings,
@@ -118,8 +113,8 @@ export function mapPaths(
     const map = (text: string): string => (path.isAbsolute(text) ? replace(text, option) : text);
     mapped.set(option, mapTexts(setting, map));
   }
-  const own = innerOf(settings, 'saltbridge');
-  const bridge = innerOf(own, 'bridge');
+  const own = sectionOf(settings, 'saltbridge');
+  const bridge = sectionOf(own, 'bridge');
   const catalog = bridge.get('catalog');
   if (catalog === undefined) return mapped;
   const places = mapTexts(catalog, (text) => replace(text, 'catalog'));
@@ -155,14 +150,10 @@ function mapValue(value: unknown, replace: (text: string) => string): unknown {
   );
 }
 
-function isSetting(value: unknown): value is Setting {
-  return typeof value === 'object' && value !== null && 'origin' in value && 'value' in value;
-}
-
 /** Returns a copy of the settings that contains only the options that a release may contain. */
 export function permittedOptions(settings: Settings): Settings {
-  const own = only(innerOf(settings, 'saltbridge'), ownNames);
-  const bridge = only(innerOf(innerOf(settings, 'saltbridge'), 'bridge'), bridgeNames);
+  const own = only(sectionOf(settings, 'saltbridge'), ownNames);
+  const bridge = only(sectionOf(sectionOf(settings, 'saltbridge'), 'bridge'), bridgeNames);
   const inOwn = own.has('bridge') ? withValue(own, 'bridge', bridge) : own;
   const permitted = only(settings, saltNames);
   return permitted.has('saltbridge') ? withValue(permitted, 'saltbridge', inOwn) : permitted;

@@ -6,7 +6,8 @@ import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { ExtensionHost } from '#master';
-import { codeOf, Mutex } from '#runtime';
+import { Mutex } from '#runtime';
+import { isConflict } from '#store';
 import { EdgeError } from '../errors.ts';
 import { contactAgeOf, countKinds } from '../identity/contact-age.ts';
 import { sharedSecret } from '../identity/shared-secret.ts';
@@ -423,7 +424,7 @@ class CentreBundles {
     } catch (error) {
       // Other metadata were written meanwhile. If they were only signed again, the targets remain
       // valid. Otherwise the repeated checks refuse them.
-      if (codeOf(error) === 'ERR_REVISION') return this.#publish(version, signed);
+      if (isConflict(error)) return this.#publish(version, signed);
       throw error;
     }
     this.#notifySites();

@@ -3,7 +3,7 @@
  * an interrupted transfer continues with the next byte.
  */
 
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import { open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Readable } from 'node:stream';
@@ -143,5 +143,5 @@ function partLength({ length }: Pack, index: number): number {
 function isPart({ parts }: Pack, index: number, bytes: Buffer): boolean {
   if (parts === undefined) return true;
   const expected = parts.subarray(index * 32, index * 32 + 32);
-  return createHash('sha256').update(bytes).digest().equals(expected);
+  return hash('sha256', bytes, 'buffer').equals(expected);
 }

@@ -4,7 +4,7 @@
  */
 
 import Type, { type Static } from 'typebox';
-import { compileSchema, SharedValues } from '#runtime';
+import { compareTexts, compileSchema, SharedValues } from '#runtime';
 import { EdgeError } from '../errors.ts';
 
 /** Bounds of a bundle. A site refuses a bundle that exceeds one of them. */
@@ -160,7 +160,7 @@ export function requireValidFiles(files: readonly BundleFile[]): void {
   let former = '';
   for (const { path, length } of files) {
     requireInnerPath(path);
-    if (paths.size > 0 && comparePaths(former, path) >= 0) {
+    if (paths.size > 0 && compareTexts(former, path) >= 0) {
       throw refuse('the files of the manifest are not sorted by path');
     }
     paths.add(path);
@@ -177,12 +177,6 @@ export function requireValidFiles(files: readonly BundleFile[]): void {
       throw new EdgeError('ERR_BUNDLE_PATH', `${shown} is both a file and a directory`);
     }
   }
-}
-
-/** Compares paths by UTF-16 code units, independently of the locale. */
-export function comparePaths(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
 }
 
 function refuse(problem: string, cause?: unknown): EdgeError {

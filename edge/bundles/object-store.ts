@@ -1,6 +1,6 @@
 /** Stores the contents of files under their digests, in a directory of the centre. */
 
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash, hash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
@@ -72,7 +72,7 @@ export class ObjectStore {
 
   /** Stores bytes under their digest. Does nothing if the store has them already. */
   async put(bytes: Uint8Array): Promise<StoredObject> {
-    const sha256 = createHash('sha256').update(bytes).digest('hex');
+    const sha256 = hash('sha256', bytes);
     if (!(await this.#has(sha256))) {
       const temporary = await this.#temporary();
       const handle = await open(temporary, 'wx', 0o600);

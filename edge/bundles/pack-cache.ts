@@ -1,6 +1,6 @@
 /** Creates packs, and stores them in a directory of the centre. */
 
-import { createHash, createHmac, randomBytes } from 'node:crypto';
+import { createHash, createHmac, hash, randomBytes } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, readdir, readFile, rename, rm, stat, unlink, utimes } from 'node:fs/promises';
 import path from 'node:path';
@@ -311,7 +311,7 @@ async function describePack(place: string, file: string): Promise<Pack> {
   for await (const part of createReadStream(file, { highWaterMark: partBytes })) {
     whole.update(part);
     length += part.length;
-    if (parts.length <= maxPartDigests) parts.push(createHash('sha256').update(part).digest());
+    if (parts.length <= maxPartDigests) parts.push(hash('sha256', part, 'buffer'));
   }
   const sha256 = whole.digest('hex');
   return {

@@ -7,14 +7,13 @@ import type { Stats } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { type CheckedConfig, ConfigError, checkMasterConfig, expandGlob } from '#config';
-import { isMissing, readTextIfPresent } from '#runtime';
+import { compareTexts, isMissing, readTextIfPresent } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import { parseApprovedPlans } from '../orders/approved-plan-file.ts';
 import { mapPaths, type PathOption, refusedOptions } from './bundle-options.ts';
 import {
   type BundleFile,
   bundleBounds,
-  comparePaths,
   ordersFile,
   requireInnerPath,
   requireValidFiles,
@@ -111,7 +110,7 @@ class FileCollector {
   }
 
   sorted(): readonly BundleFile[] {
-    return [...this.#files.values()].sort((a, b) => comparePaths(a.path, b.path));
+    return [...this.#files.values()].sort((a, b) => compareTexts(a.path, b.path));
   }
 
   /**

@@ -3,12 +3,12 @@
  * that each site must install.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import Type from 'typebox';
 import type { SitesOptions } from '#config';
 import type { SharedArea, StateOperation } from '#master';
-import { codeOf, Mutex } from '#runtime';
-import { defineRow, type RowOf } from '#store';
+import { Mutex } from '#runtime';
+import { defineRow, isConflict, type RowOf, retryConflicts } from '#store';
 import { EdgeError } from '../errors.ts';
 import type { BundleReport, WantedRelease } from './bundle-messages.ts';
 import { markObjects } from './shared-objects.ts';
@@ -220,7 +220,7 @@ export class Releases {
     try {
       await this.#writeAll([added], [...removed, markObjects]);
     } catch (error) {
-      if (codeOf(error) !== 'ERR_REVISION') throw error;
+      if (!isConflict(error)) throw error;
       const problem = 'another release was added or published meanwhile; repeat the command';
       throw new EdgeError('ERR_RELEASE', problem, { cause: error });
     }
@@ -472,14 +472,8 @@ export class Releases {
   }
 
   /** Repeats `change` if another member of the cluster has changed the release first. */
-  async #repeat<T>(change: () => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await change();
-      } catch (error) {
-        if (codeOf(error) !== 'ERR_REVISION' || attempt === maxAttempts) throw error;
-      }
-    }
+  #repeat<T>(change: () => Promise<T>): Promise<T> {
+    return retryConflicts(change, maxAttempts);
   }
 
   #set(release: Release, revision: number): void {
@@ -507,8 +501,7 @@ export function assignRings(
   rings: readonly Rings[string][],
   sites: readonly string[],
 ): ReadonlyMap<string, number> {
-  const digestOf = (site: string): string =>
-    createHash('sha256').update(`${version} ${site}`).digest('hex');
+  const digestOf = (site: string): string => hash('sha256', `${version} ${site}`);
   const ranked = sites
     .map((site) => ({ site, digest: digestOf(site) }))
     .sort((a, b) => (a.digest < b.digest ? -1 : 1));

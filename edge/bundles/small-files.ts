@@ -4,7 +4,7 @@
  * therefore read, linked and written synchronously, in slices of a few milliseconds.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { closeSync, fstatSync, linkSync, openSync, readSync, writeSync } from 'node:fs';
 import { copyFile, open } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -57,7 +57,7 @@ export class SmallFiles {
   }
 
   /**
-   * Creates a file. The content is certainly on disk only after a call of {@link synchronise}.
+   * Creates a file. The content is certainly on disk only after a call of {@link syncFile}.
    * @param mode - permissions of the file
    */
   async write(file: string, pieces: readonly Buffer[], mode: number): Promise<void> {
@@ -79,7 +79,7 @@ export class SmallFiles {
   async #digestOf(file: string): Promise<string> {
     const content = this.#readSmall(file);
     if (content === undefined) return (await hashFile(file, 'sha256')).toString('hex');
-    return createHash('sha256').update(content).digest('hex');
+    return hash('sha256', content);
   }
 
   /** Returns the content of a file, or `undefined` if the file is large. */
@@ -97,16 +97,6 @@ export class SmallFiles {
     } finally {
       closeSync(descriptor);
     }
-  }
-}
-
-/** Waits until the content of a file is on disk. */
-export async function synchronise(file: string): Promise<void> {
-  const handle = await open(file, 'r+');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }
 

@@ -10,7 +10,7 @@ import path from 'node:path';
 import type { TargetFile } from '@tufjs/models';
 import type { Updater } from 'tuf-js';
 import type { StateArea, StateOperation } from '#master';
-import { errorMessage, isMissing, makeDirectory } from '#runtime';
+import { errorMessage, ifPresent, makeDirectory } from '#runtime';
 import type { Key } from '#store';
 import { EdgeError } from '../errors.ts';
 import { maxMetadataBytes, metadataName } from './bundle-messages.ts';
@@ -283,7 +283,7 @@ export class TufClient {
     }
     const operations: StateOperation[] = [];
     for (const name of stored) {
-      const value = await readIfPresent(path.join(scratch, name));
+      const value = await ifPresent(readFile(path.join(scratch, name)));
       const former = before.get(name);
       const isChanged = value !== undefined && !(former && value.equals(former));
       if (isChanged) operations.push({ op: 'put', key: fileKey(name), value });
@@ -333,7 +333,7 @@ function versionOf(bytes: Uint8Array): number | undefined {
 
 /** Returns whether metadata have signatures, but none by a key in the trusted root. */
 async function isForeign(bytes: Uint8Array | undefined, scratch: string): Promise<boolean> {
-  const trusted = await readIfPresent(path.join(scratch, 'root.json'));
+  const trusted = await ifPresent(readFile(path.join(scratch, 'root.json')));
   if (bytes === undefined || trusted === undefined) return false;
   try {
     const known = new Set(Object.keys((await readRoot(trusted)).metadata.signed.keys));
@@ -390,13 +390,4 @@ async function createFetcher(read: TufClientOptions['fetch']): Promise<Fetcher> 
     }
   }
   return new LinkFetcher();
-}
-
-async function readIfPresent(file: string): Promise<Buffer | undefined> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw error;
-  }
 }

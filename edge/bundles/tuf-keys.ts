@@ -1,10 +1,10 @@
 /** Ed25519 keys that sign the metadata of releases. */
 
 import {
-  createHash,
   createPrivateKey,
   createPublicKey,
   generateKeyPairSync,
+  hash,
   type KeyObject,
   sign,
 } from 'node:crypto';
@@ -41,7 +41,7 @@ export function signWith(key: SigningKey, bytes: Uint8Array): string {
 /** Returns the id of a public key: the digest of its canonical JSON. */
 export function keyIdOf(publicKey: string): string {
   const text = `{"keytype":"ed25519","keyval":{"public":"${publicKey}"},"scheme":"ed25519"}`;
-  return createHash('sha256').update(text).digest('hex');
+  return hash('sha256', text);
 }
 
 const KeyFileSchema = Type.Object(

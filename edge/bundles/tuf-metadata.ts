@@ -3,7 +3,7 @@
  * packages of The Update Framework are loaded on first use.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Metadata, Root, Targets } from '@tufjs/models';
 import { EdgeError } from '../errors.ts';
 import { keyIdOf, type SigningKey, signWith, type TufRole, tufRoles } from './tuf-keys.ts';
@@ -246,7 +246,7 @@ function fileOf({ version, bytes }: { readonly version: number; readonly bytes: 
   length: number;
   hashes: { sha256: string };
 } {
-  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  const sha256 = hash('sha256', bytes);
   return { version, length: bytes.length, hashes: { sha256 } };
 }
 

@@ -4,8 +4,8 @@
  */
 
 import type { SharedArea, StateOperation } from '#master';
-import { codeOf, createBoundedMap } from '#runtime';
-import { fromJson, type Key } from '#store';
+import { createBoundedMap } from '#runtime';
+import { fromJson, type Key, tryToWrite } from '#store';
 import { EdgeError } from '../errors.ts';
 import { edgeLimits } from '../limits.ts';
 import { encodeMetadata, knownNames, type MetadataFiles } from './metadata-body.ts';
@@ -220,7 +220,7 @@ export class TufRepository {
     }
     const targets = await this.#currentTargets(versions);
     const renewed = await this.#sign({ ...versions, root: next.version }, signers, targets);
-    const isWritten = await this.#writeIfUnchanged([
+    const isWritten = await tryToWrite(this.#rows, [
       { op: 'put', key: fileKey(`${next.version}.root.json`), value: bytes },
       this.#putKey('snapshot', signers.snapshot),
       this.#putKey('timestamp', signers.timestamp),
@@ -278,23 +278,10 @@ export class TufRepository {
     const age = this.#now() - versions.signedAt;
     if (versions.root === 0 || (age >= 0 && age < timestampPeriodMs)) return false;
     const targets = await this.#currentTargets(versions);
-    return this.#writeIfUnchanged(
+    return tryToWrite(
+      this.#rows,
       await this.#sign(versions, await this.#requireSigners(), targets),
     );
-  }
-
-  /**
-   * Writes the operations. Writes nothing and returns `false` if other metadata were written
-   * meanwhile.
-   */
-  async #writeIfUnchanged(operations: readonly StateOperation[]): Promise<boolean> {
-    try {
-      await this.#rows.write(operations);
-      return true;
-    } catch (error) {
-      if (codeOf(error) === 'ERR_REVISION') return false;
-      throw error;
-    }
   }
 
   async #sign(

@@ -3,8 +3,9 @@
  * join.
  */
 
-import { request as httpRequest, type IncomingMessage } from 'node:http';
+import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
+import { readStream } from '#runtime';
 import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
 import { maxRootBytes } from './join-message.ts';
 
@@ -51,8 +52,9 @@ export async function postJson(
       request.setTimeout(requestMs, () => request.destroy(new Error('no reply in time')));
       request.on('error', fail);
       request.on('response', (response) => {
-        readAll(response).then(
-          (whole) => resolve({ status: response.statusCode ?? 0, text: whole }),
+        const tooLarge = () => new Error('the reply of the centre exceeds the maximum size');
+        readStream(response, maxReplyBytes, tooLarge).then(
+          (reply) => resolve({ status: response.statusCode ?? 0, text: reply.toString('utf8') }),
           fail,
         );
       });
@@ -78,15 +80,4 @@ export function refusalOf(url: string, status: number, value: unknown): EdgeErro
   const known = isKnown ? (code as EdgeErrorCode) : 'ERR_SITE_LINK';
   const reason = typeof message === 'string' ? message : `status ${status}`;
   return new EdgeError(known, `${url} refused the request: ${reason}`);
-}
-
-async function readAll(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > maxReplyBytes) throw new Error('the reply of the centre exceeds the maximum size');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }

@@ -5,8 +5,8 @@
 
 import Type from 'typebox';
 import type { ExtensionHost } from '#master';
-import { codeOf, KeyedMutex } from '#runtime';
-import { defineRow } from '#store';
+import { KeyedMutex } from '#runtime';
+import { defineRow, tryToWrite } from '#store';
 
 const connectionRow = defineRow({
   name: 'connection of a site',
@@ -93,11 +93,7 @@ export class MemberConnections {
     const known = this.#known.get(site);
     if (known === undefined || known.member !== this.#shared.cluster?.member) return;
     const { revision: ifRevision } = known;
-    try {
-      await this.#shared.write([{ op: 'delete', key: [...prefix, site], ifRevision }]);
-    } catch (error) {
-      // The site has connected to another member meanwhile.
-      if (codeOf(error) !== 'ERR_REVISION') throw error;
-    }
+    // The write has no effect if the site has connected to another member meanwhile.
+    await tryToWrite(this.#shared, [{ op: 'delete', key: [...prefix, site], ifRevision }]);
   }
 }

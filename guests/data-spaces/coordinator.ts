@@ -6,7 +6,7 @@
 import Type from 'typebox';
 import { BridgeError } from '#heat-bridge';
 import type { SharedArea } from '#master';
-import { Bytes, defineRow, StoreError } from '#store';
+import { Bytes, defineRow, tryToWrite } from '#store';
 
 /** Value of a data space in the form in which it is stored, with its version. */
 export interface CoordinatedValue {
@@ -136,13 +136,9 @@ export async function createStoreCoordinator(
       const before = await state.get(row);
       const version = before === undefined ? 0 : valueRow.decode(before).version;
       if (version !== written.version - 1) return false;
-      try {
-        const ifRevision = before?.revision ?? 0;
-        await state.write([{ op: 'put', key: row, value: valueRow.encode(written), ifRevision }]);
-      } catch (error) {
-        if (error instanceof StoreError && error.code === 'ERR_REVISION') return false;
-        throw error;
-      }
+      const value = valueRow.encode(written);
+      const put = { op: 'put', key: row, value, ifRevision: before?.revision ?? 0 } as const;
+      if (!(await tryToWrite(state, [put]))) return false;
       changes.tell(space, key);
       return true;
     },

@@ -1,9 +1,9 @@
 /** Storage of data space values in etcd. */
 
-import { RepeatedWarnings, retryDelayMs, Semaphore, sleepUntilAborted } from '#runtime';
+import { isMap, RepeatedWarnings, retryDelayMs, Semaphore, sleepUntilAborted } from '#runtime';
 import { guestLimits } from '../limits.ts';
 import { ChangeListeners, type Coordinator, unavailableError } from './coordinator.ts';
-import { type EtcdAnswer, type EtcdGateway, isMap } from './etcd-gateway.ts';
+import type { EtcdAnswer, EtcdGateway } from './etcd-gateway.ts';
 
 export interface EtcdCoordinatorOptions {
   readonly gateway: EtcdGateway;

@@ -2,7 +2,7 @@
 
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
-import { timeLimit, tryParseJson } from '#runtime';
+import { isMap, readStream, timeLimit, tryParseJson } from '#runtime';
 
 /** Credentials and certificates for a connection, which are read from files. */
 export interface EtcdAccess {
@@ -223,9 +223,10 @@ export class EtcdGateway {
     const late = new Error(
       `etcd did not complete its response within ${this.#options.timeoutMs} ms`,
     );
+    const tooLarge = () => new Error(`etcd sent a response of more than ${maxAnswerBytes} bytes`);
     const timer = setTimeout(() => response.destroy(late), this.#options.timeoutMs);
     try {
-      return await readText(response);
+      return (await readStream(response, maxAnswerBytes, tooLarge)).toString('utf8');
     } finally {
       clearTimeout(timer);
     }
@@ -284,27 +285,9 @@ function startRequest(
   return { outgoing, response };
 }
 
-async function readText(response: IncomingMessage): Promise<string> {
-  const parts: Buffer[] = [];
-  let length = 0;
-  for await (const part of response) {
-    const bytes: Buffer = part;
-    length += bytes.length;
-    if (length > maxAnswerBytes)
-      throw new Error(`etcd sent a response of more than ${maxAnswerBytes} bytes`);
-    parts.push(bytes);
-  }
-  return Buffer.concat(parts).toString('utf8');
-}
-
 function oneAnswer(text: string, mustBe = true): EtcdAnswer {
   const answer = tryParseJson(text);
   if (isMap(answer)) return answer;
   if (!mustBe) return {};
   throw new Error('the response of etcd is not a JSON object');
-}
-
-/** Whether a value is a JSON object. */
-export function isMap(value: unknown): value is EtcdAnswer {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -4,7 +4,7 @@
  * code.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import Type from 'typebox';
 import {
   BridgeError,
@@ -270,7 +270,7 @@ export const codeEntries: CatalogEntryKind<CodeDefinition> = {
  */
 export function codeDigest(config: Deployment['config']): string {
   const text = typeof config === 'string' ? config : sortedJson(config);
-  return createHash('sha256').update(text, 'utf8').digest('hex');
+  return hash('sha256', text);
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Metadata of a server, as Heat returns it. The deployments in it are parsed within limits. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import Type from 'typebox';
 import {
   isPlainMap,
@@ -150,7 +150,7 @@ export function* serverMetadataInSteps(
       : []),
   ];
   const json = writeJson(value);
-  const digest = createHash('sha256').update(json).digest('hex');
+  const digest = hash('sha256', json);
   yield { characters: json.length, values: 0 };
   const parsed: (Deployment | UnreadableDeployment)[] = [];
   for (const entry of deployments) {

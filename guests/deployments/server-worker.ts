@@ -2,7 +2,7 @@
  * Worker for one server: reads its metadata, runs new deployments, and sends the results to Heat.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { Subject } from '#acl';
 import type { DeliveryOutcome } from '#heat-bridge';
@@ -284,9 +284,7 @@ export class ServerWorker {
   }
 
   async #registerHandles(minion: string, named: ServerMetadata['handles']): Promise<void> {
-    const handles = createHash('sha256')
-      .update(JSON.stringify([minion, named]))
-      .digest('hex');
+    const handles = hash('sha256', JSON.stringify([minion, named]));
     if (handles === this.#handles && this.#refusedHandles.length === 0) return;
     this.#refusedHandles = await this.#deps.registerHandles(minion, named);
     this.#handles = handles;

@@ -4,7 +4,7 @@
  * signed with the secret of the agent, and cannot be replayed.
  */
 
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { BridgeError } from '#heat-bridge';
 import { AuthenticationError } from '#master';
 import { Budget, releaseAll, tryTakeAll } from '#runtime';
@@ -58,7 +58,7 @@ export function signAgentRequest(
 }
 
 function macOf(secret: string, fields: readonly string[], request: AgentRequest): Buffer {
-  const digest = createHash('sha256').update(request.body).digest('hex');
+  const digest = hash('sha256', request.body);
   const lines = ['saltbridge-agent', ...fields, request.method, request.path, digest];
   return createHmac('sha256', secret).update(lines.join('\n')).digest();
 }

@@ -11,7 +11,14 @@ import https from 'node:https';
 import { isIP, type Server, type Socket } from 'node:net';
 import { finished } from 'node:stream/promises';
 import type { Logger } from 'pino';
-import { Budget, FairSlots, LimitExceeded, listenPrivately, RepeatedWarnings } from '#runtime';
+import {
+  Budget,
+  FairSlots,
+  LimitExceeded,
+  listenPrivately,
+  RepeatedWarnings,
+  readStream,
+} from '#runtime';
 import { guestLimits } from '../limits.ts';
 import { checkSecret } from '../secret-file.ts';
 import { type AgentInstance, agentHeader, signAgentRequest } from './agent-credentials.ts';
@@ -312,16 +319,9 @@ function originOfRequest(rawHeaders: readonly string[]): ConnectionOrigin | Rout
   return isRouter ? { router: id, address } : { networks: [id], address };
 }
 
-async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const parts: Buffer[] = [];
-  let length = 0;
-  for await (const part of request) {
-    const bytes: Buffer = part;
-    length += bytes.length;
-    if (length > maxBodyBytes) throw new AgentRefusal(413, 'the request body is too large');
-    parts.push(bytes);
-  }
-  return Buffer.concat(parts);
+function readBody(request: IncomingMessage): Promise<Buffer> {
+  const tooLarge = () => new AgentRefusal(413, 'the request body is too large');
+  return readStream(request, maxBodyBytes, tooLarge);
 }
 
 interface Forwarded {
@@ -370,26 +370,19 @@ function forward(
 }
 
 async function passOn(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
-  const parts: Buffer[] = [];
-  let length = 0;
-  for await (const part of incoming) {
-    const bytes: Buffer = part;
-    length += bytes.length;
-    if (length > maxAnswerBytes)
-      throw new AgentRefusal(502, 'the response of the service is too large');
-    parts.push(bytes);
-  }
+  const tooLarge = () => new AgentRefusal(502, 'the response of the service is too large');
+  const body = await readStream(incoming, maxAnswerBytes, tooLarge);
   const headers = Object.fromEntries(
     answerHeaders.flatMap((name) => {
       const value = incoming.headers[name];
       return value === undefined ? [] : [[name, value]];
     }),
   );
-  response.writeHead(incoming.statusCode ?? 502, { ...headers, 'content-length': length });
+  response.writeHead(incoming.statusCode ?? 502, { ...headers, 'content-length': body.length });
   // A guest that does not read its response must neither keep it forever, nor without a limit.
   response.setTimeout(readTimeoutMs, () => response.destroy());
   const sent = finished(response);
-  response.end(Buffer.concat(parts));
+  response.end(body);
   await sent.catch(() => {
     // The guest has disconnected, or did not read the response in time.
   });

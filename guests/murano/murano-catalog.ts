@@ -1,6 +1,6 @@
 /** Catalog of the entry points that execution plans may call: `murano:` in catalog files. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import Type from 'typebox';
 import {
   type Catalog,
@@ -108,9 +108,7 @@ export class MuranoCatalog {
       throw new ExecutionPlanError(errorCodes.malformed, problem);
     }
     if (entry.sha256 === undefined) return entry;
-    const digest = createHash('sha256')
-      .update(source ?? '')
-      .digest('hex');
+    const digest = hash('sha256', source ?? '');
     if (!entry.sha256.includes(digest)) {
       const problem = `the file of the entry point does not match the SHA-256 of the catalog entry (its SHA-256 is ${digest})`;
       throw new ExecutionPlanError(errorCodes.malformed, problem);

@@ -5,7 +5,7 @@
 
 import Type from 'typebox';
 import type { ExtensionHost } from '#master';
-import { defineRow, fromJson, type RowOf, StoreError } from '#store';
+import { defineRow, fromJson, type RowOf, tryToWrite } from '#store';
 
 /**
  * Rows `murano/stamps/<guest>/<project>` with the stamp of the latest execution plan: an increasing
@@ -79,12 +79,8 @@ export async function storeStamp(
     const last = await lastStamp(host, whose);
     if (last !== undefined && last.stamp >= stamp.stamp) return;
     const ifRevision = last?.revision ?? 0;
-    try {
-      await host.shared.write([{ op: 'put', key: stampKey(whose), value, ifRevision }]);
-      return;
-    } catch (error) {
-      // Another cluster member has stored a stamp for the guest in the meantime.
-      if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
-    }
+    const put = { op: 'put', key: stampKey(whose), value, ifRevision } as const;
+    // Fails if another cluster member has stored a stamp for the guest in the meantime.
+    if (await tryToWrite(host.shared, [put])) return;
   }
 }

@@ -4,12 +4,11 @@
  * instances again.
  */
 
-import { createHash, timingSafeEqual } from 'node:crypto';
 import type { FastifyInstance } from 'fastify';
 import Type from 'typebox';
 import { BridgeError, describeRoute } from '#heat-bridge';
 import { AuthenticationError } from '#master';
-import { compileSchema, TokenBuckets, tryParseJson } from '#runtime';
+import { compileSchema, isSameSecret, TokenBuckets, tryParseJson } from '#runtime';
 import { guestLimits } from '../limits.ts';
 
 const bodyLimit = 1_048_576;
@@ -93,11 +92,10 @@ export function addNotificationRoute(
   onChanged: (instances: readonly string[]) => void,
 ): void {
   const rates = new TokenBuckets(guestLimits.notificationRate);
-  const expected = digestOf(secret);
   app.post('/notifications', { bodyLimit, schema: operation }, async (request) => {
     const [, credentials = ''] = /^Basic (\S+)$/i.exec(request.headers.authorization ?? '') ?? [];
     const [, password = ''] = /^[^:]*:(.*)$/s.exec(decodeBase64(credentials)) ?? [];
-    if (!timingSafeEqual(digestOf(password), expected)) {
+    if (!isSameSecret(password, secret)) {
       throw new AuthenticationError(
         'ERR_EAUTH_TOKEN',
         'missing or invalid secret for notifications',
@@ -114,12 +112,4 @@ export function addNotificationRoute(
 
 function decodeBase64(text: string): string {
   return Buffer.from(text, 'base64').toString('utf8');
-}
-
-/**
- * Returns a digest of a text. All digests have the same length, which a comparison in constant time
- * requires.
- */
-function digestOf(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
 }

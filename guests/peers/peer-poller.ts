@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino';
 import { sleepUntilAborted } from '#runtime';
-import type { CloudPort, CloudReader, CloudServer } from '../cloud/cloud-reader.ts';
+import type { CloudReader, CloudServer } from '../cloud/cloud-reader.ts';
 import { guestLimits } from '../limits.ts';
 import type { PeerDirectory } from './peers.ts';
 
@@ -121,7 +121,7 @@ export class PeerPoller {
     const servers = new Map(
       found.filter((it) => !it.isDeleted).map((it) => [it.id, withKnown(it, before.servers)]),
     );
-    const ports = groupByDevice(await reader.ports());
+    const ports = Map.groupBy(await reader.ports(), ({ device }) => device);
     directory.cloud = { servers, ports, networks: await reader.networks() };
   }
 
@@ -138,9 +138,8 @@ export class PeerPoller {
     const before = directory.cloud;
     const servers = new Map(before.servers);
     const ports = new Map(before.ports);
-    const fresh = groupByDevice(
-      await reader.ports(changed.filter((it) => !it.isDeleted).map(({ id }) => id)),
-    );
+    const present = changed.filter((it) => !it.isDeleted).map(({ id }) => id);
+    const fresh = Map.groupBy(await reader.ports(present), ({ device }) => device);
     for (const server of changed) {
       ports.delete(server.id);
       if (server.isDeleted) servers.delete(server.id);
@@ -164,14 +163,4 @@ function withKnown(server: CloudServer, before: ReadonlyMap<string, CloudServer>
   if (server.name !== undefined) return server;
   const known = before.get(server.id);
   return known?.project === server.project ? known : server;
-}
-
-function groupByDevice(ports: readonly CloudPort[]): ReadonlyMap<string, readonly CloudPort[]> {
-  const groups = new Map<string, CloudPort[]>();
-  for (const port of ports) {
-    const group = groups.get(port.device) ?? [];
-    groups.set(port.device, group);
-    group.push(port);
-  }
-  return groups;
 }

@@ -90,13 +90,13 @@ export type AddressOf = (minion: string) => string | undefined;
 export class PeerDirectory {
   readonly #enrolments: KnownEnrolments;
   #cloud: CloudState = nothing;
-  /** Ids of instances by project. */
-  #byProject: ReadonlyMap<string, readonly string[]> = new Map();
+  /** Instances by project. */
+  #byProject: ReadonlyMap<string, readonly CloudServer[]> = new Map();
   /**
-   * Ids of instances, by the id of Nova's reservation. Nova gives all instances of one create
+   * Instances, by the id of Nova's reservation. Nova gives all instances of one create
    * request the same reservation.
    */
-  #byReservation: ReadonlyMap<string, readonly string[]> = new Map();
+  #byReservation: ReadonlyMap<string | undefined, readonly CloudServer[]> = new Map();
 
   constructor(enrolments: KnownEnrolments) {
     this.#enrolments = enrolments;
@@ -108,8 +108,8 @@ export class PeerDirectory {
 
   set cloud(state: CloudState) {
     this.#cloud = state;
-    this.#byProject = idsBy(state, ({ project }) => project);
-    this.#byReservation = idsBy(state, ({ reservation }) => reservation);
+    this.#byProject = Map.groupBy(state.servers.values(), ({ project }) => project);
+    this.#byReservation = Map.groupBy(state.servers.values(), (it) => it.reservation);
   }
 
   /**
@@ -162,7 +162,7 @@ export class PeerDirectory {
     const known = isTogether
       ? this.#byReservation.get(reservation ?? '')
       : this.#byProject.get(project);
-    for (const id of known ?? []) {
+    for (const { id } of known ?? []) {
       if (id === self || servers.get(id)?.project !== project) continue;
       yield () => this.#peer(id, this.#minionOf(id, own));
     }
@@ -210,24 +210,6 @@ export class PeerDirectory {
       networks: own.map((port) => peerNetwork(port, networks)),
     };
   }
-}
-
-/**
- * Returns the ids of instances by group. Omits instances for which `groupOf` returns `undefined`.
- */
-function idsBy(
-  { servers }: CloudState,
-  groupOf: (server: CloudServer) => string | undefined,
-): ReadonlyMap<string, readonly string[]> {
-  const groups = new Map<string, string[]>();
-  for (const server of servers.values()) {
-    const group = groupOf(server);
-    if (group === undefined) continue;
-    const ids = groups.get(group);
-    if (ids === undefined) groups.set(group, [server.id]);
-    else ids.push(server.id);
-  }
-  return groups;
 }
 
 function withAddress(peer: Peer, addressOf: AddressOf): Peer {

@@ -4,7 +4,7 @@
  */
 
 import { type Document, isMap, Lexer, parseDocument, Scalar } from 'yaml';
-import { BridgeError } from '#heat-bridge';
+import { BridgeError, isPlainMap } from '#heat-bridge';
 import { correctLastBlock } from '#template/python/yaml-nodes.ts';
 import type { TemplateResources } from './template-graph.ts';
 import { type UserDataParts, userDataOf } from './template-user-data.ts';
@@ -74,12 +74,8 @@ export function resourcesOf(text: string): TemplateResources {
   const { resources }: { readonly resources?: unknown } = parseDocument(indentFlowEnds(text)).toJS({
     maxAliasCount: 100,
   });
-  if (typeof resources !== 'object' || resources === null || Array.isArray(resources)) {
-    throw formError(['resources: must be a map']);
-  }
-  const isMapOfMaps = Object.values(resources).every(
-    (it) => typeof it === 'object' && it !== null && !Array.isArray(it),
-  );
+  if (!isPlainMap(resources)) throw formError(['resources: must be a map']);
+  const isMapOfMaps = Object.values(resources).every(isPlainMap);
   if (!isMapOfMaps) throw formError(['resources: each must be a map']);
   return resources as TemplateResources;
 }

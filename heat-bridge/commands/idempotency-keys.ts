@@ -4,7 +4,7 @@
  * project, or for another command or plan.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import Type from 'typebox';
 import type { SharedArea, StateOperation } from '#master';
 import { isLargerThan, LimitExceeded, TokenBuckets, writeJson } from '#runtime';
@@ -157,9 +157,7 @@ function storeKeyOf({ caller, project, command, key }: IdempotencyKeyOwner): rea
 
 /** Returns the SHA-256 of a JSON value. The order of keys in objects does not affect it. */
 export function jsonDigest(value: unknown): string {
-  return createHash('sha256')
-    .update(writeJson(sorted(value)))
-    .digest('hex');
+  return hash('sha256', writeJson(sorted(value)));
 }
 
 function sorted(value: unknown): unknown {

@@ -6,8 +6,7 @@
 
 import type { ExtensionHost } from '#master';
 import { Budget, KeyedMutex, memoryOf } from '#runtime';
-import type { RowCodec } from '#store';
-import { StoreError } from '#store';
+import { type RowCodec, retryConflicts } from '#store';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import { identifyCaller } from './callers.ts';
@@ -137,15 +136,7 @@ export class StoredRuns<S extends Stored, C extends Carried, R extends AnyRun> {
    * after the other. If another cluster member stores the key first, calls `work` again.
    */
   claim<T>(owner: IdempotencyKeyOwner, work: () => Promise<T>): Promise<T> {
-    return this.#byOwner.run(JSON.stringify(owner), async () => {
-      for (;;) {
-        try {
-          return await work();
-        } catch (error) {
-          if (!(error instanceof StoreError) || error.code !== 'ERR_REVISION') throw error;
-        }
-      }
-    });
+    return this.#byOwner.run(JSON.stringify(owner), () => retryConflicts(work));
   }
 
   /**

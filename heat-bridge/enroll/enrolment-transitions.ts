@@ -4,7 +4,7 @@
  */
 
 import type { KeyLifecycle } from '#master';
-import { StoreError } from '#store';
+import { isConflict, retryConflicts } from '#store';
 import { ownerNameOfProject } from '../owner-name.ts';
 import type { Enrolment } from './enrolment.ts';
 import type { EnrolmentRepository } from './enrolment-repository.ts';
@@ -71,13 +71,15 @@ export class EnrolmentTransitions {
   ): Promise<T> {
     const { admission, repository } = this.#parts;
     return admission.exclusive(enrolment.id, () =>
-      untilAgreed(() => work(repository.get(enrolment.number))),
+      retryConflicts(() => work(repository.get(enrolment.number)), maxTries),
     );
   }
 
   /** Calls {@link retire} as an exclusive operation on the id. */
   retireInTurn(id: string): Promise<void> {
-    return this.#parts.admission.exclusive(id, () => untilAgreed(() => this.retire(id)));
+    return this.#parts.admission.exclusive(id, () =>
+      retryConflicts(() => this.retire(id), maxTries),
+    );
   }
 
   /**
@@ -115,7 +117,7 @@ export class EnrolmentTransitions {
       await repository.put(enrolment);
     } catch (error) {
       // Another cluster member has already recorded the sign-in.
-      if (isSecond(error)) return repository.get(known.number) ?? known;
+      if (isConflict(error)) return repository.get(known.number) ?? known;
       throw error;
     }
     this.#tell({ what: 'signed-in', enrolment });
@@ -293,19 +295,4 @@ export class EnrolmentTransitions {
   async #spend({ number, ticketExpiresAt }: Enrolment): Promise<void> {
     if (ticketExpiresAt !== undefined) await this.#parts.spent.add(number, ticketExpiresAt);
   }
-}
-
-async function untilAgreed<T>(work: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isSecond(error) || tries === maxTries) throw error;
-    }
-  }
-}
-
-/** Whether an error means that another cluster member has changed the enrolment first. */
-function isSecond(error: unknown): boolean {
-  return error instanceof StoreError && error.code === 'ERR_REVISION';
 }

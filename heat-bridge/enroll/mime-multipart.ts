@@ -1,6 +1,6 @@
 /** Writes MIME multipart messages [RFC 2046 5.1], which cloud-init and cloudbase-init read. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { UserDataPart } from './user-data-parts.ts';
 
 /** Pattern for the beginning of text that is a complete MIME message. */
@@ -47,6 +47,6 @@ function base64Lines(content: string): string {
 
 /** Returns a boundary that does not occur in the parts, because it contains a digest of them. */
 function boundaryFor(entities: readonly string[]): string {
-  const digest = createHash('sha256').update(entities.join('\n')).digest('hex');
+  const digest = hash('sha256', entities.join('\n'));
   return `==saltbridge-${digest.slice(0, 32)}==`;
 }

@@ -1,6 +1,6 @@
 /** Writes the user-data with which machines enrol. */
 
-import { createHash, X509Certificate } from 'node:crypto';
+import { hash, X509Certificate } from 'node:crypto';
 import type { KeyPairText } from '#minion-protocol';
 import { isLargerThan, trimEnd } from '#runtime';
 import { BridgeError } from '../errors.ts';
@@ -118,7 +118,7 @@ function certificatePins(pem: string): { publicKeyPin: string; certificatePin: s
     const certificate = new X509Certificate(pem);
     const key = certificate.publicKey.export({ type: 'spki', format: 'der' });
     return {
-      publicKeyPin: createHash('sha256').update(key).digest('base64'),
+      publicKeyPin: hash('sha256', key, 'base64'),
       certificatePin: certificate.fingerprint256.replaceAll(':', ''),
     };
   } catch (cause) {

@@ -16,6 +16,7 @@ import {
   type HttpServerContext,
 } from '#master';
 import { LimitExceeded, TokenBuckets, writeJson } from '#runtime';
+import { isPlainMap } from '../commands/command-definition.ts';
 import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import { ownerNameOf } from '../owner-name.ts';
@@ -144,7 +145,7 @@ export function addRegistrationRoutes<Registration, Info, Details>(
     return api.add(registration, { owner, replaces, requirePermission: () => permit() });
   };
   const mapIn = ({ body }: FastifyRequest): object => {
-    if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body;
+    if (isPlainMap(body)) return body;
     throw new BridgeError(kind.formError, 'the request body must be a JSON object');
   };
   const one = `/${collection}/:${key}`;

@@ -3,7 +3,7 @@
  * durably and encrypted.
  */
 
-import { createHash, randomInt, randomUUID } from 'node:crypto';
+import { hash, randomInt, randomUUID } from 'node:crypto';
 import type { SharedArea, StateChange, StateOperation } from '#master';
 import { BridgeError } from '../errors.ts';
 import { DeadLetterList, isConflict } from './dead-letters.ts';
@@ -520,7 +520,7 @@ function assignToHandle(handle: HandleInfo, record: OutboxRecord): OutboxRecord 
  */
 function signalIdOf({ alias, minion }: NewRecord, { request, place }: RequestReference): string {
   const text = JSON.stringify([alias, minion, request, place]);
-  return createHash('sha256').update(text).digest('base64url').slice(0, 32);
+  return hash('sha256', text, 'base64url').slice(0, 32);
 }
 
 function recordKey(alias: string, sequence: number): readonly string[] {

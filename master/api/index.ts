@@ -102,16 +102,17 @@ export type {
 } from './pillar.ts';
 export type { JoinedSite, ReportedRelease, SiteDetails, SiteDirectory } from './sites.ts';
 export type { TopsProvider } from './tops.ts';
-export type {
-  ExplainRequest,
-  LearnedPolicy,
-  LearnedRule,
-  Login,
-  LoginRequest,
-  RecordedDecision,
-  ReplayChange,
-  ReplayReport,
-  TokenInfo,
-  TokenSelection,
+export {
+  type ExplainRequest,
+  explainActions,
+  type LearnedPolicy,
+  type LearnedRule,
+  type Login,
+  type LoginRequest,
+  type RecordedDecision,
+  type ReplayChange,
+  type ReplayReport,
+  type TokenInfo,
+  type TokenSelection,
 } from './users.ts';
 export { version } from './version.ts';

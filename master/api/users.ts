@@ -107,6 +107,20 @@ export interface ExplainRequest {
   readonly owner?: string;
 }
 
+/** Actions whose decisions the master explains. */
+export const explainActions: readonly ExplainRequest['action'][] = [
+  'signal',
+  'publish',
+  'runner',
+  'wheel',
+  'command',
+  'mine',
+  'file-send',
+  'pillar',
+  'key',
+  'subscribe',
+];
+
 /** Derived rule, with statistics of the requests that it was derived from. */
 export interface LearnedRule {
   readonly rule: PolicyRule;

@@ -1,8 +1,8 @@
 /** Records of the audit log and their hash chain. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import Type from 'typebox';
-import { compileSchema } from '#runtime';
+import { compileSchema, tryParseJson } from '#runtime';
 import type { AuditActor, AuditHead } from '../api/index.ts';
 
 /** Outcome of an audited action. */
@@ -124,21 +124,13 @@ export function linkEntry(
 export function readLine(line: string): AuditRecord | undefined {
   const [, content, hash] = /^(\{.*),"hash":"([0-9a-f]{64})"\}$/s.exec(line) ?? [];
   if (content === undefined || hashOf(content) !== hash) return undefined;
-  const value = parse(line);
+  const value = tryParseJson(line);
   // The schema does not check the values of two union types. The hash ensures that they are valid.
   return Line.Check(value) ? (value as AuditRecord) : undefined;
 }
 
-function parse(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
-}
-
 function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('hex');
+  return hash('sha256', text);
 }
 
 /** Maximum number of ids in one record. */

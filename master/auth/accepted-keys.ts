@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import Type from 'typebox';
 import { cleanKeyText } from '#minion-protocol';
 import { Bytes, defineRow, type Key, type Operation, type Store, writeInParts } from '#store';
@@ -79,5 +79,5 @@ export class AcceptedKeys {
 }
 
 function digestOf(pem: string): Buffer {
-  return createHash('sha256').update(cleanKeyText(pem)).digest();
+  return hash('sha256', cleanKeyText(pem), 'buffer');
 }

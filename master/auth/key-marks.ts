@@ -24,11 +24,11 @@ export interface KeyMarks {
  * like the key's id, accepted ids with the same key, and whether `minion_ids` forbids the id.
  */
 export function keyMarks(accepted: readonly NamedKey[]): (key: NamedKey) => KeyMarks {
-  const bySpelling = idsBy(accepted, ({ id }) => foldedId(id));
-  const byKey = idsBy(accepted, ({ pem }) => cleanKeyText(pem));
+  const bySpelling = Map.groupBy(accepted, ({ id }) => foldedId(id));
+  const byKey = Map.groupBy(accepted, ({ pem }) => cleanKeyText(pem));
   return ({ id, pem }) => {
-    const alike = (bySpelling.get(foldedId(id)) ?? []).filter((other) => other !== id);
-    const sharedWith = (byKey.get(cleanKeyText(pem)) ?? []).filter((other) => other !== id);
+    const alike = otherIds(bySpelling.get(foldedId(id)), id);
+    const sharedWith = otherIds(byKey.get(cleanKeyText(pem)), id);
     return {
       ...(alike.length === 0 ? {} : { alike }),
       ...(sharedWith.length === 0 ? {} : { sharedWith }),
@@ -42,13 +42,6 @@ function foldedId(id: string): string {
   return id.normalize('NFKC').toLowerCase();
 }
 
-function idsBy(keys: readonly NamedKey[], of: (key: NamedKey) => string): Map<string, string[]> {
-  const ids = new Map<string, string[]>();
-  for (const key of keys) {
-    const name = of(key);
-    const known = ids.get(name);
-    if (known === undefined) ids.set(name, [key.id]);
-    else known.push(key.id);
-  }
-  return ids;
+function otherIds(keys: readonly NamedKey[] = [], own: string): string[] {
+  return keys.map(({ id }) => id).filter((id) => id !== own);
 }

@@ -8,7 +8,7 @@ import {
   unpackLocal,
 } from '#minion-protocol';
 import { Mutex } from '#runtime';
-import { Bytes, defineRow, type Entry, type Key, type Store, StoreError } from '#store';
+import { Bytes, defineRow, type Entry, isConflict, type Key, type Store } from '#store';
 import type { Cluster } from '../context/index.ts';
 import { type Seal, secretsPrefix } from './seal.ts';
 
@@ -106,7 +106,7 @@ export class PublishKey {
       await fresh.#persist(options.serialBlock);
     } catch (error) {
       // Another member has created the key in the meantime. This member receives it from the log.
-      if (!isOutdated(error)) throw error;
+      if (!isConflict(error)) throw error;
     }
     return fresh;
   }
@@ -148,7 +148,7 @@ export class PublishKey {
         } catch (error) {
           // Another member has reserved serials or replaced the key in the meantime. The loop tries
           // again.
-          if (!isOutdated(error)) throw error;
+          if (!isConflict(error)) throw error;
         }
       });
     }
@@ -195,7 +195,7 @@ export class PublishKey {
         await write();
         return;
       } catch (error) {
-        if (!isOutdated(error)) throw error;
+        if (!isConflict(error)) throw error;
       }
     }
   }
@@ -224,10 +224,6 @@ export class PublishKey {
     const condition = this.#options.cluster === undefined ? {} : { ifRevision: this.#revision };
     await this.#options.store.write([{ op: 'put', key: record, value, ...condition }]);
   }
-}
-
-function isOutdated(error: unknown): boolean {
-  return error instanceof StoreError && error.code === 'ERR_REVISION';
 }
 
 async function makeKey(options: PublishKeyOptions): Promise<CurrentPublishKey> {

@@ -12,7 +12,7 @@ import {
   type Key,
   type RowOf,
   type Store,
-  StoreError,
+  tryToWrite,
   writeInParts,
 } from '#store';
 import type { Cluster } from '../context/index.ts';
@@ -187,12 +187,8 @@ export class SessionKeys {
       const session = { text: generateKeyString(), madeAt: now() };
       const value = seal.seal(sessionRow.encode(session));
       const ifRevision = entry?.revision ?? 0;
-      try {
-        await store.write([{ op: 'put', key: sessionKey(id), value, ifRevision }]);
-        return parseKeyString(session.text);
-      } catch (error) {
-        if (!(error instanceof StoreError && error.code === 'ERR_REVISION')) throw error;
-      }
+      const put = { op: 'put', key: sessionKey(id), value, ifRevision } as const;
+      if (await tryToWrite(store, [put])) return parseKeyString(session.text);
     }
   }
 

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { LiveConfig } from '#config';
 import {
@@ -336,7 +336,7 @@ function digestOf(request: AuthRequest): string {
   const { id, nonce, pub, version, token, encAlgo, sigAlgo, autosignGrains } = request;
   const parts = [id, nonce, pub, version, token, encAlgo, sigAlgo, autosignGrains];
   const packed = packWire(parts.map((part) => part ?? null));
-  return createHash('sha256').update(packed).digest('base64');
+  return hash('sha256', packed, 'base64');
 }
 
 /** Options of the check for `max_minions`. */

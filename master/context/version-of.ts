@@ -1,8 +1,8 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 const digits = 12;
 
 /** Returns a short digest of a part of the configuration. Members of a cluster compare it. */
 export function versionOf(content: unknown): string {
-  return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, digits);
+  return hash('sha256', JSON.stringify(content)).slice(0, digits);
 }

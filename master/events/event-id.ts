@@ -5,7 +5,7 @@
  * of the others in a different order.
  */
 
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 
 /** Position of an event among all events of the master that published it. */
 export interface EventPosition {
@@ -30,7 +30,7 @@ const clusterRunLength = 16;
  */
 export function createRun(member: string | undefined): string {
   if (member === undefined) return randomBytes(6).toString('hex');
-  const mark = createHash('sha256').update(member).digest('hex').slice(0, markLength);
+  const mark = hash('sha256', member).slice(0, markLength);
   return mark + randomBytes((clusterRunLength - markLength) / 2).toString('hex');
 }
 

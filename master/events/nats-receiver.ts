@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { setImmediate } from 'node:timers/promises';
 import type { MsgHdrs, NatsConnection, NodeConnectionOptions } from '@nats-io/transport-node';
@@ -187,7 +187,7 @@ function messagesOf(
     const headers = nats.headers();
     // JetStream stores only one message with the same id. The id differs for different masters, so
     // that they can share a stream.
-    headers.set('Nats-Msg-Id', createHash('sha256').update(whole).digest('base64url'));
+    headers.set('Nats-Msg-Id', hash('sha256', whole, 'base64url'));
     return { subject: subjectOf(subject, tag), payload, headers };
   });
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { KeyedMutex } from '#runtime';
 import { type Key, type Operation, type Store, tryToWrite } from '#store';
 import { jobLimits } from './limits.ts';
@@ -83,7 +83,7 @@ export class RequestMarks {
 }
 
 function packed(mark: string): Uint8Array {
-  return createHash('sha256').update(mark).digest().subarray(0, markBytes);
+  return hash('sha256', mark, 'buffer').subarray(0, markBytes);
 }
 
 function includes(marks: Uint8Array, mark: Uint8Array): boolean {

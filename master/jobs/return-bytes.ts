@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import { Budget, codeOf, type Limit, LimitExceeded, RepeatedWarnings } from '#runtime';
@@ -339,8 +339,8 @@ function spaceOf(rows: readonly Put[]): number {
 /** Returns the name of an owner in the counts. Any user name must result in a valid store key. */
 function nameOf(owner = operatorOwner): string {
   if (/^[\x20-\x7e]{1,128}$/.test(owner)) return owner;
-  const hash = createHash('sha256').update(owner).digest('hex');
-  return isMinion(owner) ? minionOwner(hash) : hash;
+  const digest = hash('sha256', owner);
+  return isMinion(owner) ? minionOwner(digest) : digest;
 }
 
 /** Returns the name of the part of an owner that the large returns of one minion use. */

@@ -5,7 +5,7 @@
  * digest, so that no other account can use the file. A proof is valid for one call.
  */
 
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { lstat, open, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
@@ -16,10 +16,6 @@ export const callerHeader = 'x-saltbridge-caller';
 
 const prefix = '.caller-';
 const secretForm = /^[0-9a-f]{64}$/;
-
-function digestOf(secret: string): string {
-  return createHash('sha256').update(secret).digest('hex');
-}
 
 /** Proof of the account of a client. The client creates it before the request that uses it. */
 export interface CallerProof {
@@ -43,7 +39,7 @@ export async function createCallerProof(socketPath: string): Promise<CallerProof
   );
   if (owner !== undefined && owner === process.geteuid?.()) return undefined;
   const secret = randomBytes(32).toString('hex');
-  const digest = digestOf(secret);
+  const digest = hash('sha256', secret);
   const file = path.join(path.dirname(socketPath), `${prefix}${digest}`);
   const remove = (): Promise<void> => rm(file, { force: true }).catch(() => {});
   try {
@@ -74,7 +70,7 @@ export async function accountOfCaller(
 ): Promise<string> {
   const proven =
     typeof secret === 'string' && secretForm.test(secret)
-      ? await ownerOfProof(path.dirname(socketPath), digestOf(secret)).catch(() => undefined)
+      ? await ownerOfProof(path.dirname(socketPath), hash('sha256', secret)).catch(() => undefined)
       : undefined;
   return accountName(proven ?? (await lstat(socketPath)).uid);
 }

@@ -11,6 +11,7 @@ import type { PolicyRule } from '#acl';
 import type { WireMap, WireValue } from '#minion-protocol';
 import {
   type AuditDetails,
+  explainActions,
   type InProcessApi,
   isRpcMethod,
   type KeyChange,
@@ -151,18 +152,7 @@ const Subject = Type.Union([
 ]);
 const Explain = record({
   subject: Subject,
-  action: oneOf(
-    'signal',
-    'publish',
-    'runner',
-    'wheel',
-    'command',
-    'mine',
-    'file-send',
-    'pillar',
-    'key',
-    'subscribe',
-  ),
+  action: oneOf(...explainActions),
   resource: Text,
   arg: Type.Optional(listOf(Text)),
   target: Type.Optional(record(target)),

@@ -1,12 +1,12 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type BackendSettings, type ReloadableConfig, readBackend } from '#config';
+import { isSameSecret } from '#runtime';
 import type { LoginBackend } from './backend.ts';
 import { createFileBackend } from './file-backend.ts';
 import { createJwtBackend } from './jwt.ts';
 import { createKeystoneBackend } from './keystone.ts';
 import { createLdapBackend } from './ldap.ts';
 import { createPamBackend } from './pam.ts';
-import { isSameText } from './password-hashes.ts';
 
 /**
  * Creates a backend that accepts every user name and password. For tests only [salt/auth/auto.py].
@@ -23,7 +23,7 @@ function createSharedSecretBackend(sharedsecret: string): LoginBackend {
   return {
     name: 'sharedsecret',
     authenticate: async ({ username, password }) => {
-      const isRight = sharedsecret !== '' && isSameText(password, sharedsecret);
+      const isRight = sharedsecret !== '' && isSameSecret(password, sharedsecret);
       return isRight ? { user: username, groups: [] } : undefined;
     },
   };
@@ -60,7 +60,7 @@ export function createBackends(
  * secrets.
  */
 function digestOf(options: unknown): string {
-  return createHash('sha256').update(JSON.stringify(options)).digest('hex');
+  return hash('sha256', JSON.stringify(options));
 }
 
 function createBackend(

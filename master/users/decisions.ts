@@ -3,7 +3,7 @@
  * store periodically.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import type { Decision } from '#acl';
@@ -267,5 +267,5 @@ export class DecisionRecorder {
 
 /** Returns the name of a record's row in the store. */
 function nameOf(key: string): string {
-  return createHash('sha256').update(key).digest('hex');
+  return hash('sha256', key);
 }

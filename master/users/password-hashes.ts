@@ -3,8 +3,8 @@
  * of Apache and crypt(3).
  */
 
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
-import { loadOptionalPackage, WorkerPool, WorkerPoolError } from '#runtime';
+import { createHash, hash } from 'node:crypto';
+import { isSameSecret, loadOptionalPackage, WorkerPool, WorkerPoolError } from '#runtime';
 import type { BcryptTask } from './bcrypt-worker.ts';
 import { userLimits } from './limits.ts';
 import { md5Crypt } from './md5-crypt.ts';
@@ -51,15 +51,6 @@ async function fitsBcrypt(password: string, kept: string): Promise<boolean> {
 }
 
 /**
- * Compares two secrets. The duration reveals neither their content nor their length [THREATS C-01].
- */
-export function isSameText(a: string, b: string): boolean {
-  const key = randomBytes(32);
-  const digest = (text: string): Buffer => createHmac('sha256', key).update(text).digest();
-  return timingSafeEqual(digest(a), digest(b));
-}
-
-/**
  * Form of a stored password: `plaintext`, `htpasswd`, `htdigest`, or the name of a digest such as
  * `sha256`.
  */
@@ -84,7 +75,7 @@ export async function isPassword(
 ): Promise<boolean> {
   if (isDisabled(kept, form) || isUnread(kept, form)) return false;
   if (form === 'htpasswd' && isBcrypt(kept)) return fitsBcrypt(given.password, kept);
-  return isSameText(await inForm(given, kept, form), kept);
+  return isSameSecret(await inForm(given, kept, form), kept);
 }
 
 /**
@@ -139,7 +130,7 @@ async function inForm(
   if (form === 'htdigest') return hex('md5', `${user}:${realm}:${password}`);
   if (form !== 'htpasswd') return hex(form, password);
   if (kept.startsWith('{SHA}')) {
-    return `{SHA}${createHash('sha1').update(password).digest('base64')}`;
+    return `{SHA}${hash('sha1', password, 'base64')}`;
   }
   if (kept.startsWith('$apr1$') || kept.startsWith('$1$')) return md5Crypt(password, kept);
   if (kept.startsWith('$5$') || kept.startsWith('$6$')) return shaCrypt(password, kept);

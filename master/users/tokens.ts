@@ -1,6 +1,6 @@
 /** Tokens of users who have logged in. A token has 256 random bits. Only its digest is stored. */
 
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import Type from 'typebox';
 import { FairTable, type Limit, LimitExceeded } from '#runtime';
 import {
@@ -247,7 +247,7 @@ function ownerOf({ eauth, user }: Pick<TokenRecord, 'eauth' | 'user'>): string {
 }
 
 function digest(secret: string): string {
-  return createHash('sha256').update(secret).digest('hex');
+  return hash('sha256', secret);
 }
 
 /**

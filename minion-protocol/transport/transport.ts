@@ -3,7 +3,7 @@
  * interpret them. ZeroMQ, TCP, WebSocket and the in-memory pair implement these two interfaces.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type ErrorEntry, SaltbridgeError } from '#runtime';
 
 /** Sender of a request, as identified by its connection. */
@@ -210,5 +210,5 @@ export const SYNDIC_TOPIC = 'syndic';
 
 /** Returns a minion's own topic: the lower-case hex SHA-1 of its id in UTF-8. */
 export function minionTopic(minionId: string): string {
-  return createHash('sha1').update(minionId, 'utf8').digest('hex');
+  return hash('sha1', minionId);
 }

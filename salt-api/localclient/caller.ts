@@ -3,9 +3,9 @@
  * apply. Otherwise the request must contain the key of the master's account, which has all rights.
  */
 
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { AuthenticationError, AuthorizationError, type MasterApi, type UserApi } from '#master';
 import type { WireMap } from '#minion-protocol';
+import { isSameSecret } from '#runtime';
 
 /**
  * Caller of a request, with the master's interface restricted to the caller's rights. Call `end`
@@ -75,18 +75,8 @@ export function logIn(master: MasterApi, login: WireMap): ReturnType<MasterApi['
   return master.logins.login({ ...credentials, eauth: textOf(eauth), source });
 }
 
-/**
- * Checks the key. Compares the digests of the keys instead of the keys, because digests have equal
- * length and can be compared in constant time.
- */
 function checkKey({ key }: AccountKey, given: unknown): void {
-  const [wanted, sent] = [key, textOf(given)].map(digest);
-  if (wanted === undefined || sent === undefined || !timingSafeEqual(wanted, sent))
-    throw wrongKey();
-}
-
-function digest(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
+  if (!isSameSecret(key, textOf(given))) throw wrongKey();
 }
 
 function wrongKey(): AuthenticationError {

@@ -1,6 +1,6 @@
 /** Unencrypted requests of Salt's own clients: publishing, runners, wheel functions and log-ins. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import Type, { type Static } from 'typebox';
@@ -173,7 +173,7 @@ export class LocalRequests {
    */
   #publishOnce(load: WireMap, request: Uint8Array, known?: Caller): Promise<WireValue> {
     const { now } = this.#deps;
-    const name = createHash('sha256').update(request).digest('base64');
+    const name = hash('sha256', request, 'base64');
     const first = this.#underway.get(name);
     if (first !== undefined && now() - first.since >= repetitionAfterMs) return first.reply;
     const reply = this.#publish(load, known);

@@ -1,11 +1,11 @@
 /** `/status`, and `/` for browsers: a page about the state of the master. */
 
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteHandlerMethod } from 'fastify';
 import { literalGlob } from '#acl';
 import { AuthenticationError, type Login, masterServices } from '#master';
 import { isWireMap, type WireMap } from '#minion-protocol';
-import { linkSignals } from '#runtime';
+import { isSameSecret, linkSignals } from '#runtime';
 import {
   type ApiContext,
   bodyOf,
@@ -216,9 +216,8 @@ async function requireForm(
   const caller = await requireSession(context, request);
   const { value } = await bodyOf(context, request, { caller });
   const fields = isWireMap(value) ? value : {};
-  const given = Buffer.from(typeof fields.form === 'string' ? fields.form : '');
-  const expected = Buffer.from(formTokenOf(caller));
-  if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
+  const given = typeof fields.form === 'string' ? fields.form : '';
+  if (!isSameSecret(given, formTokenOf(caller))) {
     throw new SaltApiError('ERR_HTTP_SESSION', 'the form belongs to another session');
   }
   return { ...caller, fields };
@@ -234,7 +233,7 @@ function requireOwnSite({ headers }: FastifyRequest): void {
 }
 
 function formTokenOf({ sessionToken }: SessionCaller): string {
-  return createHash('sha256').update(`form of the status page ${sessionToken}`).digest('hex');
+  return hash('sha256', `form of the status page ${sessionToken}`);
 }
 
 /**

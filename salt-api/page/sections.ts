@@ -1,6 +1,6 @@
 /** Sections of the status page. Each section can be updated separately. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Denial, KeyInfo, MasterApi } from '#master';
 import { type Html, html } from './html.ts';
 import { memoizeByObject, type Overview } from './overview.ts';
@@ -134,7 +134,7 @@ function decisionForm(
   { id, fingerprint }: KeyInfo,
   places: PageLinks,
 ): Html {
-  const mark = createHash('sha256').update(`${id} ${fingerprint}`).digest('hex').slice(0, 16);
+  const mark = hash('sha256', `${id} ${fingerprint}`).slice(0, 16);
   return html`<form method="post" action="${places.base}/keys"><input type="hidden" name="form" value="${places.formToken}"><input type="hidden" name="id" value="${id}"><input type="hidden" name="fingerprint" value="${fingerprint}"><button id="${action}-${mark}" name="action" value="${action}" aria-label="${action} the key of ${id}">${action}</button></form>`;
 }
 

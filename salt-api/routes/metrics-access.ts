@@ -1,8 +1,8 @@
 /** Checks the access to `/metrics`. */
 
-import { createHash, timingSafeEqual } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { FastifyRequest } from 'fastify';
+import { isSameSecret } from '#runtime';
 import { SaltApiError } from '../errors.ts';
 import { isLocalName, isLoopback } from '../host-guard.ts';
 
@@ -24,10 +24,10 @@ const minTokenLength = 16;
  */
 export async function createMetricsAccessCheck(access: string): Promise<MetricsAccessCheck> {
   if (access === 'loopback') return requireLoopback;
-  const expected = digest(await readToken(access));
+  const expected = await readToken(access);
   return ({ headers }) => {
     const [, token = ''] = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '') ?? [];
-    if (timingSafeEqual(digest(token), expected)) return;
+    if (isSameSecret(token, expected)) return;
     throw new SaltApiError('ERR_HTTP_SESSION', 'missing or invalid bearer token');
   };
 }
@@ -56,8 +56,4 @@ async function readToken(file: string): Promise<string> {
   if (/^\S+$/.test(token) && token.length >= minTokenLength) return token;
   const expected = `the token file must contain one token of at least ${minTokenLength} characters`;
   throw new SaltApiError('ERR_HTTP_LISTEN', `${file}: ${expected}`);
-}
-
-function digest(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
 }

@@ -1,6 +1,6 @@
 /** The git mirrors of a master. Parts of the master that read the same remote share one mirror. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import path from 'node:path';
 import type { GitAccess } from '#config';
 import { GitMirror, type GitMirrorDeps } from './git-mirror.ts';
@@ -24,7 +24,7 @@ export class GitMirrors {
    */
   async open(access: GitAccess): Promise<GitMirror> {
     const { updateInterval: _, ...rest } = access;
-    const mark = createHash('sha256').update(JSON.stringify(rest)).digest('hex').slice(0, 32);
+    const mark = hash('sha256', JSON.stringify(rest)).slice(0, 32);
     const directory = path.join(this.#directory, mark);
     const opening = this.#open.get(mark) ?? GitMirror.open({ ...this.#deps, access, directory });
     this.#open.set(mark, opening);

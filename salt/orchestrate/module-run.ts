@@ -8,7 +8,7 @@ import { textOf, toWire } from '../render/pillar-wire.ts';
 import { insteadOfFunction } from '../render/unserved-functions.ts';
 import type { MasterFunctions } from './master-functions.ts';
 import { beginOnce, type StateCall, type StateFunction } from './state-function.ts';
-import { failed, type Outcome } from './state-result.ts';
+import { failed, type Outcome, untouched } from './state-result.ts';
 
 /** A function with its arguments. */
 interface ModuleCall {
@@ -117,10 +117,6 @@ async function tryCall(
 
 function unavailable(fun: string): string {
   return `The function ${fun} is not served on the master: ${insteadOfFunction(fun)}; see docs/orchestration.md.`;
-}
-
-function untouched(comment: string): Outcome {
-  return { result: null, changes: {}, comment };
 }
 
 function failureText(key: string, value: PlainData): string {

@@ -10,7 +10,7 @@ import { textOf } from '../render/pillar-wire.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 import { mapOf, runRunner } from './salt-runner.ts';
 import type { StateFunction } from './state-function.ts';
-import type { Outcome } from './state-result.ts';
+import { failed, type Outcome } from './state-result.ts';
 
 /** A runner in the list of `salt.parallel_runners`. */
 interface NamedRunner {
@@ -34,8 +34,7 @@ export function parallelRunners(context: OrchestrationContext): StateFunction {
       const { given } = call;
       const runners = readRunners(given.get('runners') ?? null);
       if (runners === undefined) {
-        const comment = 'The runners parameter must be a string or dict.';
-        return { result: false, changes: {}, comment };
+        return failed('The runners parameter must be a string or dict.');
       }
       const work = runners.map(async ({ id, fun, kwarg }): Promise<Returned> => {
         const result = await runRunner(context, call, { fun, arg: [], kwarg });

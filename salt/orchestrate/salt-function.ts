@@ -9,7 +9,7 @@ import type { MasterFunctions } from './master-functions.ts';
 import { type JobAnswers, jobArguments, readFailMinions, runOnMinions } from './minion-job.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 import { isTrue, SlsError, type StateCall, type StateFunction } from './state-function.ts';
-import type { Outcome } from './state-result.ts';
+import { type Outcome, untouched } from './state-result.ts';
 
 /**
  * Creates the state function `salt.function`.
@@ -27,7 +27,7 @@ export function saltFunction(
       const { given, name } = call;
       if (call.test) {
         const comment = `Function ${name} would be executed on target ${textOf(given.get('tgt') ?? null)}`;
-        return { result: null, changes: {}, comment };
+        return untouched(comment);
       }
       const judge = judgeOf(call, functions);
       const { arg, warnings } = readArguments(call);

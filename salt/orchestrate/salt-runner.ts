@@ -9,7 +9,7 @@ import { textOf, toWire } from '../render/pillar-wire.ts';
 import type { BegunWork } from './journal.ts';
 import { fireArguments, type OrchestrationContext, requester } from './orchestration-context.ts';
 import { beginOnce, type StateCall, type StateFunction } from './state-function.ts';
-import type { Outcome } from './state-result.ts';
+import { type Outcome, untouched } from './state-result.ts';
 
 /**
  * Runners that start a nested orchestration. Its events have the jid of the outer orchestration.
@@ -132,10 +132,6 @@ function masterFunctionOutcome(
     comment: `${kind} function '${name}' ${hasFailed ? 'failed' : 'executed'}.`,
     more: { __jid__: jid },
   };
-}
-
-function untouched(comment: string): Outcome {
-  return { result: null, changes: {}, comment };
 }
 
 function toWireMap(values: Readonly<Record<string, PlainData>>): WireMap {

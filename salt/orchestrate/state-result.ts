@@ -24,6 +24,11 @@ export function failed(comment: string): Outcome {
   return { result: false, changes: {}, comment };
 }
 
+/** Returns the outcome of a state that would make changes, in test mode. */
+export function untouched(comment: string): Outcome {
+  return { result: null, changes: {}, comment };
+}
+
 /** Result of a state. The result of a parallel state is incomplete until the state has ended. */
 export interface StateResult {
   /** Name of the state. It is a text, unless the list `names` contains an entry of another type. */

@@ -9,7 +9,7 @@ import { isList } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
 import type { OrchestrationContext } from './orchestration-context.ts';
 import { type StateCall, type StateFunction, textGiven } from './state-function.ts';
-import type { Outcome } from './state-result.ts';
+import { type Outcome, untouched } from './state-result.ts';
 
 /** Default timeout of `salt.wait_for_event`, in seconds. */
 const defaultTimeout = 300;
@@ -21,7 +21,7 @@ export function waitForEvent(context: OrchestrationContext): StateFunction {
     call: (call) => {
       if (!call.test) return wait(context, call);
       const comment = `Orchestration would wait for event '${call.name}'`;
-      return { result: null, changes: {}, comment };
+      return untouched(comment);
     },
   };
 }

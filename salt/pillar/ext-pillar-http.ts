@@ -2,7 +2,7 @@
 
 import { pillarAddressProblem } from '#config';
 import { type ExtPillar, MasterError } from '#master';
-import { FairSlots, unlimitedWaiting } from '#runtime';
+import { FairSlots, readStream, unlimitedWaiting } from '#runtime';
 import { saltLimits } from '../limits.ts';
 import { readAtOnce, readPillarText, type TextReader } from './pillar-text.ts';
 
@@ -72,10 +72,10 @@ export function openExtPillarHttp(options: ExtPillarHttpOptions, reader: TextRea
         `the service responded with status ${response.status}`,
       );
     }
-    return readPillarText(await answered(readBounded(response, maxBytes)), format, {
-      reader,
-      owner: id,
-    });
+    const tooLarge = () =>
+      new MasterError('ERR_PILLAR_SOURCE', `the response exceeds ${maxBytes} bytes`);
+    const text = await answered(readStream(response.body ?? [], maxBytes, tooLarge));
+    return readPillarText(text, format, { reader, owner: id });
   };
   return {
     name: `http ${host}`,
@@ -111,17 +111,4 @@ async function answered<T>(answer: Promise<T>): Promise<T> {
       { cause },
     );
   }
-}
-
-async function readBounded({ body }: Response, maxBytes: number): Promise<Uint8Array> {
-  const parts: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const part of body ?? []) {
-    bytes += part.length;
-    if (bytes > maxBytes) {
-      throw new MasterError('ERR_PILLAR_SOURCE', `the response exceeds ${maxBytes} bytes`);
-    }
-    parts.push(part);
-  }
-  return Buffer.concat(parts);
 }

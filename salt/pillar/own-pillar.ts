@@ -1,6 +1,6 @@
 /** Pillar of the files in `pillar_roots`. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Logger } from 'pino';
 import type { MasterConfig } from '#config';
 import { type PillarInputs, type PillarRequest, SlowPatternRunner, version } from '#master';
@@ -343,9 +343,7 @@ export class OwnPillar implements PillarSource {
 /** Returns a digest of data, to recognise equal data. The digest does not reveal the data. */
 function markOf(lower: PillarMap): string {
   if (lower.size === 0) return '';
-  return createHash('sha256')
-    .update(packLocal(toWirePillar(lower)))
-    .digest('hex');
+  return hash('sha256', packLocal(toWirePillar(lower)));
 }
 
 /**
@@ -355,7 +353,7 @@ function markOf(lower: PillarMap): string {
 function markOfRules(config: PillarConfig): string {
   const { pillarRoots, pillarTrustsGrains } = config;
   const all = [version, rulesOf(config), pillarRoots, pillarTrustsGrains];
-  return createHash('sha256').update(JSON.stringify(all)).digest('hex');
+  return hash('sha256', JSON.stringify(all));
 }
 
 /** Returns the operator's rules for compiling pillars, from the configuration. */

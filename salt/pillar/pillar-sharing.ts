@@ -4,7 +4,7 @@
  * a "late grain", for example the id, is inserted for each minion.
  */
 
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { LRUCache } from 'lru-cache';
 import { packLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { createBoundedMap } from '#runtime';
@@ -400,7 +400,7 @@ function joinDependencies(parts: readonly CacheDependencies[]): CacheDependencie
 }
 
 function digestOf(value: WireValue): string {
-  return createHash('sha256').update(packLocal(value)).digest('base64');
+  return hash('sha256', packLocal(value), 'base64');
 }
 
 function wireOfAssignment({ matches, mayBeMissing, errors }: Assignment): WireValue {

@@ -3,7 +3,7 @@
  * result is the minion for which it was rendered.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import Type from 'typebox';
 import type { Auth } from '#master';
 import type { WireMap } from '#minion-protocol';
@@ -316,9 +316,7 @@ function toKept(result: SharedResult): KeptResult {
     result.madeFrom.grains.values,
     ([name, mark]): Input => [name, markText(mark)],
   );
-  const name = createHash('sha256')
-    .update(JSON.stringify([result.root, inputs]))
-    .digest('hex');
+  const name = hash('sha256', JSON.stringify([result.root, inputs]));
   return { ...result, inputs, name };
 }
 

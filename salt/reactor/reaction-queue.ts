@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import Type from 'typebox';
 import { type Cluster, followRows, openRunsPrefix, type ReactionResult } from '#master';
@@ -6,11 +6,12 @@ import { packLocal, unpackLocal, type WireMap, type WireValue } from '#minion-pr
 import {
   type Change,
   defineRow,
+  isConflict,
   type Key,
   type Operation,
   type RowOf,
   type Store,
-  StoreError,
+  tryToWrite,
 } from '#store';
 import { CountedRuns, RunCounts } from './counted-runs.ts';
 import type { PlannedCall } from './reaction-planner.ts';
@@ -285,14 +286,9 @@ export class ReactionQueue {
     if (known === undefined) return undefined;
     const run = this.#owned(known.run);
     this.#unconfirmed.delete(jid);
-    const put = { op: 'put', key: openKey(jid), value: openRunRow.encode(run) } as const;
-    try {
-      await this.#options.store.write([{ ...put, ifRevision: known.revision }]);
-      return run;
-    } catch (error) {
-      if (!isConflict(error)) throw error;
-      return undefined;
-    }
+    const value = openRunRow.encode(run);
+    const put = { op: 'put', key: openKey(jid), value, ifRevision: known.revision } as const;
+    return (await tryToWrite(this.#options.store, [put])) ? run : undefined;
   }
 
   /** Gives up all runs of this process, so that other members can take them over. */
@@ -535,10 +531,6 @@ export class ReactionQueue {
   }
 }
 
-function isConflict(error: unknown): boolean {
-  return error instanceof StoreError && error.code === 'ERR_REVISION';
-}
-
 function markKey({ minion, request, place }: NonNullable<QueueConditions['mark']>): Key {
   return ['reactions', 'requests', minion, request, digest([place])];
 }
@@ -548,5 +540,5 @@ function onceKey(reaction: string, { values }: NonNullable<QueueConditions['wind
 }
 
 function digest(values: readonly unknown[]): string {
-  return createHash('sha256').update(JSON.stringify(values)).digest('base64');
+  return hash('sha256', JSON.stringify(values), 'base64');
 }

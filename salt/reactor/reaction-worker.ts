@@ -2,7 +2,7 @@
 
 import type { Logger } from 'pino';
 import type { ReactionResult } from '#master';
-import { linkSignals } from '#runtime';
+import { linkSignals, sleepUntilAborted } from '#runtime';
 import type { CompiledReaction } from './compile-reactions.ts';
 import { addresseesOf, performRun, type ReactionCalls } from './perform-run.ts';
 import type { TargetedCall } from './reaction-planner.ts';
@@ -127,7 +127,7 @@ export class ReactionWorker {
     while ('target' in call && performance.now() < deadline && !closing.aborted) {
       const minions = await this.#minionsOf(run.reaction, call);
       if ((await Promise.all(minions.map(isReachable))).every(Boolean)) break;
-      await pause(lookMs, closing);
+      await sleepUntilAborted(lookMs, closing);
     }
     this.start(run);
   }
@@ -163,20 +163,4 @@ function firstIn(
 ): string | undefined {
   for (const jid of jids) if (waiting.has(jid)) return jid;
   return undefined;
-}
-
-/**
- * Waits until the time has passed or the signal is aborted.
- * @param milliseconds - maximum time to wait
- */
-function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = setTimeout(end, milliseconds);
-    signal.addEventListener('abort', end, { once: true });
-  });
 }

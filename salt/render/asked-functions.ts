@@ -1,6 +1,6 @@
 /** Template functions that run on the main thread because they read files or call the master. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { packLocal, type WireMap } from '#minion-protocol';
 import type { PlainData, SaltFunction } from '#template';
 import { toWire } from './pillar-wire.ts';
@@ -47,5 +47,5 @@ function markOf(fun: string, args: readonly PlainData[], kwargs: NamedData): str
   const named: WireMap = Object.create(null);
   for (const [name, value] of Object.entries(kwargs)) named[name] = toWire(value);
   const packed = packLocal([fun, args.map(toWire), named]);
-  return `${fun} ${createHash('sha256').update(packed).digest('base64')}`;
+  return `${fun} ${hash('sha256', packed, 'base64')}`;
 }

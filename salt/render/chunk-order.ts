@@ -1,5 +1,6 @@
 /** Orders the states of an SLS. */
 
+import { compareTexts } from '#runtime';
 import { Float, type PlainData } from '#template';
 
 /** Sort key of one chunk of an SLS. */
@@ -32,7 +33,7 @@ export function orderChunks<T>(chunks: readonly T[], placeOf: (chunk: T) => Chun
       text,
       order: rankOf(order, nameOrder, cap),
     }))
-    .sort((left, right) => left.order - right.order || compare(left.text, right.text))
+    .sort((left, right) => left.order - right.order || compareTexts(left.text, right.text))
     .map(({ chunk }) => chunk);
 }
 
@@ -43,11 +44,6 @@ export function orderChunks<T>(chunks: readonly T[], placeOf: (chunk: T) => Chun
 function rankOf(said: PlainData | undefined, nameOrder: number, cap: number): number {
   const order = numberOf(said, cap) + nameOrder / 10_000;
   return order < 0 ? cap + 1_000_000 + order : order;
-}
-
-function compare(left: string, right: string): number {
-  if (left === right) return 0;
-  return left < right ? -1 : 1;
 }
 
 function numberOf(said: PlainData | undefined, cap: number): number {

@@ -46,19 +46,18 @@ export function fileFunctions(
       const paths = files.paths(await files.lists(environment(given)));
       return kinds.some((kind) => paths[kind].has(text(path, 'path')));
     });
+  const listed = (kind: 'dirs' | 'files') =>
+    takes(['saltenv', 'prefix'], async ({ saltenv: given, prefix }) => {
+      const lists = await files.lists(environment(given));
+      return lists[kind].filter((path) => path.startsWith(textOr(prefix, '')));
+    });
   return {
     'cp.get_file_str': takes(['path', 'saltenv'], async ({ path, saltenv: given }) => {
       const env = isGiven(given) ? text(given, 'saltenv') : saltenv;
       return (await readSaltFile(files, text(path, 'path'), env))?.text ?? false;
     }),
-    'cp.list_master': takes(['saltenv', 'prefix'], async ({ saltenv: given, prefix }) => {
-      const lists = await files.lists(environment(given));
-      return lists.files.filter((file) => file.startsWith(textOr(prefix, '')));
-    }),
-    'cp.list_master_dirs': takes(['saltenv', 'prefix'], async ({ saltenv: given, prefix }) => {
-      const lists = await files.lists(environment(given));
-      return lists.dirs.filter((directory) => directory.startsWith(textOr(prefix, '')));
-    }),
+    'cp.list_master': listed('files'),
+    'cp.list_master_dirs': listed('dirs'),
     'cp.list_states': takes(['saltenv'], async ({ saltenv: given }) => {
       const lists = await files.lists(environment(given));
       return lists.files.flatMap((file) => slsNameOf(file) ?? []).sort();

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import {
   type FactMap,
   type FactSource,
@@ -277,7 +277,5 @@ function grainOf(grains: WireMap, key: string): WireValue | undefined {
  */
 function markOf(value: WireValue): Buffer {
   const packed = packLocal(value);
-  return packed.length < digestBytes
-    ? Buffer.from(packed)
-    : createHash('sha256').update(packed).digest();
+  return packed.length < digestBytes ? Buffer.from(packed) : hash('sha256', packed, 'buffer');
 }

@@ -1,6 +1,6 @@
 /** Files of pillar. Each version of a file is read and parsed once for all minions. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import {
   type FileLists,
   type FileServerBackend,
@@ -108,7 +108,7 @@ export class PillarSources {
     const known = this.#digests.get(lists);
     if (known !== undefined) return known;
     const names = JSON.stringify([...this.names(lists)]);
-    const digest = createHash('sha256').update(names).digest('hex');
+    const digest = hash('sha256', names);
     this.#digests.set(lists, digest);
     return digest;
   }

@@ -1,6 +1,6 @@
 /** Renders one file to data [salt/renderers/{jinja,yaml,json}.py]. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { MasterError } from '#master';
 import { type PlainData, TemplateError, type TextMarks } from '#template';
 import type { AskedFunctions } from './asked-functions.ts';
@@ -231,7 +231,7 @@ function mayFollowFromMarks(error: unknown): boolean {
 }
 
 function textSource(text: string, whitespace: Parameters<typeof toSourceFile>[1]): SourceFile {
-  const digest = createHash('sha256').update(text).digest('hex');
+  const digest = hash('sha256', text);
   return toSourceFile({ path: '<string>', digest, text }, whitespace);
 }
 

@@ -1,6 +1,6 @@
 /** Queues of values in the master's store, for the `queue` runner. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { packLocalWithin, unpackLocal, type WireValue } from '#minion-protocol';
 import { type LimitValues, releaseAll, tryTakeAll, type WorkBudget } from '#runtime';
 import type { Operation, Store } from '#store';
@@ -313,7 +313,7 @@ async function unpackItems(items: readonly StoredItem[], budget: WorkBudget): Pr
 }
 
 function digestOf(value: Uint8Array): string {
-  return createHash('sha256').update(value).digest('base64');
+  return hash('sha256', value, 'base64');
 }
 
 function keyOf(queue: string, { sequence, owner }: KeyParts): readonly string[] {

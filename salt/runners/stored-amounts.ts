@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { type CallContext, isOfOperator } from '#master';
 import { Budget, type Limit, type LimitValues, userWork, WorkBudget } from '#runtime';
 
@@ -16,7 +16,7 @@ export const operatorOwner = '';
 export function ownerOfValues({ by }: Pick<CallContext, 'by'>): string {
   if (by === undefined || isOfOperator(by)) return operatorOwner;
   const { kind, name, eauth = '' } = by.who;
-  const digest = createHash('sha256').update(`${kind} ${eauth} ${name}`).digest('base64url');
+  const digest = hash('sha256', `${kind} ${eauth} ${name}`, 'base64url');
   return digest.slice(0, 22);
 }
 

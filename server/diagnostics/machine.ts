@@ -1,9 +1,8 @@
-import type { Stats } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { MasterConfig } from '#config';
 import { placeDirectories, version } from '#master';
-import { isMissing } from '#runtime';
+import { ifPresent } from '#runtime';
 import type { DiagnosticsInput, DiskRoom, DoctorFinding } from './report.ts';
 
 const mebibyte = 1_048_576;
@@ -217,7 +216,7 @@ async function checkDirectory(
   directory: string,
   { permissivePkiAccess, pkiDir }: MasterConfig,
 ): Promise<DoctorFinding[]> {
-  const stats = await statIfThere(directory);
+  const stats = await ifPresent(stat(directory));
   if (stats === undefined) return [];
   const isPki = directory === pkiDir || directory.startsWith(`${pkiDir}/`);
   const forbidden = othersWrite | (isPki && permissivePkiAccess ? 0 : groupWrites);
@@ -238,7 +237,7 @@ async function checkDirectory(
 async function checkParents(directory: string): Promise<DoctorFinding[]> {
   const parent = path.dirname(directory);
   if (parent === directory) return [];
-  const { mode } = (await statIfThere(parent)) ?? { mode: 0 };
+  const { mode } = (await ifPresent(stat(parent))) ?? { mode: 0 };
   const isOpen = (mode & othersWrite) !== 0 && (mode & sticky) === 0;
   const own = isOpen
     ? [writable(parent, 'Every account can replace files below this directory.')]
@@ -257,7 +256,7 @@ function writable(subject: string, problem: string): DoctorFinding {
 }
 
 async function checkSecret(file: string, config: MasterConfig): Promise<DoctorFinding[]> {
-  const stats = await statIfThere(file);
+  const stats = await ifPresent(stat(file));
   if (stats === undefined) return [];
   const isShared = config.permissivePkiAccess && file.startsWith(`${config.pkiDir}/`);
   const forbidden = othersReadOrWrite | groupWrites | (isShared ? 0 : groupReads);
@@ -281,10 +280,10 @@ async function checkOwners(
   directories: readonly string[],
   { config, world }: DiagnosticsInput,
 ): Promise<DoctorFinding[]> {
-  const owner = world.uid ?? (await statIfThere(config.config.pkiDir))?.uid;
+  const owner = world.uid ?? (await ifPresent(stat(config.config.pkiDir)))?.uid;
   const findings: DoctorFinding[] = [];
   for (const directory of directories) {
-    const stats = await statIfThere(directory);
+    const stats = await ifPresent(stat(directory));
     if (stats === undefined || owner === undefined || stats.uid === owner) continue;
     findings.push({
       code: 'directory-owner',
@@ -305,7 +304,7 @@ async function checkLeftovers(
   const findings: DoctorFinding[] = [];
   for (const name of names.filter((it) => temporaryName.test(it))) {
     const subject = path.join(directory, name);
-    const stats = await statIfThere(subject);
+    const stats = await ifPresent(stat(subject));
     // Do not report a recent temporary file, because it may still be in use.
     if (stats === undefined || world.now() - stats.mtimeMs < minuteMs) continue;
     findings.push({
@@ -317,13 +316,4 @@ async function checkLeftovers(
     });
   }
   return findings;
-}
-
-async function statIfThere(file: string): Promise<Stats | undefined> {
-  try {
-    return await stat(file);
-  } catch (error) {
-    if (isMissing(error)) return undefined;
-    throw error;
-  }
 }

@@ -1,6 +1,6 @@
 /** Salt's filters that select random items of a list [salt/utils/data.py]. */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import {
   PythonException,
   typeError,
@@ -27,7 +27,7 @@ function sample(name: string, items: readonly Value[], size: number, seed: Value
   if (size < 0 || size > items.length) {
     throw valueError('Sample larger than population or is negative');
   }
-  const random = new Random(createHash('sha512').update(textOf(seed)).digest('hex'));
+  const random = new Random(hash('sha512', textOf(seed)));
   return random.sample(items.length, size).map((index) => items[index] ?? null);
 }
 

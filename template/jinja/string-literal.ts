@@ -1,6 +1,7 @@
 /** Decodes string literals like Python's `unicode-escape`. */
 
 import { PythonException } from '../python/exceptions.ts';
+import { toAscii } from '../python/format-percent.ts';
 
 /** A syntax error and the line on which it occurred. */
 export class JinjaSyntaxError extends PythonException {
@@ -44,7 +45,9 @@ export function literalText(text: string, line: number): string {
       throw new JinjaSyntaxError('named characters (\\N{…}) are not supported', line);
     }
     const known = simple[character];
-    return known ?? (character < '\x80' ? whole : `\\${asEscape(character)}`);
+    // As in Python, a backslash before a non-ASCII character gives the text of the escape sequence:
+    // `\é` becomes the four characters `\xe9`.
+    return known ?? (character < '\x80' ? whole : toAscii(character));
   });
 }
 
@@ -59,16 +62,4 @@ function fromHex(whole: string, digits: string, line: number): string {
   }
   if (code > 0x10ffff) throw new JinjaSyntaxError('illegal Unicode character', line);
   return String.fromCodePoint(code);
-}
-
-/**
- * Returns the escape sequence of a non-ASCII character, without its backslash. As in Python, a
- * backslash before such a character gives the text of the escape sequence: `\é` becomes the four
- * characters `\xe9`.
- */
-function asEscape(character: string): string {
-  const code = character.codePointAt(0) ?? 0;
-  if (code < 0x100) return `x${code.toString(16)}`;
-  const hex = code.toString(16);
-  return code < 0x10000 ? `u${hex.padStart(4, '0')}` : `U${hex.padStart(8, '0')}`;
 }

@@ -4,7 +4,7 @@
  * migration.
  */
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 const stateSize = 624;
 const shiftSize = 397;
@@ -16,7 +16,7 @@ export class Random {
 
   constructor(seed: string) {
     const text = Buffer.from(seed);
-    this.#seedByArray(wordsOf(Buffer.concat([text, createHash('sha512').update(text).digest()])));
+    this.#seedByArray(wordsOf(Buffer.concat([text, hash('sha512', text, 'buffer')])));
   }
 
   /** Returns the indexes of `size` out of `length` items in random order, like `random.sample`. */

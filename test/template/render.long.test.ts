@@ -290,9 +290,8 @@ for (const [what, template] of traps) {
 }
 
 test('striptags keeps brackets that never close', (t) => {
-  const render = (template: string): string => renderJinja(template, { name: 'x' });
-  t.is(render("{{ ('<' * 300000)|striptags|length }}"), '300000');
-  t.is(render("{{ '<b>a</b> <!-- x --> <i'|striptags }}"), 'a <i');
+  t.is(renderText("{{ ('<' * 300000)|striptags|length }}"), '300000');
+  t.is(renderText("{{ '<b>a</b> <!-- x --> <i'|striptags }}"), 'a <i');
 });
 
 test('a range beyond what jinja2 allows is refused in its way', (t) => {

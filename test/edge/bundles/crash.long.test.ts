@@ -5,8 +5,9 @@ import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import test from 'ava';
 import { BundleDirectory } from '#edge/bundles/bundle-directory.ts';
-import { comparePaths, encodeManifest, type Manifest } from '#edge/bundles/manifest.ts';
+import { encodeManifest, type Manifest } from '#edge/bundles/manifest.ts';
 import { packedFiles } from '#edge/bundles/pack-content.ts';
+import { compareTexts } from '#runtime';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { runUntilKilled } from '../run-until-killed.ts';
 
@@ -37,7 +38,7 @@ function manifestOf(version: number): Manifest {
       length: Buffer.byteLength(content),
       executable: false,
     }))
-    .sort((a, b) => comparePaths(a.path, b.path));
+    .sort((a, b) => compareTexts(a.path, b.path));
   return { format: 1, centre: 'c', version, createdAt: 1, files };
 }
 

@@ -14,7 +14,6 @@ import type { Pack, PackReply } from '#edge/bundles/bundle-messages.ts';
 import { PackFetcher } from '#edge/bundles/fetch-pack.ts';
 import {
   type BundleFile,
-  comparePaths,
   decodeManifest,
   encodeManifest,
   type Manifest,
@@ -24,6 +23,7 @@ import { PackCache, type StoredManifest } from '#edge/bundles/pack-cache.ts';
 import { compressionOptions, dictionaryFiles } from '#edge/bundles/pack-content.ts';
 import { packSource } from '#edge/bundles/pack-source.ts';
 import { EdgeError } from '#edge/errors.ts';
+import { compareTexts } from '#runtime';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { writeFiles } from './release-stage.ts';
 
@@ -53,7 +53,7 @@ class TestCentre {
       const stored = await this.objects.put(Buffer.from(content));
       files.push({ path: name, ...stored, executable: name.endsWith('.sh') });
     }
-    files.sort((a, b) => comparePaths(a.path, b.path));
+    files.sort((a, b) => compareTexts(a.path, b.path));
     return storedManifest({ format: 1, centre: 'c', version, createdAt: 1, files });
   }
 }
@@ -474,7 +474,7 @@ test('packs a source with everything that its options name', async (t) => {
       `tree${trees}/reactor/up.sls`,
       `tree${trees}/srv/app/init.sls`,
       `tree${trees}/srv/top.sls`,
-    ].sort(comparePaths),
+    ].sort(compareTexts),
   );
 });
 
