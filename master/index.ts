@@ -245,6 +245,7 @@ export {
   AuthorizationError,
   authenticationErrors,
   authorizationErrors,
+  hasFullRights,
   learnedText,
   lintConfiguredPolicy,
   type TargetBounds,

@@ -3253,10 +3253,12 @@ export const catalogue: readonly Threat[] = [
   },
   {
     id: 'H-514',
-    threat: 'a runner call that a user has queued runs with the rights of the operator',
+    threat:
+      'a runner call that a user, a minion or a limited reaction has queued runs with all rights',
     tests: [
       'master/runners/served.long.test.ts: a queued runner that a user has inserted does not run with all rights',
       'master/runners/served.long.test.ts: a queued runner that cannot run is reported, and the others run',
+      'master/reactor/reactor.long.test.ts: calls that reactions queue run with all rights only if the reaction has all rights',
     ],
   },
   {
