@@ -3262,6 +3262,15 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-516',
+    threat: 'a user or reaction with the right to manage.down deletes keys of minions',
+    tests: [
+      'salt-api/clients.long.test.ts: manage.down removes only keys that the user may delete',
+      'master/reactions/reactions.long.test.ts: a reaction removes keys by manage.down only if it may delete them',
+      'master/runners/large-results.test.ts: the audit log attributes keys that manage.down deletes to the user',
+    ],
+  },
+  {
     id: 'H-515',
     threat:
       'a minion or user blocks the main thread with functions of templates or with lists to join',
