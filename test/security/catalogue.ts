@@ -1526,6 +1526,8 @@ export const catalogue: readonly Threat[] = [
       owners('an owner cannot take or replace an alias of a minion that another owner has'),
       owners('signals of an earlier owner of an alias are not sent to the next one'),
       deadLetters('the dead letters of one owner do not replace those of others'),
+      deadLetters('the minions of a project share its part of the dead-letter list'),
+      deadLetters('a failed signal without a handle counts for the project that its minion had'),
       deadLetters('only the dead letters of the minions in question are read'),
       stackHandles('a stack that may no longer address a minion registers no handle for it'),
       lateRegistrations(`a \${kind} that waits is refused if its owner may no longer register it`),
