@@ -3264,6 +3264,16 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-517',
+    threat:
+      'an orchestration with many states that refer to each other blocks the main thread of the master',
+    tests: [
+      'master/orchestrate/many-states.test.ts: requisites find their states without a search through all of them',
+      'master/orchestrate/many-states.test.ts: states that listen to each other are found without a search through all of them',
+      'master/orchestrate/many-states.test.ts: names in require_in and extend are found without a search through all states',
+    ],
+  },
+  {
     id: 'H-516',
     threat: 'a user or reaction with the right to manage.down deletes keys of minions',
     tests: [
