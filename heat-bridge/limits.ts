@@ -212,7 +212,7 @@ export const bridgeLimits = defineLimits('bridge', {
     effect: 'Further signals are rejected.',
   },
   deadLetters: {
-    unit: 'signals in the dead-letter list; a signal without a handle counts for its minion',
+    unit: 'signals in the dead-letter list; a signal without a handle counts for the project of its minion, or else for the minion',
     owner: 'project',
     total: 10_000,
     effect: 'The oldest dead letter of the owner with the most is deleted.',

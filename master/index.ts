@@ -246,6 +246,7 @@ export {
   AuthorizationError,
   authenticationErrors,
   authorizationErrors,
+  hasFullRights,
   learnedText,
   lintConfiguredPolicy,
   type TargetBounds,

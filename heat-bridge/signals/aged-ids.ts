@@ -3,10 +3,12 @@
 import type { SharedArea, StateOperation } from '#master';
 import { FairTable, type Limit, type LimitValues } from '#runtime';
 import type { Entry } from '#store';
-import type { OutboxRecord } from './outbox-records.ts';
+import { ownerNameOfProject } from '../owner-name.ts';
+import type { DeadLetter, OutboxRecord } from './outbox-records.ts';
 
 /** Fields of a signal that are kept in memory. */
-export type AgedSignal = Pick<OutboxRecord, 'handle' | 'minion' | 'owner'>;
+export type AgedSignal = Pick<OutboxRecord, 'handle' | 'minion' | 'owner'> &
+  Partial<Pick<DeadLetter, 'project'>>;
 
 interface AgedId {
   readonly expiresAt: number;
@@ -32,7 +34,8 @@ export interface AgedIdsOptions {
 /**
  * Ids of the signals in the dead-letter list or in the delivered list, each with its expiry, the
  * oldest first. If there are too many, the oldest id of the owner with the most ids is removed. The
- * owner of a signal is the owner of its handle, or the minion if no handle was registered.
+ * owner of a signal is the owner of its handle. Without such an owner, it is the project of the minion,
+ * or the minion itself if it belongs to no project.
  */
 export class AgedIds {
   readonly #options: AgedIdsOptions;
@@ -136,7 +139,8 @@ export class AgedIds {
   }
 }
 
-function factsOf({ handle, minion, owner }: AgedSignal): Omit<Stored, 'expiresAt'> {
+function factsOf({ handle, minion, owner, project }: AgedSignal): Omit<Stored, 'expiresAt'> {
   const unclaimedOf = handle === undefined ? minion : undefined;
-  return { owner: owner ?? `minion ${minion}`, unclaimedOf };
+  const ofMinion = project === undefined ? `minion ${minion}` : ownerNameOfProject(project);
+  return { owner: owner ?? ofMinion, unclaimedOf };
 }

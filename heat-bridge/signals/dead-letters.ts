@@ -106,7 +106,7 @@ export class DeadLetterList {
    * Converts a record to a dead letter. Returns the dead letter and the store operations that add
    * it.
    */
-  operations(record: OutboxRecord & Pick<DeadLetter, 'httpStatus' | 'reason'>): {
+  operations(record: OutboxRecord & Pick<DeadLetter, 'httpStatus' | 'project' | 'reason'>): {
     readonly dead: DeadLetter;
     readonly operations: readonly StateOperation[];
   } {

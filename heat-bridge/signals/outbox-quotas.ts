@@ -71,10 +71,11 @@ export class OutboxQuotas {
   readonly #bytes: Budget;
 
   /**
-   * Owner under which the size of a minion's held signals is counted: the project of the minion, or
-   * the minion itself. The key is the minion id. Only minions with held signals have an entry.
+   * Project under which the size of a minion's held signals is counted. With `undefined`, it is
+   * counted for the minion itself. The key is the minion id. Only minions with held signals have an
+   * entry.
    */
-  readonly #heldOwners = new Map<string, string>();
+  readonly #heldProjects = new Map<string, string | undefined>();
   readonly #projectOf: ProjectOf;
 
   /**
@@ -152,21 +153,26 @@ export class OutboxQuotas {
     ];
   }
 
+  /**
+   * Returns the project of a minion. While the minion has held signals, this project stays the same.
+   */
+  projectOf(minion: string): string | undefined {
+    if (this.#heldProjects.has(minion)) return this.#heldProjects.get(minion);
+    return this.#projectOf(minion);
+  }
+
   #heldOwnerOf(minion: string): string {
-    const known = this.#heldOwners.get(minion);
-    if (known !== undefined) return known;
-    const project = this.#projectOf(minion);
+    const project = this.projectOf(minion);
     return project === undefined ? `minion ${minion}` : `project ${project}`;
   }
 
   /**
-   * Updates `#heldOwners`, which names, for each minion, the owner in whose quota its held signals
-   * are counted. While the minion has held signals, this owner stays the same, even if the minion
-   * changes its project. The sizes are thus subtracted from the quota to which they were added.
+   * Updates `#heldProjects`. While the minion has held signals, its entry stays the same, even if
+   * the minion changes its project. The sizes are thus subtracted from the quota to which they were added.
    */
   #noteHeldOwner(minion: string): void {
-    if (this.#held.heldBy(minion) === 0) this.#heldOwners.delete(minion);
-    else this.#heldOwners.set(minion, this.#heldOwnerOf(minion));
+    if (this.#held.heldBy(minion) === 0) this.#heldProjects.delete(minion);
+    else this.#heldProjects.set(minion, this.projectOf(minion));
   }
 
   #ownerParts(owner: string, bytes: number): readonly Part[] {

@@ -59,6 +59,8 @@ export const deadRow = defineRow({
   name: 'dead letter',
   schema: Type.Object({
     ...recordFields,
+    /** Project of the minion, if the handle has no owner or no handle was registered. */
+    project: Type.Optional(Text),
     reason: Text,
     /** HTTP status of the last response. Absent if the service has not responded. */
     httpStatus: Type.Optional(Type.Number()),

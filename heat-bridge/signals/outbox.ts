@@ -251,7 +251,10 @@ export class Outbox {
     httpStatus?: number,
   ): Promise<DeadLetter> {
     const why = { reason, ...(httpStatus === undefined ? {} : { httpStatus }) };
-    const { dead, operations } = this.dead.operations({ ...record, ...why });
+    // Otherwise each minion of a project would have a share of its own in the dead-letter list.
+    const project = record.owner === undefined ? this.#quotas.projectOf(record.minion) : undefined;
+    const sender = project === undefined ? {} : { project };
+    const { dead, operations } = this.dead.operations({ ...record, ...sender, ...why });
     await this.#settle(pending, operations);
     return dead;
   }
@@ -376,7 +379,13 @@ export class Outbox {
    */
   async requeue(id: string, handle: HandleInfo): Promise<OutboxRecord> {
     const { dead, revision } = await this.dead.get(id);
-    const { reason: _reason, httpStatus: _status, endedAt: _endedAt, ...old } = dead;
+    const {
+      reason: _reason,
+      httpStatus: _status,
+      endedAt: _endedAt,
+      project: _project,
+      ...old
+    } = dead;
     const sequence = this.#nextSequence();
     const record: OutboxRecord = { ...assignToHandle(handle, old), sequence };
     const value = encodeRecord(record);

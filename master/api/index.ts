@@ -89,6 +89,7 @@ export type {
   ReactionRun,
   ReactionsApi,
   RequesterJobs,
+  RequireWheel,
   StoreApi,
   TransportStatus,
   UserApi,

@@ -705,6 +705,14 @@ export interface InProcessFunctionsApi extends FunctionsApi {
 /** Jobs interface that checks the rights of the requester of a call. */
 export type RequesterJobs = Pick<InProcessJobsApi, 'run'>;
 
+/**
+ * Checks that a requester may call a wheel function.
+ * @throws AuthorizationError
+ */
+export type RequireWheel = (
+  call: Required<Pick<FunctionCall, 'fun' | 'arg' | 'kwarg'>>,
+) => Promise<void>;
+
 /** Origin of a call of a runner or wheel function. */
 export interface CallOrigin extends Requested {
   /**
@@ -713,4 +721,9 @@ export interface CallOrigin extends Requested {
    * jobs, not users and minions.
    */
   readonly requesterJobs?: RequesterJobs | undefined;
+  /**
+   * Checks the requester's right to a wheel function, before a runner has the same effect. If it is
+   * absent, only the operator can call such runners, not users and minions.
+   */
+  readonly requireWheel?: RequireWheel | undefined;
 }

@@ -9,6 +9,7 @@ import {
   type FunctionResult,
   MasterError,
   type RequesterJobs,
+  type RequireWheel,
   type StartedCall,
 } from '../api/index.ts';
 import { type AuditTrail, auditOf } from '../audit/index.ts';
@@ -60,6 +61,7 @@ interface Ready {
   readonly isConfidential: boolean;
   readonly by: AuditRequester | undefined;
   readonly requesterJobs: RequesterJobs | undefined;
+  readonly requireWheel: RequireWheel | undefined;
   readonly end: CallEnd;
   /**
    * Stops counting the call towards the limit on running calls. Must be called once, when the call
@@ -183,12 +185,12 @@ export class FunctionCaller {
       const event = kind === 'wheel' ? { ...data, tag } : data;
       this.#options.bus.fire(`${tag}/new`, event, originOf(call.by));
     }
-    const { timeoutSeconds, by, requesterJobs } = call;
+    const { timeoutSeconds, by, requesterJobs, requireWheel } = call;
     const end = { isElsewhere: false, work: [] };
     const asked = { fun, arg, kwarg: taken };
     return {
       ...{ call: bound, asked, succeeds, jid, tag, data, user },
-      ...{ timeoutSeconds, isConfidential, by, requesterJobs, end, leave },
+      ...{ timeoutSeconds, isConfidential, by, requesterJobs, requireWheel, end, leave },
     };
   }
 
@@ -253,9 +255,9 @@ export class FunctionCaller {
         end.isElsewhere = true;
       };
       const atEnd = (work: () => Promise<void>): void => void end.work.push(work);
-      const { asked, requesterJobs } = ready;
+      const { asked, requesterJobs, requireWheel } = ready;
       const value = await call({
-        ...{ jid, user, by, requesterJobs, asked, timeoutSeconds, emit, closing },
+        ...{ jid, user, by, requesterJobs, requireWheel, asked, timeoutSeconds, emit, closing },
         continueElsewhere,
         atEnd,
       });

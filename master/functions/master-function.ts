@@ -1,5 +1,5 @@
 import type { WireMap, WireValue } from '#minion-protocol';
-import type { AuditRequester, RequesterJobs } from '../api/index.ts';
+import type { AuditRequester, RequesterJobs, RequireWheel } from '../api/index.ts';
 
 /** Name of the called function, and the arguments as the caller sent them. */
 export interface AskedCall {
@@ -24,6 +24,11 @@ export interface CallContext {
    * requester's rights. With `undefined`, users and minions cannot start such jobs.
    */
   readonly requesterJobs?: RequesterJobs | undefined;
+  /**
+   * Checks the requester's right to a wheel function. With `undefined`, users and minions have no
+   * such right.
+   */
+  readonly requireWheel?: RequireWheel | undefined;
   /**
    * Time that minions have to respond, in seconds. With `undefined`, the master's default applies.
    */

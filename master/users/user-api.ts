@@ -11,6 +11,7 @@ import {
   type JobUpdate,
   type MasterDescription,
   type MasterEvent,
+  type RequireWheel,
   type UserApi,
 } from '../api/index.ts';
 import { flat, MissedEvents } from '../events/index.ts';
@@ -90,11 +91,14 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
   const run: UserApi['jobs']['run'] = (request, signal) =>
     judged(parts.jobs.run, (session, it) => gate.judgeOneJob(session, it), request, signal);
   const requesterJobs = { run };
+  const requireWheel: RequireWheel = (call) =>
+    once(async (session) => void gate.requireCall(session, 'wheel', call));
+  const rights = { requesterJobs, requireWheel };
   const functions = (kind: 'runner' | 'wheel', api: InProcessFunctionsApi): UserApi['runners'] => ({
     run: (call) =>
-      once((session) => api.run({ ...gate.judgeCall(session, kind, call), requesterJobs })),
+      once((session) => api.run({ ...gate.judgeCall(session, kind, call), ...rights })),
     start: (call) =>
-      once((session) => api.start({ ...gate.judgeCall(session, kind, call), requesterJobs })),
+      once((session) => api.start({ ...gate.judgeCall(session, kind, call), ...rights })),
   });
   return {
     jobs: {

@@ -172,17 +172,32 @@ export class UserGate {
    * @throws AuthorizationError, MasterError ERR_ARGS
    */
   judgeCall(
-    { subject, policy }: UserSession,
+    session: UserSession,
     action: 'runner' | 'wheel',
     { jid: _, ...asked }: FunctionCall,
   ): FunctionCall & Requested {
+    const { subject } = session;
+    const rule = this.requireCall(session, action, asked);
+    const jid = this.#parts.ownJobs.begin(subject);
+    return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
+  }
+
+  /**
+   * Checks that the user may call a runner or wheel function.
+   * @returns the name of the rule that permits the call
+   * @throws AuthorizationError, MasterError ERR_ARGS
+   */
+  requireCall(
+    { subject, policy }: UserSession,
+    action: 'runner' | 'wheel',
+    asked: AskedCalls,
+  ): string {
     let rule = '';
     for (const call of toCalls(asked)) {
       rule = this.#judge({ subject, action, resource: { call } }, policy, asked);
     }
     if (!isUnlimited(subject, policy)) requireInert(asked);
-    const jid = this.#parts.ownJobs.begin(subject);
-    return { ...asked, user: subject.name, jid, by: requester(subject, rule) };
+    return rule;
   }
 
   /**

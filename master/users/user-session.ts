@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import { isUnlimited, type Policy, type UserSubject } from '#acl';
+import { isUnlimited, type Policy, type Subject, type UserSubject } from '#acl';
 import type { InProcessApi, InProcessFunctionsApi, InProcessJobsApi } from '../api/index.ts';
 import type { AuditBursts } from '../audit/index.ts';
 import type { Cluster } from '../context/index.ts';
@@ -47,10 +47,14 @@ export interface UserApiDeps extends UserScope {
   readonly log: Logger;
 }
 
+/** Whether the policy permits all jobs, runners and wheel functions to the subject. */
 export function hasFullRights({
   subject,
   policy,
-}: Pick<UserSession, 'subject' | 'policy'>): boolean {
+}: {
+  readonly subject: Subject;
+  readonly policy: Policy;
+}): boolean {
   const actions = ['publish', 'runner', 'wheel'] as const;
   return actions.every((action) => isUnlimited(subject, policy, action));
 }

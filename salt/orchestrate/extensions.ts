@@ -3,7 +3,7 @@
 import type { PlainData } from '#template';
 import { isList, isPillarMap, type PillarMap } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
-import { findIds } from './find-ids.ts';
+import { StateIndex } from './find-ids.ts';
 import { type Body, type Extension, firstOf, type High, matchesGlob } from './high-data.ts';
 import { requisiteKinds } from './state-keywords.ts';
 
@@ -25,7 +25,7 @@ export function applyExclude({ bodies, exclude }: High): void {
 
 /**
  * Applies `extend` to the high data.
- * @param isStrict - see {@link findIds}
+ * @param isStrict - see {@link StateIndex.find}
  * @returns errors in Salt's words
  */
 export function applyExtensions(
@@ -35,28 +35,29 @@ export function applyExtensions(
 ): string[] {
   const errors: string[] = [];
   const excluded = new Set(high.exclude.map(excludedSls));
+  const index = new StateIndex(high.bodies);
   for (const { id, body } of extensions) {
-    const target = targetOf(high, id, body, isStrict);
+    const target = targetOf(high, index, { id, body }, isStrict);
     if (target === undefined) {
       errors.push(nothingToExtend(id, body));
       continue;
     }
     if (excluded.has(body.sls)) continue;
     const known = high.bodies.get(target);
-    if (known !== undefined) high.bodies.set(target, extended(known, body));
+    if (known !== undefined) index.replace(target, extended(known, body));
   }
   return errors;
 }
 
 function targetOf(
   { bodies }: High,
-  id: PlainData,
-  body: Body,
+  index: StateIndex,
+  { id, body }: Extension,
   isStrict: boolean,
 ): PlainData | undefined {
   const [state = ''] = body.states.keys();
   if (bodies.get(id)?.states.has(state)) return id;
-  const [only, ...more] = findIds(bodies, id, state, isStrict);
+  const [only, ...more] = index.find(id, state, isStrict);
   return more.length === 0 ? only?.id : undefined;
 }
 

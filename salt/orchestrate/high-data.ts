@@ -19,9 +19,14 @@ export function typeName(data: PlainData): string {
 
 const globCharacters = /[*?[]/;
 
+/** Whether a text is a glob that can match other names than itself. */
+export function isGlob(text: string): boolean {
+  return globCharacters.test(text);
+}
+
 /** Whether a name matches a glob, by the rules of `fnmatch`. */
 export function matchesGlob(name: string, glob: string): boolean {
-  return globCharacters.test(glob) ? compileGlob(glob)(name) : name === glob;
+  return isGlob(glob) ? compileGlob(glob)(name) : name === glob;
 }
 
 /** Splits a function name like Salt: `a.b.c` gives `a` and `b`. */

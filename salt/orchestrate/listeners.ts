@@ -28,13 +28,15 @@ interface Listener {
 export function listenersOf(chunks: readonly Chunk[], results: Results): Listening {
   const called: Chunk[] = [];
   const errors = new Map<string, StateResult>();
+  const byName = chunksByName(chunks);
   const find = (reference: Reference): readonly Chunk[] => {
-    const found = chunks.filter((chunk) => isMeant(reference, chunk));
+    const { state, name } = reference;
+    const found = [...(byName.get(name) ?? [])].filter((chunk) => chunk.state === state);
     if (found.length === 0) noteMissing(errors, reference);
     return found;
   };
   for (const { listener, to } of chunks.flatMap(readListeners)) {
-    for (const reference of referencesOf(to, chunks)) {
+    for (const reference of referencesOf(to, byName)) {
       const changed = find(reference).filter((chunk) => {
         const result = results.get(tagOf(chunk));
         return result !== undefined && hasChanges(result);
@@ -54,19 +56,31 @@ function readListeners({ state, id, args }: Chunk): Listener[] {
   return [...listens, ...listenIns];
 }
 
-function referencesOf(to: PlainData, chunks: readonly Chunk[]): readonly Reference[] {
+/** Returns the chunks by id and by name, in the order of the run. */
+function chunksByName(chunks: readonly Chunk[]): ReadonlyMap<PlainData, ReadonlySet<Chunk>> {
+  const byName = new Map<PlainData, Set<Chunk>>();
+  for (const chunk of chunks) {
+    for (const name of [chunk.id, chunk.name]) {
+      const named = byName.get(name);
+      if (named === undefined) byName.set(name, new Set([chunk]));
+      else named.add(chunk);
+    }
+  }
+  return byName;
+}
+
+function referencesOf(
+  to: PlainData,
+  byName: ReadonlyMap<PlainData, ReadonlySet<Chunk>>,
+): readonly Reference[] {
   if (isPillarMap(to)) return mapEntries(to);
-  const found = chunks.findLast(({ id, name }) => id === to || name === to);
+  const found = [...(byName.get(to) ?? [])].at(-1);
   return found === undefined ? [] : [{ state: found.state, name: found.id }];
 }
 
 function mapEntries(item: PlainData): Reference[] {
   if (!isPillarMap(item)) return [];
   return Array.from(item, ([state, name]) => ({ state: textOf(state), name: textOf(name) }));
-}
-
-function isMeant({ state, name }: Reference, chunk: Chunk): boolean {
-  return chunk.state === state && (chunk.id === name || chunk.name === name);
 }
 
 function toWatch(chunk: Chunk): Chunk {

@@ -7,7 +7,7 @@ import type { PlainData } from '#template';
 import { isList, isPillarMap } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
 import { applyExtensions } from './extensions.ts';
-import { type DeclaredState, findIds, stateOfName, statesOfSls } from './find-ids.ts';
+import { type DeclaredState, StateIndex, statesByName, statesOfSls } from './find-ids.ts';
 import { argumentsOf, type Body, firstOf, type High, mapOf, singleOf } from './high-data.ts';
 
 const turned: ReadonlySet<string> = new Set([
@@ -70,9 +70,15 @@ class Turning {
   readonly errors: string[] = [];
   readonly added = new Map<PlainData, Addition>();
   readonly #bodies: High['bodies'];
+  readonly #index: StateIndex;
+  /** States by the argument `name`. `undefined` until a name is looked for. */
+  #byName: ReadonlyMap<PlainData, DeclaredState> | undefined;
+  /** Items of the requisites that were added to a list of arguments, by kind. */
+  readonly #items = new Map<PlainData[], Map<string, PlainData[]>>();
 
   constructor({ bodies }: High) {
     this.#bodies = bodies;
+    this.#index = new StateIndex(bodies);
   }
 
   turn(key: string, items: PlainData, origin: Origin): void {
@@ -82,22 +88,16 @@ class Turning {
         this.#require({ id, state: this.#plain(String(state), id, kind, origin) }, kind, origin);
       }
     } else if (isList(items)) {
-      let targets: readonly DeclaredState[] = [];
+      // Salt applies the preceding items again with each item, which only repeats requisites.
       for (const item of items) {
-        const added = this.#targets(item, kind, origin);
-        // As in Salt, each item also applies the preceding items again, except if the item names an
-        // SLS.
-        targets =
-          isPillarMap(item) && firstOf(item)?.[0] === 'sls' ? added : [...targets, ...added];
-        if (added.length === 0) continue;
-        for (const target of targets) this.#add(key, target, origin);
+        for (const target of this.#targets(item, kind, origin)) this.#add(key, target, origin);
       }
     }
   }
 
   #targets(item: PlainData, kind: string, origin: Origin): readonly DeclaredState[] {
     if (!isPillarMap(item)) {
-      const meant = stateOfName(this.#bodies, item);
+      const meant = this.#stateOfName(item);
       return meant === undefined ? [] : [meant];
     }
     const [state, id] = firstOf(item) ?? [];
@@ -144,7 +144,18 @@ class Turning {
   }
 
   #find({ id, state }: DeclaredState): readonly DeclaredState[] {
-    return findIds(this.#bodies, id, state, true);
+    return this.#index.find(id, state, true);
+  }
+
+  /**
+   * Returns the first state under the id `name`. If there is no such id, returns a state whose
+   * argument `name` has this value, or `undefined`.
+   */
+  #stateOfName(name: PlainData): DeclaredState | undefined {
+    const [own] = this.#bodies.get(name)?.states.keys() ?? [];
+    if (own !== undefined) return { id: name, state: own };
+    this.#byName ??= statesByName(this.#bodies);
+    return this.#byName.get(name);
   }
 
   /**
@@ -160,12 +171,14 @@ class Turning {
       addition.saltenv = origin.body.saltenv;
     }
     const item = mapOf(origin.state, origin.id);
-    const at = said.findIndex((argument) => firstOf(argument)?.[0] === kind);
-    const present = said[at];
-    if (!isPillarMap(present)) said.push(mapOf(kind, [item]));
+    const byKind = this.#items.get(said) ?? new Map<string, PlainData[]>();
+    this.#items.set(said, byKind);
+    const items = byKind.get(kind);
+    if (items !== undefined) items.push(item);
     else {
-      const items = present.get(kind);
-      said[at] = mapOf(kind, [...(isList(items) ? items : []), item]);
+      const added = [item];
+      byKind.set(kind, added);
+      said.push(mapOf(kind, added));
     }
   }
 
@@ -178,11 +191,12 @@ class Turning {
    * not copy names, requisites, and arguments that `to` sets itself.
    */
   #use(from: DeclaredState, to: DeclaredState, origin: Origin): void {
-    const own = argumentsOf(this.#bodies.get(to.id), to.state).map((it) => singleOf(it)?.[0]);
+    const given = argumentsOf(this.#bodies.get(to.id), to.state);
+    const own = new Set(given.map((argument) => singleOf(argument)?.[0]));
     const said = this.#said(to, origin);
     for (const argument of argumentsOf(this.#bodies.get(from.id), from.state)) {
       const [name] = singleOf(argument) ?? [];
-      if (name !== undefined && !notUsed.has(name) && !own.includes(name)) said.push(argument);
+      if (name !== undefined && !notUsed.has(name) && !own.has(name)) said.push(argument);
     }
   }
 

@@ -7,7 +7,7 @@ import { MasterError } from '#master';
 import type { PlainData } from '#template';
 import { isList, isPillarMap } from '../render/pillar-data.ts';
 import { textOf } from '../render/pillar-wire.ts';
-import { firstOf, matchesGlob, splitFunction } from './high-data.ts';
+import { firstOf, isGlob, matchesGlob, splitFunction } from './high-data.ts';
 import { type Chunk, tagOf } from './low-chunk.ts';
 import { hasChanges, type StateResult } from './state-result.ts';
 
@@ -81,17 +81,50 @@ function strangeRequisite(key: string, name: PlainData): MasterError {
   return new MasterError('ERR_ORCHESTRATION', reason);
 }
 
-/** Returns the chunks that a requisite refers to. */
-export function meantBy({ kind, name }: Requisite, chunks: readonly Chunk[]): Chunk[] {
-  if (kind === 'sls') {
-    return chunks.filter(
-      ({ sls, includedFrom }) => includedFrom.includes(name) || matchesGlob(sls ?? '', name),
-    );
+/**
+ * Finds the chunks that a requisite refers to. An id or name is looked up in an index. The result
+ * for an SLS or a glob is stored, so that the chunks are compared with each of them once.
+ */
+export class ChunkIndex {
+  readonly #chunks: readonly Chunk[];
+  /** Chunks by id and by name, in the order of the run. */
+  readonly #byName = new Map<string, Set<Chunk>>();
+  /** Results for requisites, by kind and name. */
+  readonly #found = new Map<string, Map<string, readonly Chunk[]>>();
+
+  constructor(chunks: readonly Chunk[]) {
+    this.#chunks = chunks;
+    for (const chunk of chunks) {
+      for (const name of [chunk.id, textOf(chunk.name)]) {
+        const named = this.#byName.get(name);
+        if (named === undefined) this.#byName.set(name, new Set([chunk]));
+        else named.add(chunk);
+      }
+    }
   }
-  return chunks.filter(({ state, id, name: own }) => {
-    if (kind !== 'id' && kind !== state) return false;
-    return matchesGlob(id, name) || matchesGlob(textOf(own), name);
-  });
+
+  /** Returns the chunks that a requisite refers to. */
+  meantBy({ kind, name }: Requisite): readonly Chunk[] {
+    const known = this.#found.get(kind) ?? new Map<string, readonly Chunk[]>();
+    this.#found.set(kind, known);
+    const found = known.get(name) ?? this.#find(kind, name);
+    known.set(name, found);
+    return found;
+  }
+
+  #find(kind: string, name: string): readonly Chunk[] {
+    if (kind === 'sls') {
+      return this.#chunks.filter(
+        ({ sls, includedFrom }) => includedFrom.includes(name) || matchesGlob(sls ?? '', name),
+      );
+    }
+    const named = isGlob(name)
+      ? this.#chunks.filter(({ id, name: own }) => {
+          return matchesGlob(id, name) || matchesGlob(textOf(own), name);
+        })
+      : [...(this.#byName.get(name) ?? [])];
+    return kind === 'id' ? named : named.filter(({ state }) => state === kind);
+  }
 }
 
 /** Chunks (single states) on which another chunk depends, by kind of requisite. */
@@ -100,12 +133,12 @@ export type Dependencies = ReadonlyMap<RequisiteKind, readonly Chunk[]>;
 /** Resolves the requisites of a chunk. Returns `undefined` if one of them has no match. */
 export function dependenciesOf(
   chunk: Chunk,
-  chunks: readonly Chunk[],
+  index: ChunkIndex,
   kinds: readonly RequisiteKind[],
 ): Dependencies | undefined {
   const dependencies = new Map<RequisiteKind, Chunk[]>();
   for (const kind of kinds) {
-    const found = requisitesOf(chunk, kind).map((requisite) => meantBy(requisite, chunks));
+    const found = requisitesOf(chunk, kind).map((requisite) => index.meantBy(requisite));
     if (found.some(({ length }) => length === 0)) return undefined;
     dependencies.set(kind, found.flat());
   }

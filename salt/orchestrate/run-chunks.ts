@@ -8,10 +8,10 @@ import { textOf } from '../render/pillar-wire.ts';
 import { type Chunk, placeOf, tagOf } from './low-chunk.ts';
 import {
   allKinds,
+  ChunkIndex,
   type Dependencies,
   decisiveKinds,
   dependenciesOf,
-  meantBy,
   type Requisite,
   type RequisiteKind,
   requisitesOf,
@@ -65,6 +65,7 @@ interface Path {
 export class ChunkRun {
   readonly #options: ChunkRunOptions;
   readonly #chunks: readonly Chunk[];
+  readonly #index: ChunkIndex;
   readonly #results = new Map<string, StateResult>();
   /** Results of trial runs for `prereq`. */
   readonly #tried = new Map<string, StateResult>();
@@ -86,6 +87,7 @@ export class ChunkRun {
   constructor(chunks: readonly Chunk[], options: ChunkRunOptions) {
     this.#options = options;
     this.#chunks = chunks.map((chunk) => withoutWatch(chunk, options.caller));
+    this.#index = new ChunkIndex(this.#chunks);
   }
 
   /**
@@ -124,7 +126,7 @@ export class ChunkRun {
       throw new MasterError('ERR_ORCHESTRATION', reason);
     }
     if (requisitesOf(chunk, 'prerequired').length === 0) this.#active.add(tagOf(chunk));
-    const dependencies = dependenciesOf(chunk, this.#chunks, this.#kindsOf(chunk));
+    const dependencies = dependenciesOf(chunk, this.#index, this.#kindsOf(chunk));
     const standing = await this.#standing(dependencies);
     if (dependencies === undefined || standing === 'unmet') await this.#reachOthers(chunk, path);
     else await this.#runBy(standing, chunk, dependencies);
@@ -187,7 +189,7 @@ export class ChunkRun {
     const lost = new Map<RequisiteKind, Requisite[]>();
     for (const kind of this.#kindsOf(chunk)) {
       for (const requisite of requisitesOf(chunk, kind)) {
-        const meant = meantBy(requisite, this.#chunks);
+        const meant = this.#index.meantBy(requisite);
         if (meant.length === 0) lost.set(kind, [...(lost.get(kind) ?? []), requisite]);
         if (kind === 'prereq') for (const one of meant) this.#trials.add(one);
         if (kind === 'prerequired') for (const one of meant) this.#awaited.add(one);
@@ -213,7 +215,7 @@ export class ChunkRun {
   }
 
   async #try(chunk: Chunk): Promise<void> {
-    const dependencies = dependenciesOf(chunk, this.#chunks, decisiveKinds);
+    const dependencies = dependenciesOf(chunk, this.#index, decisiveKinds);
     const standing = await this.#standing(dependencies);
     const result = await this.#callTrial(chunk);
     if (standing === 'change' && !hasChanges(result)) {

@@ -97,7 +97,8 @@ export async function runRunner(
   const begun = orchestrations.has(fun) ? await step?.begin() : await beginOnce(step, fun);
   fireArguments(context, { type: 'runner', name: fun, args: [...arg], kwargs: given });
   // The operator wrote the files of the orchestration, so its runners have all rights.
-  const origin = { ...requester(context), requesterJobs: context.jobs };
+  const requireWheel = async (): Promise<void> => {};
+  const origin = { ...requester(context), requesterJobs: context.jobs, requireWheel };
   const call = { fun, arg, kwarg: given, ...jidOf(begun), ...origin };
   return ended(context, runners.run(call, { isResumed: begun?.wasBegun === true }));
 }

@@ -12,6 +12,7 @@ import {
 import { serviceOf } from '#config';
 import {
   type AddressedMinions,
+  AuthorizationError,
   type CallOrigin,
   callOf,
   type Functions,
@@ -180,7 +181,8 @@ async function performHere(
   const who = serviceOf(reaction);
   const by = { who, rule: decision.rule };
   const caller = kind === 'runner' ? parts.runners : parts.wheel;
-  const origin = { user: who.name, by, ...jobsOfReaction(parts, reaction) };
+  const requireWheel = wheelRightOf(parts, reaction);
+  const origin = { user: who.name, by, requireWheel, ...jobsOfReaction(parts, reaction) };
   const work = caller.run({ fun, arg, kwarg, jid, ...origin });
   const result = await inTime(work, deadline);
   if (result === undefined) return { outcome: 'timeout' };
@@ -207,6 +209,19 @@ function jobsOfReaction(
       decide({ subject, action, resource: { calls, minions } }, policy.current),
   };
   return { requesterJobs: requesterJobs(subject, rights) };
+}
+
+/** Returns the check of a reaction's right to a wheel function that a runner asks for. */
+function wheelRightOf(
+  { policy }: PerformDeps,
+  reaction: string,
+): NonNullable<CallOrigin['requireWheel']> {
+  const subject = serviceOf(reaction);
+  return async (call) => {
+    const resource = { call: callOf(call) };
+    const { effect } = decide({ subject, action: 'wheel', resource }, policy.current);
+    if (effect === 'deny') throw new AuthorizationError('Authorization error occurred.');
+  };
 }
 
 function judge(

@@ -1,6 +1,12 @@
 /** Salt's runners that no other service provides. To add a runner, add its table here. */
 
-import { type ExtensionHost, masterServices, type OpenExtension, version } from '#master';
+import {
+  type ExtensionHost,
+  hasFullRights,
+  masterServices,
+  type OpenExtension,
+  version,
+} from '#master';
 import { servedFiles } from '../file-trees/served-files.ts';
 import { insteadOfRunner } from '../not-served.ts';
 import { masterOptionsOf } from '../render/master-options.ts';
@@ -29,6 +35,7 @@ export async function openRunners(host: ExtensionHost): Promise<OpenExtension> {
   const jobs = host.use(masterServices.jobs);
   const { bus, api: events } = host.use(masterServices.events);
   const { runners, wheel } = host.use(masterServices.functions);
+  const { policy } = host.use(masterServices.users);
   const log = context.log.child({ component: 'runners' });
   const acceptedIds = (): readonly string[] => auth.keys.acceptedIds();
   const fileServer = host.find(fileServerKey);
@@ -77,6 +84,8 @@ export async function openRunners(host: ExtensionHost): Promise<OpenExtension> {
       ...queueRunner({
         store: context.ownStore,
         bus,
+        isFullService: (name) =>
+          hasFullRights({ subject: { kind: 'service', name }, policy: policy.current }),
         run: async (fun, arg, kwarg, { user }) => {
           await runners.run({ fun, arg, kwarg, user });
         },

@@ -1,9 +1,16 @@
 /** The `manage` runner [salt/runners/manage.py]. */
 
 import { literalGlob } from '#acl';
-import type { CallContext, InProcessApi, MasterFunction, PresentMinion } from '#master';
+import {
+  AuthorizationError,
+  type CallContext,
+  type InProcessApi,
+  isOfOperator,
+  type MasterFunction,
+  type PresentMinion,
+} from '#master';
 import type { WireMap } from '#minion-protocol';
-import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
+import { type FunctionTable, masterFunction, refused } from '../functions/define-function.ts';
 import { flag, names, optional, seconds, target, text } from '../functions/parameters.ts';
 import { askMinions, type MinionCalls } from '../minion-calls.ts';
 
@@ -66,8 +73,10 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
       parameters: { removekeys: optional(flag, false), ...asked },
       call: async ({ removekeys, ...values }, context) => {
         const { down } = await status(values, context);
-        for (const id of removekeys ? down : [])
-          await parts.keys.delete({ match: literalGlob(id) }, context.by);
+        if (!removekeys) return down;
+        // Check all keys first, so that a call that is not permitted deletes none.
+        for (const id of down) await requireDeletion(id, context);
+        for (const id of down) await parts.keys.delete({ match: literalGlob(id) }, context.by);
         return down;
       },
     }),
@@ -78,6 +87,24 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
     }),
     ...presenceFunctions(parts),
   };
+}
+
+/**
+ * Checks that the caller may delete the key of a minion: the operator, or a requester with the
+ * right to the wheel function `key.delete`.
+ * @throws MasterError ERR_ARGS
+ */
+async function requireDeletion(id: string, { by, requireWheel }: CallContext): Promise<void> {
+  const denied = `did not delete any key: no rule permits this caller the wheel function key.delete with match=${id}`;
+  if (requireWheel === undefined) {
+    if (isOfOperator(by)) return;
+    throw refused(denied);
+  }
+  try {
+    await requireWheel({ fun: 'key.delete', arg: [], kwarg: { match: literalGlob(id) } });
+  } catch (error) {
+    throw error instanceof AuthorizationError ? refused(denied) : error;
+  }
 }
 
 /**

@@ -15,12 +15,14 @@ import {
 } from '../functions/define-function.ts';
 import { anything, flag, ignored, map, optional, required, text } from '../functions/parameters.ts';
 import { Queues } from './queues.ts';
-import { operatorOwner, ownerOfValues } from './stored-amounts.ts';
+import { operatorOwner, ownerOfActor, ownerOfValues } from './stored-amounts.ts';
 
 /** Dependencies of the queues. */
 export interface QueueRunnerDeps {
   readonly store: Store;
   readonly bus: Pick<Events['bus'], 'fire'>;
+  /** Whether the policy permits everything to the service of this name, such as a reaction. */
+  readonly isFullService: (name: string) => boolean;
   /** Runs a runner with all rights. */
   readonly run: (fun: string, arg: WireValue[], kwarg: WireMap, by: CallContext) => Promise<void>;
 }
@@ -47,18 +49,29 @@ function quantityOf(quantity: WireValue): number | undefined {
 }
 
 function leftInQueue(queue: string, left: number): string {
-  return `did not run ${left} calls in the queue ${queue}, because users have inserted them; list them with queue.list_items, and remove them with queue.delete`;
+  return `did not run ${left} calls in the queue ${queue}, because users, minions, or reactions without full rights have inserted them; list them with queue.list_items, and remove them with queue.delete`;
 }
 
 /** Name of the queue that `queue.insert_runner` uses by default. */
 const runnerQueue = 'runners';
 
-export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable {
+export function queueRunner({ store, bus, isFullService, run }: QueueRunnerDeps): FunctionTable {
   const queues = new Queues(store);
   // All queues are in the master's store, so the parameter that selects Salt's back end has no
   // effect.
   const backend = ignored;
   const quantity = optional(anything, 1);
+  // The operator's runner calls run with all rights. A service, such as a reaction, acts for the
+  // operator, but its rights can be limited.
+  const insert = (
+    queue: string,
+    items: readonly WireValue[],
+    { by }: CallContext,
+  ): Promise<void> => {
+    const isLimited = by?.who.kind === 'service' && !isFullService(by.who.name);
+    const owner = isLimited ? ownerOfActor(by.who) : ownerOfValues({ by });
+    return queues.insert(nameOf(queue), items, owner);
+  };
   const pop = (queue: string, count: WireValue, context: CallContext): Promise<WireValue[]> =>
     queues.pop(nameOf(queue), quantityOf(count), ownerOfValues(context));
   const process = (queue: string, items: WireValue[]): WireMap => {
@@ -71,7 +84,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       summary: 'Adds an item to a queue, or each item of a list.',
       parameters: { queue: required(text), items: required(anything), backend },
       call: async ({ queue, items }, context) => {
-        await queues.insert(nameOf(queue), listOf(items), ownerOfValues(context));
+        await insert(queue, listOf(items), context);
         return true;
       },
     }),
@@ -131,8 +144,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       },
       call: async ({ fun, args, kwargs = {}, queue }, context) => {
         const list = typeof args === 'string' ? args.split(',') : listOf(args ?? []);
-        const item = { fun, args: [...list], kwargs };
-        await queues.insert(nameOf(queue), [item], ownerOfValues(context));
+        await insert(queue, [{ fun, args: [...list], kwargs }], context);
         return true;
       },
     }),
@@ -143,7 +155,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
       call: async ({ quantity: count, queue }, context) => {
         // A user with access to this function could run every runner.
         requireLocalCaller(context);
-        // The calls run with all rights, so those that users have inserted are not run.
+        // The calls run with all rights, so those of other owners are not run.
         const isOperators = (owner: string): boolean => owner === operatorOwner;
         const items = await queues.pop(
           nameOf(queue),
@@ -163,7 +175,7 @@ export function queueRunner({ store, bus, run }: QueueRunnerDeps): FunctionTable
             failures.push(errorMessage(error));
           }
         }
-        const left = await queues.lengthOfUsers(queue);
+        const left = await queues.lengthOfOthers(queue);
         const [first] = failures;
         const reports = [
           ...(left === 0 ? [] : [leftInQueue(queue, left)]),

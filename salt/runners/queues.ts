@@ -100,8 +100,8 @@ class QueueIndex {
     return this.#queues.get(queue)?.size ?? 0;
   }
 
-  /** Returns the number of items that users have inserted, without those of the operator. */
-  lengthOfUsers(queue: string): number {
+  /** Returns the number of items whose owner is not the operator. */
+  lengthOfOthers(queue: string): number {
     const places = this.#queues.get(queue)?.values() ?? [];
     return [...places].filter(({ owner }) => owner !== operatorOwner).length;
   }
@@ -246,9 +246,9 @@ export class Queues {
     return this.#entries.run(owner, async (index) => index.length(queue));
   }
 
-  /** Returns the number of items that users have inserted, without those of the operator. */
-  lengthOfUsers(queue: string): Promise<number> {
-    return this.#entries.run(operatorOwner, async (index) => index.lengthOfUsers(queue));
+  /** Returns the number of items whose owner is not the operator. */
+  lengthOfOthers(queue: string): Promise<number> {
+    return this.#entries.run(operatorOwner, async (index) => index.lengthOfOthers(queue));
   }
 
   /**

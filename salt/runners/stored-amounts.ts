@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { type CallContext, isOfOperator } from '#master';
+import { type AuditRequester, type CallContext, isOfOperator } from '#master';
 import { Budget, type Limit, type LimitValues, userWork, WorkBudget } from '#runtime';
 
 /**
@@ -14,8 +14,11 @@ export const operatorOwner = '';
  * key in the store.
  */
 export function ownerOfValues({ by }: Pick<CallContext, 'by'>): string {
-  if (by === undefined || isOfOperator(by)) return operatorOwner;
-  const { kind, name, eauth = '' } = by.who;
+  return by === undefined || isOfOperator(by) ? operatorOwner : ownerOfActor(by.who);
+}
+
+/** Returns the owner of values that count towards the limits of this requester. */
+export function ownerOfActor({ kind, name, eauth = '' }: AuditRequester['who']): string {
   const digest = hash('sha256', `${kind} ${eauth} ${name}`, 'base64url');
   return digest.slice(0, 22);
 }

@@ -548,3 +548,36 @@ test('a right to a runner that runs jobs gives no right to the functions of thes
   t.deepEqual(await runner('survey.hash', '*', 'test.ping'), [{ pool: ['web1'], result: 'True' }]);
   t.deepEqual(await runner('mine.update', '*'), { web1: 'updated', db1: 'updated' });
 });
+
+test('manage.down removes only keys that the user may delete', async (t) => {
+  const one = [{ 'key.delete': { kwargs: { match: 'gone1' } } }];
+  const { run, login, master } = await startApi(t, {
+    silent: ['gone1', 'gone2'],
+    config: {
+      externalAuth: {
+        sharedsecret: {
+          eve: ['.*', '@runner'],
+          bob: ['@runner', { '@wheel': one }],
+          root: ['.*', '@runner', '@wheel'],
+        },
+      },
+    },
+  });
+  const remove = async (user: string, tgt: readonly string[]): Promise<unknown> => {
+    const asked = { tgt, tgt_type: 'list', timeout: 0.1, gather_job_timeout: 0.1 };
+    const call = { client: 'runner', fun: 'manage.down', kwarg: { ...asked, removekeys: true } };
+    return returned(await run(await login(user), call))[0];
+  };
+  const accepted = async (): Promise<readonly string[]> =>
+    (await master.keys.list()).flatMap(({ id, state }) => (state === 'accepted' ? [id] : []));
+  const denial = /did not delete any key: .*key\.delete with match=gone/;
+  t.regex(String(await remove('eve', ['gone1'])), denial);
+  t.regex(String(await remove('bob', ['gone1', 'gone2'])), denial);
+  t.true((await accepted()).includes('gone1'));
+  t.deepEqual(await remove('bob', ['gone1']), ['gone1']);
+  t.deepEqual(await remove('root', ['gone2']), ['gone2']);
+  t.deepEqual(
+    (await accepted()).filter((id) => id.startsWith('gone')),
+    [],
+  );
+});

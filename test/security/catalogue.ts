@@ -1529,6 +1529,8 @@ export const catalogue: readonly Threat[] = [
       owners('an owner cannot take or replace an alias of a minion that another owner has'),
       owners('signals of an earlier owner of an alias are not sent to the next one'),
       deadLetters('the dead letters of one owner do not replace those of others'),
+      deadLetters('the minions of a project share its part of the dead-letter list'),
+      deadLetters('a failed signal without a handle counts for the project that its minion had'),
       deadLetters('only the dead letters of the minions in question are read'),
       stackHandles('a stack that may no longer address a minion registers no handle for it'),
       lateRegistrations(`a \${kind} that waits is refused if its owner may no longer register it`),
@@ -3283,10 +3285,32 @@ export const catalogue: readonly Threat[] = [
   },
   {
     id: 'H-514',
-    threat: 'a runner call that a user has queued runs with the rights of the operator',
+    threat:
+      'a runner call that a user, a minion or a limited reaction has queued runs with all rights',
     tests: [
       'master/runners/served.long.test.ts: a queued runner that a user has inserted does not run with all rights',
       'master/runners/served.long.test.ts: a queued runner that cannot run is reported, and the others run',
+      'master/reactor/reactor.long.test.ts: calls that reactions queue run with all rights only if the reaction has all rights',
+    ],
+  },
+  {
+    id: 'H-517',
+    threat:
+      'an orchestration with many states that refer to each other blocks the main thread of the master',
+    tests: [
+      'master/orchestrate/many-states.test.ts: requisites find their states without a search through all of them',
+      'master/orchestrate/many-states.test.ts: states that listen to each other are found without a search through all of them',
+      'master/orchestrate/many-states.test.ts: each item of a list in require_in adds one requisite',
+      'master/orchestrate/many-states.test.ts: names in require_in and extend are found without a search through all states',
+    ],
+  },
+  {
+    id: 'H-516',
+    threat: 'a user or reaction with the right to manage.down deletes keys of minions',
+    tests: [
+      'salt-api/clients.long.test.ts: manage.down removes only keys that the user may delete',
+      'master/reactions/reactions.long.test.ts: a reaction removes keys by manage.down only if it may delete them',
+      'master/runners/large-results.test.ts: the audit log attributes keys that manage.down deletes to the user',
     ],
   },
   {

@@ -3,7 +3,7 @@
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
-import { allow } from '#acl';
+import { allow, type PolicyRule } from '#acl';
 import { compileDataSchema } from '#acl/data-schema.ts';
 import { policySyntax, reaction, resolveMasterConfig, storeDirectory } from '#config';
 import { requiredTypes } from '#config/reaction-guarantees.ts';
@@ -292,6 +292,28 @@ test('a runner runs only with the rights of its reaction', async (t) => {
     const stage = await startStage(t, { acl: acl(...rules), reactions: [look] });
     await stage.emit({ env: 'a' });
     t.is((await stage.ended(1))[0]?.state, state);
+  }
+});
+
+test('a reaction removes keys by manage.down only if it may delete them', async (t) => {
+  const asked = { tgt: 'web1', timeout: 0.1, gather_job_timeout: 0.1 };
+  const look = reaction('look', {
+    on: tag,
+    do: { runner: { fun: 'manage.down', kwargs: { ...asked, removekeys: true } } },
+  });
+  const subject = { service: 'reaction:look' };
+  const right = (action: 'runner' | 'wheel', fun: string): PolicyRule =>
+    allow(fun, { subject, action, resource: { fun } });
+  const looks = right('runner', 'manage.down');
+  for (const [rules, state] of [
+    [[looks], 'failed'],
+    [[looks, right('wheel', 'key.delete')], 'succeeded'],
+  ] as const) {
+    const stage = await startStage(t, { acl: acl(...rules), reactions: [look] });
+    await stage.emit({ env: 'a' });
+    t.is((await stage.ended(1))[0]?.state, state);
+    const ids = (await stage.master.keys.list()).map(({ id }) => id);
+    t.is(ids.includes('web1'), state === 'failed');
   }
 });
 

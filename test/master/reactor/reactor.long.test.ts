@@ -79,6 +79,49 @@ test('an event that no rule permits is denied, and a denied file is not rendered
   t.is((await stage.master.reactions.runs()).length, 1);
 });
 
+test('calls that reactions queue run with all rights only if the reaction has all rights', async (t) => {
+  const insert = (key: string): string => `cache.store, [bank, ${key}, value]`;
+  const file = (key: string): string =>
+    `queue:\n  runner.queue.insert_runner:\n    - args: [{fun: cache.store}, {args: [bank, ${key}, value]}]\n`;
+  const item = '{fun: cache.store, args: [bank, "of item", value], kwargs: {}}';
+  const stage = await startReactor(
+    t,
+    {
+      'limited.sls': file('"of limited"'),
+      'item.sls': `q:\n  runner.queue.insert:\n    - args: [{queue: runners}, {items: ${item}}]\n`,
+      'orchestrate.sls': 'o:\n  runner.state.orchestrate:\n    - args: [{mods: queue}]\n',
+      'queue.sls': `q:\n  salt.runner:\n    - name: queue.insert_runner\n    - arg: [${insert('"of orchestration"')}]\n`,
+      'full.sls': file('"of full"'),
+    },
+    {
+      'infra/limited': 'limited.sls',
+      'infra/item': 'item.sls',
+      'infra/orchestrate': 'orchestrate.sls',
+      'infra/full': 'full.sls',
+    },
+    (nameOf) => [
+      grant(nameOf('limited.sls'), 'runner', 'queue.insert_runner'),
+      grant(nameOf('item.sls'), 'runner', '*'),
+      grant(nameOf('orchestrate.sls'), 'runner', 'state.orchestrate'),
+      ...(['publish', 'runner', 'wheel'] as const).map((it) => grant(nameOf('full.sls'), it, '*')),
+    ],
+  );
+  const { master } = stage;
+  const run = async (fun: string, ...arg: WireValue[]): Promise<WireValue> =>
+    (await master.runners.run({ fun, arg })).return;
+  for (const name of ['limited', 'item', 'orchestrate', 'full']) {
+    await master.events.fire(`infra/${name}`, {});
+  }
+  const runs = await stage.ended(4);
+  t.deepEqual(
+    runs.map(({ state }) => state),
+    Array(4).fill('succeeded'),
+  );
+  t.is(await run('queue.list_length', 'runners'), 4);
+  t.regex(String(await run('queue.process_runner', 'all')), /did not run 3 calls/);
+  t.deepEqual(await run('cache.list', 'bank'), ['of full']);
+});
+
 test('reactors are added and deleted while the master runs, under the rules of their files', async (t) => {
   const stage = await startReactor(
     t,

@@ -32,11 +32,12 @@ async function call(
   fun: string,
   kwarg: WireMap = {},
   by?: AuditRequester,
+  requireWheel?: () => Promise<void>,
 ): Promise<WireValue> {
   const bound = table[fun]?.bind([], kwarg);
   if (bound === undefined) throw new Error(`unknown function ${fun}`);
   return bound({
-    ...{ jid: '1', user: 'u', by, timeoutSeconds: undefined, emit: () => {} },
+    ...{ jid: '1', user: 'u', by, requireWheel, timeoutSeconds: undefined, emit: () => {} },
     closing: new AbortController().signal,
     asked: { fun, arg: [], kwarg },
     continueElsewhere: () => {},
@@ -137,7 +138,9 @@ test('the audit log attributes keys that manage.down deletes to the user', async
     },
   });
   const by = { who: { kind: 'user', name: 'alice', eauth: 'pam' }, rule: 'all' } as const;
-  t.deepEqual(await call(runner, 'manage.down', { removekeys: true }, by), ['web1']);
+  const removed = { removekeys: true };
+  await t.throwsAsync(call(runner, 'manage.down', removed, by), { code: 'ERR_ARGS' });
+  t.deepEqual(await call(runner, 'manage.down', removed, by, async () => {}), ['web1']);
   t.deepEqual(requesters, [by]);
 });
 

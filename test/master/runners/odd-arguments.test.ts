@@ -33,6 +33,7 @@ test('the quantity of a queue may be any value, and is refused if it is not a nu
   const runner = queueRunner({
     store: createMemoryStore(),
     bus: { fire: () => {} },
+    isFullService: () => false,
     run: async () => {},
   });
   await call(runner, 'queue.insert', { queue: 'q', items: ['a', 'b'] });

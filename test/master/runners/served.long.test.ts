@@ -267,10 +267,17 @@ test('a queued runner that a user has inserted does not run with all rights', as
   }
   for (const key of ['of both', 'of root'])
     await run(master, 'queue.insert_runner', ...insert(key));
+  for (const [kind, name] of [
+    ['minion', 'web1'],
+    ['master', 'schedule'],
+  ] as const) {
+    const origin = { by: { who: { kind, name }, rule: 'test' } };
+    await master.runners.run({ fun: 'queue.insert_runner', arg: insert(`of ${name}`), ...origin });
+  }
   const result = await run(master, 'queue.process_runner', 'all');
-  t.regex(String(result), /did not run 1 calls in the queue runners/);
-  t.deepEqual(await run(master, 'cache.list', 'bank'), ['of both', 'of root']);
-  t.is(await run(master, 'queue.list_length', 'runners'), 1);
+  t.regex(String(result), /did not run 2 calls in the queue runners/);
+  t.deepEqual(await run(master, 'cache.list', 'bank'), ['of both', 'of root', 'of schedule']);
+  t.is(await run(master, 'queue.list_length', 'runners'), 2);
 });
 
 test('a queued runner that cannot run is reported, and the others run', async (t) => {

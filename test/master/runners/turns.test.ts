@@ -189,7 +189,12 @@ test.serial(
       fun: 'queue.insert',
       kwarg: { queue: 'q', items: ids.map((id) => id + long) },
       table: () =>
-        queueRunner({ store: createMemoryStore(), bus: { fire: () => {} }, run: async () => {} }),
+        queueRunner({
+          store: createMemoryStore(),
+          bus: { fire: () => {} },
+          isFullService: () => false,
+          run: async () => {},
+        }),
     });
     t.true(own >= 50 && delayed <= 3 * own, `${delayed} slices, ${own} alone`);
   },
