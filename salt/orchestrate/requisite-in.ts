@@ -88,15 +88,9 @@ class Turning {
         this.#require({ id, state: this.#plain(String(state), id, kind, origin) }, kind, origin);
       }
     } else if (isList(items)) {
-      let targets: readonly DeclaredState[] = [];
+      // Salt applies the preceding items again with each item, which only repeats requisites.
       for (const item of items) {
-        const added = this.#targets(item, kind, origin);
-        // As in Salt, each item also applies the preceding items again, except if the item names an
-        // SLS.
-        targets =
-          isPillarMap(item) && firstOf(item)?.[0] === 'sls' ? added : [...targets, ...added];
-        if (added.length === 0) continue;
-        for (const target of targets) this.#add(key, target, origin);
+        for (const target of this.#targets(item, kind, origin)) this.#add(key, target, origin);
       }
     }
   }

@@ -3270,6 +3270,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/orchestrate/many-states.test.ts: requisites find their states without a search through all of them',
       'master/orchestrate/many-states.test.ts: states that listen to each other are found without a search through all of them',
+      'master/orchestrate/many-states.test.ts: each item of a list in require_in adds one requisite',
       'master/orchestrate/many-states.test.ts: names in require_in and extend are found without a search through all states',
     ],
   },
