@@ -3352,4 +3352,14 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/guests/metadata-agent.long.test.ts: a response that a guest does not read counts towards its limit until the guest is gone',
     ],
   },
+  {
+    id: 'H-525',
+    threat: 'a minion blocks the master with requests for lists of many large branches',
+    tests: [
+      'master/fileserver/file-server.long.test.ts: lists of branches that are not in the cache count for their minion before they are built',
+      'master/fileserver/file-server.long.test.ts: packing and merging lists count for their minion before they are done',
+      'master/fileserver/file-server.long.test.ts: the lists of a large branch are built and merged in slices',
+      'master/requests/files.long.test.ts: the work for file lists counts towards file_bytes_per_second',
+    ],
+  },
 ];
