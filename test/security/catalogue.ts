@@ -1326,6 +1326,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'addresses and credentials that leak',
     tests: [
       outbox('the token appears in no reply, event, reason or row of the store'),
+      outbox('a secret is removed from a long response before the response is shortened'),
       'heat-bridge/outgoing/exchange.test.ts: any input is parsed or refused, and errors repeat none of it',
       projects('expired and invalid tokens of the master are never sent to Keystone'),
     ],
@@ -3360,6 +3361,14 @@ export const catalogue: readonly Threat[] = [
       'master/fileserver/file-server.long.test.ts: packing and merging lists count for their minion before they are done',
       'master/fileserver/file-server.long.test.ts: the lists of a large branch are built and merged in slices',
       'master/requests/files.long.test.ts: the work for file lists counts towards file_bytes_per_second',
+    ],
+  },
+  {
+    id: 'H-526',
+    threat: 'a tenant evicts the cached Keystone tokens of the handles of others',
+    tests: [
+      'heat-bridge/signals/outbox.test.ts: log-ins of one owner do not evict the token of another',
+      'heat-bridge/signals/outbox.test.ts: the token of a HEAT_SIGNAL counts for the owner of its handle',
     ],
   },
 ];
