@@ -1056,14 +1056,14 @@ test('HEAT_SIGNAL with a wrong password uses no token of another handle', async 
   const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
   await handles.add({ alias: 'ready', owner: 'a', minions: ['m1'], signal: form });
   const guess = { ...form, password: 'a guess' };
-  await handles.add({ alias: 'ready', owner: 'b', minions: ['m2'], signal: guess });
+  await handles.add({ alias: 'guess', owner: 'a', minions: ['m2'], signal: guess });
   await signal('m1', 'heat/ready');
   await told('signal/delivered');
-  await signal('m2', 'heat/ready');
+  await signal('m2', 'heat/guess');
   await told('signal/failed');
   t.deepEqual(
-    (await outbox.list()).map(({ owner, state }) => [owner, state]),
-    [['b', 'dead']],
+    (await outbox.list()).map(({ alias, state }) => [alias, state]),
+    [['guess', 'dead']],
   );
 });
 
