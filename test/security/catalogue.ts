@@ -3371,4 +3371,20 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/signals/outbox.test.ts: the token of a HEAT_SIGNAL counts for the owner of its handle',
     ],
   },
+  {
+    id: 'H-527',
+    threat: 'one enrolment that cannot be ended keeps expired keys of others valid',
+    tests: [
+      'heat-bridge/enroll/enrolment-deadlines.test.ts: an enrolment that cannot be ended does not keep the others from ending, and is logged',
+    ],
+  },
+  {
+    id: 'H-528',
+    threat: 'a file that the configuration names blocks a check, or fills its memory',
+    tests: [
+      'server/check-config.test.ts: devices are not read as certificates or included files',
+      'server/check-config.test.ts: a check does not wait for the writer of a pipe',
+      'server/check-config.test.ts: a file of the configuration that is too large is not read',
+    ],
+  },
 ];
