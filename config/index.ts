@@ -44,6 +44,7 @@ export {
 } from './git-remotes.ts';
 export type { ApiAcl, HttpApiOptions } from './http-api-options.ts';
 export { leftOutOptions } from './left-out-options.ts';
+export { configLimits } from './limits.ts';
 export { listOptions, type OptionInForce } from './list-options.ts';
 export {
   type ConfigChanges,

@@ -1,4 +1,4 @@
-import { lstat, readdir, readFile } from 'node:fs/promises';
+import { lstat, readdir } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import {
@@ -14,12 +14,20 @@ import {
   visit,
   type YAMLMap,
 } from 'yaml';
-import { ifPresent, isMissing, type ValuePath } from '#runtime';
+import {
+  describeSystemError,
+  errorMessage,
+  ifPresent,
+  isMissing,
+  readRegularFile,
+  type ValuePath,
+} from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { Float } from '#template/python/values.ts';
 import { correctLastBlock, pythonTags } from '#template/python/yaml-nodes.ts';
 import { ConfigError, type ConfigWarning, type OptionOrigin, typeError } from './config-error.ts';
 import { withoutCredentials } from './credentials.ts';
+import { configLimits } from './limits.ts';
 import { parsedOnce } from './parsed-texts.ts';
 import { mergeSettings, overrideSettings, type Setting, type Settings } from './settings.ts';
 import { describeYamlProblem, markPosition } from './yaml-problem.ts';
@@ -168,10 +176,13 @@ class FileReader {
   async #read(file: string): Promise<Settings> {
     let text: string;
     try {
-      text = await readFile(file, 'utf8');
+      text = (await readRegularFile(file, configLimits.configFileBytes)).toString();
     } catch (cause) {
       const origin = { file: this.nameOf(file), line: 0, key: '' };
-      throw new ConfigError('ERR_CONFIG_READ', origin, 'the file cannot be read', { cause });
+      const reason = describeSystemError(cause) === undefined ? `: ${errorMessage(cause)}` : '';
+      throw new ConfigError('ERR_CONFIG_READ', origin, `the file cannot be read${reason}`, {
+        cause,
+      });
     }
     this.files.push(file);
     return parsedOnce(text, this.nameOf(file), parseConfigFile);

@@ -76,7 +76,7 @@ export { httpProblemOf } from './http-problems.ts';
 export { isLive } from './live-enrolment.ts';
 export { parseKeystoneOptions } from './openstack/keystone-options.ts';
 export { type Credentials, requestToken } from './openstack/log-in.ts';
-export type { DeliveryOutcome } from './openstack/service-answer.ts';
+export { type DeliveryOutcome, redactSecrets } from './openstack/service-answer.ts';
 export { publicServiceUrl } from './openstack/service-catalog.ts';
 export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
 export { ownerNameOf } from './owner-name.ts';

@@ -230,6 +230,13 @@ export const bridgeLimits = defineLimits('bridge', {
     option: 'saltbridge:bridge:handles:per_endpoint',
     effect: 'Further deliveries wait, and owners of handles take turns.',
   },
+  handleTokens: {
+    unit: 'cached Keystone tokens of handles with a log-in',
+    owner: 'project',
+    total: 10_000,
+    effect:
+      'The least recently used token of the owner with the most tokens is evicted. Its handle logs in again.',
+  },
   tokenValidations: {
     unit: 'requests to Keystone at a time; tokens that were accepted before count for their project',
     owner: 'address',

@@ -38,6 +38,7 @@ export {
   type KeySelection,
   type KeyState,
   type LearnedPolicy,
+  type ListRequester,
   type Login,
   type LoginRequest,
   limitOwnerOf,

@@ -79,6 +79,7 @@ export { listenPrivately } from './private-socket.ts';
 export { SharedPlaces, SharedRate, Throttle, TokenBuckets } from './rate-limits.ts';
 export { readStream } from './read-stream.ts';
 export { RecentAnswers } from './recent-answers.ts';
+export { openRegularFile, readRegularFile } from './regular-file.ts';
 export { RepeatedWarnings } from './repeated-warnings.ts';
 export { type RouteOperation, routeSchema } from './route-schema.ts';
 export { isSameSecret } from './same-secret.ts';

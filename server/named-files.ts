@@ -1,10 +1,11 @@
 /** Checks the files and directories that a configuration names. */
 
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { createSecureContext } from 'node:tls';
 import {
   type CheckedConfig,
   type ConfigWarning,
+  configLimits,
   isSettings,
   type MasterConfig,
   placeOf,
@@ -13,7 +14,7 @@ import {
   type SslOptions,
   textsOf,
 } from '#config';
-import { describeSystemError, type ValuePath } from '#runtime';
+import { describeSystemError, errorMessage, readRegularFile, type ValuePath } from '#runtime';
 
 /**
  * Problem of a file that the configuration names. `key` is the path of keys to the option that
@@ -83,9 +84,9 @@ async function checkCertificate({ section, files }: NamedCertificate): Promise<F
   for (const [option, file] of files) {
     if (file === undefined) continue;
     try {
-      contents.push(await readFile(file));
+      contents.push(await readRegularFile(file, configLimits.namedFileBytes));
     } catch (error) {
-      const reason = describeSystemError(error) ?? file;
+      const reason = describeSystemError(error) ?? errorMessage(error);
       problems.push({ key: [...section, option], problem: `cannot be read: ${reason}` });
     }
   }

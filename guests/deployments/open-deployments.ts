@@ -7,10 +7,10 @@ import { mayCallCommand, type Subject } from '#acl';
 import {
   type Ask,
   type CommandsService,
-  type DeliveryOutcome,
   type EnrolmentModule,
   listInSlices,
   ownerNameOf,
+  redactSecrets,
   type SignalsModule,
   secretsOf,
 } from '#heat-bridge';
@@ -26,7 +26,7 @@ import { StackLogins } from './logins.ts';
 import { Pacer } from './request-pacer.ts';
 import type { ServerWorkerDeps } from './server-worker.ts';
 import { deliverStackResult } from './signal-result.ts';
-import { type ReadResult, readServer, type ServerSource, type SourceDeps } from './sources.ts';
+import { readServer, type ServerSource, type SourceDeps } from './sources.ts';
 import { StackFollower, StackFollowers } from './stack-followers.ts';
 import { createHandleSignaller, handlesOf, registerHandles } from './stack-handles.ts';
 import { findServers, minionOfServer } from './stack-servers.ts';
@@ -181,11 +181,12 @@ export async function openDeployments(
   const followers = new StackFollowers(registry, (stack, ended) => {
     const find = async (): ReturnType<typeof findServers> => {
       await pacer.turn(ownerNameOf(stack.subject), ended);
-      return findServers(stack, {
+      const found = await findServers(stack, {
         ask: askUntil(ended),
         logins,
         inSteps: inStepsUntil(stack, ended),
       });
+      return redactSecrets(found, secretsOfLogin(stack.registration.login));
     };
     const { intervalMs } = options;
     return new StackFollower(stack, { worker: workerDeps(stack, ended), find, intervalMs });
@@ -324,19 +325,6 @@ function mayReferTo(
   const call = { fun: stackRight, args: [], kwargs: new Map<string, string>() };
   const resource = { call, minions: [minion] };
   return host.decide({ subject, action: 'command', resource }).effect === 'allow';
-}
-
-/**
- * Replaces secrets in the reason of a failure, because a service may repeat parts of the request in
- * its response.
- */
-function redactSecrets<T extends DeliveryOutcome | ReadResult>(
-  outcome: T,
-  secrets: readonly string[],
-): T {
-  if (!('reason' in outcome)) return outcome;
-  const reason = secrets.reduce((text, it) => text.replaceAll(it, '(secret)'), outcome.reason);
-  return { ...outcome, reason };
 }
 
 function secretsOfLogin(login: OwnerLogin | undefined): readonly string[] {

@@ -8,14 +8,15 @@ import type { EnrolmentParts, EnrolmentTransitions } from './enrolment-transitio
 /** Interval between two checks, in milliseconds. */
 const checkIntervalMs = 2000;
 
-export interface DeadlineParts extends Pick<EnrolmentParts, 'repository' | 'now'> {
-  readonly transitions: EnrolmentTransitions;
-  readonly bursts: AuditBursts;
+export interface DeadlineParts extends Pick<EnrolmentParts, 'now'> {
+  readonly repository: Pick<EnrolmentParts['repository'], 'all' | 'prune'>;
+  readonly transitions: Pick<EnrolmentTransitions, 'exclusive' | 'fail' | 'retire'>;
+  readonly bursts: Pick<AuditBursts, 'flushIfDue'>;
   /**
    * Whether this process ends expired enrolments. In a cluster, this is true on one member only.
    */
   readonly isActive: () => boolean;
-  readonly log: Logger;
+  readonly log: Pick<Logger, 'error'>;
 }
 
 /** Checks every two seconds for expired enrolments, and ends them. */
@@ -33,19 +34,31 @@ export class EnrolmentDeadlines {
   }
 
   /**
-   * Ends all enrolments that have expired.
-   * @throws errors of the store and of key operations
+   * Ends all enrolments that have expired. If an enrolment cannot be ended, ends the others, and logs
+   * the error. A later call retries.
    */
   async endExpired(): Promise<void> {
-    const { repository, bursts, transitions, isActive } = this.#parts;
+    const { repository, bursts, transitions, isActive, log } = this.#parts;
     repository.prune();
     bursts.flushIfDue();
     if (!isActive()) return;
+    const failures: { readonly id: string; readonly error: unknown }[] = [];
     for (const enrolment of [...repository.all()]) {
       if (this.#endOf(enrolment) === undefined) continue;
-      // The enrolment may have changed before this operation runs, so check it again.
-      await transitions.exclusive(enrolment, async (current) => this.#end(current));
+      try {
+        // The enrolment may have changed before this operation runs, so check it again.
+        await transitions.exclusive(enrolment, async (current) => this.#end(current));
+      } catch (error) {
+        failures.push({ id: enrolment.id, error });
+      }
     }
+    const [first] = failures;
+    if (first === undefined) return;
+    // One line for each check, because the store may fail for all enrolments.
+    log.error(
+      { enrolment: first.id, failed: failures.length, err: first.error },
+      'could not end expired enrolments; retrying',
+    );
   }
 
   async #end(enrolment: Enrolment | undefined): Promise<void> {
@@ -86,10 +99,7 @@ export class EnrolmentDeadlines {
       .then(() => this.endExpired())
       .catch((error: unknown) => {
         // A later round retries.
-        this.#parts.log.error(
-          { err: error },
-          'could not mark expired enrolments as failed; retrying',
-        );
+        this.#parts.log.error({ err: error }, 'could not check for expired enrolments; retrying');
       });
   }
 }

@@ -6,7 +6,7 @@ import {
   type KeystoneCredentials,
   type OutgoingRequest,
 } from '#runtime';
-import { type DeliveryOutcome, deliveryOutcomeOf } from './service-answer.ts';
+import { type DeliveryOutcome, deliveryOutcomeOf, redactSecrets } from './service-answer.ts';
 
 type Ask = (request: OutgoingRequest) => Promise<HttpResult>;
 
@@ -39,7 +39,10 @@ export function logInToKeystone(
   return requestToken(ask, authUrl, { user: { id: userId, password }, scope });
 }
 
-/** Requests a token. If this fails, the result says whether a retry can succeed. */
+/**
+ * Requests a token. If this fails, the result says whether a retry can succeed. The reason does not
+ * contain the secret of the credentials.
+ */
 export async function requestToken(
   ask: Ask,
   authUrl: string,
@@ -47,7 +50,9 @@ export async function requestToken(
 ): Promise<LoginResult> {
   const login = await new KeystoneClient(authUrl, ask).logIn(credentials);
   if (login.isIn) return login;
-  const outcome = deliveryOutcomeOf(login.result, []);
+  const secret =
+    'application' in credentials ? credentials.application.secret : credentials.user.password;
+  const outcome = redactSecrets(deliveryOutcomeOf(login.result, []), [secret]);
   if (outcome.kind !== 'final' || login.result.kind !== 'answer') return { isIn: false, outcome };
   const reason =
     login.result.status === 201

@@ -22,7 +22,8 @@ export type DeliveryOutcome =
 
 /** HTTP status codes below 500 after which a retry can succeed. */
 const retryableStatuses: ReadonlySet<number> = new Set([408, 425, 429]);
-const maxErrorText = 300;
+/** Maximum length of the reason of a failure, in characters. */
+const maxReasonLength = 300;
 
 /**
  * Converts the result of a request to an outcome.
@@ -41,15 +42,31 @@ export function deliveryOutcomeOf(exchange: HttpResult, done: readonly number[])
 
 /**
  * Returns the status and the error text of a response. The text is the message in the JSON of Heat,
- * Keystone or Zaqar, or in the XML of heat-api-cfn. Other responses are treated as plain text.
+ * Keystone or Zaqar, or in the XML of heat-api-cfn. Other responses are treated as plain text. The
+ * text may be long and contain secrets. Pass it to {@link redactSecrets} before it is shown.
  */
 export function errorTextOf({ status, body }: Extract<HttpResult, { kind: 'answer' }>): string {
   const words = jsonErrorMessage(body) ?? xmlErrorMessage(body) ?? plainTextOf(body);
-  const printable = words
-    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
-    .trim()
-    .slice(0, maxErrorText);
+  const printable = words.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim();
   return printable === '' ? `answered ${status}` : `answered ${status}: ${printable}`;
+}
+
+/**
+ * Removes secrets from the reason of a failure, and then shortens the reason. The reason may quote
+ * the response of a service, and the response may repeat parts of the request. If the reason was
+ * shortened first, a part of a secret could remain at its end.
+ */
+export function redactSecrets<Outcome extends object>(
+  outcome: Outcome,
+  secrets: readonly string[],
+): Outcome {
+  if (!('reason' in outcome) || typeof outcome.reason !== 'string') return outcome;
+  // A longer secret may contain a shorter one.
+  const reason = secrets
+    .filter((secret) => secret !== '')
+    .toSorted((one, other) => other.length - one.length)
+    .reduce((text, secret) => text.replaceAll(secret, '(secret)'), outcome.reason);
+  return { ...outcome, reason: reason.slice(0, maxReasonLength) };
 }
 
 function jsonErrorMessage(body: string): string | undefined {

@@ -8,7 +8,8 @@ import {
   sleepUntilAborted,
 } from '#runtime';
 import { bridgeLimits } from '../limits.ts';
-import type { DeliveryOutcome } from '../openstack/service-answer.ts';
+import { type DeliveryOutcome, redactSecrets } from '../openstack/service-answer.ts';
+import { HandleTokenCache } from '../transports/handle-tokens.ts';
 import {
   type Destination,
   deliverSignal,
@@ -91,8 +92,7 @@ export class DeliveryWorker implements PendingSignals {
   /** Limits the number of concurrent requests to each service. Owners of handles take turns. */
   readonly #endpoints: KeyedFairSlots;
   readonly #work = new Set<Promise<void>>();
-  /** Keystone tokens of handles, by a digest of the credentials. */
-  readonly #tokens = new Map<string, string>();
+  readonly #tokens = new HandleTokenCache();
   /** Aborted while this master is not active. */
   #closing = AbortSignal.abort();
 
@@ -334,9 +334,9 @@ export class DeliveryWorker implements PendingSignals {
         now,
         ask: (request) =>
           this.#endpoints.run(originOf(request.url), owner, () => ask(request, closing)),
-        tokens: this.#tokens,
+        tokens: this.#tokens.of(owner),
       });
-      return redactSecrets(outcome, destination);
+      return redactSecrets(outcome, secretsOf(destination));
     } finally {
       lane.isSending = false;
     }
@@ -350,15 +350,4 @@ export class DeliveryWorker implements PendingSignals {
     lane.wake = new AbortController();
     await sleepUntilAborted(milliseconds, this.#closing, lane.wake.signal);
   }
-}
-
-/**
- * Replaces secrets in the reason of a failed delivery. The reason may quote the response of the
- * service, and the response may repeat parts of the request.
- */
-function redactSecrets(outcome: DeliveryOutcome, destination: Destination): DeliveryOutcome {
-  if (outcome.kind === 'delivered') return outcome;
-  let { reason } = outcome;
-  for (const secret of secretsOf(destination)) reason = reason.replaceAll(secret, '(secret)');
-  return { ...outcome, reason };
 }

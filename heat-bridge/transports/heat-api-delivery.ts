@@ -41,7 +41,7 @@ export async function signalWithLogin(
   if (!login.isIn) return login.outcome;
   const exchange = await postSignal(delivery, destination.url, login.token);
   const outcome = deliveryOutcomeOf(exchange, [200]);
-  if (outcome.kind === 'delivered') rememberToken(tokens, key, login.token);
+  if (outcome.kind === 'delivered') tokens.set(key, login.token);
   return outcome;
 }
 
@@ -51,19 +51,6 @@ export async function signalWithLogin(
  */
 function credentialKey({ authUrl, userId, password, projectId }: Credentials): string {
   return hash('sha256', JSON.stringify([authUrl, userId, password, projectId]));
-}
-
-const maxCachedTokens = 10_000;
-
-/**
- * Caches a token. If the limit is exceeded, removes the oldest token. The handle of that token then
- * logs in again.
- */
-function rememberToken(tokens: Map<string, string>, key: string, token: string): void {
-  tokens.delete(key);
-  tokens.set(key, token);
-  const [oldest] = tokens.keys();
-  if (tokens.size > maxCachedTokens && oldest !== undefined) tokens.delete(oldest);
 }
 
 function postSignal(delivery: Delivery<unknown>, url: string, token: string): Promise<HttpResult> {

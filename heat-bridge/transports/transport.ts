@@ -87,8 +87,16 @@ export interface Delivery<D> {
   readonly expiresAt: number;
   readonly now: () => number;
   readonly ask: Ask;
-  /** Cached Keystone tokens of handles. Each key is a digest of a handle's credentials. */
-  readonly tokens: Map<string, string>;
+  /** Cached Keystone tokens. Each key is a digest of a handle's credentials. */
+  readonly tokens: HandleTokens;
+}
+
+/** Cached Keystone tokens of the handles of one owner. */
+export interface HandleTokens {
+  get(key: string): string | undefined;
+  /** Caches a token. Another token may be evicted. Its handle then logs in again. */
+  set(key: string, token: string): void;
+  delete(key: string): void;
 }
 
 /** Result of a deployment, with its destination. */

@@ -21,8 +21,10 @@ export interface FileServerBackend {
    * Returns the paths in an environment, or {@link noFiles} if the environment is unknown. As long
    * as the files are unchanged, this method must return the same object, because callers use the
    * object as a cache key.
+   * @param requester - minion that requests the lists. A backend that builds the lists first counts
+   * this work with `requester.pay`. Default: the work is not counted
    */
-  lists(saltenv: string): Promise<FileLists>;
+  lists(saltenv: string, requester?: ListRequester): Promise<FileLists>;
   /**
    * Rebuilds the lists after changes that the backend did not notice. Backends whose lists are
    * always current omit this method.
@@ -78,6 +80,18 @@ export interface FileLists {
   readonly emptyDirs: readonly string[];
   /** Target of each symbolic link, as written in the link. */
   readonly links: ReadonlyMap<string, string>;
+}
+
+/** Requester of file lists, whose rate limit includes the work of building them. */
+export interface ListRequester {
+  /** Owner whose turns of work the building of the lists uses. */
+  readonly owner: string;
+  /**
+   * Counts the work for some paths towards the rate limit of the requester. Call it before the work
+   * is done. Resolves when the rate limit permits the work.
+   * @throws if too many requests of the requester are already waiting
+   */
+  pay(paths: number): Promise<void>;
 }
 
 /** Lists of an environment without files. */

@@ -39,6 +39,7 @@ export {
   type FileServerBackend,
   type FileStat,
   type FoundFile,
+  type ListRequester,
   noFiles,
 } from './files.ts';
 export type { FunctionCall, FunctionResult, StartedCall } from './functions.ts';

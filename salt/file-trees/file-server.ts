@@ -1,8 +1,18 @@
 /** The file server, which searches several backends [salt/fileserver/__init__.py]. */
 
-import { type FileLists, type FileServerBackend, type FoundFile, noFiles } from '#master';
+import {
+  type FileLists,
+  type FileServerBackend,
+  type FoundFile,
+  type ListRequester,
+  noFiles,
+} from '#master';
 import type { WireValue } from '#minion-protocol';
+import { sortInSlices, unlimitedSteps, WorkBudget } from '#runtime';
 import { type RequestedFile, requestedFile, saltenvName } from './requested-file.ts';
+
+/** Estimated work for merging one path, in steps. */
+const mergeSteps = 20;
 
 /** A file and the backend that serves it. */
 export interface ServedFile {
@@ -76,13 +86,17 @@ export class FileServer {
   /**
    * Returns the file lists of the environment that a request names in `saltenv`. The result is the
    * same object until a list changes.
+   * @param requester - minion towards whose rate limit the building of the lists counts. Default: it
+   * does not count
    */
-  async lists(saltenv: WireValue | undefined): Promise<FileLists> {
+  async lists(saltenv: WireValue | undefined, requester?: ListRequester): Promise<FileLists> {
     const env = saltenvName(saltenv);
     if (env === undefined) return noFiles;
-    const all = await Promise.all(this.#backends.map((backend) => backend.lists(env)));
+    const all = await Promise.all(this.#backends.map((backend) => backend.lists(env, requester)));
     const [first = noFiles, ...others] = all.filter((lists) => lists !== noFiles);
-    return others.reduce(merged, first);
+    let lists = first;
+    for (const other of others) lists = await merged(lists, other, requester);
+    return lists;
   }
 
   /**
@@ -117,28 +131,67 @@ export class FileServer {
  * environment, because minions may request any name. The garbage collector removes an entry when
  * its lists are no longer in use.
  */
-const known = new WeakMap<FileLists, WeakMap<FileLists, FileLists>>();
+const known = new WeakMap<FileLists, WeakMap<FileLists, Promise<FileLists>>>();
 
 /** Merges the lists of two backends. The result is the same object for the same arguments. */
-function merged(first: FileLists, second: FileLists): FileLists {
-  const withFirst = known.get(first) ?? new WeakMap<FileLists, FileLists>();
+async function merged(
+  first: FileLists,
+  second: FileLists,
+  requester: ListRequester | undefined,
+): Promise<FileLists> {
+  const withFirst = known.get(first) ?? new WeakMap<FileLists, Promise<FileLists>>();
   known.set(first, withFirst);
-  const lists = withFirst.get(second) ?? merge(first, second);
+  if (!withFirst.has(second)) await requester?.pay(countOf(first) + countOf(second));
+  // Another request may have merged the lists while this one waited.
+  const lists = withFirst.get(second) ?? merge(first, second, requester?.owner);
   withFirst.set(second, lists);
   return lists;
 }
 
-function merge(first: FileLists, second: FileLists): FileLists {
-  const files = new Set([...first.files, ...second.files]);
-  const union = (pick: (lists: FileLists) => readonly string[]): string[] =>
-    [...new Set([...pick(first), ...pick(second)])].sort();
-  // The merged list omits a directory from `empty_dirs` if the other backend has files in it.
-  const inhabited = new Set([...files].map((file) => file.slice(0, file.lastIndexOf('/'))));
-  return {
-    files: [...files].sort(),
-    dirs: union(({ dirs }) => dirs),
-    emptyDirs: union(({ emptyDirs }) => emptyDirs).filter((dir) => !inhabited.has(dir)),
-    // The first backend takes precedence for a link that both contain.
-    links: new Map([...second.links, ...first.links]),
+function countOf({ files, dirs, emptyDirs, links }: FileLists): number {
+  return files.length + dirs.length + emptyDirs.length + links.size;
+}
+
+/** Merges lists in slices. Other work can run after each slice. */
+async function merge(
+  first: FileLists,
+  second: FileLists,
+  owner: string | undefined,
+): Promise<FileLists> {
+  const budget = new WorkBudget(unlimitedSteps, owner);
+  const union = async (pick: (lists: FileLists) => readonly string[]): Promise<string[]> => {
+    const names = new Set<string>();
+    for (const list of [pick(first), pick(second)]) {
+      await eachInSlices(list, budget, (name) => names.add(name));
+    }
+    return sortInSlices([...names], (name) => name, budget);
   };
+  const files = await union((lists) => lists.files);
+  // The merged list omits a directory from `empty_dirs` if the other backend has files in it.
+  const inhabited = new Set<string>();
+  await eachInSlices(files, budget, (file) => inhabited.add(file.slice(0, file.lastIndexOf('/'))));
+  const links = new Map<string, string>();
+  // The first backend takes precedence for a link that both contain.
+  for (const lists of [second, first]) {
+    await eachInSlices(lists.links, budget, ([link, target]) => links.set(link, target));
+  }
+  return {
+    files,
+    dirs: await union(({ dirs }) => dirs),
+    emptyDirs: (await union(({ emptyDirs }) => emptyDirs)).filter((dir) => !inhabited.has(dir)),
+    links,
+  };
+}
+
+/** Calls a function for each item. Other work can run after each slice of the items. */
+async function eachInSlices<Item>(
+  items: Iterable<Item>,
+  budget: WorkBudget,
+  visit: (item: Item) => void,
+): Promise<void> {
+  for (const item of items) {
+    visit(item);
+    budget.addToSlice(mergeSteps);
+    if (budget.isSliceOver) await budget.giveWay();
+  }
 }

@@ -19,7 +19,14 @@ import {
 import { DiskFiles, HiddenDirectories, ifPresent } from './disk-files.ts';
 import { ObjectReader, parseTree } from './git-objects.ts';
 import { type GitSetting, placeOfRemote, runGit } from './git-program.ts';
-import { servedName, type Tree, type TreeEntry, type Trees } from './git-tree.ts';
+import {
+  knownEntrySteps,
+  servedName,
+  type Tree,
+  type TreeEntry,
+  TreeSizes,
+  type Trees,
+} from './git-tree.ts';
 
 /** A branch, a tag, or a commit that the configuration names. */
 export interface GitRef {
@@ -78,8 +85,6 @@ const maxLinkBytes = 4096;
 const pathLengthPerFile = 256;
 /** Estimated work for reading one entry of a tree from git, in steps. */
 const entrySteps = 500;
-/** Estimated work for one entry of a tree in memory, in steps. */
-const knownEntrySteps = 20;
 /**
  * Time for which file contents stay on the disk after no tree refers to them any more, in
  * milliseconds. Minions with older file lists may still request these contents.
@@ -504,13 +509,6 @@ export class GitMirror {
   }
 }
 
-/** Number of files and directories below a directory. */
-interface TreeSize {
-  readonly files: number;
-  /** Length of all their paths together, in characters. */
-  readonly pathLength: number;
-}
-
 /** Reads the trees of commits and reuses trees that are already known. */
 class SnapshotReading {
   readonly trees = new Map<string, Tree>();
@@ -540,9 +538,9 @@ class SnapshotReading {
    */
   async check(roots: readonly string[]): Promise<Set<string>> {
     const { maxFiles } = this.#setting.limits;
-    const sizes = new Map<string, TreeSize>();
+    const sizes = new TreeSizes();
     for (const root of new Set(roots)) {
-      const { files, pathLength } = await this.#sizeOf(root, sizes);
+      const { files, pathLength } = await sizes.sizeOf(this.trees, root, this.#budget);
       if (files > maxFiles) throw this.#overLimit();
       if (pathLength > maxFiles * pathLengthPerFile) {
         throw this.#refusal(
@@ -603,29 +601,6 @@ class SnapshotReading {
     if (header.type !== 'tree') throw this.#refusal(`${header.id} is a ${header.type}, not a tree`);
     if (header.size > 64 * 1_048_576) throw this.#overLimit();
     return this.#reader.bytes(header);
-  }
-
-  /**
-   * Returns the number of files and directories below a directory, and the length of their paths. A
-   * directory that appears several times counts each time.
-   */
-  async #sizeOf(id: string, sizes: Map<string, TreeSize>): Promise<TreeSize> {
-    const known = sizes.get(id);
-    if (known !== undefined) return known;
-    let [files, pathLength] = [0, 0];
-    const tree = this.trees.get(id) ?? new Map<string, TreeEntry>();
-    for (const [name, entry] of tree) {
-      const below =
-        entry.kind === 'directory'
-          ? await this.#sizeOf(entry.id, sizes)
-          : { files: 0, pathLength: 0 };
-      files += 1 + below.files;
-      pathLength += (name.length + 1) * (1 + below.files) + below.pathLength;
-    }
-    await this.#budget.giveWayAfter(tree.size * knownEntrySteps);
-    const size = { files, pathLength };
-    sizes.set(id, size);
-    return size;
   }
 
   #overLimit(): MasterError {

@@ -2,6 +2,7 @@
 
 import { posix } from 'node:path';
 import { type FileLists, noFiles } from '#master';
+import { sortInSlices, type WorkBudget } from '#runtime';
 
 /** A file, a symbolic link or a directory. */
 export type TreeEntry =
@@ -17,6 +18,10 @@ export type Trees = ReadonlyMap<string, Tree>;
 
 /** Maximum number of symbolic links that are followed for one path. */
 const maxLinks = 40;
+/** Estimated work for one entry of a tree in memory, in steps. */
+export const knownEntrySteps = 20;
+/** Estimated work for one entry of a list of files, in steps. */
+const listedEntrySteps = 50;
 
 /**
  * Returns the name under which an entry of a tree is served. Returns `undefined` for names that are
@@ -80,31 +85,85 @@ export function directoryInTree(trees: Trees, root: string, path: string): strin
   return id;
 }
 
+/** Number of entries below a directory. */
+export interface TreeSize {
+  /** Number of files and directories. */
+  readonly files: number;
+  /** Length of all their paths together, in characters. */
+  readonly pathLength: number;
+}
+
 /**
- * Lists all entries below a directory.
+ * Sizes of trees. Each tree is measured once, as long as it is in memory. Snapshots share the trees
+ * that they have in common.
+ */
+export class TreeSizes {
+  readonly #sizes = new WeakMap<Tree, TreeSize>();
+
+  /**
+   * Returns the number of files and directories below a directory, and the length of their paths. A
+   * directory that appears several times counts each time.
+   */
+  async sizeOf(trees: Trees, id: string, budget: WorkBudget): Promise<TreeSize> {
+    const tree = trees.get(id);
+    if (tree === undefined) return { files: 0, pathLength: 0 };
+    const known = this.#sizes.get(tree);
+    if (known !== undefined) return known;
+    let [files, pathLength] = [0, 0];
+    for (const [name, entry] of tree) {
+      budget.addToSlice(knownEntrySteps);
+      if (budget.isSliceOver) await budget.giveWay();
+      const below =
+        entry.kind === 'directory'
+          ? await this.sizeOf(trees, entry.id, budget)
+          : { files: 0, pathLength: 0 };
+      files += 1 + below.files;
+      pathLength += (name.length + 1) * (1 + below.files) + below.pathLength;
+    }
+    const size = { files, pathLength };
+    this.#sizes.set(tree, size);
+    return size;
+  }
+}
+
+/**
+ * Lists all entries below a directory in slices. Other work can run after each slice.
  * @param prefix - prefix of each path: a mount point, or ''
  */
-export function listTree(trees: Trees, directory: string, prefix: string): FileLists {
+export async function listTree(
+  trees: Trees,
+  directory: string,
+  prefix: string,
+  budget: WorkBudget,
+): Promise<FileLists> {
   const files: string[] = [];
   const dirs: string[] = [];
   const emptyDirs: string[] = [];
   const links = new Map<string, string>();
-  const walk = (id: string, place: string): void => {
+  const walk = async (id: string, place: string): Promise<void> => {
     for (const [name, entry] of trees.get(id) ?? []) {
+      budget.addToSlice(listedEntrySteps);
+      if (budget.isSliceOver) await budget.giveWay();
       const path = place === '' ? name : `${place}/${name}`;
       if (entry.kind === 'directory') {
         dirs.push(path);
         if (trees.get(entry.id)?.size === 0) emptyDirs.push(path);
-        walk(entry.id, path);
+        await walk(entry.id, path);
         continue;
       }
       if (entry.kind === 'link') links.set(path, entry.target);
       files.push(path);
     }
   };
-  walk(directory, prefix);
+  await walk(directory, prefix);
   if (files.length === 0) return noFiles;
   for (let place = prefix; place !== '' && place !== '.'; place = posix.dirname(place))
     dirs.push(place);
-  return { files: files.sort(), dirs: dirs.sort(), emptyDirs: emptyDirs.sort(), links };
+  const sorted = (paths: string[]): Promise<string[]> => sortInSlices(paths, (it) => it, budget);
+  return {
+    files: await sorted(files),
+    dirs: await sorted(dirs),
+    emptyDirs: await sorted(emptyDirs),
+    links,
+  };
 }

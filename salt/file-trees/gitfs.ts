@@ -8,17 +8,18 @@ import {
   type FileLists,
   type FileServerBackend,
   type FoundFile,
+  type ListRequester,
   MasterError,
   noFiles,
 } from '#master';
 import { compileWholePattern } from '#minion-protocol';
-import { createBoundedMap, trimEnd } from '#runtime';
+import { createBoundedMap, trimEnd, unlimitedSteps, WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { saltLimits } from '../limits.ts';
 import type { GitMirror, GitRef, GitSnapshot } from './git-mirror.ts';
 import { isCommitId, treeOfRef } from './git-mirror.ts';
 import type { GitMirrors } from './git-mirrors.ts';
-import { directoryInTree, findInTree, listTree } from './git-tree.ts';
+import { directoryInTree, findInTree, listTree, TreeSizes } from './git-tree.ts';
 import { asBackend } from './served-files.ts';
 
 /** Opens the remotes without fetching. The caller starts and closes the mirrors. */
@@ -52,7 +53,8 @@ async function updateMirrors(mirrors: ReadonlySet<GitMirror>): Promise<void> {
 
 /** Serves the files below a directory of a git tree at a mount point. */
 export class TreeFiles {
-  readonly #lists = createBoundedMap<string, FileLists>(saltLimits.gitLists);
+  readonly #lists = createBoundedMap<string, Promise<FileLists>>(saltLimits.gitLists);
+  readonly #sizes = new TreeSizes();
   #snapshot: GitSnapshot | undefined;
   readonly #mirror: Pick<GitMirror, 'snapshot' | 'find'>;
 
@@ -83,15 +85,27 @@ export class TreeFiles {
   /**
    * Returns the lists of the files and directories in a git tree. The result is the same object
    * until the tree changes or the cache evicts it.
+   * @param requester - minion towards whose rate limit the building of the lists counts. Default: it
+   * does not count
    */
-  lists(tree: string, place: { readonly root: string; readonly mountpoint: string }): FileLists {
+  async lists(
+    tree: string,
+    place: { readonly root: string; readonly mountpoint: string },
+    requester?: ListRequester,
+  ): Promise<FileLists> {
     const { snapshot } = this.#mirror;
     if (this.#snapshot !== snapshot) this.#forgetOthers(snapshot);
     const [root, mountpoint] = [trimmed(place.root), trimmed(place.mountpoint)];
     const mark = `${tree}\0${root}\0${mountpoint}`;
     const directory = directoryInTree(snapshot.trees, tree, root);
     if (directory === undefined) return noFiles;
-    const lists = this.#lists.get(mark) ?? listTree(snapshot.trees, directory, mountpoint);
+    const budget = new WorkBudget(unlimitedSteps, requester?.owner);
+    if (requester !== undefined && !this.#lists.has(mark)) {
+      const { files } = await this.#sizes.sizeOf(snapshot.trees, directory, budget);
+      await requester.pay(files);
+    }
+    // Another request may have built the lists while this one waited.
+    const lists = this.#lists.get(mark) ?? listTree(snapshot.trees, directory, mountpoint, budget);
     this.#lists.set(mark, lists);
     return lists;
   }
@@ -162,9 +176,10 @@ class GitfsFiles implements FileServerBackend {
     return tree === undefined ? undefined : this.#files.find(tree, this.#placeOf(saltenv), path);
   }
 
-  async lists(saltenv: string): Promise<FileLists> {
+  async lists(saltenv: string, requester?: ListRequester): Promise<FileLists> {
     const tree = this.#treeOf(saltenv);
-    return tree === undefined ? noFiles : this.#files.lists(tree, this.#placeOf(saltenv));
+    if (tree === undefined) return noFiles;
+    return this.#files.lists(tree, this.#placeOf(saltenv), requester);
   }
 
   async close(): Promise<void> {

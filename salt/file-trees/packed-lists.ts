@@ -1,6 +1,6 @@
 /** Cache of packed file lists. All requests share its memory. */
 
-import type { FileLists } from '#master';
+import type { FileLists, ListRequester } from '#master';
 import { type PackedTexts, packListHead, packMapHead, packWireTexts } from '#minion-protocol';
 import { maxSliceSteps, sortInSlices, unlimitedSteps, WorkBudget } from '#runtime';
 
@@ -30,27 +30,47 @@ export class PackedLists {
    * Returns the reply to a request for a file list, in pieces.
    * @param prefix - only paths with this prefix are returned; as in Salt, slashes around it are
    * ignored
+   * @param requester - minion towards whose rate limit the packing counts. Default: it does not count
    */
-  async pack(lists: FileLists, kind: ListKind, prefix: string): Promise<readonly Buffer[]> {
+  async pack(
+    lists: FileLists,
+    kind: ListKind,
+    prefix: string,
+    requester?: ListRequester,
+  ): Promise<readonly Buffer[]> {
     const start = prefix.replace(/^\/+/, '').replace(/(?<!\/)\/+$/, '');
-    const { names, bytes, offsets } = await this.#packed(lists, kind);
+    const { names, bytes, offsets } = await this.#packed(lists, kind, requester);
     const from = firstIndex(names, (name) => name >= start);
     const to = firstIndex(names, (name) => name >= start && !name.startsWith(start));
     const head = kind === 'links' ? packMapHead : packListHead;
     return [head(to - from), bytes.subarray(offsets[from], offsets[to])];
   }
 
-  #packed(lists: FileLists, kind: ListKind): Promise<PackedList> {
+  async #packed(
+    lists: FileLists,
+    kind: ListKind,
+    requester: ListRequester | undefined,
+  ): Promise<PackedList> {
     const kept = this.#kept.get(lists) ?? new Map<ListKind, Promise<PackedList>>();
     this.#kept.set(lists, kept);
-    const packed = kept.get(kind) ?? packList(lists, kind);
+    if (!kept.has(kind)) await requester?.pay(countOf(lists, kind));
+    // Another request may have packed the list while this one waited.
+    const packed = kept.get(kind) ?? packList(lists, kind, requester?.owner);
     kept.set(kind, packed);
     return packed;
   }
 }
 
-async function packList(lists: FileLists, kind: ListKind): Promise<PackedList> {
-  const budget = new WorkBudget(unlimitedSteps);
+function countOf(lists: FileLists, kind: ListKind): number {
+  return kind === 'links' ? lists.links.size : lists[kind].length;
+}
+
+async function packList(
+  lists: FileLists,
+  kind: ListKind,
+  owner: string | undefined,
+): Promise<PackedList> {
+  const budget = new WorkBudget(unlimitedSteps, owner);
   if (kind !== 'links') {
     const names = await sortInSlices(lists[kind], (name) => name, budget);
     return { names, ...(await packTexts(names, budget)) };

@@ -10,7 +10,7 @@ export function asBackend(name: string, backends: readonly FileServerBackend[]):
     name,
     envs: () => server.envs(),
     find: async (path, saltenv) => (await server.findAt({ path, saltenv }))?.file,
-    lists: (saltenv) => server.lists(saltenv),
+    lists: (saltenv, requester) => server.lists(saltenv, requester),
     close: async () => {},
   };
 }

@@ -1,8 +1,8 @@
 /**
  * Request handlers of the file server [WIRE 9.8; salt/fileserver/__init__.py]. For a missing file,
  * the reply has an empty string, an empty `dest` or an empty `path`, depending on the request. The
- * size of each reply counts towards the minion's rate limit before the reply is built. A request
- * over the limit is delayed.
+ * size of each reply counts towards the minion's rate limit before the reply is built. The work for
+ * file lists that are not in the cache counts, too. A request over the limit is delayed.
  */
 
 import { promisify } from 'node:util';
@@ -66,8 +66,10 @@ export function fileRequests(options: FileRequestOptions): NonNullable<OpenExten
   const packed = new PackedLists();
   const list = (kind: ListKind): RequestType =>
     fileRequest(async (request, { saltenv, prefix }) => {
-      const lists = await server.lists(saltenv);
-      const pieces = await packed.pack(lists, kind, typeof prefix === 'string' ? prefix : '');
+      const requester = meter.listRequester(request);
+      const lists = await server.lists(saltenv, requester);
+      const start = typeof prefix === 'string' ? prefix : '';
+      const pieces = await packed.pack(lists, kind, start, requester);
       await meter.pass(
         request,
         pieces.reduce((sum, { length }) => sum + length, 0),

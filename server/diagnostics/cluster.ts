@@ -2,10 +2,10 @@
 
 import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import { connect, isIP } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import { codeOf } from '#runtime';
+import { configLimits } from '#config';
+import { codeOf, readRegularFile } from '#runtime';
 import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.ts';
 
 /**
@@ -114,7 +114,8 @@ const pemForm = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 async function checkFile(file: string, now: number): Promise<DoctorFinding[]> {
   try {
-    const blocks = (await readFile(file, 'utf8')).match(pemForm) ?? [];
+    const blocks =
+      (await readRegularFile(file, configLimits.namedFileBytes)).toString().match(pemForm) ?? [];
     if (blocks.length === 0) return [unreadable(file, 'the file contains no certificate')];
     return blocks.flatMap((text) => judge(file, new X509Certificate(text), now));
   } catch (cause) {

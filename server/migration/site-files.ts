@@ -1,10 +1,10 @@
 /** Finds and reads the directories and files of a site. */
 
 import type { Dirent } from 'node:fs';
-import { open, readdir, realpath, stat } from 'node:fs/promises';
+import { readdir, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { pairsOf, type Settings, textsOf } from '#config';
-import { isMissing } from '#runtime';
+import { isMissing, openRegularFile } from '#runtime';
 import type { MigrationFinding } from './finding.ts';
 
 /** Maximum size of a formula or template that is read, in bytes. */
@@ -48,10 +48,13 @@ export async function walkFiles(directory: string): Promise<Walk> {
   return { files, unreadable, isCut };
 }
 
-/** Returns the first bytes of a file as text, or `undefined` if it cannot be read. */
+/**
+ * Returns the first bytes of a file as text, or `undefined` if it cannot be read. Pipes and devices
+ * are not read.
+ */
 export async function readStart(file: string, bytes: number): Promise<string | undefined> {
   try {
-    const handle = await open(file);
+    const handle = await openRegularFile(file);
     try {
       const { buffer, bytesRead } = await handle.read(Buffer.alloc(bytes), 0, bytes, 0);
       return buffer.toString('utf8', 0, bytesRead);

@@ -1326,6 +1326,7 @@ export const catalogue: readonly Threat[] = [
     threat: 'addresses and credentials that leak',
     tests: [
       outbox('the token appears in no reply, event, reason or row of the store'),
+      outbox('a secret is removed from a long response before the response is shortened'),
       'heat-bridge/outgoing/exchange.test.ts: any input is parsed or refused, and errors repeat none of it',
       projects('expired and invalid tokens of the master are never sent to Keystone'),
     ],
@@ -3374,6 +3375,40 @@ export const catalogue: readonly Threat[] = [
     threat: 'an instance that does not read its responses fills the memory of a metadata agent',
     tests: [
       'heat-bridge/guests/metadata-agent.long.test.ts: a response that a guest does not read counts towards its limit until the guest is gone',
+    ],
+  },
+  {
+    id: 'H-525',
+    threat: 'a minion blocks the master with requests for lists of many large branches',
+    tests: [
+      'master/fileserver/file-server.long.test.ts: lists of branches that are not in the cache count for their minion before they are built',
+      'master/fileserver/file-server.long.test.ts: packing and merging lists count for their minion before they are done',
+      'master/fileserver/file-server.long.test.ts: the lists of a large branch are built and merged in slices',
+      'master/requests/files.long.test.ts: the work for file lists counts towards file_bytes_per_second',
+    ],
+  },
+  {
+    id: 'H-526',
+    threat: 'a tenant evicts the cached Keystone tokens of the handles of others',
+    tests: [
+      'heat-bridge/signals/outbox.test.ts: log-ins of one owner do not evict the token of another',
+      'heat-bridge/signals/outbox.test.ts: the token of a HEAT_SIGNAL counts for the owner of its handle',
+    ],
+  },
+  {
+    id: 'H-527',
+    threat: 'one enrolment that cannot be ended keeps expired keys of others valid',
+    tests: [
+      'heat-bridge/enroll/enrolment-deadlines.test.ts: an enrolment that cannot be ended does not keep the others from ending, and is logged',
+    ],
+  },
+  {
+    id: 'H-528',
+    threat: 'a file that the configuration names blocks a check, or fills its memory',
+    tests: [
+      'server/check-config.test.ts: devices are not read as certificates or included files',
+      'server/check-config.test.ts: a check does not wait for the writer of a pipe',
+      'server/check-config.test.ts: a file of the configuration that is too large is not read',
     ],
   },
 ];

@@ -3,10 +3,16 @@
  * found, and the expected value.
  */
 
+import { execFileSync } from 'node:child_process';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test, { type ExecutionContext } from 'ava';
 import { ConfigError, loadMasterConfig, resolvePlainOptions } from '#config';
+import { readRegularFile } from '#runtime';
 import { checkServerConfig } from '#server';
+import { readStart } from '#server/migration/site-files.ts';
+import { within } from '../helpers/deadline.ts';
+import { testLimit } from '../helpers/limits.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { configDirectory } from '../master/config/files.ts';
 
@@ -706,6 +712,42 @@ test('all mistakes of every file are reported at once, and the start reports the
   });
   t.is(error?.problems.length, 3, 'those of the master alone');
   for (const problem of error?.problems ?? []) t.true(error?.message.includes(problem.message));
+});
+
+test('devices are not read as certificates or included files', async (t) => {
+  const directory = configDirectory(t, {
+    master:
+      'rest_cherrypy: {port: 0, ssl_crt: /dev/null, ssl_key: /dev/null}\ninclude: /dev/null\n',
+  });
+  const { problems } = await checkServerConfig(directory);
+  const texts = problems.map(({ message }) => message.replaceAll(directory, 'DIR'));
+  t.deepEqual(texts.toSorted(), [
+    '/dev/null: the file cannot be read: it is not a regular file',
+    'DIR/master:1: rest_cherrypy:ssl_crt: cannot be read: it is not a regular file',
+    'DIR/master:1: rest_cherrypy:ssl_key: cannot be read: it is not a regular file',
+  ]);
+});
+
+test('a check does not wait for the writer of a pipe', async (t) => {
+  const pipe = path.join(temporaryDirectory(t), 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  // If the check waited, opening both ends of the pipe would end the wait.
+  t.teardown(() => closeSync(openSync(pipe, 'r+')));
+  const directory = configDirectory(t, {
+    master: `rest_cherrypy: {port: 0, ssl_crt: ${pipe}, ssl_key: ${pipe}}\n`,
+  });
+  const { problems } = await within('the check', checkServerConfig(directory));
+  t.is(problems.length, 2);
+  t.is(await within('the start of the file', readStart(pipe, 10)), undefined);
+});
+
+test('a file of the configuration that is too large is not read', async (t) => {
+  const file = path.join(temporaryDirectory(t), 'large');
+  writeFileSync(file, 'x'.repeat(11));
+  await t.throwsAsync(readRegularFile(file, testLimit({ total: 10 })), {
+    message: 'it is larger than 10 bytes',
+  });
+  t.is((await readRegularFile(file, testLimit({ total: 11 }))).length, 11);
 });
 
 test('a directory that is not there is refused', async (t) => {

@@ -2,7 +2,7 @@ import { createHmac, hash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import fc from 'fast-check';
 import { BridgeError } from '#heat-bridge';
-import { errorTextOf } from '#heat-bridge/openstack/service-answer.ts';
+import { errorTextOf, redactSecrets } from '#heat-bridge/openstack/service-answer.ts';
 import { DeadLetterList } from '#heat-bridge/signals/dead-letters.ts';
 import { DeliveredList } from '#heat-bridge/signals/delivered-signals.ts';
 import { parseSignalTag } from '#heat-bridge/signals/handles.ts';
@@ -10,6 +10,7 @@ import { Outbox } from '#heat-bridge/signals/outbox.ts';
 import { decodeRecord, encodeRecord } from '#heat-bridge/signals/outbox-records.ts';
 import { upgradeRecords } from '#heat-bridge/signals/outbox-upgrade.ts';
 import { parseSignal, signalId } from '#heat-bridge/signals/signal.ts';
+import { HandleTokenCache } from '#heat-bridge/transports/handle-tokens.ts';
 import { writeJson } from '#runtime';
 import { memoryState, openTestSignals, type SignalsUnderTest } from './open-signals.ts';
 import { type Answerer, always, type Recorder, recorderFor, startRecorder } from './recorder.ts';
@@ -431,6 +432,20 @@ test('the token appears in no reply, event, reason or row of the store', async (
   for await (const { value } of state.list([])) shown.push(Buffer.from(value).toString('latin1'));
   t.true(JSON.stringify(shown).includes('bad token (secret), sorry'));
   t.false(JSON.stringify(shown).includes('tOken'));
+});
+
+test('a secret is removed from a long response before the response is shortened', async (t) => {
+  const text = `${'x'.repeat(270)} tOken-of-the-handle`;
+  const service = await recorderFor(t, always(403, text));
+  const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
+  const signalWithToken = { endpoint: `${service.origin}/signal`, token: 'tOken-of-the-handle' };
+  await handles.add({ alias: 'ready', minions: ['m1'], signal: signalWithToken });
+  await signal('m1', 'heat/ready');
+  await told('signal/failed');
+  const reason = (await outbox.list())[0]?.reason ?? '';
+  t.true(reason.startsWith('answered 403: xxx'), reason);
+  t.true(reason.length <= 300);
+  t.false(reason.includes('tOken'), reason);
 });
 
 test('handles survive the process, and an unknown handle is reported as such', async (t) => {
@@ -1041,15 +1056,47 @@ test('HEAT_SIGNAL with a wrong password uses no token of another handle', async 
   const { handles, signal, told, outbox } = await openTestSignals(t, [service.origin]);
   await handles.add({ alias: 'ready', owner: 'a', minions: ['m1'], signal: form });
   const guess = { ...form, password: 'a guess' };
-  await handles.add({ alias: 'ready', owner: 'b', minions: ['m2'], signal: guess });
+  await handles.add({ alias: 'guess', owner: 'a', minions: ['m2'], signal: guess });
   await signal('m1', 'heat/ready');
   await told('signal/delivered');
-  await signal('m2', 'heat/ready');
+  await signal('m2', 'heat/guess');
   await told('signal/failed');
   t.deepEqual(
-    (await outbox.list()).map(({ owner, state }) => [owner, state]),
-    [['b', 'dead']],
+    (await outbox.list()).map(({ alias, state }) => [alias, state]),
+    [['guess', 'dead']],
   );
+});
+
+test('log-ins of one owner do not evict the token of another', (t) => {
+  const cache = new HandleTokenCache({ total: 10 });
+  const [quiet, busy] = [cache.of('quiet'), cache.of('busy')];
+  quiet.set('log-in', 'token');
+  for (let variant = 0; variant < 20; variant += 1) busy.set(`variant ${variant}`, 'token');
+  t.is(quiet.get('log-in'), 'token');
+  t.is(busy.get('variant 19'), 'token');
+  t.is(busy.get('variant 0'), undefined);
+  t.is(busy.get('log-in'), undefined, 'owners do not share tokens');
+  quiet.delete('log-in');
+  t.is(quiet.get('log-in'), undefined);
+});
+
+test('the token of a HEAT_SIGNAL counts for the owner of its handle', async (t) => {
+  const service = await recorderFor(t, ({ path }, response) => {
+    const isLogin = path === '/v3/auth/tokens';
+    response.writeHead(isLogin ? 201 : 200, { 'x-subject-token': 't' }).end('{}');
+  });
+  const form = { ...credentials(service.origin), alarm_url: `${service.origin}/signal` };
+  const { handles, signal, told } = await openTestSignals(t, [service.origin]);
+  await handles.add({ alias: 'ready', owner: 'a', minions: ['m1'], signal: form });
+  await handles.add({ alias: 'ready', owner: 'b', minions: ['m2'], signal: form });
+  await signal('m1', 'heat/ready');
+  await told('signal/delivered');
+  await signal('m1', 'heat/ready');
+  await told('signal/delivered', 2);
+  await signal('m2', 'heat/ready');
+  await told('signal/delivered', 3);
+  const [login, post] = ['POST /v3/auth/tokens', 'POST /signal'];
+  t.deepEqual(lines(service), [login, post, post, login, post]);
 });
 
 test('a user that is always refused is given up after four requests', async (t) => {
@@ -1479,7 +1526,8 @@ const length = 65_536;
 function readsQuickly(t: ExecutionContext, body: string): void {
   // Processor time is measured, because it does not depend on other processes.
   const before = process.threadCpuUsage();
-  const words = errorTextOf({ kind: 'answer', status: 500, headers: {}, body });
+  const reason = errorTextOf({ kind: 'answer', status: 500, headers: {}, body });
+  const { reason: words } = redactSecrets({ reason }, ['secret']);
   const { user, system } = process.threadCpuUsage(before);
   t.true(words.startsWith('answered 500'));
   t.true(words.length < 400);

@@ -16,6 +16,7 @@ import {
   createMemoryFiles,
   type FileLists,
   type FileServerBackend,
+  type ListRequester,
   noFiles,
   relativePath,
 } from '#master';
@@ -116,20 +117,89 @@ test('unknown environments are merged once for all of them', async (t) => {
   for (const env of ['base', 'invented', 'another']) t.is(await again.lists(env), lists);
 });
 
-test('the file lists of 64 branches of a repository are cached', (t) => {
-  const ids = Array.from({ length: 65 }, (_, i) => `tree${i}`);
+const inRoot = { root: '', mountpoint: '' };
+
+/** Returns the files of branches that have different trees, with `size` files each. */
+function branches(ids: readonly string[], size = 1): TreeFiles {
   const file = { kind: 'file', id: 'blob', isExecutable: false } as const;
+  const tree = () => new Map(Array.from({ length: size }, (_, at) => [`file${at}`, file] as const));
   const snapshot = {
     refs: new Map(ids.map((id) => [`branch ${id}`, id])),
-    trees: new Map(ids.map((id) => [id, new Map([[id, file]])])),
+    trees: new Map(ids.map((id) => [id, tree()])),
   };
-  const files = new TreeFiles({ snapshot, find: async () => undefined });
-  const place = { root: '', mountpoint: '' };
-  const listsOf = (id: string): FileLists | undefined => files.lists(id, place);
-  const all = ids.map(listsOf);
-  t.is(listsOf('tree64'), all[64]);
-  t.not(listsOf('tree0'), all[0], 'the oldest went for the 65th');
-  t.deepEqual(listsOf('tree0'), all[0]);
+  return new TreeFiles({ snapshot, find: async () => undefined });
+}
+
+/** Returns a requester that notes the numbers of paths that it pays for. */
+function payer(): ListRequester & { readonly paid: number[] } {
+  const paid: number[] = [];
+  return { owner: 'minion web1', pay: async (paths) => void paid.push(paths), paid };
+}
+
+const overLimit: ListRequester = {
+  owner: 'minion web2',
+  pay: async () => {
+    throw new Error('too many waiting');
+  },
+};
+
+test('the file lists of 64 branches of a repository are cached', async (t) => {
+  const ids = Array.from({ length: 65 }, (_, i) => `tree${i}`);
+  const files = branches(ids);
+  const listsOf = (id: string): Promise<FileLists> => files.lists(id, inRoot);
+  const all = await Promise.all(ids.map(listsOf));
+  t.is(all[64], await listsOf('tree64'));
+  const again = await listsOf('tree0');
+  t.not(again, all[0], 'the oldest went for the 65th');
+  t.deepEqual(all[0], again);
+});
+
+test('lists of branches that are not in the cache count for their minion before they are built', async (t) => {
+  const ids = Array.from({ length: 65 }, (_, i) => `tree${i}`);
+  const files = branches(ids, 10);
+  const minion = payer();
+  for (const id of ids) await files.lists(id, inRoot, minion);
+  t.is(minion.paid.length, 65);
+  t.true(minion.paid.every((paths) => paths === 10));
+  await files.lists('tree64', inRoot, minion);
+  t.is(minion.paid.length, 65, 'a list in the cache costs nothing');
+  await t.throwsAsync(files.lists('tree0', inRoot, overLimit), { message: 'too many waiting' });
+  await files.lists('tree0', inRoot, minion);
+  t.is(minion.paid.length, 66, 'the rejected request built no list');
+});
+
+test('packing and merging lists count for their minion before they are done', async (t) => {
+  const listsOf = (...files: string[]): FileLists => {
+    return { files, dirs: [], emptyDirs: [], links: new Map() };
+  };
+  const packed = new PackedLists();
+  const lists = listsOf('a', 'b', 'c');
+  const minion = payer();
+  await t.throwsAsync(packed.pack(lists, 'files', 'x', overLimit), { message: 'too many waiting' });
+  await packed.pack(lists, 'files', 'x', minion);
+  await packed.pack(lists, 'files', '', minion);
+  t.deepEqual(minion.paid, [3]);
+  const server = new FileServer([fallback('a', 'b'), fallback('c')]);
+  await t.throwsAsync(server.lists('base', overLimit), { message: 'too many waiting' });
+  await server.lists('base', minion);
+  await server.lists('base', minion);
+  t.deepEqual(minion.paid, [3, 3]);
+});
+
+// Counts the slices of the process, so that no other test may run at the same time.
+test.serial('the lists of a large branch are built and merged in slices', async (t) => {
+  const files = branches(['large', 'other'], 20_000);
+  const lists = async (): Promise<FileLists[]> => [
+    await files.lists('large', inRoot, payer()),
+    await files.lists('other', inRoot),
+  ];
+  const slices = await slicesOf(lists);
+  t.true(slices.length >= 40, `${slices}`);
+  t.true(slices.every((steps) => steps <= 1.5 * maxSliceSteps));
+  const backends = (await lists()).map((of) => ({ ...fallback(), lists: async () => of }));
+  const merging = await slicesOf(() => new FileServer(backends).lists('base'));
+  t.true(merging.length >= 20, `${merging}`);
+  t.true(merging.every((steps) => steps <= 1.5 * maxSliceSteps));
 });
 
 test('a list is packed once for all requests with the same prefix', async (t) => {

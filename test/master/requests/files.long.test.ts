@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import test, { type ExecutionContext } from 'ava';
-import { createMemoryFiles } from '#master';
+import { createMemoryFiles, type FileServerBackend } from '#master';
 import {
   type CrypticleKey,
   isWireMap,
@@ -174,6 +174,27 @@ test('files in memory are served like others, without file_roots', async (t) => 
   t.deepEqual(await ask(master, { path: 'big' }), missing);
   t.deepEqual(await ask(master, { cmd: '_file_list', prefix: '_modules' }), ['_modules/guest.py']);
   t.deepEqual(await ask(master, { cmd: '_file_envs' }), ['base']);
+});
+
+test('the work for file lists counts towards file_bytes_per_second', async (t) => {
+  const files = createMemoryFiles({ base: { file: '' } });
+  const backend: FileServerBackend = {
+    name: 'large',
+    envs: () => files.envs(),
+    find: (path, saltenv) => files.find(path, saltenv),
+    close: () => files.close(),
+    lists: async (saltenv, requester) => {
+      // 256 bytes for each path, which is just above a burst of 2 s.
+      await requester?.pay(8_000_000);
+      return files.lists(saltenv);
+    },
+  };
+  const master = await start(t, {
+    fileserver: { backends: [backend] },
+    config: { limits: { fileBytesPerSecond: 1_000_000_000 } },
+  });
+  t.deepEqual(await ask(master, { cmd: '_file_list', prefix: 'nothing' }), []);
+  t.true(((await master.counters())['file-delayed'] ?? 0) >= 1);
 });
 
 test('the master accepts no files while file_recv is off', async (t) => {
