@@ -3377,4 +3377,12 @@ export const catalogue: readonly Threat[] = [
       'master/mine/mine.test.ts: an update of the mine has no effect if the key is deleted while its targets are checked',
     ],
   },
+  {
+    id: 'H-538',
+    threat: 'a user makes the master ask all minions about one job without a pause',
+    tests: [
+      'master/jobs/question-times.test.ts: repeated questions about a job are at least a second apart',
+      'master/jobs/question-times.test.ts: a very long timeout of a job does not end at once',
+    ],
+  },
 ];
