@@ -108,9 +108,9 @@ export interface JobOrigin extends Requested {
   /** Part of the requested target that was removed before the job was published. */
   readonly leftOut?: Pick<AddressedMinions, 'isNarrowed' | 'missing'>;
   /**
-   * Called for each part of a batch before it is published, because the rights of the user can
-   * change while the batch runs. Returns the part that the rights permit.
-   * @throws AuthorizationError
+   * Called for each part of a batch, and for a job with `subset`, before it is published. The rights
+   * of the user can change after the request. Returns the part that the rights permit.
+   * @throws AuthorizationError, AuthenticationError
    */
   readonly judgePart?: (part: RunRequest & JobOrigin) => Promise<RunRequest & JobOrigin>;
 }

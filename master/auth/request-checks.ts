@@ -21,6 +21,11 @@ export interface VerifiedRequest {
   readonly minionId: string | undefined;
   /** Whether `minionId` is proven by the minion's own key. */
   readonly isProven: boolean;
+  /**
+   * Whether the key of the sender is still the accepted key of `minionId`. Handlers check it after
+   * they have waited, because the key may have been deleted meanwhile.
+   */
+  readonly isKeyCurrent: () => boolean;
   readonly version: ProtocolVersion;
   readonly nonce: string | undefined;
   /**

@@ -187,9 +187,10 @@ export async function* runSubset(
     const functions = new Set(update.return);
     if ([fun].flat().every((name) => functions.has(name))) having.push(update.minion);
   }
-  const { delimiter: _delimiter, ...job } = request;
+  const { delimiter: _delimiter, judgePart, ...rest } = request;
   const tgt = choose(having, subset, random);
-  yield* run({ ...job, tgt, tgtType: 'list', leftOut: { missing, isNarrowed } });
+  const job = { ...rest, tgt, tgtType: 'list', leftOut: { missing, isNarrowed } } as const;
+  yield* run(judgePart === undefined ? job : await judgePart(job));
 }
 
 function choose(

@@ -5,7 +5,7 @@
 
 import type { LiveConfig } from '#config';
 import type { WireValue } from '#minion-protocol';
-import { BoundedQueue } from '#runtime';
+import { BoundedQueue, longestTimerMs } from '#runtime';
 import {
   type AuditRequester,
   type Delivery,
@@ -186,6 +186,28 @@ export interface FollowDeps {
   readonly config: Pick<LiveConfig, 'current'>;
 }
 
+/**
+ * Minimum time between two questions whether a job still runs, in milliseconds. Users choose the
+ * timeouts of their jobs, and each question is published to all minions that have not returned.
+ */
+const leastQuietMs = 1000;
+
+/** Times between the questions whether a job still runs. */
+type QuestionTimes = Pick<FollowedJob, 'firstMs' | 'gatherMs' | 'quietMs'>;
+
+/**
+ * Returns the times that are used instead of the requested ones. The first question may follow at
+ * once, but repeated questions have a minimum distance. Node.js would end longer times than
+ * {@link longestTimerMs} immediately.
+ */
+export function questionTimes({ firstMs, quietMs, gatherMs }: QuestionTimes): QuestionTimes {
+  return {
+    firstMs: Math.min(firstMs, longestTimerMs),
+    quietMs: Math.min(Math.max(quietMs, leastQuietMs), longestTimerMs),
+    gatherMs: Math.min(gatherMs, longestTimerMs),
+  };
+}
+
 /** Published job, and the parameters for following it. */
 interface FollowedJob {
   readonly job: Job;
@@ -231,7 +253,8 @@ export async function* followJob(
   followed: FollowedJob,
   signal?: AbortSignal,
 ): AsyncGenerator<JobUpdate, void, void> {
-  const { job, record, news, firstMs, quietMs, gatherMs, patienceMs, by } = followed;
+  const { job, record, news, patienceMs, by } = followed;
+  const { firstMs, quietMs, gatherMs } = questionTimes(followed);
   const { notSent = new Set() } = followed;
   const { jid } = record;
   const waiting = new Awaited(

@@ -96,7 +96,9 @@ export function minionEventRequest(options: MinionEventOptions): RequestType {
       const permitted = mapMaybePromise(jids, (own) =>
         judgeAll(options, request, minionId, asked, own),
       );
-      const due = mapMaybePromise(permitted, (events) => whenDue(options, minionId, events));
+      const due = mapMaybePromise(permitted, (events) =>
+        whenDue(options, request, minionId, events),
+      );
       const kept = mapMaybePromise(due, (events) => keepWanted(options, minionId, request, events));
       return mapMaybePromise(kept, ({ events, signalId = null }) => {
         if (!isOld) for (const { tag, data } of events) options.bus.fire(tag, data, 'minion');
@@ -194,9 +196,11 @@ function judgeAll(
  * Returns the events that the minion's rate limit permits, and drops the others. Signals for which
  * {@link SignalIntake.isDelayed} returns true are never dropped. The function waits until the rate
  * limit permits such signals.
+ * @throws DropConnectionError if the key of the minion was deleted meanwhile
  */
 function whenDue(
   options: MinionEventOptions,
+  request: VerifiedRequest,
   minionId: string,
   events: readonly Permitted[],
 ): readonly Permitted[] | Promise<readonly Permitted[]> {
@@ -210,7 +214,12 @@ function whenDue(
     return false;
   });
   // In the usual case there are no delayed events, and the result is synchronous.
-  return waiting === 0 ? due : waitForRate(options, minionId, waiting).then(() => due);
+  if (waiting === 0) return due;
+  return waitForRate(options, minionId, waiting).then(() => {
+    // The key may have been deleted while the signals waited.
+    if (request.isKeyCurrent()) return due;
+    throw new DropConnectionError('not-accepted');
+  });
 }
 
 /**

@@ -241,7 +241,7 @@ export class RequestChannel {
     { checked, packed }: OpenedLoad,
     peer: Peer,
   ): VerifiedRequest | Promise<VerifiedRequest> {
-    const { versions, tokens } = this.#options.auth;
+    const { keys, versions, tokens } = this.#options.auth;
     const { encAlgo, sigAlgo } = envelope;
     if (!isEncryptionAlgorithm(encAlgo) || !isSigningAlgorithm(sigAlgo)) {
       throw new Refusal('algorithm');
@@ -255,6 +255,7 @@ export class RequestChannel {
     const request: VerifiedRequest = {
       minionId: id,
       isProven,
+      isKeyCurrent: () => id === undefined || keys.acceptedPem(id) === accepted,
       version: envelope.version,
       nonce,
       ts: typeof load.ts === 'number' ? load.ts : undefined,
@@ -308,6 +309,8 @@ export class RequestChannel {
     // may process its next request meanwhile.
     if (isNext !== true || !type?.isBrief) turn.release();
     return mapMaybePromise(isNext, (isItsTurn) => {
+      // The key may have been deleted while the request waited.
+      if (!request.isKeyCurrent()) throw new Refusal('not-accepted');
       if (isItsTurn) return this.#serveType(cmd, type, request);
       context.meter.countRequest(type === undefined ? 'unknown' : String(cmd), 'unanswered');
       throw new DropConnectionError('too-many-waiting');

@@ -66,6 +66,16 @@ const loginTimeoutMs = 15_000;
  */
 const longestWithoutStanding = 3_600_000;
 
+/** Token that is used for some time, such as for a stream. */
+export interface HeldToken extends Watched {
+  readonly token: KnownToken;
+  /**
+   * Returns the groups that the user has now. They can change while the token is in use. The result
+   * is empty if the token is no longer valid.
+   */
+  readonly groupsNow: () => readonly string[];
+}
+
 /** Performs the log-ins of a master, and manages the tokens of its users. */
 export class Logins {
   readonly #options: LoginsOptions;
@@ -168,10 +178,11 @@ export class Logins {
    * the token becomes invalid. The caller must call `stop` when the use ends.
    * @throws AuthenticationError ERR_EAUTH_TOKEN, ERR_EAUTH_UNAVAILABLE
    */
-  async hold(secret: string): Promise<{ readonly token: KnownToken } & Watched> {
+  async hold(secret: string): Promise<HeldToken> {
     const token = await this.identify(secret);
     const watched = this.#watch.watch(token.hash);
-    return { token, ...watched };
+    const groupsNow = (): readonly string[] => this.#options.tokens.get(token.hash)?.groups ?? [];
+    return { token, groupsNow, ...watched };
   }
 
   /**

@@ -15,10 +15,9 @@ import {
   type UserApi,
 } from '../api/index.ts';
 import { flat, MissedEvents } from '../events/index.ts';
-import { AuthenticationError } from './errors.ts';
 import { suffixOf } from './own-jobs.ts';
 import { readableBy } from './readable-events.ts';
-import { type FollowRequest, UserGate } from './user-gate.ts';
+import { type FollowRequest, requireValid, UserGate } from './user-gate.ts';
 import { hasFullRights, type UserApiDeps, type UserSession } from './user-session.ts';
 
 /**
@@ -44,8 +43,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
     try {
       const permitted = await judge(session, request);
       yield* run(permitted, end.signal);
-      if (session.ended.aborted)
-        throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token has expired or was revoked');
+      requireValid(session);
     } finally {
       end.unlink();
       session.stop();
@@ -89,7 +87,13 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
   const follow = ({ jid, by }: FollowRequest, signal?: AbortSignal): AsyncIterable<JobUpdate> =>
     parts.jobs.follow(jid, signal, by);
   const run: UserApi['jobs']['run'] = (request, signal) =>
-    judged(parts.jobs.run, (session, it) => gate.judgeOneJob(session, it), request, signal);
+    judged(
+      parts.jobs.run,
+      (session, it) =>
+        it.subset === undefined ? gate.judgeOneJob(session, it) : gate.judgeBatch(session, it),
+      request,
+      signal,
+    );
   const requesterJobs = { run };
   const requireWheel: RequireWheel = (call) =>
     once(async (session) => void gate.requireCall(session, 'wheel', call));

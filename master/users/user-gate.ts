@@ -20,7 +20,7 @@ import {
 } from '../api/index.ts';
 import { requireInertArguments } from '../jobs/index.ts';
 import { type AskedCalls, toBoundFunctions, toCalls } from './asked-calls.ts';
-import { AuthorizationError } from './errors.ts';
+import { AuthenticationError, AuthorizationError } from './errors.ts';
 import { permittedFields } from './limited-fields.ts';
 import { isOwnJid, jidSkewMs } from './own-jobs.ts';
 import { hasFullRights, type UserApiDeps, type UserSession } from './user-session.ts';
@@ -53,6 +53,15 @@ function requireInert(asked: AskedCalls): void {
   for (const call of toBoundFunctions(asked)) requireInertArguments(call);
 }
 
+/**
+ * Checks that the token of a session is still valid.
+ * @throws AuthenticationError ERR_EAUTH_TOKEN
+ */
+export function requireValid({ ended }: Pick<UserSession, 'ended'>): void {
+  if (!ended.aborted) return;
+  throw new AuthenticationError('ERR_EAUTH_TOKEN', 'the token has expired or was revoked');
+}
+
 /** Request of a user to follow a job. */
 export interface FollowRequest extends Requested {
   readonly jid: string;
@@ -76,9 +85,10 @@ export class UserGate {
    * @throws AuthorizationError, MasterError ERR_ARGS, ERR_BAD_TGT; WorkLimitExceeded
    */
   async judgeJob<R extends PublishRequest & JobOrigin>(
-    { subject, policy }: UserSession,
+    session: UserSession,
     request: R,
   ): Promise<R> {
+    const { subject, policy } = session;
     const { targets } = this.#parts;
     const { requestedBy: _, ...asked } = request;
     if (isUnlimited(subject, policy)) {
@@ -92,7 +102,9 @@ export class UserGate {
       ? noMinions
       : await targets.resolveWithin(request, reach, budget);
     const question = { subject, action: 'publish', resource: { calls, minions } } as const;
-    const rule = this.#judge(question, policy, request);
+    // The rights may have changed while the target was evaluated.
+    requireValid(session);
+    const rule = this.#judge({ ...question, subject: session.subject }, session.policy, request);
     requireInert(request);
     const rest = permittedFields(request);
     const { jid } = asked;
@@ -144,9 +156,10 @@ export class UserGate {
   }
 
   /**
-   * Adapts a batch as {@link judgeOneJob} does. If the policy has changed when a part of the batch is
-   * published, or a rule about the user has expired, this part is judged again. Otherwise it is not,
-   * because each decision counts towards the rate limit of its rule.
+   * Adapts a job that is published after other jobs, such as a batch, as {@link judgeOneJob} does.
+   * If the policy or the groups of the user have changed when a part of the job is published, or a
+   * rule about the user has expired, this part is judged again. Otherwise it is not, because each
+   * decision counts towards the rate limit of its rule.
    */
   async judgeBatch<R extends PublishRequest & JobOrigin>(
     session: UserSession,
@@ -157,7 +170,9 @@ export class UserGate {
     const rules = countRules();
     const permitted = await this.judgeOneJob(session, request);
     const judgePart: JobOrigin['judgePart'] = async (part) => {
-      if (session.policy === policy && countRules() === rules) return part;
+      requireValid(session);
+      const isSame = session.policy === policy && session.subject === subject;
+      if (isSame && countRules() === rules) return part;
       // The master has already accepted the jid, whose time may be long past.
       const { jid, ...rest } = part;
       const judged = await this.judgeJob(session, rest);

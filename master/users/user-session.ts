@@ -11,6 +11,9 @@ import type { StreamPatterns } from './stream-patterns.ts';
 
 /** Session of a user who has logged in. It is valid as long as the user's token. */
 export interface UserSession {
+  /**
+   * User with the current groups. The object stays the same until the groups of the user change.
+   */
   readonly subject: UserSubject;
   /** Current policy, with the rights stored in the user's token if it has any. */
   readonly policy: Policy;

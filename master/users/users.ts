@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Logger } from 'pino';
-import { type Reach, rightsOfUser } from '#acl';
+import { type Reach, rightsOfUser, type UserSubject } from '#acl';
 import { policySyntax } from '#config';
 import { delay, linkSignals } from '#runtime';
 import {
@@ -192,10 +192,15 @@ function createLoginsApi(logins: Logins): InProcessApi['logins'] {
  */
 function tokenHolder(logins: Logins, policy: LivePolicy): Users['holdToken'] {
   return async (secret) => {
-    const { token, ended, stop } = await logins.hold(secret);
-    const { user: name, groups, eauth, rights } = token;
+    const { token, groupsNow, ended, stop } = await logins.hold(secret);
+    const { user: name, eauth, rights } = token;
+    let subject: UserSubject = { kind: 'user', name, groups: groupsNow(), eauth };
     return {
-      subject: { kind: 'user', name, groups, eauth },
+      get subject() {
+        const groups = groupsNow();
+        if (groups !== subject.groups) subject = { ...subject, groups };
+        return subject;
+      },
       get policy() {
         return rights === undefined ? policy.current : policy.withRights(eauth, rights);
       },

@@ -53,6 +53,8 @@ export function mineRequests(options: MineRequestOptions): NonNullable<OpenExten
         }
         const { storable, refused } = await checkTargets(sent, budget, options);
         for (const _fun of refused) counters.count('mine-allow-tgt');
+        // The key and its mine may have been deleted meanwhile.
+        if (!request.isKeyCurrent()) return send(false);
         const update = { data: storable, clear: clear === true };
         const leftOut = await mine.update(request.minionId, update, requestDigest(request));
         for (const _fun of leftOut) counters.count('mine-bytes');

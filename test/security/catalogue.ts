@@ -3411,4 +3411,37 @@ export const catalogue: readonly Threat[] = [
       'server/check-config.test.ts: a file of the configuration that is too large is not read',
     ],
   },
+  {
+    id: 'H-535',
+    threat: 'a user keeps the rights of a group after leaving it, in a stream or batch',
+    tests: [
+      'master/eauth/changed-rights.test.ts: a stream stops sending what only a former group of its user may read',
+      'master/eauth/changed-rights.test.ts: a batch stops if its user leaves the group that has the right',
+    ],
+  },
+  {
+    id: 'H-536',
+    threat: 'a job is published after its user has lost the right, or the token was revoked',
+    tests: [
+      'master/eauth/changed-rights.test.ts: a job on a subset of minions is not published if a reload takes away its right',
+      'master/eauth/changed-rights.test.ts: a batch publishes nothing after the token of its user was revoked',
+    ],
+  },
+  {
+    id: 'H-537',
+    threat: 'requests that wait have an effect after the key of their minion was deleted',
+    tests: [
+      'master/keys/revocation.test.ts: a request that waits when the key of its minion is deleted has no effect',
+      'master/keys/revocation.test.ts: a signal that waits when the key of its minion is deleted has no effect',
+      'master/mine/mine.test.ts: an update of the mine has no effect if the key is deleted while its targets are checked',
+    ],
+  },
+  {
+    id: 'H-538',
+    threat: 'a user makes the master ask all minions about one job without a pause',
+    tests: [
+      'master/jobs/question-times.test.ts: repeated questions about a job are at least a second apart',
+      'master/jobs/question-times.test.ts: a very long timeout of a job does not end at once',
+    ],
+  },
 ];

@@ -5,6 +5,7 @@
 
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';
 import { type KeyLifecycle, MasterError, type MasterExtension, openOfflineKeys } from '#master';
@@ -335,3 +336,52 @@ function signedRaw(): string {
   const raw = Buffer.from(`${pem('master').publicPem.trim()}\n`);
   return `${rsaSign(key, raw, 'PKCS1v15-SHA1').toString('base64')}\n`;
 }
+
+/** Returns whether the counter of refused requests of minions without a key has grown. */
+async function isRefused({ counters }: VectorMaster): Promise<boolean> {
+  return ((await counters())['not-accepted'] ?? 0) > 0;
+}
+
+test('a request that waits when the key of its minion is deleted has no effect', async (t) => {
+  const limits = { requestsPerSecond: 1, burst: 1 };
+  const master = await startVectorMaster(t, { keys: many, config: { limits } });
+  const starts = await master.master.events.subscribe({ match: 'salt/minion/*/start' });
+  let heard = 0;
+  const reading = (async () => {
+    for await (const _start of starts) heard += 1;
+  })();
+  await isHeard(t, master);
+  while (heard === 0) await turn();
+  // The connection of a deleted minion ends, so there is no reply.
+  master.ask(altered(startEvent, { load: { nonce: freshNonce() } })).catch(() => {});
+  await master.master.keys.delete({ match: 'vecminion' });
+  while (heard === 1 && !(await isRefused(master))) await turn();
+  await master.master.close();
+  await reading;
+  t.is(heard, 1);
+});
+
+test('a signal that waits when the key of its minion is deleted has no effect', async (t) => {
+  const taken: string[] = [];
+  const extension: MasterExtension = {
+    name: 'signals',
+    open: async () => ({
+      intake: {
+        isWanted: (tag) => tag.endsWith('/start'),
+        isDelayed: (tag) => tag.endsWith('/start'),
+        take: async ({ tag }) => void taken.push(tag),
+      },
+    }),
+  };
+  const master = await startVectorMaster(t, {
+    keys: many,
+    config: { limits: { eventsPerSecond: 1, burst: 1, requestsPerSecond: 0 } },
+    extensions: [extension],
+  });
+  await isHeard(t, master);
+  t.is(taken.length, 1);
+  master.ask(altered(startEvent, { load: { nonce: freshNonce() } })).catch(() => {});
+  await master.master.keys.delete({ match: 'vecminion' });
+  while (taken.length === 1 && !(await isRefused(master))) await turn();
+  t.is(taken.length, 1);
+});

@@ -8,11 +8,13 @@ import { allow } from '#acl';
 import { resolveMasterConfig, rulesOf } from '#config';
 import { createSilentLogger } from '#master';
 import { TargetResolver } from '#master/jobs/targets.ts';
+import { RequestCounters } from '#master/metrics/index.ts';
 import { factsOf, packLocal, type WireMap, type WireValue } from '#minion-protocol';
 import { FairSlots } from '#runtime';
 import { saltLimits } from '#salt/limits.ts';
 import { takeOverMines } from '#salt/mine/import-mines.ts';
 import { MineReader, type MineReaderOptions } from '#salt/mine/mine-reader.ts';
+import { mineRequests } from '#salt/mine/mine-requests.ts';
 import { MineStore, type MineStoreOptions } from '#salt/mine/mine-store.ts';
 import { createMemoryStore } from '#store';
 import { tries } from '../../helpers/effort.ts';
@@ -81,6 +83,26 @@ test('a mine is removed with the key of its minion', async (t) => {
   await changes.next();
   await changes.next();
   t.is(await count(), 0);
+});
+
+test('an update of the mine has no effect if the key is deleted while its targets are checked', async (t) => {
+  const { mine, reader } = await startMine();
+  const accepted = new Set(['m1']);
+  const requests = mineRequests({
+    mine,
+    reader,
+    targets: { isStorable: () => accepted.delete('m1') },
+    counters: new RequestCounters(),
+  });
+  await requests._mine?.handler({
+    ...{ minionId: 'm1', isProven: true, isKeyCurrent: () => accepted.has('m1'), version: 3 },
+    ...{ nonce: undefined, ts: undefined, address: '192.0.2.1', bytes: 100 },
+    ...{ mac: Buffer.alloc(32), packed: Buffer.alloc(0) },
+    load: { cmd: '_mine', data: { secret: wrapped('*') } },
+    encAlgo: 'OAEP-SHA1',
+    sigAlgo: 'PKCS1v15-SHA1',
+  });
+  t.deepEqual(await mine.all('m1'), {});
 });
 
 test('an oversized mine is counted and reported', async (t) => {

@@ -24,7 +24,14 @@ function openRequests(provide: Provide, counted: string[]) {
   );
   return async (minionId: string, override: WireMap = {}): Promise<Reply> => {
     const request: VerifiedRequest = {
-      ...{ minionId, isProven: true, version: 3, nonce: undefined, ts: undefined },
+      ...{
+        minionId,
+        isProven: true,
+        isKeyCurrent: () => true,
+        version: 3,
+        nonce: undefined,
+        ts: undefined,
+      },
       ...{ address: '192.0.2.1', bytes: 100, mac: Buffer.alloc(0), packed: Buffer.alloc(0) },
       load: { cmd: '_pillar', id: minionId, grains: {}, pillar_override: override },
       encAlgo: 'OAEP-SHA1',

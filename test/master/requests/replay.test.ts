@@ -225,6 +225,7 @@ function request(
   return {
     minionId: 'm1',
     isProven: true,
+    isKeyCurrent: () => true,
     address: '127.0.0.1',
     version: 3,
     nonce,
