@@ -251,12 +251,18 @@ export class Outbox {
     httpStatus?: number,
   ): Promise<DeadLetter> {
     const why = { reason, ...(httpStatus === undefined ? {} : { httpStatus }) };
-    // Otherwise each minion of a project would have a share of its own in the dead-letter list.
-    const project = record.owner === undefined ? this.#quotas.projectOf(record.minion) : undefined;
-    const sender = project === undefined ? {} : { project };
-    const { dead, operations } = this.dead.operations({ ...record, ...sender, ...why });
+    const { dead, operations } = this.dead.operations({ ...this.#withProject(record), ...why });
     await this.#settle(pending, operations);
     return dead;
+  }
+
+  /**
+   * Adds the project of the minion to a record without an owner. Otherwise each minion of a project
+   * would have a share of its own in the dead-letter list.
+   */
+  #withProject(record: OutboxRecord): OutboxRecord & Pick<DeadLetter, 'project'> {
+    const project = record.owner === undefined ? this.#quotas.projectOf(record.minion) : undefined;
+    return project === undefined ? record : { ...record, project };
   }
 
   /**
@@ -269,7 +275,7 @@ export class Outbox {
     record: OutboxRecord,
     reason: string,
   ): Promise<boolean> {
-    const { operations } = this.dead.operations({ ...record, reason });
+    const { operations } = this.dead.operations({ ...this.#withProject(record), reason });
     try {
       await this.#options.state.write([this.#deletion(pending), ...operations]);
     } catch (error) {
