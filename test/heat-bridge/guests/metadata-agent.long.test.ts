@@ -240,52 +240,57 @@ test('unfinished bodies of one guest leave connections of an agent to others', a
   t.is(nova.length, 1);
 });
 
-test('unfinished bodies of the guests of one project leave requests of an agent to others', async (t) => {
-  const folder = temporaryDirectory(t);
-  const nova = createServer((_request, response) => response.end('{}'));
-  await new Promise<void>((resolve) => nova.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => nova.close());
-  const { port } = nova.address() as AddressInfo;
-  const socket = path.join(folder, 'metadata.sock');
-  const agent = await startMetadataAgent({
-    socket,
-    nova: { url: `http://127.0.0.1:${port}`, secret: novaSecret },
-    master: { url: 'http://127.0.0.1:1', name: 'net-1', secret },
-    find: async ([network = ''], address) => ({ project: network, instance: address }),
-    log: createSilentLogger(),
-    now: Date.now,
-  });
-  t.teardown(() => agent.close());
-  let refused = 0;
-  const { total = 0, timesFree = 0 } = guestLimits.agentProjectRequests;
-  const ofOne = (total * timesFree) / (timesFree + 1);
-  const held: net.Socket[] = [];
-  t.teardown(() => {
-    for (const client of held) client.destroy();
-  });
-  for (let index = 0; index < ofOne + 20; index += 1) {
-    const client = net.connect(socket);
-    held.push(client);
-    client.on('data', (data) => {
-      if (statusOf(String(data)) === '429') refused += 1;
-    });
-    client.on('error', () => {});
-    client.write(
-      `POST /any HTTP/1.1\r\nhost: x\r\nx-neutron-network-id: a\r\nx-forwarded-for: 10.0.0.${1 + (index % 64)}\r\ncontent-length: 100\r\n\r\nx`,
-    );
-    // The queue of connections that the agent has not accepted yet is short.
-    await once(client, 'connect');
-  }
-  await until('the refusals', () => refused >= 20);
-  const ask = (network: string): Promise<string> =>
-    sendToSocket(
+// The agent ends an unfinished body after ten seconds. Before that, the test opens a thousand
+// connections, so no other test runs at the same time in this process.
+test.serial(
+  'unfinished bodies of the guests of one project leave requests of an agent to others',
+  async (t) => {
+    const folder = temporaryDirectory(t);
+    const nova = createServer((_request, response) => response.end('{}'));
+    await new Promise<void>((resolve) => nova.listen(0, '127.0.0.1', resolve));
+    t.teardown(() => nova.close());
+    const { port } = nova.address() as AddressInfo;
+    const socket = path.join(folder, 'metadata.sock');
+    const agent = await startMetadataAgent({
       socket,
-      `GET /any HTTP/1.1\r\nhost: x\r\nx-neutron-network-id: ${network}\r\nx-forwarded-for: 10.0.0.200\r\nconnection: close\r\n\r\n`,
-    );
-  t.is(statusOf(await ask('a')), '429');
-  t.is(statusOf(await ask('b')), '200');
-  t.is(refused, 20);
-});
+      nova: { url: `http://127.0.0.1:${port}`, secret: novaSecret },
+      master: { url: 'http://127.0.0.1:1', name: 'net-1', secret },
+      find: async ([network = ''], address) => ({ project: network, instance: address }),
+      log: createSilentLogger(),
+      now: Date.now,
+    });
+    t.teardown(() => agent.close());
+    let refused = 0;
+    const { total = 0, timesFree = 0 } = guestLimits.agentProjectRequests;
+    const ofOne = (total * timesFree) / (timesFree + 1);
+    const held: net.Socket[] = [];
+    t.teardown(() => {
+      for (const client of held) client.destroy();
+    });
+    for (let index = 0; index < ofOne + 20; index += 1) {
+      const client = net.connect(socket);
+      held.push(client);
+      client.on('data', (data) => {
+        if (statusOf(String(data)) === '429') refused += 1;
+      });
+      client.on('error', () => {});
+      client.write(
+        `POST /any HTTP/1.1\r\nhost: x\r\nx-neutron-network-id: a\r\nx-forwarded-for: 10.0.0.${1 + (index % 64)}\r\ncontent-length: 100\r\n\r\nx`,
+      );
+      // The queue of connections that the agent has not accepted yet is short.
+      await once(client, 'connect');
+    }
+    await until('the refusals', () => refused >= 20);
+    const ask = (network: string): Promise<string> =>
+      sendToSocket(
+        socket,
+        `GET /any HTTP/1.1\r\nhost: x\r\nx-neutron-network-id: ${network}\r\nx-forwarded-for: 10.0.0.200\r\nconnection: close\r\n\r\n`,
+      );
+    t.is(statusOf(await ask('a')), '429');
+    t.is(statusOf(await ask('b')), '200');
+    t.is(refused, 20);
+  },
+);
 
 test('a response that a guest does not read counts towards its limit until the guest is gone', async (t) => {
   const folder = temporaryDirectory(t);
