@@ -58,12 +58,14 @@ interface DeploymentOptions {
   readonly transport: string;
   readonly text: string;
   readonly actions?: readonly string[];
+  /** Name of the deployment that must be complete before. Default: none. */
+  readonly after?: string;
 }
 
 /** Returns a config with its deployment and output. */
 function deployment(
   name: string,
-  { server, transport, text, actions = ['CREATE', 'UPDATE'] }: DeploymentOptions,
+  { server, transport, text, actions = ['CREATE', 'UPDATE'], after }: DeploymentOptions,
 ): { readonly resources: object; readonly outputs: object } {
   return {
     resources: {
@@ -78,6 +80,7 @@ function deployment(
       },
       [name]: {
         type: 'OS::Heat::SoftwareDeployment',
+        ...(after === undefined ? {} : { depends_on: after }),
         properties: {
           server: { get_resource: server },
           config: { get_resource: `${name}_config` },
@@ -248,7 +251,7 @@ heatTest('after a failed update the stack is rolled back, and only changes run',
     template(
       { server: { transport: 'POLL_SERVER_HEAT', minion: 'web1' } },
       deployment('a', { server: 'server', transport: 'HEAT_SIGNAL', text: 'a' }),
-      deployment('b', { server: 'server', transport: 'HEAT_SIGNAL', text }),
+      deployment('b', { server: 'server', transport: 'HEAT_SIGNAL', text, after: 'a' }),
     );
   const stack = await TemplateStack.create(of('fail'));
   t.teardown(() => stack.delete());
