@@ -19,7 +19,7 @@ export function indexKeyOf(pattern: TextPattern): RuleIndexKey {
  * consists of one match of each glob, in order.
  */
 export function indexKeyOfGlobs(globs: readonly string[]): RuleIndexKey {
-  // Split at wildcards and character sets. The text after an unclosed `[` is split off too.
+  // Split at wildcards and character sets. The text from an unclosed `[` on is left out.
   const pieces = globs.flatMap((glob) => glob.split(/\[!?\]?[^\]]*\]?|[*?]/));
   const some = pieces.filter((piece) => piece !== '');
   return some.length === 0 ? { kind: 'any' } : { kind: 'pieces', pieces: some };

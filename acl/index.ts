@@ -42,7 +42,7 @@ export {
   type TextPattern,
   type TextPatterns,
 } from './rule.ts';
-export { literalGlob } from './rule-patterns.ts';
+export { literalGlob, literalPrefix } from './rule-patterns.ts';
 export { rulePatternProblems, ruleProblems } from './rule-problems.ts';
 export { type Grant, type GrantSyntax, parseGrants } from './salt-grants.ts';
 export { readUserRights, type UserRightOptions, type UserRights } from './salt-rights.ts';

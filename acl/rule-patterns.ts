@@ -48,12 +48,17 @@ function compileText(
   );
 }
 
+/** Returns the text of a glob before its first wildcard. */
+export function literalPrefix(glob: string): string {
+  return glob.replace(/[*?[].*/s, '');
+}
+
 /**
  * Compiles a glob. The test compares both ends of the text first, because most texts do not match.
  */
 export function compileGlob(pattern: string, { glob }: Pick<PolicySyntax, 'glob'>): TextTest {
   const matches = glob(pattern);
-  const begin = pattern.replace(/[*?[].*/s, '');
+  const begin = literalPrefix(pattern);
   if (begin === pattern) return matches;
   const end = pattern.split(/[*?[\]]/).at(-1) ?? '';
   return (text) => text.startsWith(begin) && text.endsWith(end) && matches(text);

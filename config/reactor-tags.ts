@@ -1,5 +1,6 @@
 /** Detection of tags under `reactor:` that no minion may emit. */
 
+import { literalPrefix } from '#acl';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { type ConfigWarning, placeOf } from './config-error.ts';
 import { enginePrefixes, reactorPatterns } from './event-listeners.ts';
@@ -42,10 +43,6 @@ function mayMeet(rule: string, pattern: string): boolean {
   if (literalPrefix(rule) === rule) return compileGlob(pattern)(rule);
   const [begin, other] = [literalPrefix(rule), literalPrefix(pattern)];
   return begin.startsWith(other) || other.startsWith(begin);
-}
-
-function literalPrefix(glob: string): string {
-  return glob.replace(/[*?[].*/s, '');
 }
 
 function withoutPlaceholders(tag: string): string {

@@ -3,7 +3,7 @@
  * listeners.
  */
 
-import { isReservedTag, isSpecificTagGlob } from '#acl';
+import { isReservedTag, isSpecificTagGlob, literalPrefix } from '#acl';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import type { Listening } from './event-listeners.ts';
 
@@ -104,7 +104,7 @@ export function planSignals(
 }
 
 function judge(pattern: string, enginePrefixes: readonly string[]): Verdict {
-  const begin = literalBegin(pattern);
+  const begin = literalPrefix(pattern);
   const isLiteral = begin === pattern;
   if (isOwn(begin, isLiteral) || enginePrefixes.some((it) => `${begin}/`.startsWith(`${it}/`))) {
     return { kind: 'needless' };
@@ -159,10 +159,6 @@ function reachesOwn(pattern: string): boolean {
 function isOwn(begin: string, isLiteral: boolean): boolean {
   if (isLiteral) return lifecycleTags.has(begin) || isReservedTag(begin);
   return begin.includes('/') && isReservedTag(begin.replace(/\/$/, ''));
-}
-
-function literalBegin(pattern: string): string {
-  return pattern.replace(/[*?[].*/s, '');
 }
 
 function isWritable(pattern: string): boolean {
