@@ -1,6 +1,6 @@
 import type { SharedArea } from '#master';
-import { codeOf } from '#runtime';
 import type { Key } from '#store';
+import { isConflict } from '#store';
 
 /**
  * Returns the secret that the store of the centre contains under this key. If there is none, stores
@@ -19,7 +19,7 @@ export async function sharedSecret(
     await shared.write([{ op: 'put', key, value: shared.seal(secret), ifRevision: 0 }]);
     return secret;
   } catch (error) {
-    const first = codeOf(error) === 'ERR_REVISION' ? await shared.get(key) : undefined;
+    const first = isConflict(error) ? await shared.get(key) : undefined;
     if (first === undefined) throw error;
     return shared.unseal(first.value);
   }

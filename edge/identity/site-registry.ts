@@ -6,7 +6,7 @@ import { createHash, type KeyObject, randomBytes } from 'node:crypto';
 import { siteName } from '#config';
 import type { ExtensionHost, JoinedSite, ReportedRelease, StateOperation } from '#master';
 import { addressOwner } from '#runtime';
-import { StoreError, writeInParts } from '#store';
+import { retryConflicts, writeInParts } from '#store';
 import { EdgeError } from '../errors.ts';
 import { type LogClass, logClasses } from '../log/log.ts';
 import type { ExportedSite, ImportedSite } from '../rehoming/site-list.ts';
@@ -543,23 +543,18 @@ export class SiteRegistry {
     change: (site: SiteRow | undefined) => SiteRow,
   ): Promise<SiteRow | undefined> {
     const key = [...sitesPrefix, name];
-    for (let attempt = 1; ; attempt += 1) {
+    return retryConflicts(async () => {
       const entry = await this.#host.shared.get(key);
       const known = entry && siteRow.decode(entry);
       const changed = change(known);
       if (changed === known) return known;
       const value = siteRow.encode(changed);
-      try {
-        const ifRevision = entry?.revision ?? 0;
-        await this.#host.shared.write([{ op: 'put', key, value, ifRevision }]);
-        // In a cluster, `follow` reports this change, and later changes in their order.
-        if (this.#host.shared.cluster === undefined) this.#noteState(changed);
-        return known;
-      } catch (error) {
-        const isRaced = error instanceof StoreError && error.code === 'ERR_REVISION';
-        if (!isRaced || attempt === maxAttempts) throw error;
-      }
-    }
+      const ifRevision = entry?.revision ?? 0;
+      await this.#host.shared.write([{ op: 'put', key, value, ifRevision }]);
+      // In a cluster, `follow` reports this change, and later changes in their order.
+      if (this.#host.shared.cluster === undefined) this.#noteState(changed);
+      return known;
+    }, maxAttempts);
   }
 
   /**

@@ -6,7 +6,6 @@
 import type { SitesOptions } from '#config';
 import type { ExtensionHost, StateOperation } from '#master';
 import {
-  codeOf,
   type FairSlot,
   FairSlots,
   KeyedMutex,
@@ -14,6 +13,7 @@ import {
   unlimitedSteps,
   WorkBudget,
 } from '#runtime';
+import { retryConflicts } from '#store';
 import { EdgeError } from '../errors.ts';
 import { type LogPosition, positionRow, siteRow, sitesPrefix } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
@@ -182,19 +182,13 @@ export class Ingest implements LogIngest {
    * Applies a batch. If another cluster member has changed the position or the row of the site in
    * the meantime, checks and applies the batch again. Makes at most 16 attempts.
    */
-  async #applyBatch(
+  #applyBatch(
     site: string,
     name: LogClass,
     log: string,
     bytes: Uint8Array,
   ): Promise<Acknowledgement> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await this.#apply(site, name, log, bytes);
-      } catch (error) {
-        if (codeOf(error) !== 'ERR_REVISION' || attempt === maxAttempts) throw error;
-      }
-    }
+    return retryConflicts(() => this.#apply(site, name, log, bytes), maxAttempts);
   }
 
   /**

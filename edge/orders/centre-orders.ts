@@ -11,8 +11,8 @@ import {
   type StateOperation,
   workBudgetOf,
 } from '#master';
-import { codeOf, compileSchema, LimitExceeded, type WorkBudget } from '#runtime';
-import { writeInParts } from '#store';
+import { compileSchema, LimitExceeded, type WorkBudget } from '#runtime';
+import { retryConflicts, writeInParts } from '#store';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { EdgeError } from '../errors.ts';
 import { type FactsBasis, resolveFacts } from '../facts/facts-target.ts';
@@ -380,15 +380,8 @@ export class CentreOrders {
    * nothing if the result of the order has already arrived.
    */
   async #settle(site: string, id: string, result: OrderResult): Promise<void> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        await this.#storeState(site, id, result);
-        break;
-      } catch (error) {
-        // The result has arrived meanwhile, or another member of the cluster has stored a state.
-        if (codeOf(error) !== 'ERR_REVISION' || attempt === maxAttempts) throw error;
-      }
-    }
+    // The result may arrive meanwhile, or another member of the cluster may store a state.
+    await retryConflicts(() => this.#storeState(site, id, result), maxAttempts);
     this.#queued.remove(site, id);
     this.notify(id);
   }

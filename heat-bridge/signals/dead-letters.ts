@@ -2,7 +2,7 @@
 
 import type { SharedArea, StateOperation } from '#master';
 import type { LimitValues } from '#runtime';
-import { StoreError } from '#store';
+import { isConflict } from '#store';
 import { BridgeError } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import { AgedIds } from './aged-ids.ts';
@@ -14,14 +14,6 @@ import {
   packSignal,
   unpackSignal,
 } from './outbox-records.ts';
-
-/**
- * Whether a write to the store failed because another process changed the row after this process
- * had read it.
- */
-export function isConflict(error: unknown): boolean {
-  return error instanceof StoreError && error.code === 'ERR_REVISION';
-}
 
 export interface DeadLetterListOptions {
   readonly state: SharedArea;

@@ -1,7 +1,7 @@
 /** Upgrades rows of the outbox that earlier versions wrote. */
 
 import type { StateArea, StateOperation } from '#master';
-import { isConflict } from './dead-letters.ts';
+import { isConflict } from '#store';
 import { deadRow, outboxRow } from './outbox-records.ts';
 
 const formKey = ['signals', 'form'];

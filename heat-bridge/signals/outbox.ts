@@ -5,8 +5,9 @@
 
 import { hash, randomInt, randomUUID } from 'node:crypto';
 import type { SharedArea, StateChange, StateOperation } from '#master';
+import { isConflict } from '#store';
 import { BridgeError } from '../errors.ts';
-import { DeadLetterList, isConflict } from './dead-letters.ts';
+import { DeadLetterList } from './dead-letters.ts';
 import { DeliveredList } from './delivered-signals.ts';
 import type { HandleInfo } from './handles.ts';
 import {
