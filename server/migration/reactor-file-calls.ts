@@ -4,6 +4,7 @@ import { MasterError } from '#master';
 import { isFunctionName } from '#minion-protocol';
 import type { Chunk, loadReactorReader } from '#salt';
 import { parseYaml, TemplateError } from '#template';
+import { jinjaComments } from './template-calls.ts';
 
 export type ReactorReader = Awaited<ReturnType<typeof loadReactorReader>>;
 
@@ -56,8 +57,6 @@ export function callsIn(
   return { calls, underivable };
 }
 
-// A part without an end extends to the end of the text, so that the search takes linear time.
-const comments = /\{#(?:[^#]|#(?!\}))*(?:#\})?/g;
 const statement = String.raw`\{%(?:[^{%]|%(?!\})|\{(?!%))*%\}`;
 const statementLines = new RegExp(String.raw`^[ \t]*(?:${statement}[ \t]*)+$`, 'gm');
 const written = new RegExp(String.raw`${statement}|\{\{(?:[^{}]|\}(?!\})|\{(?!\{))*\}\}`, 'g');
@@ -67,7 +66,7 @@ const written = new RegExp(String.raw`${statement}|\{\{(?:[^{}]|\}(?!\})|\{(?!\{
  * statements and expressions by {@link templated}.
  */
 function withoutTemplates(text: string): string {
-  return text.replace(comments, '').replace(statementLines, '').replace(written, templated);
+  return text.replace(jinjaComments, '').replace(statementLines, '').replace(written, templated);
 }
 
 /**

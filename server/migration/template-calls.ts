@@ -20,8 +20,11 @@ interface TemplateFile {
   readonly text: string;
 }
 
-// A part without an end extends to the end of the text, so that the search takes linear time.
-const comment = /\{#(?:[^#]|#(?!\}))*(?:#\})?/g;
+/**
+ * Matches comments of Jinja. A comment without an end extends to the end of the text, so that the
+ * search takes linear time.
+ */
+export const jinjaComments = /\{#(?:[^#]|#(?!\}))*(?:#\})?/g;
 const expression = /\{[{%](?:[^%}]|[%}](?!\}))*(?:[%}]\})?/g;
 /** Matches `salt['module.function']` and the attribute form `salt.module.function(`. */
 const call = /\bsalt\s*(?:\[\s*(['"])(?<name>\w+\.\w+)\1\s*\]|\.\s*(?<attribute>\w+\.\w+)\s*\()/g;
@@ -87,7 +90,7 @@ function sentence(text: string): string {
 
 /** Replaces comments by blanks. Line breaks are preserved, so that line numbers stay correct. */
 function withoutComments(text: string): string {
-  return text.replace(comment, (it) => it.replace(/[^\n]/g, ' '));
+  return text.replace(jinjaComments, (it) => it.replace(/[^\n]/g, ' '));
 }
 
 /** Returns the names that a pattern captures in the expressions of a template. */
