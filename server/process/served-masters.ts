@@ -98,6 +98,8 @@ type UnstartedServer = Awaited<ReturnType<typeof createMasterServer>>;
 /** The master of a configuration directory, or the masters of its tenants. */
 export class ServedMasters {
   readonly #masters: readonly ServedMaster[];
+  /** Resolves when `start` ends, with whether all masters serve. */
+  readonly #started = Promise.withResolvers<boolean>();
   #isClosing = false;
 
   private constructor(masters: readonly ServedMaster[]) {
@@ -140,6 +142,15 @@ export class ServedMasters {
    * instead
    */
   async start(): Promise<void> {
+    try {
+      await this.#startEach();
+      this.#started.resolve(!this.#isClosing);
+    } finally {
+      this.#started.resolve(false);
+    }
+  }
+
+  async #startEach(): Promise<void> {
     for (const { tenant, server, log } of this.#masters) {
       if (this.#isClosing) return;
       try {
@@ -179,8 +190,13 @@ export class ServedMasters {
     return `Serving minions on ports ${(await Promise.all(ports)).join('; ')}`;
   }
 
-  /** Reloads each master from its own files, independently of the others. */
+  /**
+   * Reloads each master from its own files, independently of the others. A reload that is requested
+   * during the start begins after it: the master answers on its local socket shortly before its
+   * start ends, and has read its files much earlier.
+   */
   async reload(): Promise<void> {
+    if (!(await this.#started.promise)) return;
     for (const { server, log } of this.#masters) await reloadMaster(server, log);
   }
 
@@ -194,6 +210,7 @@ export class ServedMasters {
    */
   async close(): Promise<void> {
     this.#isClosing = true;
+    this.#started.resolve(false);
     try {
       await this.#closeMasters();
     } finally {
