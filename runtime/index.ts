@@ -99,6 +99,7 @@ export { type ReadingStep, readingSteps, StepScheduler } from './step-scheduler.
 export {
   codeOf,
   describeSystemError,
+  directoriesOnTheWay,
   hashFile,
   ifPresent,
   isDiskFull,

@@ -57,22 +57,19 @@ export async function makeDirectory(directory: string, mode: number): Promise<re
 }
 
 /** Creates directories like {@link makeDirectory}, but synchronously. */
-export function makeDirectorySync(directory: string, mode: number): readonly string[] {
-  const made: string[] = [];
+export function makeDirectorySync(directory: string, mode: number): void {
   for (const each of directoriesOnTheWay(directory)) {
     try {
       mkdirSync(each, mode);
-      made.push(each);
     } catch (error) {
       const found = statSync(each, { throwIfNoEntry: false });
       if (!found?.isDirectory()) throw error;
     }
   }
-  return made;
 }
 
 /** Returns the directory and its parents, starting from the root. */
-function directoriesOnTheWay(directory: string): string[] {
+export function directoriesOnTheWay(directory: string): string[] {
   const absolute = path.resolve(directory);
   const parent = path.dirname(absolute);
   return parent === absolute ? [absolute] : [...directoriesOnTheWay(parent), absolute];

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { chmod, chown, link, lstat, open, readdir, realpath, rm } from 'node:fs/promises';
+import { chmod, lchown, link, lstat, open, readdir, realpath, rm } from 'node:fs/promises';
 import { createConnection, createServer, type Server, type Socket } from 'node:net';
 import { hostname } from 'node:os';
 import path from 'node:path';
@@ -153,7 +153,7 @@ async function tryLock(directory: string, last: number): Promise<DirectoryLock |
           holder,
           generation,
           giveTo: async (uid, gid) => {
-            await chown(own, uid, gid);
+            await lchown(own, uid, gid);
             await giveRecordTo(directory, uid, gid);
           },
           // The lock is released last, because the next holder may use the files from then on.

@@ -5,7 +5,7 @@
  */
 
 import { readFileSync, readlinkSync, statSync } from 'node:fs';
-import { chown, rm } from 'node:fs/promises';
+import { lchown, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { codeOf, isDiskFull, readTextIfPresent, writeFileAtomically } from '#runtime';
 
@@ -69,7 +69,7 @@ export async function recordOwnProcess(directory: string, generation: number): P
 /** Changes the owner of the identity file to another account. */
 export async function giveRecordTo(directory: string, uid: number, gid: number): Promise<void> {
   try {
-    await chown(path.join(directory, fileName), uid, gid);
+    await lchown(path.join(directory, fileName), uid, gid);
   } catch (error) {
     if (codeOf(error) !== 'ENOENT') throw error;
   }

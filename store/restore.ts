@@ -1,4 +1,4 @@
-import { chown, link, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
+import { lchown, link, mkdir, mkdtemp, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { ifPresent, isDiskFull, syncDirectory, syncFile } from '#runtime';
 import { fileTimestamp, readBackup } from './backup.ts';
@@ -145,7 +145,7 @@ async function chownToDirectoryOwner(
 ): Promise<void> {
   if (process.getuid?.() !== 0) return;
   const { uid, gid } = await stat(path.dirname(directory));
-  for (const file of [directory, ...made]) await chown(file, uid, gid);
+  for (const file of [directory, ...made]) await lchown(file, uid, gid);
   await lock.giveTo(uid, gid);
 }
 

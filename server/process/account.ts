@@ -2,10 +2,8 @@
  * Looks up accounts of this machine, and changes the account of a process that root has started.
  */
 
-import { accessSync, chownSync, constants } from 'node:fs';
 import { userInfo } from 'node:os';
-import type { MasterConfig } from '#config';
-import { codeOf, makeDirectorySync } from '#runtime';
+import { codeOf } from '#runtime';
 import { ProcessError } from './errors.ts';
 
 /** Account under which the process runs. */
@@ -53,62 +51,32 @@ function findAccount(name: string): Account {
   return { name, uid, gid };
 }
 
+/** Node's type declarations do not contain this method. */
+type Groups = NodeJS.Process & { initgroups?(user: string, group: number): void };
+
 /**
  * Changes the process to an account permanently: sets its supplementary groups, its group and its
  * user, in this order.
  */
 export function becomeAccount({ name, uid, gid }: Account): void {
-  // Node's type declarations do not contain this method.
-  const self: NodeJS.Process & { initgroups?(user: string, group: number): void } = process;
+  const self: Groups = process;
   self.initgroups?.(name, gid);
   process.setgid?.(gid);
   process.setuid?.(uid);
 }
 
-type DirectoryOptions = Pick<MasterConfig, 'pkiDir' | 'cachedir' | 'sockDir' | 'stateDir'>;
-
-/**
- * Creates a directory and its missing parents, which then belong to the account. Existing
- * directories stay unchanged.
- */
-export function createOwnedDirectory(
-  folder: string,
-  mode: number,
-  owner: Account | undefined,
-): void {
-  for (const made of makeDirectorySync(folder, mode)) {
-    if (owner !== undefined) chownSync(made, owner.uid, owner.gid);
+/** Calls `act` with the rights of the account. Only root can do this. */
+export function actAs<Result>({ name, uid, gid }: Account, act: () => Result): Result {
+  const self: Groups = process;
+  const [group, groups] = [process.getegid?.() ?? 0, process.getgroups?.() ?? []];
+  self.initgroups?.(name, gid);
+  process.setegid?.(gid);
+  process.seteuid?.(uid);
+  try {
+    return act();
+  } finally {
+    process.seteuid?.(0);
+    process.setegid?.(group);
+    process.setgroups?.(groups);
   }
-}
-
-/** Creates the missing directories of the master. */
-export function createMasterDirectories(config: DirectoryOptions, owner: Account): void {
-  for (const [, folder] of masterDirectories(config)) createOwnedDirectory(folder, 0o700, owner);
-}
-
-/**
- * Checks that this process can use the master's directories after the change of account.
- * @throws ProcessError ERR_USER; its message says how to correct the permissions
- */
-export function checkMasterDirectories(config: DirectoryOptions, { name }: Account): void {
-  for (const [option, folder] of masterDirectories(config)) {
-    try {
-      accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK);
-    } catch (cause) {
-      const remedy = `make the user its owner: chown -R ${name}: ${folder}`;
-      const message = `user: the account ${name} has no access to ${option}; ${remedy}`;
-      throw new ProcessError('ERR_USER', message, { cause });
-    }
-  }
-}
-
-function masterDirectories(
-  config: DirectoryOptions,
-): readonly (readonly [option: string, folder: string])[] {
-  return [
-    ['pki_dir', config.pkiDir],
-    ['cachedir', config.cachedir],
-    ['sock_dir', config.sockDir],
-    ['saltbridge: state_dir', config.stateDir],
-  ];
 }

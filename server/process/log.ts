@@ -1,11 +1,12 @@
-import { closeSync, existsSync, fchownSync, openSync, writeSync } from 'node:fs';
+import { closeSync, constants, writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { Writable } from 'node:stream';
 import type { DestinationStream, Logger } from 'pino';
 import type { LogLevel, MasterConfig } from '#config';
 import { createRootLog, createLogger as createRootLogger } from '#master';
-import { type Account, createOwnedDirectory } from './account.ts';
+import type { Account } from './account.ts';
+import { createOwnedDirectory, openOwnedFile } from './owned-files.ts';
 
 const require = createRequire(import.meta.url);
 
@@ -15,11 +16,8 @@ const require = createRequire(import.meta.url);
  * @returns file descriptor
  */
 export function openLogFile(file: string, owner: Account | undefined): number {
-  const isNew = !existsSync(file);
   createOwnedDirectory(path.dirname(file), 0o750, owner);
-  const descriptor = openSync(file, 'a', 0o640);
-  if (isNew && owner !== undefined) fchownSync(descriptor, owner.uid, owner.gid);
-  return descriptor;
+  return openOwnedFile(file, constants.O_WRONLY | constants.O_APPEND, 0o640, owner);
 }
 
 /** Log file that log rotation can rename while the master writes to it. */

@@ -1,32 +1,17 @@
 /** Runs a master as a process, with its log, account, pid file and signals. */
 
-import {
-  closeSync,
-  constants,
-  fchownSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, constants, ftruncateSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
 import type { Logger } from 'pino';
 import type { LogLevel } from '#config';
 import { type MasterConfig, resolveMasterConfig } from '#config';
 import { logConfigWarnings } from '#master';
-import {
-  type Account,
-  becomeAccount,
-  checkMasterDirectories,
-  createMasterDirectories,
-  createOwnedDirectory,
-  planUserChange,
-  type UserChange,
-} from './account.ts';
+import { type Account, becomeAccount, planUserChange, type UserChange } from './account.ts';
 import { limitHeapGrowth } from './heap-growth.ts';
 import { loadServedConfig } from './load-served-config.ts';
 import { type LogStream, openMasterLog } from './log.ts';
+import { checkMasterDirectories, createMasterDirectories } from './master-directories.ts';
+import { createOwnedDirectory, openOwnedFile } from './owned-files.ts';
 import { reloadProcess, ServedMasters } from './served-masters.ts';
 import { createServiceNotifier, ServiceReporter } from './service-manager.ts';
 import { onSignal, terminationSignal } from './signals.ts';
@@ -46,8 +31,7 @@ class PidFile {
   constructor(file: string, owner: Account | undefined) {
     createOwnedDirectory(path.dirname(file), 0o755, owner);
     this.#file = file;
-    this.#descriptor = openSync(file, constants.O_RDWR | constants.O_CREAT, 0o644);
-    if (owner !== undefined) fchownSync(this.#descriptor, owner.uid, owner.gid);
+    this.#descriptor = openOwnedFile(file, constants.O_RDWR, 0o644, owner);
   }
 
   /** Writes the id of this process. */

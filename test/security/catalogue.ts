@@ -3444,4 +3444,14 @@ export const catalogue: readonly Threat[] = [
       'master/jobs/question-times.test.ts: a very long timeout of a job does not end at once',
     ],
   },
+  {
+    id: 'H-700',
+    threat:
+      'the account of a master puts links in its directories, and root follows them at the next start',
+    tests: [
+      'server/owned-files.test.ts: a link in a directory of the account does not make root create or open a file',
+      'server/owned-files.test.ts: a link in a directory of the account does not make root create a directory',
+      'server/owned-files.test.ts: a second name of a file does not make root open it',
+    ],
+  },
 ];
