@@ -61,7 +61,7 @@ export type {
 } from './enroll/enrolment.ts';
 export type { EnrollApi } from './enroll/enrolment-service.ts';
 export type { EnrolmentModule } from './enroll/open-enrolment.ts';
-export { BridgeError, type BridgeErrorCode, bridgeErrors } from './errors.ts';
+export { BridgeError, type BridgeErrorCode } from './errors.ts';
 export { familyOf, figureOf } from './figures.ts';
 export { groupTexts } from './group-texts.ts';
 export {
@@ -75,7 +75,7 @@ export { describeRoute, listOf, parseBody, parseForm } from './http/route-schema
 export { httpProblemOf } from './http-problems.ts';
 export { isLive } from './live-enrolment.ts';
 export { parseKeystoneOptions } from './openstack/keystone-options.ts';
-export { type Credentials, requestToken } from './openstack/log-in.ts';
+export { requestToken } from './openstack/log-in.ts';
 export { type DeliveryOutcome, redactSecrets } from './openstack/service-answer.ts';
 export { publicServiceUrl } from './openstack/service-catalog.ts';
 export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
@@ -118,13 +118,7 @@ export type { HandleInfo } from './signals/handles.ts';
 export type { SignalsModule } from './signals/open-signals.ts';
 export type { OutboxEntry } from './signals/outbox-entry.ts';
 export type { HandlesApi, OutboxApi } from './signals/signals-api.ts';
-export {
-  encodePath,
-  getRequest,
-  jsonOf,
-  limitOf,
-  textOfAnswer,
-} from './transports/heat-requests.ts';
+export { encodePath, getRequest, limitOf, textOfAnswer } from './transports/heat-requests.ts';
 export type { Ask, ResultDelivery } from './transports/transport.ts';
 export {
   deliverResult,

@@ -50,7 +50,6 @@ export {
   type MasterStatus,
   type MetricFamily,
   type MinionInfo,
-  masterErrors,
   minionOwner,
   noFiles,
   type PillarDifference,
@@ -123,7 +122,6 @@ export {
   type KeyFiles,
   type KeyLifecycle,
   type KeySurvey,
-  keyErrors,
   keyMarks,
   keyOwner,
   keyPlaces,
@@ -210,7 +208,6 @@ export {
   type Master,
   preloadMaster,
 } from './master.ts';
-export type { MasterParts } from './master-parts.ts';
 export {
   backupOfflineStore,
   dropTables,
@@ -245,8 +242,6 @@ export {
 export {
   AuthenticationError,
   AuthorizationError,
-  authenticationErrors,
-  authorizationErrors,
   hasFullRights,
   learnedText,
   lintConfiguredPolicy,

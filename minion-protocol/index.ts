@@ -17,11 +17,7 @@ export {
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
 export { isFunctionName, isKeywordText, keywordNameOf } from './function-call.ts';
-export {
-  findInterpretedText,
-  type InterpretedText,
-  inertText,
-} from './interpreted-text.ts';
+export { findInterpretedText, inertText } from './interpreted-text.ts';
 export { createJidSource, isJid, jidTime } from './jid.ts';
 export { type LoadHead, readLoadHead } from './load-head.ts';
 export {
@@ -99,12 +95,7 @@ export {
   type MinionResources,
   traverseFacts,
 } from './targeting/facts.ts';
-export {
-  findNodegroupLoop,
-  findUndefinedGroup,
-  NodegroupLoop,
-  type Nodegroups,
-} from './targeting/nodegroups.ts';
+export { findUndefinedGroup, NodegroupLoop, type Nodegroups } from './targeting/nodegroups.ts';
 export {
   compileLinearPattern,
   compilePattern,
@@ -124,7 +115,7 @@ export {
   expandTargetRequest,
   readTargetRequest,
 } from './targeting/target-request.ts';
-export { type TargetTypeRow, targetTypeRows } from './targeting/target-types.ts';
+export { targetTypeRows } from './targeting/target-types.ts';
 export { encodePublicationFrame, TcpFrameDecoder } from './tcp-frames.ts';
 export { awaitProxyHeader } from './transport/await-proxy-header.ts';
 export {

@@ -8,7 +8,7 @@
 export { addressOwner } from './address-owner.ts';
 export { addressSet } from './address-set.ts';
 export { type AllowedEndpoint, originOf, parseAllowedEndpoints } from './allowed-endpoints.ts';
-export { type BoundedMapOptions, createBoundedMap } from './bounded-map.ts';
+export { createBoundedMap } from './bounded-map.ts';
 export { BoundedQueue } from './bounded-queue.ts';
 export { Budget, type BudgetLimits, type BudgetPart, releaseAll, tryTakeAll } from './budget.ts';
 export { Closers } from './closers.ts';
@@ -18,7 +18,7 @@ export { type ErrorEntry, errorMessage, SaltbridgeError } from './errors.ts';
 export { escapeMarkup } from './escape-markup.ts';
 export { FairQueue } from './fair-queue.ts';
 export { type FairSlot, FairSlots, KeyedFairSlots } from './fair-slots.ts';
-export { FairTable, type FairTableOptions } from './fair-table.ts';
+export { FairTable } from './fair-table.ts';
 export { FileReloader } from './file-reloader.ts';
 export {
   type ConfiguredEndpoint,
@@ -30,7 +30,6 @@ export {
 } from './http-client.ts';
 export { intercept } from './intercept.ts';
 export {
-  exactNumber,
   JsonError,
   type JsonOf,
   type JsonValue,
@@ -53,9 +52,6 @@ export {
   defineLimits,
   type Limit,
   LimitExceeded,
-  type LimitOwner,
-  type LimitRow,
-  type LimitTable,
   type LimitValues,
   type Rate,
   unlimitedWaiting,
@@ -132,6 +128,5 @@ export {
   WorkLimitExceeded,
   type WorkLimits,
   type WorkMeter,
-  workSlices,
 } from './work-budget.ts';
 export { WorkerPool, WorkerPoolError } from './worker-pool.ts';

@@ -1,6 +1,6 @@
 export { type Auth, createAuth } from './auth.ts';
 export type { KeyChange } from './key-changer.ts';
-export { KeyError, keyErrors } from './key-errors.ts';
+export { KeyError } from './key-errors.ts';
 export { keyOwner } from './key-generator.ts';
 export type { KeyLifecycle } from './key-lifecycle.ts';
 export { keyMarks } from './key-marks.ts';

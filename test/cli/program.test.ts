@@ -6,7 +6,7 @@ import test, { type ExecutionContext } from 'ava';
 import { exitCodeOf, exitCodes } from '#cli/errors.ts';
 import { RemoteError } from '#client';
 import type { JobSummary, KeyInfo } from '#master';
-import { masterErrors } from '#master';
+import { masterErrors } from '#master/api/errors.ts';
 import { type Declare, testWhere } from '../helpers/needs.ts';
 import { temporaryDirectory } from '../helpers/temporary-directory.ts';
 import { type CliOutcome, runCli } from './run-cli.ts';

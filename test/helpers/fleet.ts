@@ -3,7 +3,8 @@
  */
 import type { ExecutionContext } from 'ava';
 import { type MasterOptions, resolveMasterConfig } from '#config';
-import type { Master, MasterParts } from '#master';
+import type { Master } from '#master';
+import type { MasterParts } from '#master/master-parts.ts';
 import {
   createMinion,
   dialZeromq,

@@ -5,7 +5,7 @@
 import { request as httpRequest } from 'node:http';
 import type { ExecutionContext } from 'ava';
 import type { MasterOptions } from '#config';
-import type { MasterParts } from '#master';
+import type { MasterParts } from '#master/master-parts.ts';
 import { createMinion, type MinionFunction, type WireMap } from '#minion-protocol';
 import { createSaltApi, type SaltApi, type SaltApiOptions } from '#salt-api';
 import { otherKey } from './connected-minion.ts';

@@ -1,4 +1,4 @@
-import { workSlices } from '#runtime';
+import { workSlices } from '#runtime/work-budget.ts';
 
 /** Returns the steps of each slice, after which other work could run. */
 export async function slicesOf(work: () => Promise<unknown>): Promise<number[]> {

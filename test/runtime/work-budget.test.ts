@@ -1,5 +1,6 @@
 import test from 'ava';
-import { maxSliceSteps, WorkBudget, WorkLimitExceeded, workSlices } from '#runtime';
+import { maxSliceSteps, WorkBudget, WorkLimitExceeded } from '#runtime';
+import { workSlices } from '#runtime/work-budget.ts';
 
 test('a budget refuses the step that exceeds it, and names the part', (t) => {
   const budget = new WorkBudget({ steps: 10 });

@@ -2,9 +2,9 @@
 
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import { getHeapCodeStatistics } from 'node:v8';
-import { type ReadingStep, readingSteps, workSlices } from '#runtime';
+import { type ReadingStep, readingSteps } from '#runtime';
 import { maxReadingStep } from '#runtime/step-scheduler.ts';
-import { maxSliceSteps } from '#runtime/work-budget.ts';
+import { maxSliceSteps, workSlices } from '#runtime/work-budget.ts';
 import { send } from '../http-fuzz.ts';
 import { Random } from '../random.ts';
 import { allEntries } from './entries.ts';

@@ -15,7 +15,7 @@ import {
 import { Job } from '#master/jobs/job.ts';
 import { returnRow } from '#master/jobs/job-return.ts';
 import { jobRow } from '#master/jobs/job-row.ts';
-import { workSlices } from '#runtime';
+import { workSlices } from '#runtime/work-budget.ts';
 import { createMemoryStore, type Operation } from '#store';
 import { otherKey } from '../../helpers/connected-minion.ts';
 import {

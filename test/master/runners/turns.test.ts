@@ -7,7 +7,7 @@ import { createKeysApi } from '#master/auth/keys-api.ts';
 import { JobCache } from '#master/jobs/job-cache.ts';
 import { jobRow } from '#master/jobs/job-row.ts';
 import type { WireMap, WireValue } from '#minion-protocol';
-import { workSlices } from '#runtime';
+import { workSlices } from '#runtime/work-budget.ts';
 import type { FunctionTable } from '#salt/functions/define-function.ts';
 import { askRunners } from '#salt/runners/ask-runners.ts';
 import { CacheBanks } from '#salt/runners/cache-banks.ts';

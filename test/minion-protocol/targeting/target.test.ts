@@ -5,7 +5,6 @@ import {
   compileSearchPattern,
   compileTarget,
   factsOf,
-  findNodegroupLoop,
   type PublicationLoad,
   type TargetCandidate,
   type TargetExpression,
@@ -14,7 +13,11 @@ import {
 } from '#minion-protocol';
 import { isMinionTargeted } from '#minion-protocol/minion/own-target.ts';
 import { splitTargetWords } from '#minion-protocol/targeting/compound.ts';
-import { expandCompound, expandNodegroup } from '#minion-protocol/targeting/nodegroups.ts';
+import {
+  expandCompound,
+  expandNodegroup,
+  findNodegroupLoop,
+} from '#minion-protocol/targeting/nodegroups.ts';
 import type { TargetType } from '#minion-protocol/targeting/target.ts';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { tries } from '../../helpers/effort.ts';
