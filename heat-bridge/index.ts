@@ -7,8 +7,7 @@ export type {
   BridgeExtension,
   BridgeExtensionModule,
 } from './bridge-extension.ts';
-export { catalogAsMarkdown } from './catalog/catalog-docs.ts';
-export { catalogAsTypes } from './catalog/catalog-types.ts';
+export { catalogPage } from './catalog/catalog-page.ts';
 export type { CatalogEntryKind } from './catalog/entry-kind.ts';
 export { type CatalogFinding, loadCatalog } from './catalog/load-catalog.ts';
 export { Catalog } from './commands/command-catalog.ts';
@@ -23,7 +22,7 @@ export {
   keywordForm,
   type TypedCommand,
 } from './commands/command-definition.ts';
-export { type CommandInfo, describeCommand } from './commands/command-info.ts';
+export type { CommandInfo } from './commands/command-info.ts';
 export type {
   CommandCaller,
   CommandHandle,
@@ -80,7 +79,6 @@ export { type DeliveryOutcome, redactSecrets } from './openstack/service-answer.
 export { publicServiceUrl } from './openstack/service-catalog.ts';
 export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
 export { ownerNameOf } from './owner-name.ts';
-export { PlanCatalog } from './plans/plan-catalog.ts';
 export {
   definePlan,
   type GroupDefinition,
@@ -88,7 +86,7 @@ export {
   type StepDefinition,
   type TypedPlan,
 } from './plans/plan-definition.ts';
-export { describePlan, type PlanInfo } from './plans/plan-info.ts';
+export type { PlanInfo } from './plans/plan-info.ts';
 export type {
   PlanHandle,
   PlanOutcome,

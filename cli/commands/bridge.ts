@@ -344,13 +344,10 @@ async function printCommandUpdate(
   }
 }
 
-/** Names of the functions that generate a page about a whole catalog, by subcommand. */
-const pageWriters = { docs: 'catalogAsMarkdown', types: 'catalogAsTypes' } as const;
-
 function addPage(
   bridge: Command,
   context: CommandContext,
-  name: keyof typeof pageWriters,
+  name: 'docs' | 'types',
   description: string,
 ): void {
   bridge
@@ -360,19 +357,14 @@ function addPage(
     .addOption(configOption())
     .addOption(logLevelOption())
     .action(async (places: readonly string[], { configDir }: BridgeOptions) => {
-      const library = await loadBridge();
-      const { BridgeError, Catalog, describeCommand, describePlan, PlanCatalog } = library;
+      const { BridgeError, catalogPage } = await loadBridge();
       const { loadCatalog } = await loadGuests();
       const loaded = await loadCatalog(await catalogPaths(places, configDir));
-      const { definitions, findings } = loaded;
-      const [first] = findings;
+      const [first] = loaded.findings;
       if (first !== undefined) {
         throw new BridgeError('ERR_CATALOG', `${placeOf(first)}: ${first.problem}`);
       }
-      const catalog = new Catalog(definitions);
-      const commands = catalog.list().map(describeCommand);
-      const plans = new PlanCatalog(loaded.plans, catalog).list().map(describePlan);
-      await printLine(context.stdout, library[pageWriters[name]](commands, plans).trimEnd());
+      await printLine(context.stdout, catalogPage(name, loaded).trimEnd());
     });
 }
 
