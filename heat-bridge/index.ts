@@ -95,7 +95,6 @@ export type {
   StepOutcome,
 } from './plans/plan-request.ts';
 export type { PlanStarted } from './plans/plan-rpc.ts';
-export { createPresence } from './presence.ts';
 export {
   findRegistration,
   listInSlices,

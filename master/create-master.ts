@@ -1,7 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import path from 'node:path';
 import { type FixedConfig, LiveConfig, type MasterConfig } from '#config';
-import { Closers } from '#runtime';
 import {
   type AuditRequester,
   type ClusterApi,
@@ -15,7 +14,7 @@ import {
 import { audited, auditedCall, auditMaster, createAudit } from './audit/index.ts';
 import { createAuth, openSeal, preparePrivateDirectories } from './auth/index.ts';
 import type { ClusterMember } from './cluster-parts.ts';
-import { type CallGate, createContext } from './context/index.ts';
+import { type CallGate, Closers, createContext } from './context/index.ts';
 import { createEvents } from './events/index.ts';
 import {
   coreMethods,

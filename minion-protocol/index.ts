@@ -19,7 +19,6 @@ export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
 export { isFunctionName, isKeywordText, keywordNameOf } from './function-call.ts';
 export { findInterpretedText, inertText } from './interpreted-text.ts';
 export { createJidSource, isJid, jidTime } from './jid.ts';
-export { type LoadHead, readLoadHead } from './load-head.ts';
 export {
   type MinionEventLoad,
   type PublicationLoad,
@@ -153,6 +152,7 @@ export {
   WebsocketDecoder,
 } from './websocket.ts';
 export {
+  constantCode,
   emptyWireMap,
   isPlainObject,
   isWireMap,

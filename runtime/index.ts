@@ -11,7 +11,7 @@ export { type AllowedEndpoint, originOf, parseAllowedEndpoints } from './allowed
 export { createBoundedMap } from './bounded-map.ts';
 export { BoundedQueue } from './bounded-queue.ts';
 export { Budget, type BudgetLimits, type BudgetPart, releaseAll, tryTakeAll } from './budget.ts';
-export { Closers } from './closers.ts';
+export { compareTexts } from './compare-texts.ts';
 export { compileSchema, type SchemaCheck } from './compile-schema.ts';
 export { createDnsResolver } from './dns-resolver.ts';
 export { type ErrorEntry, errorMessage, SaltbridgeError } from './errors.ts';
@@ -57,12 +57,10 @@ export {
   unlimitedWaiting,
 } from './limits.ts';
 export { LinkedList, type ListNode } from './linked-list.ts';
-export { mapMaybePromise } from './map-maybe-promise.ts';
 export { MultiMap } from './multi-map.ts';
 export { nearestName } from './nearest-name.ts';
 export { nkeySeedOf } from './nkey-seed.ts';
 export { loadOptionalPackage, requireOptionalPackage } from './optional-package.ts';
-export { OwnedCache } from './owned-cache.ts';
 export { isMap } from './plain-map.ts';
 export {
   type BeforeStep,
@@ -89,8 +87,6 @@ export {
 } from './schema-mistakes.ts';
 export { KeyedMutex, Mutex, Semaphore } from './semaphores.ts';
 export { SendPool, SendQueue } from './send-pool.ts';
-export { SharedValues } from './shared-values.ts';
-export { compareTexts, sortInSlices } from './sort-in-slices.ts';
 export { type ReadingStep, readingSteps, StepScheduler } from './step-scheduler.ts';
 export {
   codeOf,

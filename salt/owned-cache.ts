@@ -1,6 +1,6 @@
 import type { LRUCache } from 'lru-cache';
-import { createBoundedMap } from './bounded-map.ts';
-import type { Limit, LimitValues } from './limits.ts';
+import type { Limit, LimitValues } from '#runtime';
+import { createBoundedMap } from '#runtime';
 
 /** Options of an {@link OwnedCache}. */
 export interface OwnedCacheOptions<Value> {

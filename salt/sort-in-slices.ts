@@ -1,4 +1,4 @@
-import type { WorkBudget } from './work-budget.ts';
+import { compareTexts, type WorkBudget } from '#runtime';
 
 /**
  * Number of items that the engine sorts in one step. A longer list is split into parts of this
@@ -64,10 +64,4 @@ async function merge<Item extends string | object>(
     await budget.giveWayAfter(rest.length);
   }
   return merged;
-}
-
-/** Compares texts by UTF-16 code units, independently of the locale. */
-export function compareTexts(a: string, b: string): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
 }

@@ -4,8 +4,9 @@
  */
 
 import Type, { type Static } from 'typebox';
-import { compareTexts, compileSchema, SharedValues } from '#runtime';
+import { compareTexts, compileSchema } from '#runtime';
 import { EdgeError } from '../errors.ts';
+import { SharedValues } from './shared-values.ts';
 
 /** Bounds of a bundle. A site refuses a bundle that exceeds one of them. */
 export const bundleBounds = {

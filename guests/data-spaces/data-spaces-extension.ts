@@ -3,7 +3,6 @@
 import {
   type BridgeExtensionModule,
   bridgeServices,
-  createPresence,
   figureOf,
   sectionProblems,
 } from '#heat-bridge';
@@ -30,6 +29,7 @@ import { GuestRequests } from './guest-requests.ts';
 import { addGuestRoutes } from './guest-routes.ts';
 import { addGuestSignalRoute } from './guest-signals.ts';
 import { GuestTokens } from './guest-tokens.ts';
+import { createPresence } from './presence.ts';
 import { redactReturn } from './secret-returns.ts';
 
 /**

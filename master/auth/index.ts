@@ -5,11 +5,9 @@ export { keyOwner } from './key-generator.ts';
 export type { KeyLifecycle } from './key-lifecycle.ts';
 export { keyMarks } from './key-marks.ts';
 export type { KeyStore } from './key-store.ts';
-export { type KeySurvey, type SurveyedKey, surveyKeys } from './key-survey.ts';
 export type { LastRequests, RequestSource } from './last-requests.ts';
-export { openMasterKeys, preparePrivateDirectories } from './master-keys.ts';
+export { openMasterKeys, preparePrivateDirectories, readMasterSignature } from './master-keys.ts';
 export { type OfflineKeys, openOfflineKeys } from './offline-keys.ts';
-export { surveyOwnKeys } from './own-key-survey.ts';
 export {
   type KeyFile,
   type KeyFiles,

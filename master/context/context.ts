@@ -1,9 +1,9 @@
 import type { Logger } from 'pino';
 import { type FixedConfig, type LiveConfig, storeDirectory } from '#config';
 import { createJidSource } from '#minion-protocol';
-import type { Closers } from '#runtime';
 import { diskSpaceOf, type EmbeddedStore, openEmbeddedStore, type Store, StoreError } from '#store';
 import { Meter, meteredStore, RequestCounters } from '../metrics/index.ts';
+import type { Closers } from './closers.ts';
 import type { Cluster, Duties, SharedStore } from './cluster.ts';
 import { createOwnStore } from './own-store.ts';
 import type { StoreDisk } from './store-disk.ts';

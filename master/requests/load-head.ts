@@ -4,10 +4,15 @@
  * before it unpacks the load.
  */
 
-import { ProtocolError } from './errors.ts';
-import { unpackWire } from './payload.ts';
-import { loadLimits, type PayloadLimits } from './payload-limits.ts';
-import { constantCode, emptyWireMap, type WireMap } from './wire-value.ts';
+import {
+  constantCode,
+  emptyWireMap,
+  loadLimits,
+  type PayloadLimits,
+  ProtocolError,
+  unpackWire,
+  type WireMap,
+} from '#minion-protocol';
 
 /**
  * Fields that identify a request and its sender, and the number of elements of its load. They are

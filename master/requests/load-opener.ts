@@ -11,12 +11,10 @@ import {
   type CrypticleKey,
   decryptPacked,
   decryptPackedInSlices,
-  type LoadHead,
   type PayloadLimits,
   type Peer,
   ProtocolError,
   type RequestSlot,
-  readLoadHead,
   type SealedEnvelope,
   unpackAndCount,
   unpackWire,
@@ -30,13 +28,14 @@ import {
   type FairSlot,
   FairSlots,
   LimitExceeded,
-  mapMaybePromise,
   unlimitedSteps,
   WorkBudget,
 } from '#runtime';
 import { DropConnectionError } from '../auth/index.ts';
 import { requestLimits } from './limits.ts';
+import { type LoadHead, readLoadHead } from './load-head.ts';
 import { type LoadCost, type LoadMeter, type LoadSender, turnOwner } from './load-meter.ts';
+import { mapMaybePromise } from './map-maybe-promise.ts';
 import { Refusal } from './refusal.ts';
 import type { RequestType } from './request-type.ts';
 

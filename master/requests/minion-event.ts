@@ -6,13 +6,13 @@ import {
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
-import { mapMaybePromise } from '#runtime';
 import { StoreError } from '#store';
 import { DropConnectionError, send, type VerifiedRequest } from '../auth/index.ts';
 import type { MasterContext } from '../context/index.ts';
 import { type EventBus, jidOf, tags, trimValues } from '../events/index.ts';
 import type { JobCache } from '../jobs/index.ts';
 import type { PolicyGate } from '../users/index.ts';
+import { mapMaybePromise } from './map-maybe-promise.ts';
 import { requestDigest } from './request-digest.ts';
 import type { RequestLimits } from './request-limits.ts';
 import { defineRequestType, type RequestType } from './request-type.ts';

@@ -31,7 +31,7 @@ import {
   type SealedEnvelope,
   type WireValue,
 } from '#minion-protocol';
-import { mapMaybePromise, RepeatedWarnings, unlimitedSteps, WorkBudget } from '#runtime';
+import { RepeatedWarnings, unlimitedSteps, WorkBudget } from '#runtime';
 import { StoreError } from '#store';
 import { MasterError } from '../api/index.ts';
 import {
@@ -46,6 +46,7 @@ import {
 import type { MasterContext } from '../context/index.ts';
 import { turnOwner } from './load-meter.ts';
 import { LoadOpener, type OpenedLoad } from './load-opener.ts';
+import { mapMaybePromise } from './map-maybe-promise.ts';
 import { badLoad, Refusal } from './refusal.ts';
 import type { ReplayCache } from './replay-cache.ts';
 import type { RequestLimits } from './request-limits.ts';

@@ -8,7 +8,8 @@ import {
   noFiles,
 } from '#master';
 import type { WireValue } from '#minion-protocol';
-import { sortInSlices, unlimitedSteps, WorkBudget } from '#runtime';
+import { unlimitedSteps, WorkBudget } from '#runtime';
+import { sortInSlices } from '../sort-in-slices.ts';
 import { type RequestedFile, requestedFile, saltenvName } from './requested-file.ts';
 
 /** Estimated work for merging one path, in steps. */

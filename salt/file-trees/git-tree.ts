@@ -2,7 +2,8 @@
 
 import { posix } from 'node:path';
 import { type FileLists, noFiles } from '#master';
-import { sortInSlices, type WorkBudget } from '#runtime';
+import type { WorkBudget } from '#runtime';
+import { sortInSlices } from '../sort-in-slices.ts';
 
 /** A file, a symbolic link or a directory. */
 export type TreeEntry =

@@ -2,7 +2,8 @@
 
 import type { FileLists, ListRequester } from '#master';
 import { type PackedTexts, packListHead, packMapHead, packWireTexts } from '#minion-protocol';
-import { maxSliceSteps, sortInSlices, unlimitedSteps, WorkBudget } from '#runtime';
+import { maxSliceSteps, unlimitedSteps, WorkBudget } from '#runtime';
+import { sortInSlices } from '../sort-in-slices.ts';
 
 /** Kind of file list that minions can request, for example `files` or `emptyDirs`. */
 export type ListKind = keyof FileLists;

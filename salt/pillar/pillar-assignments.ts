@@ -1,6 +1,7 @@
 import type { LRUCache } from 'lru-cache';
-import { createBoundedMap, OwnedCache } from '#runtime';
+import { createBoundedMap } from '#runtime';
 import { saltLimits } from '../limits.ts';
+import { OwnedCache } from '../owned-cache.ts';
 import type { Assignment } from './compile-pillar.ts';
 
 /** The SLS that the top files assign to minions. Minions with equal inputs share one object. */

@@ -5,15 +5,10 @@
 
 import { MasterError } from '#master';
 import type { WireValue } from '#minion-protocol';
-import {
-  type LimitValues,
-  OwnedCache,
-  type WorkBudget,
-  WorkerPool,
-  WorkerPoolError,
-} from '#runtime';
+import { type LimitValues, type WorkBudget, WorkerPool, WorkerPoolError } from '#runtime';
 import { type PlainData, TemplateError, type TemplateLimits } from '#template';
 import { saltLimits } from '../limits.ts';
+import { OwnedCache } from '../owned-cache.ts';
 import type { CallTask } from './call-function.ts';
 import { LargeTemplates } from './large-templates.ts';
 import {

@@ -4,10 +4,10 @@ import { createPublicKey } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
+import type { KeyState } from '#master';
+import { keyPlaces, placeDirectories } from '#master';
 import { parsePublicKey } from '#minion-protocol';
 import { isMissing } from '#runtime';
-import type { KeyState } from '../api/index.ts';
-import { keyPlaces, placeDirectories } from './pki-directory.ts';
 
 /** Reason why a key cannot be used. */
 type KeyFault =

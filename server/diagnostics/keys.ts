@@ -1,6 +1,8 @@
 import path from 'node:path';
-import { keyMarks, type SurveyedKey, surveyOwnKeys } from '#master';
+import { keyMarks } from '#master';
 import { isNewMinionId } from '#minion-protocol';
+import type { SurveyedKey } from './key-survey.ts';
+import { surveyOwnKeys } from './own-key-survey.ts';
 import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.ts';
 
 const dayMs = 86_400_000;

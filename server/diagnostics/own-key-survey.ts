@@ -4,9 +4,9 @@ import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import type { MasterConfig } from '#config';
+import { readMasterSignature } from '#master';
 import { parsePrivateKey, parsePublicKey } from '#minion-protocol';
 import { isMissing } from '#runtime';
-import { readMasterSignature } from './master-keys.ts';
 
 /** Fault of a key pair of the master. */
 interface OwnKeyFault {

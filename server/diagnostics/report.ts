@@ -1,5 +1,6 @@
 import type { CheckedConfig } from '#config';
-import type { KeyInfo, KeySurvey, MasterStatus, MinionInfo } from '#master';
+import type { KeyInfo, MasterStatus, MinionInfo } from '#master';
+import type { KeySurvey } from './key-survey.ts';
 
 /** Codes of all findings. The meaning of a released code never changes. */
 export const doctorCodes = [

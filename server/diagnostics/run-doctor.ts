@@ -20,11 +20,12 @@ import {
   serviceOf,
   withoutPlace,
 } from '#config';
-import { type MasterApi, readPins, surveyKeys, version } from '#master';
+import { type MasterApi, readPins, version } from '#master';
 import { jidTime } from '#minion-protocol';
 import { codeOf, isMissing, readTextIfPresent } from '#runtime';
 import { engineVersion, readStore, type Store, StoreError } from '#store';
 import { checkCluster, checkClusterCertificates } from './cluster.ts';
+import { surveyKeys } from './key-survey.ts';
 import { checkMinionKeys, checkOwnKeys } from './keys.ts';
 import {
   checkClock,

@@ -12,8 +12,9 @@ import {
   type SignalPlan,
   textsOf,
 } from '#config';
-import { type KeyState, surveyKeys } from '#master';
+import type { KeyState } from '#master';
 import { withNamedFiles } from '../check-config.ts';
+import { surveyKeys } from '../diagnostics/key-survey.ts';
 import type { MigrationFinding, MigrationOutcome } from './finding.ts';
 import { countKeys, keyFindings } from './key-findings.ts';
 import { findListeners } from './listeners.ts';

@@ -2,14 +2,10 @@
 
 import path from 'node:path';
 import type { MasterConfig } from '#config';
-import {
-  type KeyState,
-  type KeySurvey,
-  placeDirectories,
-  type SurveyedKey,
-  surveyOwnKeys,
-} from '#master';
+import { type KeyState, placeDirectories } from '#master';
 import { isNewMinionId } from '#minion-protocol';
+import type { KeySurvey, SurveyedKey } from '../diagnostics/key-survey.ts';
+import { surveyOwnKeys } from '../diagnostics/own-key-survey.ts';
 import type { MigrationFinding } from './finding.ts';
 import { unreadableFinding } from './site-files.ts';
 

@@ -4,6 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import test from 'ava';
 import fc from 'fast-check';
+import { readLoadHead } from '#master/requests/load-head.ts';
 import {
   decryptPackedInSlices,
   generateKeyString,
@@ -14,7 +15,6 @@ import {
   packLocal,
   packWire,
   parseKeyString,
-  readLoadHead,
   sealValue,
   unpackAndCount,
   unpackWire,

@@ -1,7 +1,7 @@
 /** A cache whose size is limited in total and for each owner. */
 
 import test from 'ava';
-import { OwnedCache } from '#runtime';
+import { OwnedCache } from '#salt/owned-cache.ts';
 import { testLimit } from '../helpers/limits.ts';
 
 function open(): { readonly cache: OwnedCache<string>; readonly gone: string[] } {

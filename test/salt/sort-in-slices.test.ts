@@ -1,7 +1,8 @@
 /** Long lists are sorted in slices. */
 
 import test from 'ava';
-import { maxSliceSteps, sortInSlices, unlimitedSteps, WorkBudget } from '#runtime';
+import { maxSliceSteps, unlimitedSteps, WorkBudget } from '#runtime';
+import { sortInSlices } from '#salt/sort-in-slices.ts';
 import { slicesOf } from '../helpers/slices.ts';
 
 const budget = (): WorkBudget => new WorkBudget(unlimitedSteps);

@@ -1,8 +1,8 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import test from 'ava';
-import { SharedValues } from '#runtime';
-import { until } from '../helpers/deadline.ts';
+import { SharedValues } from '#edge/bundles/shared-values.ts';
+import { until } from '../../helpers/deadline.ts';
 
 test('values of the same content are derived once, and forgotten when nobody uses them', async (t) => {
   setFlagsFromString('--expose-gc');

@@ -1,6 +1,6 @@
 /** Lists of connected minions, for callers that request them often. */
 import test from 'ava';
-import { createPresence } from '#heat-bridge';
+import { createPresence } from '#guests/data-spaces/presence.ts';
 import type { PresentMinion } from '#master';
 
 test('concurrent requests share one query of all minions', async (t) => {

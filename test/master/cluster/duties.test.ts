@@ -3,7 +3,7 @@ import test, { type ExecutionContext } from 'ava';
 import { Duties } from '#cluster/duties.ts';
 import type { LogStore } from '#cluster/log/log-store.ts';
 import { createSilentLogger } from '#master';
-import { Closers } from '#runtime';
+import { Closers } from '#master/context/closers.ts';
 import { Schedule } from '#salt/schedule/schedule.ts';
 import { createMemoryStore } from '#store';
 import { until } from '../../helpers/deadline.ts';
