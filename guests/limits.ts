@@ -14,6 +14,14 @@ export const guestLimits = defineLimits('guests', {
     rate: { perSecond: 100, burst: 20_000 },
     effect: 'Further writes are only counted, in one summary record.',
   },
+  registrations: {
+    unit: 'registrations of one kind: stacks or data spaces',
+    owner: 'project',
+    perOwner: 1_000,
+    total: 10_000,
+    timesFree: 1,
+    effect: 'The registration is rejected, with `ERR_STACK_LIMIT` or `ERR_DATA_LIMIT`.',
+  },
   stackSessions: {
     unit: 'cached Keystone tokens of stacks',
     owner: 'stack',

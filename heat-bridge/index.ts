@@ -96,14 +96,10 @@ export type {
 } from './plans/plan-request.ts';
 export type { PlanStarted } from './plans/plan-rpc.ts';
 export {
-  findRegistration,
-  listInSlices,
   PendingRegistrations,
   type RegistrationChecks,
   type RegistrationsApi,
   registrationMethods,
-  registrationOf,
-  requireRegistrationRoom,
 } from './registrations.ts';
 export { sectionProblems } from './section-problems.ts';
 export type { CommandsService } from './services.ts';

@@ -51,14 +51,6 @@ export const bridgeLimits = defineLimits('bridge', {
     rate: { perSecond: 100, burst: 20_000 },
     effect: 'Further requests are only counted, in one summary record.',
   },
-  registrations: {
-    unit: 'registrations of one kind: stacks or data spaces',
-    owner: 'project',
-    perOwner: 1_000,
-    total: 10_000,
-    timesFree: 1,
-    effect: 'The registration is rejected, with `ERR_STACK_LIMIT` or `ERR_DATA_LIMIT`.',
-  },
   registrationRate: {
     unit: 'new and replaced registrations of one kind: handles, stacks or data spaces',
     owner: 'project',

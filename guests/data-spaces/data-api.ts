@@ -1,7 +1,8 @@
 /** APIs of data spaces, for programs and the local socket, with audit records. */
 
-import { listInSlices, type RegistrationsApi, registrationMethods } from '#heat-bridge';
+import { type RegistrationsApi, registrationMethods } from '#heat-bridge';
 import type { RpcTable } from '#master';
+import { listInSlices } from '../registrations.ts';
 import {
   type DataSpaceInfo,
   type DataSpaceRegistration,

@@ -6,12 +6,9 @@ import { randomUUID } from 'node:crypto';
 import Type, { type Static } from 'typebox';
 import {
   BridgeError,
-  findRegistration,
   isPlainMap,
   parseForm,
   type RegistrationChecks,
-  registrationOf,
-  requireRegistrationRoom,
   SharedNames,
 } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
@@ -26,6 +23,7 @@ import {
 } from '#runtime';
 import { defineRow, fromJson, jsonField, Texts } from '#store';
 import { guestLimits } from '../limits.ts';
+import { findRegistration, registrationOf, requireRegistrationRoom } from '../registrations.ts';
 import { EndedSpaces } from './ended-spaces.ts';
 import { examineRoles, roleFields, roleNameSchema, writtenKeys } from './roles.ts';
 

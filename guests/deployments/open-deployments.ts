@@ -8,13 +8,13 @@ import {
   type Ask,
   type CommandsService,
   type EnrolmentModule,
-  listInSlices,
   ownerNameOf,
   redactSecrets,
   type SignalsModule,
   secretsOf,
 } from '#heat-bridge';
 import { type AuditRequester, audited, type ExtensionHost, type OpenExtension } from '#master';
+import { listInSlices } from '../registrations.ts';
 import { AnswerReadings } from './answer-readings.ts';
 import { CodeCatalog, type CodeDefinition } from './code-catalog.ts';
 import { resolveCall } from './deployment-call.ts';

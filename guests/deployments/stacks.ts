@@ -5,13 +5,10 @@ import Type, { type Static, type TObject } from 'typebox';
 import type { Subject } from '#acl';
 import {
   BridgeError,
-  findRegistration,
   listOf,
   PendingRegistrations,
   parseForm,
   type RegistrationChecks,
-  registrationOf,
-  requireRegistrationRoom,
   SharedNames,
 } from '#heat-bridge';
 import type { SharedArea, StateChange, StateOperation } from '#master';
@@ -26,6 +23,7 @@ import {
 } from '#runtime';
 import { defineRow, fromJson, jsonField, Texts } from '#store';
 import { guestLimits } from '../limits.ts';
+import { findRegistration, registrationOf, requireRegistrationRoom } from '../registrations.ts';
 
 const strict = { additionalProperties: false };
 const Text = Type.String({ minLength: 1, maxLength: 4096 });

@@ -1,7 +1,7 @@
 /** Limits on the registrations of stacks, which are kept in memory. */
 import test from 'ava';
 import { parseStackRegistration, StackRegistry } from '#guests/deployments/stacks.ts';
-import { listInSlices, requireRegistrationRoom } from '#heat-bridge';
+import { listInSlices, requireRegistrationRoom } from '#guests/registrations.ts';
 import { maxSliceSteps } from '#runtime/work-budget.ts';
 import { slicesOf } from '../../helpers/slices.ts';
 import { memoryState } from '../signals/open-signals.ts';
