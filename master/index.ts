@@ -218,7 +218,6 @@ export {
   anyLoad,
   defineRequestType,
   FileMeter,
-  manyElements,
   type ProvenRequest,
   type ReactionEvent,
   requestDigest,

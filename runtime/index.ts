@@ -70,7 +70,7 @@ export {
   writeFileAtomically,
 } from './private-file.ts';
 export { listenPrivately } from './private-socket.ts';
-export { SharedPlaces, SharedRate, Throttle, TokenBuckets } from './rate-limits.ts';
+export { Throttle, TokenBuckets } from './rate-limits.ts';
 export { readStream } from './read-stream.ts';
 export { RecentAnswers } from './recent-answers.ts';
 export { openRegularFile, readRegularFile } from './regular-file.ts';

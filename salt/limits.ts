@@ -2,6 +2,13 @@ import { defineLimits, unlimitedWaiting } from '#runtime';
 
 /** Limits of Salt’s services. */
 export const saltLimits = defineLimits('salt', {
+  largeRequestElements: {
+    unit: 'list elements and map entries of one request with grains, mine values or a target',
+    owner: 'minion',
+    perOwner: 200_000,
+    effect: 'The request is rejected, and a warning is logged.',
+    code: 'ERR_PAYLOAD_LIMIT',
+  },
   renderThreads: {
     unit: 'renderings, texts to parse and calls of `salt.cmd` in worker threads',
     owner: 'caller',
@@ -308,3 +315,6 @@ export const saltLimits = defineLimits('salt', {
     effect: 'Further messages are not logged, but counted.',
   },
 });
+
+/** Maximum number of elements of a request with much data, for example with grains. */
+export const manyElements: number = saltLimits.largeRequestElements.perOwner ?? Infinity;

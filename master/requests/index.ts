@@ -4,7 +4,6 @@ export { createRequestLimits, FileMeter, type RequestLimits } from './request-li
 export {
   anyLoad,
   defineRequestType,
-  manyElements,
   type ProvenRequest,
   type RequestType,
   type RequestTypes,

@@ -68,13 +68,6 @@ export const requestLimits = defineLimits('requests', {
     effect: 'The request is rejected, and a warning is logged.',
     code: 'ERR_PAYLOAD_LIMIT',
   },
-  largeRequestElements: {
-    unit: 'list elements and map entries of one request with grains, mine values or a target',
-    owner: 'minion',
-    perOwner: 200_000,
-    effect: 'The request is rejected, and a warning is logged.',
-    code: 'ERR_PAYLOAD_LIMIT',
-  },
   resourceElements: {
     unit: 'list elements and map entries of one registration of resources',
     owner: 'minion',

@@ -47,8 +47,6 @@ interface RequestNature {
   readonly needsSlot?: boolean;
 }
 
-/** Maximum number of elements of a request with much data, for example with grains. */
-export const manyElements: number = requestLimits.largeRequestElements.perOwner ?? Infinity;
 const usualElements = requestLimits.requestElements.perOwner ?? Infinity;
 
 /** Functions that read and handle the load of a request. */

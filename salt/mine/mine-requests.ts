@@ -6,7 +6,6 @@ import {
   defineRequestType,
   type Jobs,
   type MasterContext,
-  manyElements,
   minionOwner,
   type OpenExtension,
   type ProvenRequest,
@@ -16,7 +15,7 @@ import {
 } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { LimitExceeded, WorkBudget, WorkLimitExceeded, type WorkLimits } from '#runtime';
-import { saltLimits } from '../limits.ts';
+import { manyElements, saltLimits } from '../limits.ts';
 import { readMineEntry } from './mine-entry.ts';
 import type { MineQuery, MineReader } from './mine-reader.ts';
 import type { MineStore } from './mine-store.ts';

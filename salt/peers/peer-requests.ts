@@ -7,7 +7,6 @@ import {
   anyLoad,
   defineRequestType,
   type MasterContext,
-  manyElements,
   type OpenExtension,
   type ProvenRequest,
   type Reply,
@@ -16,7 +15,7 @@ import {
 } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { FairSlots, LimitExceeded } from '#runtime';
-import { saltLimits } from '../limits.ts';
+import { manyElements, saltLimits } from '../limits.ts';
 import { InFlight } from './in-flight.ts';
 import type { PeerPublisher } from './peer-publisher.ts';
 import type { PeerRunner } from './peer-runner.ts';

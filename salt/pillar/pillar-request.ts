@@ -3,7 +3,6 @@ import {
   defineRequestType,
   type Jobs,
   type MasterContext,
-  manyElements,
   minionOwner,
   type OpenExtension,
   type Reply,
@@ -11,7 +10,7 @@ import {
 } from '#master';
 import { type FactMap, parsePillarLoad, type WireMap } from '#minion-protocol';
 import { FairSlots, LimitExceeded, unlimitedSteps, WorkBudget } from '#runtime';
-import { saltLimits } from '../limits.ts';
+import { manyElements, saltLimits } from '../limits.ts';
 import { type MergeOptions, mergeOverride } from '../render/merge-pillar.ts';
 import type { PillarSource } from '../render/pillar-source.ts';
 import { exceedsEntries } from './wire-entries.ts';

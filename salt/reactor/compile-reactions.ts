@@ -15,10 +15,10 @@ import {
   schemaGuarantees,
 } from '#config';
 import type { Jobs } from '#master';
-import { SharedPlaces, SharedRate } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { saltLimits } from '../limits.ts';
 import { createPlanner, type Planner } from './reaction-planner.ts';
+import { SharedPlaces, SharedRate } from './shared-rate.ts';
 
 /** A compiled reaction with its predicates and planner. */
 export interface CompiledReaction {

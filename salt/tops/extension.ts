@@ -7,13 +7,13 @@ import type { Logger } from 'pino';
 import {
   defineRequestType,
   type ExtensionHost,
-  manyElements,
   masterServices,
   type OpenExtension,
   send,
   type TopsProvider,
 } from '#master';
 import { emptyWireMap, isWireMap } from '#minion-protocol';
+import { manyElements } from '../limits.ts';
 
 type RequestType = NonNullable<OpenExtension['requests']>[string];
 
