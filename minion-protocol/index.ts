@@ -17,7 +17,7 @@ export {
 export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
 export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
 export { isFunctionName, isKeywordText, keywordNameOf } from './function-call.ts';
-export { findInterpretedText, inertText } from './interpreted-text.ts';
+export { findInterpretedText } from './interpreted-text.ts';
 export { createJidSource, isJid, jidTime } from './jid.ts';
 export {
   type MinionEventLoad,
@@ -122,7 +122,6 @@ export {
   type GuardedConnection,
   peerAddress,
 } from './transport/connection-guard.ts';
-export { HandshakeTurns } from './transport/handshake-turns.ts';
 export { createMemoryTransport, type MemoryTransport } from './transport/memory-transport.ts';
 export { createTcpListener } from './transport/tcp-listener.ts';
 export type { TlsOptions } from './transport/tls.ts';
@@ -154,7 +153,6 @@ export {
 export {
   constantCode,
   emptyWireMap,
-  isPlainObject,
   isWireMap,
   numberOf,
   plainNumber,

@@ -103,11 +103,6 @@ export function findInterpretedText(
   return find(value, destination === 'argument' ? argumentMarks : pillarMarks);
 }
 
-/** Returns the text, or `otherwise` if Salt would interpret the text. */
-export function inertText(text: string, otherwise = ''): string {
-  return findInterpretedText(text) === undefined ? text : otherwise;
-}
-
 /**
  * Position of a text that Salt would interpret, for example `sdb://…`. `path` contains the keys and
  * indexes that lead to the text, the innermost first.

@@ -10,7 +10,6 @@ import { Server as SecureServer } from 'node:tls';
 import {
   ConnectionGuard,
   type GuardedConnection,
-  HandshakeTurns,
   peerAddress,
   startHandshakesInTurns,
 } from '#minion-protocol';
@@ -96,7 +95,6 @@ export class HttpConnections {
     this.#limitPipelines(server);
     if (server instanceof SecureServer) {
       startHandshakesInTurns(server, {
-        turns: new HandshakeTurns(),
         onConnection: (socket) => {
           const guarded = this.#admit(socket);
           return guarded && { guarded, open: (stream) => this.#open(stream, guarded) };

@@ -6,7 +6,7 @@
 import { isIP } from 'node:net';
 import Type, { type Static } from 'typebox';
 import { BridgeError, type Enrolment, type EnrolmentModule, listOf } from '#heat-bridge';
-import { inertText } from '#minion-protocol';
+import { findInterpretedText } from '#minion-protocol';
 import type { CloudNetworks, CloudPort, CloudServer } from '../cloud/cloud-reader.ts';
 
 const Text = Type.String();
@@ -210,6 +210,11 @@ export class PeerDirectory {
       networks: own.map((port) => peerNetwork(port, networks)),
     };
   }
+}
+
+/** Returns the text, or an empty text if Salt would interpret the text. */
+function inertText(text: string): string {
+  return findInterpretedText(text) === undefined ? text : '';
 }
 
 function withAddress(peer: Peer, addressOf: AddressOf): Peer {

@@ -1,4 +1,5 @@
-import { isPlainObject, plainNumber, type WireValue } from '#minion-protocol';
+import { plainNumber, type WireValue } from '#minion-protocol';
+import { isMap } from '#runtime';
 
 /** Maximum number of values that are examined in the data of one request. */
 const maxParts = 200;
@@ -21,7 +22,7 @@ export function shapeOf(value: WireValue | undefined): string | undefined {
       return typeof part === 'string' || typeof part === 'boolean' ? typeof part : undefined;
     }
     if (Array.isArray(part)) return describeList(part.map((item) => describe(item, depth + 1)));
-    if (!isPlainObject(part)) return undefined;
+    if (!isMap(part)) return undefined;
     const fields: string[] = [];
     for (const name of Object.keys(part)) {
       const shape = name === '__proto__' ? undefined : describe(part[name], depth + 1);

@@ -13,7 +13,7 @@ import {
 import { intercept } from '#runtime';
 import { maxHelloBytes, readClientHello } from './client-hello.ts';
 import type { GuardedConnection } from './connection-guard.ts';
-import type { HandshakeTurns } from './handshake-turns.ts';
+import { HandshakeTurns } from './handshake-turns.ts';
 
 /**
  * Node's list without RSA key exchange. With RSA key exchange, the server's private key would be
@@ -55,7 +55,8 @@ export interface AdmittedConnection {
 
 /** Callbacks and turns of a port for its connections. */
 export interface SecureConnections {
-  readonly turns: Pick<HandshakeTurns, 'noteArrival' | 'tryEnter'>;
+  /** Turns that the port shares with other ports. Default: turns of its own. */
+  readonly turns?: Pick<HandshakeTurns, 'noteArrival' | 'tryEnter'>;
   /** Admits a connection. Returns `undefined` if the connection was rejected and has ended. */
   readonly onConnection: (socket: Socket) => AdmittedConnection | undefined;
   /** Called when a handshake failed. */
@@ -73,7 +74,7 @@ export interface SecureConnections {
  */
 export function startHandshakesInTurns(
   server: Server,
-  { turns, onConnection, onRefused }: SecureConnections,
+  { turns = new HandshakeTurns(), onConnection, onRefused }: SecureConnections,
   maxVersion: SecureVersion = DEFAULT_MAX_VERSION,
 ): void {
   /**
