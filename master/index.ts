@@ -239,7 +239,6 @@ export {
   AuthenticationError,
   AuthorizationError,
   hasFullRights,
-  learnedText,
   lintConfiguredPolicy,
   type TargetBounds,
   TokenWatch,

@@ -5,10 +5,11 @@
 
 import type { Command } from 'commander';
 import { loadCandidatePolicy } from '#config';
-import { learnedText, type ReplayReport } from '#master';
+import type { ReplayReport } from '#master';
 import type { CommandContext } from '../context.ts';
 import { exitCodes } from '../errors.ts';
 import { parseSince, withCommonOptions } from '../options.ts';
+import { learnedText } from '../output/learned-text.ts';
 import { escapeName, printJson, printLine } from '../terminal.ts';
 
 interface SinceOptions {

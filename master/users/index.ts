@@ -1,5 +1,4 @@
 export { AuthenticationError, AuthorizationError } from './errors.ts';
-export { learnedText } from './learned-text.ts';
 export { lintConfiguredPolicy } from './open-policy.ts';
 export type { PolicyGate } from './policy-gate.ts';
 export { TokenWatch } from './token-watch.ts';

@@ -13,10 +13,10 @@ import {
   type PolicyRule,
   type RuleAction,
 } from '#acl';
+import { learnedText } from '#cli/output/learned-text.ts';
 import { type MasterOptions, resolveMasterConfig, rulesOf } from '#config';
 import { completeSettings } from '#config/read-config.ts';
 import { parseConfigFile } from '#config/read-files.ts';
-import { learnedText } from '#master';
 import type { MinionQuestion } from '#master/users/decision-samples.ts';
 import { learnPolicy } from '#master/users/learn.ts';
 import { replay } from '#master/users/replay-decisions.ts';

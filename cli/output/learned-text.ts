@@ -1,5 +1,5 @@
 import type { PolicyRule } from '#acl';
-import type { LearnedPolicy, LearnedRule, RecordedDecision } from '../api/index.ts';
+import type { LearnedPolicy } from '#master';
 
 /**
  * Formats the rules that were derived from recorded requests as a YAML file for `master.d`, with a
@@ -19,7 +19,13 @@ export function learnedText({ rules, ungrantable, denied }: LearnedPolicy): stri
   return `${lines.join('\n')}\n`;
 }
 
-function ruleLines({ rule, count, firstAt, lastAt, notes }: LearnedRule): string[] {
+function ruleLines({
+  rule,
+  count,
+  firstAt,
+  lastAt,
+  notes,
+}: LearnedPolicy['rules'][number]): string[] {
   return [
     ...[seen(count, firstAt, lastAt), ...notes].map((text) => `      ${comment(text)}`),
     `      ${yaml(rule.name)}:`,
@@ -35,7 +41,7 @@ function fieldsOf({ subject, action, resource }: PolicyRule): (readonly [string,
   ];
 }
 
-function describe(record: Omit<RecordedDecision, 'samples'>): string {
+function describe(record: LearnedPolicy['denied'][number]): string {
   const { minion, action, texts, count, firstAt, lastAt } = record;
   return `${minion} ${action} ${JSON.stringify(texts.join())}, ${seen(count, firstAt, lastAt)}`;
 }
