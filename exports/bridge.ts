@@ -12,45 +12,45 @@ export {
   loadCatalog,
 } from '#guests';
 export {
-  type ArgumentSource,
   BridgeError,
   type BridgeErrorCode,
   type BridgeOptions,
-  type CatalogFinding,
-  type CommandCaller,
   type CommandDefinition,
   type CommandHandle,
   type CommandInfo,
   type CommandOutcome,
   type CommandRequest,
   type CommandResult,
-  type CommandTarget,
   type CommandTypes,
   type CommandUpdate,
-  defineCommand,
-  definePlan,
-  type EnrollApi,
   type Enrolment,
   type EnrolRequest,
-  type GroupDefinition,
   type HandleInfo,
   type HandleRegistration,
-  type HandlesApi,
   type JsonSchema,
   type KnownMinion,
   type MinionConfig,
   type NewEnrolment,
-  type OutboxApi,
   type OutboxEntry,
   type PlanDefinition,
-  type PlanHandle,
   type PlanInfo,
   type PlanOutcome,
-  type PlanRequest,
   type PlanTypes,
   type PlanUpdate,
-  type StepDefinition,
-  type StepOutcome,
-  type TypedCommand,
-  type TypedPlan,
 } from '#heat-bridge';
+export type { CatalogFinding } from '#heat-bridge/catalog/load-catalog.ts';
+export {
+  type ArgumentSource,
+  defineCommand,
+  type TypedCommand,
+} from '#heat-bridge/commands/command-definition.ts';
+export type { CommandCaller, CommandTarget } from '#heat-bridge/commands/command-request.ts';
+export type { EnrollApi } from '#heat-bridge/enroll/enrolment-service.ts';
+export {
+  definePlan,
+  type GroupDefinition,
+  type StepDefinition,
+  type TypedPlan,
+} from '#heat-bridge/plans/plan-definition.ts';
+export type { PlanHandle, PlanRequest, StepOutcome } from '#heat-bridge/plans/plan-request.ts';
+export type { HandlesApi, OutboxApi } from '#heat-bridge/signals/signals-api.ts';

@@ -6,42 +6,44 @@
  */
 
 export {
-  type CallArguments,
   compileTarget,
-  createMemoryTransport,
   createMinion,
   createMinionKeys,
   createTcpListener,
   createWebsocketListener,
   createZeromqListener,
   dialZeromq,
-  type FunctionContext,
   generateKeyPair,
   keyFingerprint,
   type MasterTransport,
-  type MemoryTransport,
   type Minion,
   type MinionFunction,
   type MinionKeys,
-  type MinionOptions,
-  type MinionState,
-  type MinionTransport,
   openMinionKeys,
   openValue,
   ProtocolError,
-  type ProtocolErrorCode,
   packEvent,
   packWire,
   parseKeyString,
   sealValue,
-  TransportError,
-  type TransportErrorCode,
   unpackEvent,
   unpackWire,
   WireDateTime,
   WireExtension,
   type WireMap,
   type WireValue,
-  type ZeromqDialerOptions,
 } from '#minion-protocol';
+export type { ProtocolErrorCode } from '#minion-protocol/errors.ts';
+export type { CallArguments, FunctionContext } from '#minion-protocol/minion/functions.ts';
+export type { MinionOptions, MinionState } from '#minion-protocol/minion/minion.ts';
+export {
+  createMemoryTransport,
+  type MemoryTransport,
+} from '#minion-protocol/transport/memory-transport.ts';
+export {
+  type MinionTransport,
+  TransportError,
+  type TransportErrorCode,
+} from '#minion-protocol/transport/transport.ts';
+export type { ZeromqDialerOptions } from '#minion-protocol/transport/zeromq-dialer.ts';
 export { Float } from '#template/python/values.ts';

@@ -7,7 +7,6 @@
 
 export {
   type AuditFilter,
-  type AuditProblem,
   type AuditRecord,
   type AuditReport,
   backupOfflineStore,
@@ -17,6 +16,7 @@ export {
   restoreMasterStore,
   verifyAuditLog,
 } from '#master';
+export type { AuditProblem } from '#master/audit/verify.ts';
 export {
   checkMigration,
   type DiskRoom,

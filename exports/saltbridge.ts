@@ -49,7 +49,6 @@ export {
   type Master,
   type MasterApi,
   MasterError,
-  type MasterErrorCode,
   type MasterEvent,
   type MasterExtension,
   type MasterStatus,
@@ -75,6 +74,7 @@ export {
   type UserApi,
   version,
 } from '#master';
+export type { MasterErrorCode } from '#master/api/errors.ts';
 export type { WireMap, WireValue } from '#minion-protocol';
 export { type JsonValue, SaltbridgeError } from '#runtime';
 export { extPillarFiles, extPillarHttp, openFileRoots } from '#salt';

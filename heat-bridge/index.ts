@@ -9,27 +9,22 @@ export type {
 } from './bridge-extension.ts';
 export { catalogPage } from './catalog/catalog-page.ts';
 export type { CatalogEntryKind } from './catalog/entry-kind.ts';
-export { type CatalogFinding, loadCatalog } from './catalog/load-catalog.ts';
+export { loadCatalog } from './catalog/load-catalog.ts';
 export { Catalog } from './commands/command-catalog.ts';
 export {
-  type ArgumentSource,
   type CommandDefinition,
   catalogError,
   checkCatalogEntry,
-  defineCommand,
   isPlainMap,
   type JsonSchema,
   keywordForm,
-  type TypedCommand,
 } from './commands/command-definition.ts';
 export type { CommandInfo } from './commands/command-info.ts';
 export type {
-  CommandCaller,
   CommandHandle,
   CommandOutcome,
   CommandRequest,
   CommandResult,
-  CommandTarget,
   CommandUpdate,
 } from './commands/command-request.ts';
 export type { RunStarted } from './commands/command-rpc.ts';
@@ -58,7 +53,6 @@ export type {
   MinionConfig,
   NewEnrolment,
 } from './enroll/enrolment.ts';
-export type { EnrollApi } from './enroll/enrolment-service.ts';
 export type { EnrolmentModule } from './enroll/open-enrolment.ts';
 export { BridgeError, type BridgeErrorCode } from './errors.ts';
 export { familyOf, figureOf } from './figures.ts';
@@ -79,21 +73,9 @@ export { type DeliveryOutcome, redactSecrets } from './openstack/service-answer.
 export { publicServiceUrl } from './openstack/service-catalog.ts';
 export { BridgeOptionsError, keyPath, parseSection, type SectionProblem } from './options.ts';
 export { ownerNameOf } from './owner-name.ts';
-export {
-  definePlan,
-  type GroupDefinition,
-  type PlanDefinition,
-  type StepDefinition,
-  type TypedPlan,
-} from './plans/plan-definition.ts';
+export type { PlanDefinition } from './plans/plan-definition.ts';
 export type { PlanInfo } from './plans/plan-info.ts';
-export type {
-  PlanHandle,
-  PlanOutcome,
-  PlanRequest,
-  PlanUpdate,
-  StepOutcome,
-} from './plans/plan-request.ts';
+export type { PlanOutcome, PlanUpdate } from './plans/plan-request.ts';
 export type { PlanStarted } from './plans/plan-rpc.ts';
 export {
   PendingRegistrations,
@@ -110,7 +92,6 @@ export type { HandleRegistration } from './signals/handle-registration.ts';
 export type { HandleInfo } from './signals/handles.ts';
 export type { SignalsModule } from './signals/open-signals.ts';
 export type { OutboxEntry } from './signals/outbox-entry.ts';
-export type { HandlesApi, OutboxApi } from './signals/signals-api.ts';
 export { encodePath, getRequest, limitOf, textOfAnswer } from './transports/heat-requests.ts';
 export type { Ask, ResultDelivery } from './transports/transport.ts';
 export {

@@ -14,7 +14,7 @@ export {
   verifyCrypticle,
   verifyCrypticleInSlices,
 } from './crypt.ts';
-export { ProtocolError, type ProtocolErrorCode } from './errors.ts';
+export { ProtocolError } from './errors.ts';
 export { formatEventStamp, packEvent, unpackEvent } from './event.ts';
 export { isFunctionName, isKeywordText, keywordNameOf } from './function-call.ts';
 export { findInterpretedText } from './interpreted-text.ts';
@@ -28,14 +28,9 @@ export {
   type ReturnLoad,
 } from './loads.ts';
 export { parseAuthRequest } from './master-handshake.ts';
-export type { CallArguments, FunctionContext, MinionFunction } from './minion/functions.ts';
+export type { MinionFunction } from './minion/functions.ts';
 export { createMinionKeys, type MinionKeys, openMinionKeys } from './minion/key-files.ts';
-export {
-  createMinion,
-  type Minion,
-  type MinionOptions,
-  type MinionState,
-} from './minion/minion.ts';
+export { createMinion, type Minion } from './minion/minion.ts';
 export {
   localField,
   type PackedTexts,
@@ -122,24 +117,20 @@ export {
   type GuardedConnection,
   peerAddress,
 } from './transport/connection-guard.ts';
-export { createMemoryTransport, type MemoryTransport } from './transport/memory-transport.ts';
 export { createTcpListener } from './transport/tcp-listener.ts';
 export type { TlsOptions } from './transport/tls.ts';
 export { handshakeOptions, startHandshakesInTurns } from './transport/tls-handshakes.ts';
 export {
   type BoundPorts,
   type MasterTransport,
-  type MinionTransport,
   minionTopic,
   type OutgoingPublication,
   type Peer,
   type PublishOutcome,
   type RequestSlot,
-  TransportError,
-  type TransportErrorCode,
 } from './transport/transport.ts';
 export { createWebsocketListener } from './transport/websocket-listener.ts';
-export { dialZeromq, type ZeromqDialerOptions } from './transport/zeromq-dialer.ts';
+export { dialZeromq } from './transport/zeromq-dialer.ts';
 export { createZeromqListener, createZeromqRequestListener } from './transport/zeromq-listener.ts';
 export { formatYaml } from './value-yaml.ts';
 export {

@@ -8,7 +8,7 @@ import { resolveMasterConfig } from '#config';
 import type { SiteProgram } from '#edge';
 import { createBridge } from '#guests';
 import { createSilentLogger, type MetricFamily } from '#master';
-import { createMemoryTransport } from '#minion-protocol';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import { httpFamilies, processFamilies } from '#salt-api/routes/metric-families.ts';
 import { createMaster } from '#server';
 import { edgeExtensions } from '#server/edge-extensions.ts';

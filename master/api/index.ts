@@ -14,7 +14,7 @@ export {
   workBudgetOf,
 } from './audit.ts';
 export { type ClusterApi, type ClusterStatus, isServingMember } from './cluster.ts';
-export { MasterError, type MasterErrorCode } from './errors.ts';
+export { MasterError } from './errors.ts';
 export type {
   Denial,
   Distribution,

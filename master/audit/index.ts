@@ -7,7 +7,6 @@ export { type Audit, auditMaster, createAudit } from './create-audit.ts';
 export { LoginAudit } from './login-audit.ts';
 export { type AuditFilter, readAuditLog } from './read-audit-log.ts';
 export {
-  type AuditProblem,
   type AuditReport,
   verifyAudit,
   verifyAuditLog,

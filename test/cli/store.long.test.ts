@@ -15,7 +15,7 @@ import { connectMaster } from '#client';
 import { loadMasterConfig, resolveMasterConfig } from '#config';
 import type { Master } from '#master';
 import { auditFiles } from '#master/audit/audit-files.ts';
-import { createMemoryTransport } from '#minion-protocol';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import { createMaster } from '#server';
 import { startFleet } from '../helpers/fleet.ts';
 import { layMasterKey } from '../helpers/rsa-keys.ts';

@@ -15,7 +15,7 @@ import { noResults, orderSiteRow, queuedOrderRow } from '#edge/orders/order-rows
 import { checkOrderRights, runOrder } from '#edge/orders/run-order.ts';
 import type { CentreContext } from '#edge/parts.ts';
 import { createSilentLogger, type ExtensionHost, masterServices, type SharedArea } from '#master';
-import type { CallArguments } from '#minion-protocol';
+import type { CallArguments } from '#minion-protocol/minion/functions.ts';
 import { codeOf, errorMessage, maxSliceSteps } from '#runtime';
 import { slicesOf } from '../helpers/slices.ts';
 import { TcpProxy } from '../helpers/tcp-proxy.ts';

@@ -7,13 +7,9 @@ import { allow } from '#acl';
 import { connectExtension } from '#client';
 import { resolveMasterConfig } from '#config';
 import { createBridge } from '#guests';
-import {
-  BridgeError,
-  type CommandCaller,
-  type CommandDefinition,
-  type CommandUpdate,
-  defineCommand,
-} from '#heat-bridge';
+import { BridgeError, type CommandDefinition, type CommandUpdate } from '#heat-bridge';
+import { defineCommand } from '#heat-bridge/commands/command-definition.ts';
+import type { CommandCaller } from '#heat-bridge/commands/command-request.ts';
 import { createMemoryStore } from '#store';
 import { until, within } from '../helpers/deadline.ts';
 import { collect } from '../helpers/fleet.ts';

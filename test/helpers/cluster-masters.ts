@@ -5,13 +5,9 @@ import type { TransactionLog } from '#cluster';
 import { initCluster, joinCluster } from '#cluster';
 import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#config';
 import type { Master, MasterExtension } from '#master';
-import {
-  createMemoryTransport,
-  createMinion,
-  type Minion,
-  type MinionFunction,
-  type MinionTransport,
-} from '#minion-protocol';
+import { createMinion, type Minion, type MinionFunction } from '#minion-protocol';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
+import type { MinionTransport } from '#minion-protocol/transport/transport.ts';
 import { type CreateMasterOptions, createMaster } from '#server';
 import { waitMs } from './deadline.ts';
 import { MemoryLog } from './memory-log.ts';

@@ -4,13 +4,13 @@ import {
   dialZeromq,
   generateKeyString,
   type MinionKeys,
-  type MinionTransport,
   parsePrivateKey,
   type WireMap,
   type WireValue,
 } from '#minion-protocol';
 import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/session.ts';
 import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
+import type { MinionTransport } from '#minion-protocol/transport/transport.ts';
 import type { Cleanup } from './cleanup.ts';
 
 const timeoutMs = 10_000;

@@ -5,15 +5,10 @@ import type { Logger } from 'pino';
 import { type MasterConfig, type MasterOptions, resolveMasterConfig } from '#config';
 import type { Master, MasterEvent, PillarProvider } from '#master';
 import { openSeal } from '#master/auth/seal.ts';
-import {
-  createMemoryTransport,
-  type MasterTransport,
-  type MinionTransport,
-  packLocal,
-  parsePrivateKey,
-  type WireMap,
-} from '#minion-protocol';
+import { type MasterTransport, packLocal, parsePrivateKey, type WireMap } from '#minion-protocol';
 import { aesKeySignature } from '#minion-protocol/auth-reply.ts';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
+import type { MinionTransport } from '#minion-protocol/transport/transport.ts';
 import { type CreateMasterOptions, createMaster } from '#server';
 import { createMemoryStore, type Store } from '#store';
 import type { Cleanup } from './cleanup.ts';

@@ -9,12 +9,11 @@ import {
   createWebsocketListener,
   dialZeromq,
   type Minion,
-  type MinionOptions,
-  type MinionState,
-  type MinionTransport,
   packWire,
   unpackWire,
 } from '#minion-protocol';
+import type { MinionOptions, MinionState } from '#minion-protocol/minion/minion.ts';
+import type { MinionTransport } from '#minion-protocol/transport/transport.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { until, waitMs, within } from '../helpers/deadline.ts';
@@ -244,7 +243,7 @@ test('a return without an acknowledgement is sent again, and stored once', async
         watched.minion.state.state === 'connected' && jobsPublished && lost === 0;
       if (!isFirstReturn) return answer;
       lost += 1;
-      const { TransportError } = await import('#minion-protocol');
+      const { TransportError } = await import('#minion-protocol/transport/transport.ts');
       throw new TransportError('ERR_TIMEOUT', 'the answer was lost');
     },
   });

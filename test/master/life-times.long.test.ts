@@ -6,7 +6,7 @@ import path from 'node:path';
 import test from 'ava';
 import { resolveMasterConfig } from '#config';
 import type { Master } from '#master';
-import { createMemoryTransport } from '#minion-protocol';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import { createMaster } from '#server';
 import { createMemoryStore, openEmbeddedStore, type Store } from '#store';
 import { until, within } from '../helpers/deadline.ts';

@@ -26,10 +26,8 @@ import {
   verifyAuditLog,
 } from '#master';
 import {
-  createMemoryTransport,
   createMinion,
   generateKeyString,
-  type MemoryTransport,
   type MinionKeys,
   parsePrivateKey,
   type WireMap,
@@ -37,6 +35,10 @@ import {
 } from '#minion-protocol';
 import { createMinionIdentity, MinionSession } from '#minion-protocol/minion/session.ts';
 import { createMinionHandshake } from '#minion-protocol/minion-handshake.ts';
+import {
+  createMemoryTransport,
+  type MemoryTransport,
+} from '#minion-protocol/transport/memory-transport.ts';
 import { delay } from '#runtime';
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';

@@ -1,6 +1,8 @@
 import test from 'ava';
-import { createMemoryTransport, minionTopic, type Peer, TransportError } from '#minion-protocol';
+import { minionTopic, type Peer } from '#minion-protocol';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import type { RequestHandler } from '#minion-protocol/transport/transport.ts';
+import { TransportError } from '#minion-protocol/transport/transport.ts';
 import { until, waitMs } from '../helpers/deadline.ts';
 
 const echo: RequestHandler = async (request) => request;

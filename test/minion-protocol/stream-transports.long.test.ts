@@ -7,8 +7,9 @@ import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
 import test, { type ExecutionContext } from 'ava';
-import { TcpFrameDecoder, type TlsOptions, TransportError, unpackWire } from '#minion-protocol';
+import { TcpFrameDecoder, type TlsOptions, unpackWire } from '#minion-protocol';
 import type { TcpEvent } from '#minion-protocol/tcp-frames.ts';
+import { TransportError } from '#minion-protocol/transport/transport.ts';
 import { until, within } from '../helpers/deadline.ts';
 import {
   ANSWER,

@@ -1,5 +1,6 @@
 import test from 'ava';
-import { createZeromqListener, dialZeromq, TransportError } from '#minion-protocol';
+import { createZeromqListener, dialZeromq } from '#minion-protocol';
+import { TransportError } from '#minion-protocol/transport/transport.ts';
 import { freePort } from '../../bench/free-port.ts';
 import { until, waitMs } from '../helpers/deadline.ts';
 import { connectRaw, HOST, openRaw, startMaster } from '../helpers/zeromq-master.ts';

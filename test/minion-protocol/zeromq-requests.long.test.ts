@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import test, { type ExecutionContext } from 'ava';
 import { Dealer, Request, Subscriber, XSubscriber } from 'zeromq';
-import { createZeromqListener, dialZeromq, TransportError } from '#minion-protocol';
+import { createZeromqListener, dialZeromq } from '#minion-protocol';
+import { TransportError } from '#minion-protocol/transport/transport.ts';
 import { freePort } from '../../bench/free-port.ts';
 import { until, waitMs, within } from '../helpers/deadline.ts';
 import { connectRaw, HOST, type Master, startMaster } from '../helpers/zeromq-master.ts';

@@ -21,7 +21,7 @@ const { request } = await import('node:http');
 const { resolveMasterConfig } = await import('#config');
 const { masterServices, coreMethods } = await import('#master');
 const { createMemoryStore } = await import('#store');
-const { createMemoryTransport } = await import('#minion-protocol');
+const { createMemoryTransport } = await import('#minion-protocol/transport/memory-transport.ts');
 const { createMaster } = await import('#server');
 const { saltServiceNames } = await import('#salt');
 

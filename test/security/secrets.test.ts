@@ -20,7 +20,6 @@ import { openSeal } from '#master/auth/index.ts';
 import { createBackends } from '#master/users/backends.ts';
 import { createKeystoneBackend } from '#master/users/keystone.ts';
 import {
-  createMemoryTransport,
   isWireMap,
   packWire,
   parseKeyString,
@@ -34,6 +33,7 @@ import {
 import { openCrypticle } from '#minion-protocol/crypt.ts';
 import { openPublication } from '#minion-protocol/publication.ts';
 import { rsaDecrypt } from '#minion-protocol/rsa.ts';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import { createSaltApi } from '#salt-api';
 import { createMaster } from '#server';
 import { runDoctor } from '#server/ops.ts';

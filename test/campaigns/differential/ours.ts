@@ -5,14 +5,9 @@ import path from 'node:path';
 import { resolveMasterConfig } from '#config';
 import { createSilentLogger, type Master, SlowPatternRunner } from '#master';
 import { TargetResolver } from '#master/jobs/targets.ts';
-import {
-  createMemoryTransport,
-  factsOf,
-  isWireMap,
-  type WireMap,
-  type WireValue,
-} from '#minion-protocol';
+import { factsOf, isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { isTargetType } from '#minion-protocol/targeting/target.ts';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import type { PillarConfig } from '#salt/pillar/own-pillar.ts';
 import { openPillar } from '#salt/pillar/pillar.ts';
 import { createMaster } from '#server';

@@ -13,7 +13,7 @@ import { allow } from '#acl';
 import { createBridge } from '#guests';
 import { startMetadataAgent } from '#guests/metadata-agent/metadata-agent.ts';
 import { type Contributions, type Master, masterServices } from '#master';
-import type { MinionTransport } from '#minion-protocol';
+import type { MinionTransport } from '#minion-protocol/transport/transport.ts';
 import { createSaltApi } from '#salt-api';
 import { openEmbeddedStore, type Store } from '#store';
 import { echo, twice } from '../../heat-bridge/stage.ts';

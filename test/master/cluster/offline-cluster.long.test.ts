@@ -31,7 +31,7 @@ import {
   restoreMasterStore,
   verifyAuditLog,
 } from '#master';
-import { createMemoryTransport } from '#minion-protocol';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import { createMaster } from '#server';
 import { openEmbeddedStore, readBackup, readStore, StoreError } from '#store';
 import { ClusterMasters } from '../../helpers/cluster-masters.ts';

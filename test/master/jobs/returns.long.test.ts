@@ -22,7 +22,6 @@ import { JobCache } from '#master/jobs/job-cache.ts';
 import { stateErrorEvents } from '#master/jobs/job-events.ts';
 import type { JobRecord } from '#master/jobs/job-row.ts';
 import {
-  createMemoryTransport,
   isWireMap,
   type MasterTransport,
   minionTopic,
@@ -31,6 +30,7 @@ import {
   type WireValue,
 } from '#minion-protocol';
 import { openPublication } from '#minion-protocol/publication.ts';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import { BROADCAST_TOPIC } from '#minion-protocol/transport/transport.ts';
 import { readJsonInSteps } from '#runtime';
 import { createMemoryStore, type Store } from '#store';

@@ -9,15 +9,9 @@ import { setImmediate as turn } from 'node:timers/promises';
 import test, { type ExecutionContext } from 'ava';
 import { resolveMasterConfig } from '#config';
 import { type KeyLifecycle, MasterError, type MasterExtension, openOfflineKeys } from '#master';
-import {
-  createMemoryTransport,
-  isWireMap,
-  parsePrivateKey,
-  rsaSign,
-  unpackWire,
-  wireBytes,
-} from '#minion-protocol';
+import { isWireMap, parsePrivateKey, rsaSign, unpackWire, wireBytes } from '#minion-protocol';
 import { rsaDecrypt } from '#minion-protocol/rsa.ts';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';
 import { within } from '../../helpers/deadline.ts';

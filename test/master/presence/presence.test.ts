@@ -8,7 +8,6 @@ import { LastRequests, type RequestSource } from '#master/auth/last-requests.ts'
 import { needingOwnRestart, presentMinions } from '#master/jobs/presence.ts';
 import { Reconnecting } from '#master/jobs/reconnecting.ts';
 import {
-  createMemoryTransport,
   createMinion,
   createTcpListener,
   factsOf,
@@ -20,6 +19,7 @@ import {
   sealValue,
   unpackWire,
 } from '#minion-protocol';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import type { SubscriberInfo } from '#minion-protocol/transport/transport.ts';
 import { createMaster } from '#server';
 import { createMemoryStore } from '#store';

@@ -13,7 +13,8 @@ import {
   openRunsPrefix,
   restoreMasterStore,
 } from '#master';
-import { createMemoryTransport, type MasterTransport } from '#minion-protocol';
+import type { MasterTransport } from '#minion-protocol';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import { openRunRow, ReactionQueue } from '#salt/reactor/reaction-queue.ts';
 import { createMemoryStore, openEmbeddedStore, type Store, StoreError } from '#store';
 import { until, waitMs, within } from '../../helpers/deadline.ts';

@@ -10,15 +10,15 @@ import { DigestPool, DigestQueue, marksPerBlock } from '#master/requests/digest-
 import { ReplayCache } from '#master/requests/replay-cache.ts';
 import {
   type CrypticleKey,
-  createMemoryTransport,
   type MasterTransport,
   packWire,
   parseKeyString,
   parsePrivateKey,
-  TransportError,
   type WireValue,
 } from '#minion-protocol';
+import { createMemoryTransport } from '#minion-protocol/transport/memory-transport.ts';
 import type { Peer, RequestHandler } from '#minion-protocol/transport/transport.ts';
+import { TransportError } from '#minion-protocol/transport/transport.ts';
 import { minionToken, x931Sign } from '#minion-protocol/x931.ts';
 import { createMemoryStore, type Store, StoreError } from '#store';
 import { until } from '../../helpers/deadline.ts';
