@@ -3444,4 +3444,18 @@ export const catalogue: readonly Threat[] = [
       'master/jobs/question-times.test.ts: a very long timeout of a job does not end at once',
     ],
   },
+  {
+    id: 'H-621',
+    threat: 'a user with many streams of jobs delays the jobs of other users',
+    tests: [
+      'master/eauth/job-streams.test.ts: jobs of a user with many streams do not delay the job of another user',
+    ],
+  },
+  {
+    id: 'H-622',
+    threat: 'a user opens so many streams of jobs that they take up the memory and time of the master',
+    tests: [
+      'master/eauth/job-streams.test.ts: a user may have 256 open streams of jobs, and other users have their own',
+    ],
+  },
 ];
