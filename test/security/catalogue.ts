@@ -3458,4 +3458,15 @@ export const catalogue: readonly Threat[] = [
       'master/eauth/job-streams.test.ts: a user may have 256 open streams of jobs, and other users have their own',
     ],
   },
+  {
+    id: 'H-623',
+    threat: 'jobs and runners that a minion requests start after its key was deleted',
+    tests: [
+      'master/peers/deleted-keys.test.ts: a job that a minion requests does not start if the key is deleted while the request waits',
+      'master/peers/deleted-keys.test.ts: a job that the minion waits for does not start if the key is deleted while the request waits',
+      'master/peers/deleted-keys.test.ts: a runner that a minion requests does not start if the key is deleted while the request waits',
+      'master/peers/deleted-keys.test.ts: a runner of a minion starts no job after the key was deleted',
+      'master/peers/deleted-keys.test.ts: a runner of an extension does not run if the key is deleted while its arguments are parsed',
+    ],
+  },
 ];

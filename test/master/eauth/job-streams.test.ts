@@ -86,7 +86,7 @@ test('jobs of a user with many streams do not delay the job of another user', as
   const write = store.write.bind(store);
   const gate = Promise.withResolvers<void>();
   store.write = async (operations) => {
-    if (operations.some(({ key }) => key[1] === 'publish-key')) await gate.promise;
+    if (operations.some((it) => 'key' in it && it.key[1] === 'publish-key')) await gate.promise;
     return write(operations);
   };
   const events = await running.master.events.subscribe({ match: 'salt/job/*/new' });
