@@ -3469,4 +3469,11 @@ export const catalogue: readonly Threat[] = [
       'master/peers/deleted-keys.test.ts: a runner of an extension does not run if the key is deleted while its arguments are parsed',
     ],
   },
+  {
+    id: 'H-624',
+    threat: 'a user keeps the rights of a group after leaving it, in a plan',
+    tests: [
+      'heat-bridge/changed-rights.test.ts: a plan runs no further step after its user has left the group with the right',
+    ],
+  },
 ];
