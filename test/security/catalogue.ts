@@ -3442,6 +3442,7 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/jobs/question-times.test.ts: repeated questions about a job are at least a second apart',
       'master/jobs/question-times.test.ts: a very long timeout of a job does not end at once',
+      'master/jobs/question-times.test.ts: a very long pause of a batch does not end at once',
     ],
   },
   {
@@ -3474,6 +3475,14 @@ export const catalogue: readonly Threat[] = [
     threat: 'a user keeps the rights of a group after leaving it, in a plan',
     tests: [
       'heat-bridge/changed-rights.test.ts: a plan runs no further step after its user has left the group with the right',
+    ],
+  },
+  {
+    id: 'H-625',
+    threat: 'a job is published with rights that its user lost while the target was evaluated',
+    tests: [
+      'master/eauth/rights-during-targets.test.ts: a job is not published if the token of its user is revoked while its target is evaluated',
+      'master/eauth/rights-during-targets.test.ts: a job is not published if a reload takes away its right while its target is evaluated',
     ],
   },
 ];
