@@ -3454,7 +3454,8 @@ export const catalogue: readonly Threat[] = [
   },
   {
     id: 'H-622',
-    threat: 'a user opens so many streams of jobs that they take up the memory and time of the master',
+    threat:
+      'a user opens so many streams of jobs that they take up the memory and time of the master',
     tests: [
       'master/eauth/job-streams.test.ts: a user may have 256 open streams of jobs, and other users have their own',
     ],
@@ -3483,6 +3484,13 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/eauth/rights-during-targets.test.ts: a job is not published if the token of its user is revoked while its target is evaluated',
       'master/eauth/rights-during-targets.test.ts: a job is not published if a reload takes away its right while its target is evaluated',
+    ],
+  },
+  {
+    id: 'H-626',
+    threat: 'a call with many names of keys stops all other work of the master',
+    tests: [
+      'master/keys/many-keys.test.ts: many names of keys are looked up and sorted with pauses',
     ],
   },
 ];
