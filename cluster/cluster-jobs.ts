@@ -64,6 +64,12 @@ const noticeRow = defineRow({
 });
 
 /**
+ * Name that takes turns with the requesters of this member when jobs are published. The members
+ * that sent these jobs have already given turns to their own requesters.
+ */
+const ownerOfOthers = 'cluster';
+
+/**
  * Exchanges jobs with the other members. The other members receive a stored job through the
  * replicated log, in the write that stores the job. All members therefore publish stored jobs in
  * the same order, and never before the jobs are stored. Jobs that are not stored are sent as
@@ -133,7 +139,8 @@ export class ClusterJobs implements OtherMembers {
     }
     const record = isByIds ? await cache.record(load.jid) : undefined;
     const listed = Array.isArray(load.tgt) ? load.tgt : undefined;
-    await publisher.publish(load, addresseesOf(listed ?? record?.minions ?? null));
+    const to = addresseesOf(listed ?? record?.minions ?? null);
+    await publisher.publish(load, to, ownerOfOthers);
   }
 
   #publishUnstored({ load, minions }: WireMap): void {
@@ -146,7 +153,7 @@ export class ClusterJobs implements OtherMembers {
     });
     setTimeout(stopListening, passedOnMs).unref();
     cache.remember(job);
-    publisher.publish(load, addresseesOf(minions)).catch((error: unknown) => {
+    publisher.publish(load, addresseesOf(minions), ownerOfOthers).catch((error: unknown) => {
       log.error(
         { jid, err: error },
         "cannot publish another cluster member's job to the minions of this member",

@@ -23,7 +23,10 @@ import { Releases } from './releases.ts';
 export interface ResolvedCaller {
   /** Name that is unique to the caller. */
   readonly name: string;
-  /** Subject to which policy rules apply. `undefined` if no rules apply to the caller. */
+  /**
+   * Subject to which policy rules apply, with its current groups. `undefined` if no rules apply to
+   * the caller. Read it for each decision, because the groups of a user can change during a run.
+   */
   readonly subject: Subject | undefined;
   /** Returns the policy that applies to the caller. Default: the current policy of the master. */
   readonly policy?: () => Policy;
@@ -51,9 +54,14 @@ async function resolveCaller(
   if ('token' in caller) {
     const holder = await host.holdToken(caller.token);
     releases.add(() => holder.stop());
-    const { subject, ended } = holder;
-    const policy = (): Policy => holder.policy;
-    return { name: uniqueCallerName(subject), subject, policy, ended };
+    return {
+      name: uniqueCallerName(holder.subject),
+      get subject() {
+        return holder.subject;
+      },
+      policy: () => holder.policy,
+      ended: holder.ended,
+    };
   }
   return { name: uniqueCallerName(caller), subject: caller };
 }

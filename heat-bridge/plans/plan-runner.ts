@@ -355,13 +355,19 @@ export class PlanRunner {
     stored: StoredPlan,
   ): StepRunner {
     const { commands, host } = this.#options;
-    const { name, subject, policy } = caller;
+    const { name, policy } = caller;
     const { digest } = stored;
     return new StepRunner({
       commands,
       // Do not pass `ended`: when the caller's token becomes invalid, the plan ends its steps
       // itself.
-      caller: { name, subject, ...(policy === undefined ? {} : { policy }) },
+      caller: {
+        name,
+        get subject() {
+          return caller.subject;
+        },
+        ...(policy === undefined ? {} : { policy }),
+      },
       parameters,
       live,
       logger: host.logger,

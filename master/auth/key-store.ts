@@ -1,7 +1,7 @@
 import { createPublicKey } from 'node:crypto';
 import type { HashType, LiveConfig } from '#config';
 import { cleanKeyText, isNewMinionId, isValidMinionId, keyFingerprint } from '#minion-protocol';
-import { KeyedMutex, userWork, WorkBudget } from '#runtime';
+import { KeyedMutex, sortInSlices, userWork, WorkBudget } from '#runtime';
 import { compileGlobs, isLiteralGlob } from '#template/python/fnmatch.ts';
 import type { KeyState } from '../api/index.ts';
 import { type KeyChange, KeyChanger, type KeySource } from './key-changer.ts';
@@ -80,6 +80,8 @@ export interface KeyChoice {
 }
 
 const pendingOnly: readonly KeyState[] = ['pending'];
+/** Estimated work for looking up a key by its id, in steps of a `WorkBudget`. */
+const stepsOfLookup = 20;
 /**
  * Cost of changing one key, in steps of a {@link WorkBudget}. It does not include the write to the
  * disk.
@@ -338,11 +340,21 @@ export class KeyStore {
     const matches = await compileGlobs(globs, budget);
     // Ids are looked up if possible, so that the time does not depend on the number of keys.
     const ids = globs.every(isLiteralGlob)
-      ? [...new Set(globs)].filter((id) => this.#placeAmong(id, keyPlaces) !== undefined).sort()
+      ? await this.#knownIds(globs, budget)
       : this.#table.ids();
     const found: string[] = [];
     for (const id of ids) if (await matches(id)) found.push(id);
     return found;
+  }
+
+  /** Returns those of the ids that have a key, sorted and without duplicates. */
+  async #knownIds(ids: readonly string[], budget: WorkBudget): Promise<string[]> {
+    const known = new Set<string>();
+    for (const id of ids) {
+      await budget.giveWayAfter(stepsOfLookup);
+      if (this.#placeAmong(id, keyPlaces) !== undefined) known.add(id);
+    }
+    return sortInSlices([...known], (id) => id, budget);
   }
 
   /** Compares all keys with the directory, to detect changes that the watcher has missed. */

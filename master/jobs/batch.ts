@@ -1,4 +1,4 @@
-import { trimEnd } from '#runtime';
+import { longestTimerMs, trimEnd } from '#runtime';
 import {
   type BatchRequest,
   type BatchUpdate,
@@ -91,7 +91,8 @@ export async function* runBatch(
     };
     if (count > 0 && waitSeconds === 0) makeRoom();
     if (count === 0 || waitSeconds === 0) return;
-    const stop = start(waitSeconds * 1000, () => {
+    // Node.js would end longer timers immediately.
+    const stop = start(Math.min(waitSeconds * 1000, longestTimerMs), () => {
       stops.delete(stop);
       makeRoom();
     });

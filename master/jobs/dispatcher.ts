@@ -183,7 +183,7 @@ export class JobDispatcher {
     cache.requirePlace(request.by);
     const load = this.#load(record, target, request);
     const to = this.#addressees(record);
-    const slot = await publisher.prepare(load);
+    const slot = await publisher.prepare(load, publishingOwner(record));
     try {
       const also = cluster?.share({ load, serial: slot.serial, isByIds: to.minionIds !== null });
       const sent = { ...record, publications: [{ ...slot.id, minions: record.minions.length }] };
@@ -276,7 +276,7 @@ export class JobDispatcher {
     );
     const { publisher, cache, cluster } = this.#options;
     const to = this.#addressees(record);
-    const slot = await publisher.prepare(load);
+    const slot = await publisher.prepare(load, publishingOwner(record));
     try {
       const also = cluster?.share({ load, serial: slot.serial, isByIds: to.minionIds !== null });
       await cache.publishAgain(jid, slot.id, also);
@@ -305,8 +305,14 @@ export class JobDispatcher {
     this.#options.cache.remember(job);
     try {
       const load = this.#load(record, target, {});
-      this.#options.cluster?.shareUnstored(load, record.minions);
-      await this.#options.publisher.publish(load, this.#addressees(record));
+      const { publisher, cluster } = this.#options;
+      const slot = await publisher.prepare(load, publishingOwner(record));
+      try {
+        cluster?.shareUnstored(load, record.minions);
+        await slot.send(this.#addressees(record));
+      } finally {
+        slot.release();
+      }
     } catch (error) {
       stopListening();
       throw error;
@@ -366,6 +372,11 @@ export class JobDispatcher {
     };
     return { record, target, resources, problem };
   }
+}
+
+/** Returns the name of the requester that takes turns with others when jobs are published. */
+function publishingOwner({ limitOwner = 'operator' }: Pick<JobRecord, 'limitOwner'>): string {
+  return limitOwner;
 }
 
 /** Wraps a listener so that it receives only the returns of these minions. */

@@ -101,8 +101,12 @@ export const jobLimits = defineLimits('jobs', {
   },
   signedAtOnce: {
     unit: 'publications that are signed at a time',
-    owner: 'none',
+    owner: 'user',
     total: 16,
-    effect: 'Further publications wait.',
+    reserved: 4,
+    waiting: { perOwner: 10_000, total: 40_000 },
+    effect:
+      'Further publications wait in turns, then are rejected. The operator and all services count as one user. Each minion and each project counts as a user.',
+    code: 'ERR_LIMIT',
   },
 });

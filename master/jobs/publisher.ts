@@ -8,7 +8,7 @@ import {
   type SigningAlgorithm,
   sealValue,
 } from '#minion-protocol';
-import { Mutex, Semaphore } from '#runtime';
+import { FairSlots, Mutex } from '#runtime';
 import type { Auth, PublishKey } from '../auth/index.ts';
 import { jobLimits } from './limits.ts';
 import type { PublicationId, PublicationLog } from './publication-log.ts';
@@ -54,12 +54,13 @@ export interface PublicationSlot {
 
 /**
  * Signs publications and sends them through the transports [WIRE 11]. Each publication is encrypted
- * only once for all minions. Publications are signed concurrently but sent in the order of their
- * serials. A minion drops a publication whose serial is not higher than the last one it received.
+ * only once for all minions. If several owners publish, they take turns. Publications are signed
+ * concurrently but sent in the order of their serials. A minion drops a publication whose serial is
+ * not higher than the last one it received.
  */
 export class Publisher {
   readonly #options: PublisherOptions;
-  readonly #signatures = new Semaphore(jobLimits.signedAtOnce);
+  readonly #signatures = new FairSlots(jobLimits.signedAtOnce);
   readonly #serials = new Mutex();
   readonly #turns = new TurnQueue();
 
@@ -78,15 +79,21 @@ export class Publisher {
   }
 
   /**
-   * Reserves the next position and serial for a publication, encrypts it, and signs it if
-   * publications are signed.
-   * @throws the error of the signing operation. The failure does not affect later publications
+   * Waits for the turn of the owner. Then reserves the next position and serial for a publication,
+   * encrypts it, and signs it if publications are signed.
+   * @param owner - name under which limits count the requester
+   * @throws LimitExceeded if too many publications wait, or the error of the signing operation. The
+   * failure does not affect later publications
    */
-  async prepare(load: PublicationLoad): Promise<PublicationSlot> {
+  prepare(load: PublicationLoad, owner: string): Promise<PublicationSlot> {
+    return this.#signatures.run(owner, () => this.#prepareNext(load));
+  }
+
+  async #prepareNext(load: PublicationLoad): Promise<PublicationSlot> {
     const id = this.#options.log.next();
     const turn = this.#turns.take();
     try {
-      const { serial, envelope } = await this.#signatures.run(() => this.#sign(load));
+      const { serial, envelope } = await this.#sign(load);
       return {
         id,
         serial,
@@ -109,9 +116,10 @@ export class Publisher {
    * Prepares and sends a publication at once. The job is not stored.
    * @param to - recipients, and the time for which transports retain the publication for minions
    * that subscribe later
+   * @param owner - name under which limits count the requester
    */
-  async publish(load: PublicationLoad, to: Addressees): Promise<PublishOutcome> {
-    const slot = await this.prepare(load);
+  async publish(load: PublicationLoad, to: Addressees, owner: string): Promise<PublishOutcome> {
+    const slot = await this.prepare(load, owner);
     try {
       return await slot.send(to);
     } finally {

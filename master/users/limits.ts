@@ -32,6 +32,15 @@ export const userLimits = defineLimits('users', {
     effect: 'The stream ends.',
     code: 'ERR_LIMIT',
   },
+  jobStreams: {
+    unit: 'open streams of jobs (`jobs.run`, `jobs.batch` and `jobs.follow`)',
+    owner: 'user',
+    perOwner: 256,
+    total: 1_024,
+    reserved: 256,
+    effect: 'The stream is rejected. Streams of the operator and of services are not limited.',
+    code: 'ERR_LIMIT',
+  },
   failuresOfSource: {
     unit: 'failed log-ins of all user names',
     owner: 'address',

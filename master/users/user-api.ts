@@ -3,7 +3,7 @@
  * before the call has any effect.
  */
 
-import { linkSignals } from '#runtime';
+import { LimitExceeded, linkSignals } from '#runtime';
 import {
   type EventsApi,
   type InProcessFunctionsApi,
@@ -12,9 +12,11 @@ import {
   type MasterDescription,
   type MasterEvent,
   type RequireWheel,
+  requesterName,
   type UserApi,
 } from '../api/index.ts';
 import { flat, MissedEvents } from '../events/index.ts';
+import { userLimits } from './limits.ts';
 import { suffixOf } from './own-jobs.ts';
 import { readableBy } from './readable-events.ts';
 import { type FollowRequest, requireValid, UserGate } from './user-gate.ts';
@@ -28,9 +30,10 @@ import { hasFullRights, type UserApiDeps, type UserSession } from './user-sessio
 export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSession>): UserApi {
   const gate = new UserGate(parts);
   /**
-   * Checks a request with the policy, and starts the stream that it requests. Yields the items
-   * until the stream or the user's token ends.
-   * @throws AuthenticationError ERR_EAUTH_TOKEN if the token ended
+   * Checks a request with the policy, and starts the stream of a job that it requests. Yields the
+   * items until the stream or the user's token ends.
+   * @throws AuthenticationError ERR_EAUTH_TOKEN if the token ended, LimitExceeded if the user has
+   * too many open streams
    */
   async function* judged<R, T>(
     run: (request: R, signal?: AbortSignal) => AsyncIterable<T>,
@@ -39,6 +42,11 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
     signal?: AbortSignal,
   ): AsyncGenerator<T, void, void> {
     const session = await open();
+    const owner = requesterName(session.subject);
+    if (!parts.jobStreams.tryTake(owner)) {
+      session.stop();
+      throw new LimitExceeded(userLimits.jobStreams);
+    }
     const end = linkSignals(session.ended, signal);
     try {
       const permitted = await judge(session, request);
@@ -47,6 +55,7 @@ export function createUserApi(parts: UserApiDeps, open: () => Promise<UserSessio
     } finally {
       end.unlink();
       session.stop();
+      parts.jobStreams.release(owner);
     }
   }
   async function subscribed(

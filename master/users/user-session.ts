@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import { isUnlimited, type Policy, type Subject, type UserSubject } from '#acl';
+import type { Budget } from '#runtime';
 import type { InProcessApi, InProcessFunctionsApi, InProcessJobsApi } from '../api/index.ts';
 import type { AuditBursts } from '../audit/index.ts';
 import type { Cluster } from '../context/index.ts';
@@ -38,6 +39,8 @@ export interface UserApiDeps extends UserScope {
   /** Records which user started each job and call. */
   readonly ownJobs: OwnJobs;
   readonly streamPatterns: StreamPatterns;
+  /** Number of open streams of jobs of each user. */
+  readonly jobStreams: Pick<Budget, 'release' | 'tryTake'>;
   readonly targets: Pick<TargetResolver, 'resolveWithin'>;
   readonly counters: RequestCounters;
   /**

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Logger } from 'pino';
 import { type Reach, rightsOfUser, type UserSubject } from '#acl';
 import { policySyntax } from '#config';
-import { delay, linkSignals } from '#runtime';
+import { Budget, delay, linkSignals } from '#runtime';
 import {
   type AddressedMinions,
   type AuditRequester,
@@ -17,6 +17,7 @@ import { LoginAudit } from '../audit/index.ts';
 import { everyone } from '../jobs/index.ts';
 import { createDecisionsApi } from './decisions-api.ts';
 import { explainRequest } from './explain.ts';
+import { userLimits } from './limits.ts';
 import { Logins, toInfo } from './logins.ts';
 import { type OpenPolicy, openPolicy, type PolicyDeps } from './open-policy.ts';
 import { OwnJobs } from './own-jobs.ts';
@@ -114,10 +115,12 @@ export async function createUsers(deps: UsersDeps): Promise<Users> {
       const { ruled } = audit;
       const ownJobs = new OwnJobs(nextJid);
       const streamPatterns = new StreamPatterns();
+      const jobStreams = new Budget(userLimits.jobStreams);
       const parts = {
         ...api,
         ownJobs,
         streamPatterns,
+        jobStreams,
         targets,
         counters,
         ruled,

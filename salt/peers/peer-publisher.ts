@@ -14,6 +14,7 @@ import {
   type MasterContext,
   MasterError,
   minionOwner,
+  type ProvenRequest,
   type PublishRequest,
   type RunDeps,
   requireInertArguments,
@@ -44,6 +45,9 @@ export interface PeerPublisherOptions extends RunDeps {
   readonly reader: WordReader;
   readonly log: Logger;
 }
+
+/** Request of a minion for a job or a runner. */
+export type PeerRequest = Pick<ProvenRequest, 'isKeyCurrent' | 'load' | 'minionId'>;
 
 /** A job that the rules permit. */
 interface Permitted {
@@ -82,8 +86,8 @@ export class PeerPublisher {
    * @param mark - id of the request; if this request was already processed, nothing is published
    * @returns `jid` and `minions`; empty if the job is rejected or matches no minion
    */
-  async publish(minionId: string, load: WireMap, mark: string | undefined): Promise<WireMap> {
-    const request = await this.#toRequest(minionId, load, mark);
+  async publish(asked: PeerRequest, mark: string | undefined): Promise<WireMap> {
+    const request = await this.#toRequest(asked, mark);
     if (request === undefined) return {};
     try {
       const { record } = await this.#options.dispatcher.publish(request);
@@ -97,14 +101,11 @@ export class PeerPublisher {
    * Publishes a job, waits until it has ended, and returns the results by minion id. If the request
    * contains `form: full`, each result also has the jid, function and return code.
    */
-  async publishAndWait(
-    minionId: string,
-    load: WireMap,
-    mark: string | undefined,
-  ): Promise<WireMap> {
+  async publishAndWait(asked: PeerRequest, mark: string | undefined): Promise<WireMap> {
+    const { minionId, load } = asked;
     const timeoutSeconds = secondsOf(load.timeout ?? load.tmo);
     if (timeoutSeconds === undefined) return {};
-    const request = await this.#toRequest(minionId, load, mark);
+    const request = await this.#toRequest(asked, mark);
     if (request === undefined) return {};
     const isFull = load.form === 'full';
     const reply: WireMap = Object.create(null);
@@ -159,14 +160,15 @@ export class PeerPublisher {
   }
 
   async #toRequest(
-    minionId: string,
-    load: WireMap,
+    { minionId, load, isKeyCurrent }: PeerRequest,
     mark: string | undefined,
   ): Promise<(PublishRequest & JobOrigin) | undefined> {
     const permitted = await this.#judge(minionId, load);
     if (permitted === undefined || permitted.addressed.minions.length === 0) return undefined;
     // The job is stored before it is sent. A crash in between loses the job but never repeats it.
     if (!(await this.#options.cache.addMark(minionId, mark))) return undefined;
+    // The key may have been deleted while the request waited.
+    if (!isKeyCurrent()) return this.#refuse('not-accepted');
     const { calls, decision } = permitted;
     const { minions, ...leftOut } = permitted.addressed;
     const fun = calls.map((call) => call.fun);

@@ -13,7 +13,7 @@ import {
   requestDigest,
   send,
 } from '#master';
-import type { WireMap, WireValue } from '#minion-protocol';
+import type { WireValue } from '#minion-protocol';
 import { FairSlots, LimitExceeded } from '#runtime';
 import { manyElements, saltLimits } from '../limits.ts';
 import { InFlight } from './in-flight.ts';
@@ -42,11 +42,10 @@ export function peerRequests({
   const readings = new FairSlots(saltLimits.peerReturns);
   const wait = async (
     request: ProvenRequest,
-    work: (minionId: string, load: WireMap, mark: string | undefined) => Promise<WireValue>,
+    work: (request: ProvenRequest, mark: string | undefined) => Promise<WireValue>,
   ): Promise<Reply> => {
-    const { minionId, load } = request;
     const mark = requestDigest(request);
-    const value = await waiting.run(minionId, mark, () => work(minionId, load, mark));
+    const value = await waiting.run(request.minionId, mark, () => work(request, mark));
     if (value !== undefined) return send(value);
     counters.count('peer-busy');
     return send({});
@@ -58,8 +57,7 @@ export function peerRequests({
       rate: 'requests',
       maxElements: manyElements,
       load: anyLoad,
-      handle: async (request, load) =>
-        send(await publisher.publish(request.minionId, load, requestDigest(request))),
+      handle: async (request) => send(await publisher.publish(request, requestDigest(request))),
     }),
     minion_publish: defineRequestType({
       kind: 'write',
@@ -74,7 +72,7 @@ export function peerRequests({
       needsToken: true,
       rate: 'requests',
       load: anyLoad,
-      handle: (request) => wait(request, (...asked) => runner.run(...asked, request.version)),
+      handle: (request) => wait(request, (...asked) => runner.run(...asked)),
     }),
     pub_ret: defineRequestType({
       kind: 'read',

@@ -3,6 +3,7 @@
 import type { Logger } from 'pino';
 import type { MinionSubject } from '#acl';
 import {
+  AuthorizationError,
   actorOf,
   type Contributions,
   callOf,
@@ -10,13 +11,14 @@ import {
   type Jobs,
   type MasterContext,
   MasterError,
+  type ProvenRequest,
   type Users,
 } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
 import { minionWork } from '#runtime';
 import { requesterJobs } from '../requester-jobs.ts';
 import { bareCalls, functionsOf, readCalls, type WordReader } from './peer-call.ts';
-import { isInert } from './peer-publisher.ts';
+import { isInert, type PeerRequest } from './peer-publisher.ts';
 
 export interface PeerRunnerOptions {
   readonly runners: Functions['runners'];
@@ -28,6 +30,9 @@ export interface PeerRunnerOptions {
   readonly reader: WordReader;
   readonly log: Logger;
 }
+
+/** Request of a minion for a runner. */
+type PeerRunRequest = PeerRequest & Pick<ProvenRequest, 'version'>;
 
 /** Runs runners that minions request. Only runners that `peer_run` allows are permitted. */
 export class PeerRunner {
@@ -41,15 +46,12 @@ export class PeerRunner {
    * Runs a runner.
    * @param mark - id of the request. If a request with this id was already processed, the runner
    * does not run again. Runners of extensions ignore the id, so they run again
-   * @param protocol - protocol version of the request
    * @returns the result of the runner; an empty map if the request is rejected, or if the runner
    * does not run again
    */
   async run(
-    minionId: string,
-    load: WireMap,
+    { minionId, load, isKeyCurrent, version: protocol }: PeerRunRequest,
     mark: string | undefined,
-    protocol: number,
   ): Promise<WireValue> {
     const { gate, counters, log, jobs, runners, minionRunners, reader } = this.#options;
     const subject = { kind: 'minion', id: minionId } as const;
@@ -72,18 +74,21 @@ export class PeerRunner {
       return {};
     }
     if (!isInert(call)) return this.#refuse('peer-interpreted');
+    // The key may have been deleted while the arguments were parsed.
+    if (!isKeyCurrent()) return this.#refuse('not-accepted');
     const own = minionRunners.get(call.fun);
     if (own !== undefined) {
       return own({ minion: minionId, protocol, arg: call.arg, kwarg: call.kwarg });
     }
     if (!(await jobs.cache.addMark(minionId, mark))) return {};
+    if (!isKeyCurrent()) return this.#refuse('not-accepted');
     log.info(
       { minion: minionId, fun: call.fun, rule: decision.reason },
       'starting a runner at the request of a minion',
     );
     try {
       const by = { who: actorOf({ kind: 'minion', id: minionId }), rule: decision.rule };
-      const origin = { user: minionId, by, requesterJobs: this.#jobsOf(subject) };
+      const origin = { user: minionId, by, requesterJobs: this.#jobsOf(subject, isKeyCurrent) };
       return (await runners.run({ ...call, ...origin })).return;
     } catch (error) {
       if (error instanceof MasterError) return error.message;
@@ -91,14 +96,20 @@ export class PeerRunner {
     }
   }
 
-  /** Returns the jobs interface with the rights that `peer` gives the minion. */
-  #jobsOf(subject: MinionSubject): ReturnType<typeof requesterJobs> {
+  /**
+   * Returns the jobs interface with the rights that `peer` gives the minion. It rejects jobs after
+   * the key of the minion was deleted.
+   */
+  #jobsOf(subject: MinionSubject, isKeyCurrent: () => boolean): ReturnType<typeof requesterJobs> {
     const { gate, jobs } = this.#options;
     const action = 'publish';
     return requesterJobs(actorOf(subject), {
       ...{ jobs: jobs.api, targets: jobs.targets, work: minionWork },
       reach: (calls) => gate.reach({ subject, action, calls }),
-      decide: (calls, minions) => gate.decide({ subject, action, resource: { calls, minions } }),
+      decide: (calls, minions) => {
+        if (isKeyCurrent()) return gate.decide({ subject, action, resource: { calls, minions } });
+        throw new AuthorizationError('the key of the minion is no longer accepted');
+      },
     });
   }
 

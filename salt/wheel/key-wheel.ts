@@ -299,9 +299,11 @@ async function changeListed(
   change: (globs: readonly string[], state: KeyState) => Promise<unknown>,
 ): Promise<WireMap> {
   const budget = workBudgetOf(parts.by);
-  const before = new Map(
-    Object.entries(await listKeys(parts)).map(([folder, ids]) => [folder, new Set(ids)]),
-  );
+  const before = new Map<string, Set<string>>();
+  for (const [folder, ids] of Object.entries(await listKeys(parts))) {
+    before.set(folder, new Set(ids));
+    await budget.giveWayAfter(ids.length * stepsOfId);
+  }
   const named = new Set<string>();
   for (const [folder, ids] of Object.entries(match)) {
     if (!Array.isArray(ids)) throw refused(`match: the value of ${folder} must be a list of ids`);
@@ -317,6 +319,7 @@ async function changeListed(
   }
   const after: WireMap = Object.create(null);
   for (const [folder, ids] of Object.entries(await listKeys(parts))) {
+    await budget.giveWayAfter(ids.length * stepsOfId);
     const matched = ids.filter((id) => named.has(id));
     if (matched.length > 0) after[folder] = matched;
   }

@@ -3442,6 +3442,55 @@ export const catalogue: readonly Threat[] = [
     tests: [
       'master/jobs/question-times.test.ts: repeated questions about a job are at least a second apart',
       'master/jobs/question-times.test.ts: a very long timeout of a job does not end at once',
+      'master/jobs/question-times.test.ts: a very long pause of a batch does not end at once',
+    ],
+  },
+  {
+    id: 'H-621',
+    threat: 'a user with many streams of jobs delays the jobs of other users',
+    tests: [
+      'master/eauth/job-streams.test.ts: jobs of a user with many streams do not delay the job of another user',
+    ],
+  },
+  {
+    id: 'H-622',
+    threat:
+      'a user opens so many streams of jobs that they take up the memory and time of the master',
+    tests: [
+      'master/eauth/job-streams.test.ts: a user may have 256 open streams of jobs, and other users have their own',
+    ],
+  },
+  {
+    id: 'H-623',
+    threat: 'jobs and runners that a minion requests start after its key was deleted',
+    tests: [
+      'master/peers/deleted-keys.test.ts: a job that a minion requests does not start if the key is deleted while the request waits',
+      'master/peers/deleted-keys.test.ts: a job that the minion waits for does not start if the key is deleted while the request waits',
+      'master/peers/deleted-keys.test.ts: a runner that a minion requests does not start if the key is deleted while the request waits',
+      'master/peers/deleted-keys.test.ts: a runner of a minion starts no job after the key was deleted',
+      'master/peers/deleted-keys.test.ts: a runner of an extension does not run if the key is deleted while its arguments are parsed',
+    ],
+  },
+  {
+    id: 'H-624',
+    threat: 'a user keeps the rights of a group after leaving it, in a plan',
+    tests: [
+      'heat-bridge/changed-rights.test.ts: a plan runs no further step after its user has left the group with the right',
+    ],
+  },
+  {
+    id: 'H-625',
+    threat: 'a job is published with rights that its user lost while the target was evaluated',
+    tests: [
+      'master/eauth/rights-during-targets.test.ts: a job is not published if the token of its user is revoked while its target is evaluated',
+      'master/eauth/rights-during-targets.test.ts: a job is not published if a reload takes away its right while its target is evaluated',
+    ],
+  },
+  {
+    id: 'H-626',
+    threat: 'a call with many names of keys stops all other work of the master',
+    tests: [
+      'master/keys/many-keys.test.ts: many names of keys are looked up and sorted with pauses',
     ],
   },
   {

@@ -1,35 +1,16 @@
 /** Rights that change while a stream or a job of their user is in progress. */
 
-import http from 'node:http';
-import type { AddressInfo } from 'node:net';
 import test, { type ExecutionContext } from 'ava';
 import { type MasterOptions, resolveMasterConfig } from '#config';
 import { AuthenticationError, AuthorizationError, type UserApi } from '#master';
 import { createMinion } from '#minion-protocol';
 import { otherKey } from '../../helpers/connected-minion.ts';
+import { startKeystone } from '../../helpers/group-keystone.ts';
 import { directories, startVectorMaster, type VectorMaster } from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
 
 const denied = { instanceOf: AuthorizationError, code: 'ERR_DENIED' } as const;
 const noToken = { instanceOf: AuthenticationError, code: 'ERR_EAUTH_TOKEN' } as const;
-
-/** A Keystone that knows one user. The test can change the groups of the user. */
-async function startKeystone(t: ExecutionContext) {
-  const known = { groups: ['staff'] };
-  const user = { id: 'u1', name: 'fred', domain: { id: 'default', name: 'Default' } };
-  const token = { user, expires_at: '2099-01-01T00:00:00Z', roles: [] };
-  const server = http.createServer(({ method, url = '' }, response) => {
-    const groups = known.groups.map((name) => ({ name }));
-    const body = url.endsWith('/groups') ? { groups } : { token };
-    response
-      .writeHead(method === 'POST' ? 201 : 200, { 'x-subject-token': 'abc' })
-      .end(JSON.stringify(body));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.teardown(() => server.close());
-  const { port } = server.address() as AddressInfo; // the server listens on a port
-  return { known, url: `http://127.0.0.1:${port}/v3` };
-}
 
 interface Running extends VectorMaster {
   readonly fred: UserApi;

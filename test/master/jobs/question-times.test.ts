@@ -1,8 +1,11 @@
-/** Times between the questions whether a job still runs, which users choose. */
+/** Times that users choose: between questions whether a job still runs, and pauses of batches. */
 
 import test from 'ava';
+import type { JobUpdate } from '#master';
+import { runBatch } from '#master/jobs/batch.ts';
 import { questionTimes } from '#master/jobs/follow-job.ts';
 import { longestTimerMs } from '#runtime';
+import { collect } from '../../helpers/fleet.ts';
 
 test('repeated questions about a job are at least a second apart', (t) => {
   const times = questionTimes({ firstMs: 0, quietMs: 0, gatherMs: 0 });
@@ -16,4 +19,19 @@ test('a very long timeout of a job does not end at once', (t) => {
   t.deepEqual(times, {
     ...{ firstMs: longestTimerMs, quietMs: longestTimerMs, gatherMs: longestTimerMs },
   });
+});
+
+test('a very long pause of a batch does not end at once', async (t) => {
+  async function* run(): AsyncGenerator<JobUpdate> {
+    const result = { minion: 'm1', fun: 'test.ping', return: true, retcode: 0, success: true };
+    yield { type: 'return', jid: '20240102030405123456', ...result, receivedAt: 0 };
+  }
+  const pauses: number[] = [];
+  const start = (milliseconds: number): (() => void) => {
+    pauses.push(milliseconds);
+    return () => {};
+  };
+  const request = { tgt: 'm1', fun: 'test.ping', size: 1, waitSeconds: 1e12 };
+  await collect(runBatch(run, request, undefined, start));
+  t.deepEqual(pauses, [longestTimerMs]);
 });

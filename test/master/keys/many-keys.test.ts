@@ -136,3 +136,13 @@ test.serial('a map with many ids deletes the keys of a state in one call', async
   const left = await run('key.reject_dict', { match: { minions: ['web3'] } });
   t.deepEqual(isWireMap(left) ? left.minions : left, ['web3']);
 });
+
+test.serial('many names of keys are looked up and sorted with pauses', async (t) => {
+  const { keys } = await openWheel(t, 10_000);
+  const names = Array.from({ length: 10_000 }, (_, number) => `web${number}`);
+  // No key is pending, so no key is accepted.
+  const slices = await slicesOf(() => keys.eachMatching(names, 'accept'));
+  // A part of the list, which is sorted at once, may exceed a slice.
+  const isShort = slices.every((steps) => steps <= 1.5 * maxSliceSteps);
+  t.true(slices.length >= 9 && isShort, `${slices}`);
+});
