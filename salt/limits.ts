@@ -185,6 +185,13 @@ export const saltLimits = defineLimits('salt', {
     perOwner: 50_000,
     effect: 'The minion gets a pillar with an error.',
   },
+  syncedEnvironments: {
+    unit: 'environments in one call of a runner `saltutil.sync_*`',
+    owner: 'caller',
+    perOwner: 100,
+    effect: 'The call fails with ERR_ARGS.',
+    code: 'ERR_ARGS',
+  },
   findupNames: {
     unit: 'names of one call of `slsutil.findup`',
     owner: 'caller',

@@ -3444,4 +3444,13 @@ export const catalogue: readonly Threat[] = [
       'master/jobs/question-times.test.ts: a very long timeout of a job does not end at once',
     ],
   },
+  {
+    id: 'H-561',
+    threat: 'a user or minion blocks the master with environments in which it looks for modules',
+    tests: [
+      'master/runners/synced-modules.test.ts: an environment is read once, however often a call names it',
+      'master/runners/synced-modules.test.ts: a call may name 100 environments',
+      'master/runners/synced-modules.test.ts: many files are searched in slices',
+    ],
+  },
 ];
