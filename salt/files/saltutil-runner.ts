@@ -145,7 +145,7 @@ async function moduleFiles(
     );
   }
   const byDirectory = new Map(
-    wanted.map((kind) => [`_${directories.get(kind) ?? kind}`, new Array<string>()]),
+    wanted.map((kind) => [`_${directories.get(kind) ?? kind}`, [] as string[]]),
   );
   let count = 0;
   for (const saltenv of environments) {

@@ -3453,4 +3453,13 @@ export const catalogue: readonly Threat[] = [
       'master/runners/synced-modules.test.ts: many files are searched in slices',
     ],
   },
+  {
+    id: 'H-562',
+    threat:
+      'a user or minion finds out pillar values of others with patterns in the targets of runners',
+    tests: [
+      'master/runners/pillar-targets.test.ts: patterns of users and minions match no pillar value in a runner',
+      'master/runners/pillar-targets.test.ts: the job of a runner goes to the minions that the target of a user certainly means',
+    ],
+  },
 ];
