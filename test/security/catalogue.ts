@@ -3462,4 +3462,13 @@ export const catalogue: readonly Threat[] = [
       'master/runners/pillar-targets.test.ts: the job of a runner goes to the minions that the target of a user certainly means',
     ],
   },
+  {
+    id: 'H-563',
+    threat: 'a user gets around a condition on an argument with a list of names',
+    tests: [
+      `acl/list-arguments.test.ts: a rule must permit each name in the argument \${name} of \${fun} (\${action})`,
+      'acl/list-arguments.test.ts: a rule that denies a name denies each list that contains it',
+      'acl/list-arguments.test.ts: a list may have 1,000 names if a rule has conditions on arguments',
+    ],
+  },
 ];
