@@ -3471,4 +3471,12 @@ export const catalogue: readonly Threat[] = [
       'acl/list-arguments.test.ts: a list may have 1,000 names if a rule has conditions on arguments',
     ],
   },
+  {
+    id: 'H-564',
+    threat: 'a user delays the pillars of minions by compiling pillars of invented minions',
+    tests: [
+      'master/pillar/shown-pillars.test.ts: a user compiles one pillar at a time, whatever minions the calls name',
+      'master/pillar/shown-pillars.test.ts: calls beyond the waiting ones of a user are rejected',
+    ],
+  },
 ];
