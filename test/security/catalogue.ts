@@ -3479,4 +3479,11 @@ export const catalogue: readonly Threat[] = [
       'master/pillar/shown-pillars.test.ts: calls beyond the waiting ones of a user are rejected',
     ],
   },
+  {
+    id: 'H-565',
+    threat: 'a user blocks the master by having large file roots listed again',
+    tests: [
+      'master/fileserver/large-roots.test.ts: other work runs while the files of large roots are listed and sorted',
+    ],
+  },
 ];
