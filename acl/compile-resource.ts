@@ -1,6 +1,7 @@
 import { compileDataSchema } from './data-schema.ts';
 import { PolicyError } from './errors.ts';
 import { indexKeyOf, type RuleIndexKey } from './index-keys.ts';
+import { judgeEachName } from './list-arguments.ts';
 import { grainsGiveNoRight, type MinionTest, type PolicyEnvironment } from './policy-syntax.ts';
 import { mustBeNamed } from './powerful-functions.ts';
 import type { CallPattern, PolicyRule, RuleAction, SignalPattern, TextPatterns } from './rule.ts';
@@ -100,7 +101,7 @@ export function compileResource(rule: PolicyRule, world: PolicyEnvironment): Com
       return compilePublish(rule, world, place);
     case 'runner':
     case 'wheel':
-      return byName(rule, compileCall(rule.resource, rule.effect, world, place));
+      return byName(rule, compileCall(rule.resource, rule, world, place));
     case 'command':
       return compileWithin(rule, world, place);
     case 'mine': {
@@ -178,7 +179,7 @@ function compileWithin(
   place: (field: string) => RuleField,
 ): CompiledResource {
   const { within, ...call } = resource;
-  const compiled = compileCall(call, effect, world, place);
+  const compiled = compileCall(call, { action, effect }, world, place);
   if (within === undefined) {
     if (effect === 'deny' || action === 'publish') return compiled;
     return {
@@ -217,11 +218,12 @@ function orUndefined<T>(read: () => T): T | undefined {
 
 function compileCall(
   { fun, arguments: conditions }: CallPattern,
-  effect: PolicyRule['effect'],
+  { action, effect }: Pick<PolicyRule, 'action' | 'effect'>,
   world: PolicyEnvironment,
   place: (field: string) => RuleField,
 ): CompiledResource {
-  const meets = compileArguments(conditions, world, place('arguments'));
+  const meetsWhole = compileArguments(conditions, world, place('arguments'));
+  const meets = judgeEachName({ action, effect }, conditions, meetsWhole);
   const isMetUnknown = effect === 'allow' || conditions === undefined;
   return {
     ...byText(fun, world, place('fun')),

@@ -1,6 +1,6 @@
 import { defineLimits } from '#runtime';
 
-/** Limits of the policy: how many times a user may use a rule that has a `rate`. */
+/** Limits of the policy. */
 export const policyLimits = defineLimits('acl', {
   ruleRate: {
     unit: 'uses of a rule with `rate`',
@@ -8,5 +8,11 @@ export const policyLimits = defineLimits('acl', {
     amounts: '`rate` of the rule',
     option: 'saltbridge:acl',
     effect: 'The rule does not permit the action.',
+  },
+  argumentNames: {
+    unit: 'names in one argument with a comma-separated list, if a rule has conditions on arguments',
+    owner: 'caller',
+    perOwner: 1_000,
+    effect: 'Rules with conditions on arguments do not permit the call, and deny it.',
   },
 });

@@ -180,6 +180,15 @@ export const saltLimits = defineLimits('salt', {
     waiting: { perOwner: 64, total: 65_536 },
     effect: 'Further requests wait in turns, then get a pillar with an error.',
   },
+  shownPillars: {
+    unit: 'calls of `pillar.show_pillar` and `pillar.show_top` in progress',
+    owner: 'caller',
+    perOwner: 1,
+    total: 4,
+    waiting: { perOwner: 64, total: 4_096 },
+    effect: 'Further calls wait in turns, then are rejected. The operator is not limited.',
+    code: 'ERR_LIMIT',
+  },
   pillarNames: {
     unit: 'grains of a pillar request, and names in its `pillar=`',
     owner: 'minion',
@@ -191,6 +200,13 @@ export const saltLimits = defineLimits('salt', {
     owner: 'minion',
     perOwner: 50_000,
     effect: 'The minion gets a pillar with an error.',
+  },
+  syncedEnvironments: {
+    unit: 'environments in one call of a runner `saltutil.sync_*`',
+    owner: 'caller',
+    perOwner: 100,
+    effect: 'The call fails with ERR_ARGS.',
+    code: 'ERR_ARGS',
   },
   findupNames: {
     unit: 'names of one call of `slsutil.findup`',

@@ -5,6 +5,7 @@ import { readdir, readlink, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import type { FileLists } from '#master';
 import { compileSearchPattern } from '#minion-protocol';
+import { sortInSlices, unlimitedSteps, WorkBudget } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { type HiddenDirectories, ifPresent, isBelow } from './disk-files.ts';
 
@@ -62,6 +63,9 @@ export interface Tree {
 /** Maximum number of files and directories of one environment. */
 export const maxEntries = 250_000;
 
+/** Estimated work for adding one file to the lists, in steps of a `WorkBudget`. */
+const stepsOfFile = 100;
+
 /**
  * Walks the roots in order. A root that does not exist is treated as empty.
  * @param roots - absolute paths
@@ -101,6 +105,7 @@ class Walk {
   readonly #emptyDirs = new Set<string>();
   readonly #links = new Map<string, string>();
   readonly #directories = new Map<string, string>();
+  readonly #budget = new WorkBudget(unlimitedSteps);
   #realRoot = '';
 
   constructor(options: WalkOptions) {
@@ -115,13 +120,17 @@ class Walk {
     await this.#enter({ path: root, relative: '', reals: [real] });
   }
 
-  tree(): Tree {
+  /** Sorts the lists in slices, so that other work can run in between. */
+  async tree(): Promise<Tree> {
+    const sorted = (paths: Iterable<string>): Promise<string[]> =>
+      sortInSlices([...paths], (path) => path, this.#budget);
+    const links = await sortInSlices([...this.#links], ([path]) => path, this.#budget);
     return {
       lists: {
-        files: [...this.#files].sort(),
-        dirs: [...this.#dirs].sort(),
-        emptyDirs: [...this.#emptyDirs].sort(),
-        links: new Map([...this.#links].sort()),
+        files: await sorted(this.#files),
+        dirs: await sorted(this.#dirs),
+        emptyDirs: await sorted(this.#emptyDirs),
+        links: new Map(links),
       },
       directories: this.#directories,
       isCut: this.#isFull(),
@@ -142,16 +151,24 @@ class Walk {
     const entries = await ifPresent(readdir(directory.path, { withFileTypes: true }));
     if (entries === undefined) return;
     if (entries.length === 0) this.#addEmpty(directory.relative);
-    await Promise.all(entries.map((entry) => this.#entry(directory, entry)));
+    const others: Dirent[] = [];
+    for (const entry of entries) {
+      this.#budget.addToSlice(stepsOfFile);
+      if (this.#budget.isSliceOver) await this.#budget.giveWay();
+      if (entry.isFile()) this.#addFile(directory, entry.name);
+      else others.push(entry);
+    }
+    await Promise.all(others.map((entry) => this.#entry(directory, entry)));
+  }
+
+  #addFile({ relative }: Directory, name: string): void {
+    if (!this.#isFull() && isSendable(name)) this.#add(this.#files, below(relative, name));
   }
 
   async #entry(parent: Directory, entry: Dirent): Promise<void> {
-    // Node.js replaces bytes that are not UTF-8 with U+FFFD. A name with these bytes cannot be sent
-    // [WIRE 2.1].
-    if (this.#isFull() || entry.name.includes('\ufffd')) return;
-    const relative = parent.relative === '' ? entry.name : `${parent.relative}/${entry.name}`;
+    if (this.#isFull() || !isSendable(entry.name)) return;
+    const relative = below(parent.relative, entry.name);
     if (entry.isSymbolicLink()) return this.#link(parent, entry.name, relative);
-    if (entry.isFile()) this.#add(this.#files, relative);
     if (!entry.isDirectory()) return;
     const real = path.join(parent.reals[0] ?? '', entry.name);
     if (this.#options.hidden.contain(real)) return;
@@ -194,4 +211,16 @@ class Walk {
   #addEmpty(relative: string): void {
     if (relative !== '') this.#add(this.#emptyDirs, relative);
   }
+}
+
+/**
+ * Whether a name can be sent to minions. Node.js replaces bytes that are not UTF-8 with U+FFFD. A
+ * name with these bytes cannot be sent [WIRE 2.1].
+ */
+function isSendable(name: string): boolean {
+  return !name.includes('\ufffd');
+}
+
+function below(directory: string, name: string): string {
+  return directory === '' ? name : `${directory}/${name}`;
 }

@@ -5,11 +5,13 @@
  * same names.
  */
 
-import { MasterError, type MasterFunction } from '#master';
+import { type CallContext, MasterError, type MasterFunction, workBudgetOf } from '#master';
 import type { WireMap, WireValue } from '#minion-protocol';
+import type { WorkBudget } from '#runtime';
 import type { FileServer } from '../file-trees/file-server.ts';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { ignored, names, optional } from '../functions/parameters.ts';
+import { saltLimits } from '../limits.ts';
 
 interface SaltutilRunnerDeps {
   readonly fileServer: FileServer;
@@ -58,6 +60,11 @@ const functionNames: ReadonlyMap<string, string> = new Map([
   ['fileserver', 'sync_fileserver'],
 ]);
 
+const maxEnvironments = saltLimits.syncedEnvironments.perOwner ?? Infinity;
+
+/** Estimated work for examining one file, in steps of a `WorkBudget`. */
+const stepsOfFile = 10;
+
 const parameters = {
   saltenv: optional(names, ['base']),
   extmod_whitelist: ignored,
@@ -65,22 +72,22 @@ const parameters = {
 } as const;
 
 export function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
-  const copyNothing = async (kind: string, saltenvs: readonly string[]): Promise<WireValue> => {
-    const files = await moduleFiles(parts.fileServer, kind, saltenvs);
-    if (files.length > 0) throw refusal(files);
-    return [];
+  const requireNoModules = async (
+    wanted: readonly string[],
+    saltenvs: readonly string[],
+    { by }: CallContext,
+  ): Promise<void> => {
+    const found = await moduleFiles(parts.fileServer, wanted, saltenvs, workBudgetOf(by));
+    if (found.count > 0) throw refusal(found);
   };
   const table: Record<string, MasterFunction> = {
     'saltutil.sync_all': masterFunction({
       summary:
         'Copies nothing: this master runs no Python modules. Fails if the file roots contain some.',
       parameters,
-      call: async ({ saltenv }) => {
+      call: async ({ saltenv }, context): Promise<WireValue> => {
+        await requireNoModules(kinds, saltenv, context);
         const all: WireMap = {};
-        const found = await Promise.all(
-          kinds.map((kind) => moduleFiles(parts.fileServer, kind, saltenv)),
-        );
-        if (found.flat().length > 0) throw refusal(found.flat());
         for (const kind of kinds) all[kind] = [];
         return all;
       },
@@ -90,7 +97,10 @@ export function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
     table[`saltutil.${functionNames.get(kind) ?? `sync_${kind}`}`] = masterFunction({
       summary: `Copies no ${kind}: this master runs no Python modules. Fails if the file roots contain some.`,
       parameters,
-      call: ({ saltenv }) => copyNothing(kind, saltenv),
+      call: async ({ saltenv }, context): Promise<WireValue> => {
+        await requireNoModules([kind], saltenv, context);
+        return [];
+      },
     });
   }
   return table;
@@ -99,25 +109,55 @@ export function saltutilRunner(parts: SaltutilRunnerDeps): FunctionTable {
 /** Maximum number of files that an error message names. */
 const maxNamed = 5;
 
-function refusal(files: readonly string[]): MasterError {
-  const named = files.slice(0, maxNamed).join(', ');
-  const more = files.length > maxNamed ? ` and ${files.length - maxNamed} more` : '';
+/** Files that Salt would copy. */
+interface ModuleFiles {
+  /** The first files, in the order of {@link kinds}. */
+  readonly named: readonly string[];
+  readonly count: number;
+}
+
+function refusal({ named, count }: ModuleFiles): MasterError {
+  const more = count > named.length ? ` and ${count - named.length} more` : '';
   return new MasterError(
     'ERR_NOT_SERVED',
-    `nothing was copied: this master runs no Python modules (${named}${more}); ` +
+    `nothing was copied: this master runs no Python modules (${named.join(', ')}${more}); ` +
       "to copy them to minions, run salt '*' saltutil.sync_all; see docs/compatibility.md",
   );
 }
 
-/** Returns the files that Salt would copy [salt/utils/extmods.py sync]. */
+/**
+ * Finds the files that Salt would copy [salt/utils/extmods.py sync]. Reads the files of each
+ * environment once, in slices.
+ * @param wanted - kinds of modules
+ * @throws MasterError ERR_ARGS if there are too many environments
+ */
 async function moduleFiles(
   fileServer: FileServer,
-  kind: string,
+  wanted: readonly string[],
   saltenvs: readonly string[],
-): Promise<string[]> {
-  const directory = `_${directories.get(kind) ?? kind}/`;
-  const lists = await Promise.all(saltenvs.map((saltenv) => fileServer.lists(saltenv)));
-  return lists
-    .flatMap(({ files }) => files)
-    .filter((file) => file.startsWith(directory) && /\.(pyx?|so|zip)$/.test(file));
+  budget: WorkBudget,
+): Promise<ModuleFiles> {
+  const environments = new Set(saltenvs);
+  if (environments.size > maxEnvironments) {
+    throw new MasterError(
+      'ERR_ARGS',
+      `\`saltenv\` must name at most ${maxEnvironments} environments; use several calls`,
+    );
+  }
+  const byDirectory = new Map(
+    wanted.map((kind) => [`_${directories.get(kind) ?? kind}`, [] as string[]]),
+  );
+  let count = 0;
+  for (const saltenv of environments) {
+    const { files } = await fileServer.lists(saltenv);
+    for (const file of files) {
+      budget.addToSlice(stepsOfFile);
+      if (budget.isSliceOver) await budget.giveWay();
+      const found = byDirectory.get(file.slice(0, Math.max(0, file.indexOf('/'))));
+      if (found === undefined || !/\.(pyx?|so|zip)$/.test(file)) continue;
+      count += 1;
+      if (found.length < maxNamed) found.push(file);
+    }
+  }
+  return { named: [...byDirectory.values()].flat().slice(0, maxNamed), count };
 }

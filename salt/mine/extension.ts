@@ -25,6 +25,6 @@ export async function openMineExtension(host: ExtensionHost): Promise<OpenExtens
       targets: jobs.targets,
       counters: context.counters,
     }),
-    runners: mineRunner({ jobs: jobs.api, mineReader }),
+    runners: mineRunner({ jobs: jobs.api, mineReader, targets: jobs.targets }),
   };
 }

@@ -3,11 +3,18 @@
 import { limitOwnerOf, MasterError } from '#master';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { anything, flag, optional, required, target, text } from '../functions/parameters.ts';
-import { askMinions, jobsOfRequester, type MinionCalls } from '../minion-calls.ts';
+import {
+  askMinions,
+  jobsOfRequester,
+  type MinionCalls,
+  type RequesterTargets,
+  targetOfRequester,
+} from '../minion-calls.ts';
 import type { MineReader } from './mine-reader.ts';
 
 interface MineRunnerDeps extends MinionCalls {
-  readonly mineReader: MineReader;
+  readonly mineReader: Pick<MineReader, 'read'>;
+  readonly targets: RequesterTargets;
 }
 
 export function mineRunner(parts: MineRunnerDeps): FunctionTable {
@@ -34,10 +41,14 @@ export function mineRunner(parts: MineRunnerDeps): FunctionTable {
       },
       call: async ({ tgt, tgt_type: tgtType, clear, mine_functions: functions }, context) => {
         const kwarg = { clear, mine_functions: functions ?? null };
-        const request = { tgt, tgtType, fun: 'mine.update', kwarg };
+        const asked = { tgt, tgtType };
         // The minion calls each of `mine_functions`, so these are functions that the requester
-        // chooses.
-        const calls = functions === undefined ? parts : jobsOfRequester(parts, context);
+        // chooses. The rights of the requester then limit the target.
+        const [calls, target] =
+          functions === undefined
+            ? [parts, await targetOfRequester(asked, context, parts.targets)]
+            : [jobsOfRequester(parts, context), asked];
+        const request = { ...target, fun: 'mine.update', kwarg };
         const { returns } = await askMinions(calls, request, context);
         return Object.fromEntries(returns.map((one) => [one.minion, one.return]));
       },

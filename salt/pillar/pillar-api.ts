@@ -42,7 +42,7 @@ interface Asked {
  * @param more - grains merged over the known ones
  */
 export function pillarRequestOf(
-  facts: Jobs['facts'],
+  facts: Pick<Jobs['facts'], 'of'>,
   { minion: id, saltenv, pillarenv }: Asked,
   more: WireMap = {},
 ): PillarRequest {

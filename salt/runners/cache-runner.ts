@@ -5,6 +5,7 @@ import type { FactSource, WireMap, WireValue } from '#minion-protocol';
 import { type FunctionTable, masterFunction } from '../functions/define-function.ts';
 import { anything, ignored, optional, required, target, text } from '../functions/parameters.ts';
 import type { MineStore } from '../mine/mine-store.ts';
+import { type RequesterTargets, targetedMinions } from '../minion-calls.ts';
 import type { CacheBanks } from './cache-banks.ts';
 import { ownerOfValues } from './stored-amounts.ts';
 
@@ -12,7 +13,7 @@ export interface CacheRunnerDeps {
   readonly facts: Pick<Jobs['facts'], 'forgetPart' | 'of'>;
   /** Mine of the minions. If it is `undefined`, the functions about the mine do not exist. */
   readonly mine: MineStore | undefined;
-  readonly targets: Pick<Jobs['targets'], 'resolve'>;
+  readonly targets: RequesterTargets;
   readonly acceptedIds: () => readonly string[];
   /** Banks of values that do not belong to minions. */
   readonly banks: CacheBanks;
@@ -62,9 +63,9 @@ function mineFunctions(parts: CacheRunnerDeps): FunctionTable {
         tgt_type: optional(text, 'glob'),
         clear_mine_func_flag: required(text),
       },
-      call: async ({ tgt, tgt_type: tgtType, clear_mine_func_flag: fun }, { by }) => {
+      call: async ({ tgt, tgt_type: tgtType, clear_mine_func_flag: fun }, context) => {
         if (tgt === undefined) return false;
-        const { minions } = await targets.resolve({ tgt, tgtType }, { greedy: false, by });
+        const { minions } = await targetedMinions({ tgt, tgtType }, context, targets);
         for (const id of minions) await mine.delete(id, fun, undefined);
         return true;
       },
@@ -165,10 +166,10 @@ function show(parts: CacheRunnerDeps, part: Part, summary: string): MasterFuncti
     summary,
     parameters: { tgt: optional(target, '*'), tgt_type: optional(text, 'glob') },
     takesMore: true,
-    call: async ({ tgt, tgt_type: tgtType }, { by }) => {
-      const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false, by });
+    call: async ({ tgt, tgt_type: tgtType }, context) => {
+      const { minions } = await targetedMinions({ tgt, tgtType }, context, parts.targets);
       const found: WireMap = Object.create(null);
-      const budget = workBudgetOf(by);
+      const budget = workBudgetOf(context.by);
       for (const id of minions) {
         await budget.giveWayAfter(stepsOfPart);
         const value = await read(parts, part, id);
@@ -196,10 +197,10 @@ function clear(parts: CacheRunnerDeps, what: readonly Part[], summary: string): 
   return masterFunction({
     summary,
     parameters: { tgt: optional(target), tgt_type: optional(text, 'glob') },
-    call: async ({ tgt, tgt_type: tgtType }, { by }) => {
+    call: async ({ tgt, tgt_type: tgtType }, context) => {
       if (tgt === undefined) return false;
-      const { minions } = await parts.targets.resolve({ tgt, tgtType }, { greedy: false, by });
-      const budget = workBudgetOf(by);
+      const { minions } = await targetedMinions({ tgt, tgtType }, context, parts.targets);
+      const budget = workBudgetOf(context.by);
       for (const id of minions) {
         for (const part of what) {
           await budget.giveWayAfter(stepsOfDeletion);

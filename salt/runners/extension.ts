@@ -48,6 +48,7 @@ export async function openRunners(host: ExtensionHost): Promise<OpenExtension> {
       ...jobsRunner({ jobs: jobs.api, cache: jobs.cache, running: () => runners.running() }),
       ...manageRunner({
         jobs: jobs.api,
+        targets: jobs.targets,
         keys: host.use(masterServices.keys),
         acceptedIds,
         present: () => jobs.present(),

@@ -12,10 +12,16 @@ import {
 import type { WireMap } from '#minion-protocol';
 import { type FunctionTable, masterFunction, refused } from '../functions/define-function.ts';
 import { flag, names, optional, seconds, target, text } from '../functions/parameters.ts';
-import { askMinions, type MinionCalls } from '../minion-calls.ts';
+import {
+  askMinions,
+  type MinionCalls,
+  type RequesterTargets,
+  targetOfRequester,
+} from '../minion-calls.ts';
 
 export interface ManageRunnerDeps extends MinionCalls {
   readonly keys: Pick<InProcessApi['keys'], 'delete'>;
+  readonly targets: RequesterTargets;
   readonly acceptedIds: () => readonly string[];
   readonly present: () => readonly PresentMinion[];
   /** Version of this master, for `manage.versions`. */
@@ -53,7 +59,8 @@ export function manageRunner(parts: ManageRunnerDeps): FunctionTable {
       ...(timeoutSeconds === undefined ? {} : { timeoutSeconds }),
       ...(gatherJobTimeoutSeconds === undefined ? {} : { gatherJobTimeoutSeconds }),
     };
-    const request = { tgt, tgtType, fun: 'test.ping', ...times };
+    const target = await targetOfRequester({ tgt, tgtType }, context, parts.targets);
+    const request = { ...target, fun: 'test.ping', ...times };
     const { answered, silent } = await askMinions(parts, request, context);
     return { up: [...answered], down: [...silent] };
   };

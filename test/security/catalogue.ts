@@ -3503,4 +3503,46 @@ export const catalogue: readonly Threat[] = [
       'server/owned-files.test.ts: a second name of a file does not make root open it',
     ],
   },
+  {
+    id: 'H-561',
+    threat: 'a user or minion blocks the master with environments in which it looks for modules',
+    tests: [
+      'master/runners/synced-modules.test.ts: an environment is read once, however often a call names it',
+      'master/runners/synced-modules.test.ts: a call may name 100 environments',
+      'master/runners/synced-modules.test.ts: many files are searched in slices',
+    ],
+  },
+  {
+    id: 'H-562',
+    threat:
+      'a user or minion finds out pillar values of others with patterns in the targets of runners',
+    tests: [
+      'master/runners/pillar-targets.test.ts: patterns of users and minions match no pillar value in a runner',
+      'master/runners/pillar-targets.test.ts: the job of a runner goes to the minions that the target of a user certainly means',
+    ],
+  },
+  {
+    id: 'H-563',
+    threat: 'a user gets around a condition on an argument with a list of names',
+    tests: [
+      `acl/list-arguments.test.ts: a rule must permit each name in the argument \${name} of \${fun} (\${action})`,
+      'acl/list-arguments.test.ts: a rule that denies a name denies each list that contains it',
+      'acl/list-arguments.test.ts: a list may have 1,000 names if a rule has conditions on arguments',
+    ],
+  },
+  {
+    id: 'H-564',
+    threat: 'a user delays the pillars of minions by compiling pillars of invented minions',
+    tests: [
+      'master/pillar/shown-pillars.test.ts: a user compiles one pillar at a time, whatever minions the calls name',
+      'master/pillar/shown-pillars.test.ts: calls beyond the waiting ones of a user are rejected',
+    ],
+  },
+  {
+    id: 'H-565',
+    threat: 'a user blocks the master by having large file roots listed again',
+    tests: [
+      'master/fileserver/large-roots.test.ts: other work runs while the files of large roots are listed and sorted',
+    ],
+  },
 ];

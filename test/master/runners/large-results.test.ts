@@ -15,6 +15,7 @@ import {
 } from '#minion-protocol';
 import { maxSliceSteps, userWork, WorkBudget } from '#runtime';
 import type { FunctionTable } from '#salt/functions/define-function.ts';
+import type { RequesterTargets } from '#salt/minion-calls.ts';
 import { askRunners } from '#salt/runners/ask-runners.ts';
 import { CacheBanks } from '#salt/runners/cache-banks.ts';
 import { cacheRunner } from '#salt/runners/cache-runner.ts';
@@ -59,6 +60,11 @@ function jobsWith(returns: readonly WireValue[]): {
   };
 }
 
+const noTargets: RequesterTargets = {
+  resolve: () => Promise.reject(new Error('no target is resolved')),
+  resolveExact: () => Promise.reject(new Error('no target is resolved')),
+};
+
 function idsOf(count: number): string[] {
   return Array.from({ length: count }, (_, number) => `web${number}`);
 }
@@ -73,6 +79,7 @@ function areShort(slices: readonly number[]): boolean {
 test.serial('manage.versions groups the minions of a large fleet', async (t) => {
   const runner = manageRunner({
     keys: { delete: async () => [] },
+    targets: noTargets,
     acceptedIds: () => idsOf(2000),
     present: () => [],
     version: '1',
@@ -98,6 +105,7 @@ test.serial(
   async (t) => {
     const runner = manageRunner({
       keys: { delete: async () => [] },
+      targets: noTargets,
       acceptedIds: () => idsOf(100),
       present: () => [
         { id: 'web1', address: '10.0.0.1', transport: 'tcp', by: 'topic', isSure: true },
@@ -127,6 +135,10 @@ test('the audit log attributes keys that manage.down deletes to the user', async
         requesters.push(by);
         return [];
       },
+    },
+    targets: {
+      ...noTargets,
+      resolveExact: async () => ({ minions: ['web1'], missing: [], isNarrowed: false }),
     },
     acceptedIds: () => ['web1'],
     present: () => [],
@@ -218,6 +230,7 @@ test.serial('data of many minions is unpacked with pauses', async (t) => {
         ...{ minions: ids, missing: [], isNarrowed: false, unknown: [], resources: new Map() },
         ...{ target: { tgt: '*', tgtType: 'glob' }, problem: undefined },
       }),
+      resolveExact: async () => ({ minions: ids, missing: [], isNarrowed: false }),
     },
     acceptedIds: () => ids,
     banks: new CacheBanks(store),

@@ -71,6 +71,7 @@ function cache(): FunctionTable {
         ...{ minions: ids, missing: [], isNarrowed: false, unknown: [], resources: new Map() },
         ...{ target: { tgt: '*', tgtType: 'glob' }, problem: undefined },
       }),
+      resolveExact: async () => ({ minions: ids, missing: [], isNarrowed: false }),
     },
     acceptedIds: () => ids,
     banks: new CacheBanks(createMemoryStore()),

@@ -1,0 +1,113 @@
+/** Conditions on arguments that contain several names, separated by commas. */
+
+import test from 'ava';
+import { allow, decide, deny, type PolicyRule } from '#acl';
+import { policyOf } from '../helpers/policies.ts';
+
+const eve = { user: 'eve' } as const;
+const subject = { kind: 'user', name: 'eve', groups: [] } as const;
+
+interface Asked {
+  readonly action: 'publish' | 'runner' | 'wheel';
+  readonly fun: string;
+  readonly args?: readonly string[];
+  readonly kwargs?: Readonly<Record<string, string>>;
+}
+
+function may(
+  rules: readonly PolicyRule[],
+  { action, fun, args = [], kwargs = {} }: Asked,
+): boolean {
+  const call = { fun, args, kwargs: new Map(Object.entries(kwargs)) };
+  const question =
+    action === 'publish'
+      ? ({ subject, action, resource: { calls: [call], minions: ['web1'] } } as const)
+      : ({ subject, action, resource: { call } } as const);
+  return decide(question, policyOf(rules)).effect === 'allow';
+}
+
+/** Functions that split an argument at commas, with the names of this argument. */
+const functions = [
+  ...['accept', 'delete', 'finger', 'name_match', 'print', 'reject'].map(
+    (name) => ['wheel', `key.${name}`, 'match', 0] as const,
+  ),
+  ...['orch', 'orchestrate', 'sls', 'orch_show_sls', 'orchestrate_show_sls'].map(
+    (name) => ['runner', `state.${name}`, 'mods', 0] as const,
+  ),
+  ...['apply', 'sls', 'show_sls', 'show_low_sls', 'sls_exists'].map(
+    (name) => ['publish', `state.${name}`, 'mods', 0] as const,
+  ),
+  ['publish', 'state.sls_id', 'mods', 1] as const,
+  ...['install', 'purge', 'remove'].map((name) => ['publish', `pkg.${name}`, 'name', 0] as const),
+];
+
+for (const [action, fun, name, position] of functions) {
+  test(`a rule must permit each name in the argument ${name} of ${fun} (${action})`, (t) => {
+    const before = new Array<string>(position).fill('an_id');
+    const rules = [
+      allow('by-name', {
+        ...{ subject: eve, action },
+        resource: { fun, arguments: [{ kwargs: { [name]: 'web*' } }] },
+      }),
+      allow('by-position', {
+        ...{ subject: eve, action },
+        resource: { fun, arguments: [{ args: [...before, { regex: 'web.*' }] }] },
+      }),
+    ];
+    const mayUse = (text: string): readonly boolean[] => [
+      may(rules, { action, fun, kwargs: { [name]: text } }),
+      may(rules, { action, fun, args: [...before, text] }),
+    ];
+    for (const text of ['web1', 'web1,web2', 'web1, web2,'])
+      t.deepEqual(mayUse(text), [true, true]);
+    for (const text of ['web1,db1', 'web1,*', 'web1, *', 'db1']) {
+      t.deepEqual(mayUse(text), [false, false], text);
+    }
+  });
+}
+
+test('a rule that denies a name denies each list that contains it', (t) => {
+  const anything = allow('all', { subject: eve, action: 'wheel', resource: { fun: 'key.*' } });
+  const resource = { fun: 'key.delete', arguments: [{ kwargs: { match: 'db*' } }] };
+  const rules = [deny('no-db', { subject: eve, action: 'wheel', resource }), anything];
+  const mayDelete = (match: string): boolean =>
+    may(rules, { action: 'wheel', fun: 'key.delete', kwargs: { match } });
+  t.true(mayDelete('web1,web2'));
+  for (const match of ['db1', 'db1,web1', 'web1,db1', 'web1, db1'])
+    t.false(mayDelete(match), match);
+});
+
+test('a rule may contain a whole list', (t) => {
+  for (const pattern of ['common,web', { regex: 'common,web' }]) {
+    const resource = { fun: 'state.apply', arguments: [{ args: [pattern] }] };
+    const rules = [allow('both', { subject: eve, action: 'publish', resource })];
+    const mayApply = (...args: readonly string[]): boolean =>
+      may(rules, { action: 'publish', fun: 'state.apply', args });
+    t.true(mayApply('common,web'));
+    for (const text of ['common', 'web', 'web,common', 'common,web,db'])
+      t.false(mayApply(text), text);
+  }
+});
+
+test('text with commas stays whole for other functions', (t) => {
+  const resource = { fun: 'test.echo', arguments: [{ args: ['a*'] }] };
+  const rules = [allow('echo', { subject: eve, action: 'publish', resource })];
+  t.true(may(rules, { action: 'publish', fun: 'test.echo', args: ['a,b'] }));
+});
+
+test('a list may have 1,000 names if a rule has conditions on arguments', (t) => {
+  const names = (count: number): string => new Array<string>(count).fill('web1').join(',');
+  const resource = { fun: 'key.accept', arguments: [{ kwargs: { match: 'web*' } }] };
+  const rules = [allow('web', { subject: eve, action: 'wheel', resource })];
+  const mayAccept = (match: string): boolean =>
+    may(rules, { action: 'wheel', fun: 'key.accept', kwargs: { match } });
+  t.true(mayAccept(names(1000)));
+  t.false(mayAccept(names(1001)));
+  const noDb = { fun: 'key.accept', arguments: [{ kwargs: { match: 'db*' } }] };
+  const denying = [
+    deny('no-db', { subject: eve, action: 'wheel', resource: noDb }),
+    allow('all', { subject: eve, action: 'wheel', resource: { fun: 'key.accept' } }),
+  ];
+  const kwargs = { match: `${names(1000)},db1` };
+  t.false(may(denying, { action: 'wheel', fun: 'key.accept', kwargs }));
+});
