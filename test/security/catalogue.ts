@@ -3360,6 +3360,9 @@ export const catalogue: readonly Threat[] = [
       'master/fileserver/gitfs.long.test.ts: a few directories with long names are refused if the paths below them are too long together',
       'master/fileserver/gitfs.long.test.ts: a directory with too many entries is refused before they are all read',
       'master/fileserver/gitfs.long.test.ts: a large directory is read in slices',
+      'master/fileserver/gitfs.long.test.ts: the state of a large directory is stored in slices',
+      'master/fileserver/gitfs.long.test.ts: names that are too long for a file system are not served',
+      'master/fileserver/gitfs.long.test.ts: a directory is refused before it is read if its names are too long together',
     ],
   },
   {
