@@ -3447,4 +3447,15 @@ export const catalogue: readonly Threat[] = [
       'master/jobs/question-times.test.ts: a very long timeout of a job does not end at once',
     ],
   },
+  {
+    id: 'H-580',
+    threat: 'an LDAP server stops the master with small messages, or fills its memory',
+    tests: [
+      'master/eauth/ldap-answers.test.ts: an LDAP server that sends many entries at once fails the log-in',
+      'master/eauth/ldap-answers.test.ts: an LDAP server that sends an endless message fails the log-in',
+      'master/eauth/ldap-answers.test.ts: messages of LDAP are the same however they are divided into chunks',
+      'master/eauth/ldap-answers.test.ts: an LDAP server may send a limited number of messages and elements in one connection',
+      'master/eauth/ldap-answers.test.ts: bytes that are not messages of LDAP are rejected',
+    ],
+  },
 ];
