@@ -3458,4 +3458,19 @@ export const catalogue: readonly Threat[] = [
       'master/eauth/ldap-answers.test.ts: bytes that are not messages of LDAP are rejected',
     ],
   },
+  {
+    id: 'H-581',
+    threat: 'a service holds a delivery or a request of the master for ever',
+    tests: [
+      'heat-bridge/outgoing/exchange.test.ts: a server that switches to another protocol is unreachable',
+      'heat-bridge/guests/coordinator-options.test.ts: a server that does not respond like etcd is skipped',
+    ],
+  },
+  {
+    id: 'H-582',
+    threat: 'a tenant chooses the virtual host that a listed endpoint serves',
+    tests: [
+      'heat-bridge/outgoing/exchange.test.ts: a URL whose text names another host than its parsed form gets no request',
+    ],
+  },
 ];
