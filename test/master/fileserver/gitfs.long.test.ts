@@ -474,6 +474,28 @@ test('a directory is refused before it is read if its names are too long togethe
   await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /more than 100 files/ });
 });
 
+test('git does not build a large file from a small delta', async (t) => {
+  const repo = repository(t);
+  const content = Buffer.alloc(65_536, 'x');
+  const served = await serve(t, {
+    gitfsRemotes: [remote(repo.url)],
+    git: git({ maxBytes: 100_000_000 }),
+  });
+  const commitRepeated = (times: number): void => {
+    const [base, large] = repo.repeatedFile(content, times);
+    const entries = [
+      ['100644', 'base', base],
+      ['100644', 'large', large],
+    ] as const;
+    commitTree(repo, repo.tree(entries));
+  };
+  commitRepeated(100);
+  await served.update();
+  t.is((await served.text('large'))?.length, 6_553_600);
+  commitRepeated(1600);
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /over limit 100000000/ });
+});
+
 test('fetching from a silent remote ends after the time limit', async (t) => {
   const server = createServer(() => {}).listen(0, '127.0.0.1');
   await once(server, 'listening');
