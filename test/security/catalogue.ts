@@ -3474,4 +3474,9 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/outgoing/exchange.test.ts: a URL whose text names another host than its parsed form gets no request',
     ],
   },
+  {
+    id: 'H-583',
+    threat: 'an identity provider blocks the master with many keys, or fills its memory',
+    tests: ['master/eauth/logins.test.ts: keys of an identity provider are read up to a limit'],
+  },
 ];
