@@ -3479,4 +3479,11 @@ export const catalogue: readonly Threat[] = [
     threat: 'an identity provider blocks the master with many keys, or fills its memory',
     tests: ['master/eauth/logins.test.ts: keys of an identity provider are read up to a limit'],
   },
+  {
+    id: 'H-584',
+    threat: 'a user whose name consists of digits logs in as the account with this number',
+    tests: [
+      'master/eauth/pam.test.ts: a name of digits is not taken for the number of another account',
+    ],
+  },
 ];
