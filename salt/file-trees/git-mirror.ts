@@ -90,6 +90,8 @@ const pathLengthPerFile = 256;
 const maxEntryBytes = 296;
 /** Estimated work for reading one entry of a tree from git, in steps. */
 const entrySteps = 500;
+/** Estimated work for reading one branch or tag, and deciding whether it is needed, in steps. */
+const refSteps = 500;
 /** Estimated work for encoding one entry of a tree as JSON, in steps. */
 const storedEntrySteps = 200;
 /**
@@ -381,7 +383,9 @@ export class GitMirror {
     const format = '%(objectname)%00%(objecttype)%00%(*objecttype)%00%(refname)';
     const output = await runGit(this.#setting, ['for-each-ref', `--format=${format}`], signal);
     const refs = new Map<string, string>();
+    const budget = new WorkBudget(unlimitedSteps);
     for (const line of output.split('\n')) {
+      await budget.giveWayAfter(refSteps);
       const [id = '', type, tagged, name = ''] = line.split('\0');
       const ref = readRef(name);
       const isCommit = type === 'commit' || (type === 'tag' && tagged === 'commit');

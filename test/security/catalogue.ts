@@ -3363,6 +3363,7 @@ export const catalogue: readonly Threat[] = [
       'master/fileserver/gitfs.long.test.ts: the state of a large directory is stored in slices',
       'master/fileserver/gitfs.long.test.ts: names that are too long for a file system are not served',
       'master/fileserver/gitfs.long.test.ts: a directory is refused before it is read if its names are too long together',
+      'master/fileserver/gitfs.long.test.ts: many branches and tags are read in slices',
       'master/fileserver/gitfs.long.test.ts: git does not build a large file from a small delta',
     ],
   },

@@ -433,6 +433,23 @@ test('a large directory is read in slices', async (t) => {
   t.is((await served.files()).length, 2_000);
 });
 
+test('many branches and tags are read in slices', async (t) => {
+  const repo = repository(t);
+  repo.commit({ a: 'one' });
+  repo.branches(...Array.from({ length: 800 }, (_, i) => `b${i}`));
+  const served = await serve(t, {
+    gitfsRemotes: [remote(repo.url)],
+    gitfsDisableSaltenvMapping: true,
+  });
+  const slices = await slicesOf(served.update);
+  t.true(slices.length >= 4, `${slices.length} slices`);
+  t.true(
+    slices.every((steps) => steps <= 1.1 * maxSliceSteps),
+    String(slices),
+  );
+  t.deepEqual(served.backend.envs(), ['base']);
+});
+
 test('the state of a large directory is stored in slices', async (t) => {
   const repo = repository(t);
   const blob = repo.gitWith('x', 'hash-object', '-w', '--stdin');
