@@ -108,6 +108,7 @@ export {
 export {
   compileLinearPattern,
   compilePattern,
+  compileLinearSearch,
   compileSearchPattern,
   compileWholePattern,
   type PatternCompiler,

@@ -3487,4 +3487,13 @@ export const catalogue: readonly Threat[] = [
       'master/eauth/pam.test.ts: a name of digits is not taken for the number of another account',
     ],
   },
+  {
+    id: 'H-585',
+    threat: 'a tenant or minion blocks the master with a text that is compared with a pattern',
+    tests: [
+      'acl/data-schema.test.ts: a text that is too long for the pattern of a schema does not match the schema',
+      'acl/data-schema.test.ts: the texts of one value together have a limit, and the problem names it',
+      'acl/data-schema.test.ts: the parameters of a command have no patterns that need backtracking',
+    ],
+  },
 ];
