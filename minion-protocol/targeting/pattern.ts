@@ -95,10 +95,7 @@ export function compileSearchPattern(pattern: string): TextMatcher {
  * @param spend - called with the steps of a match before the match
  * @throws SyntaxError with the reason, also for lookaround and back-references
  */
-export function compileLinearSearch(
-  pattern: string,
-  spend: (steps: number) => void,
-): TextMatcher {
+export function compileLinearSearch(pattern: string, spend: (steps: number) => void): TextMatcher {
   const { source, ignoreCase, needsBacktracking, size } = translatePythonRegex(
     pattern,
     linearDialect,
