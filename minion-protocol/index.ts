@@ -107,8 +107,8 @@ export {
 } from './targeting/nodegroups.ts';
 export {
   compileLinearPattern,
-  compilePattern,
   compileLinearSearch,
+  compilePattern,
   compileSearchPattern,
   compileWholePattern,
   type PatternCompiler,
