@@ -1,7 +1,7 @@
 /**
- * Regular expressions of the product take linear time, also those in JSON Schemas and those that are
- * built from constants. A text that a stranger, a minion or a user
- * can send would otherwise stop the master for a time that grows with the square of its length.
+ * Regular expressions of the product take linear time, also those in JSON Schemas and those that
+ * are built from constants. A text that a stranger, a minion or a user can send would otherwise
+ * stop the master for a time that grows with the square of its length.
  */
 
 import { readdirSync, readFileSync } from 'node:fs';
