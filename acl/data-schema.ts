@@ -5,7 +5,7 @@
  */
 
 import { Compile } from 'typebox/schema';
-import { isMap, nearestName, schemaErrors } from '#runtime';
+import { isMap, nearestName, schemaErrors, WorkLimitExceeded } from '#runtime';
 import { PolicyError } from './errors.ts';
 import type { PolicySyntax, TextTest } from './policy-syntax.ts';
 import { orPatternError, type RuleField } from './rule-patterns.ts';
@@ -66,6 +66,12 @@ const plainKeywords: Readonly<Record<string, (value: unknown) => boolean>> = {
 
 const maxDepth = 64;
 
+/**
+ * Maximum number of steps for comparing one value with the patterns of a schema. A step takes about
+ * ten nanoseconds.
+ */
+const maxMatchingSteps = 4_000_000;
+
 /** Maximum number of `enum` values that a message lists. */
 const maxShownValues = 20;
 
@@ -80,6 +86,40 @@ export interface SchemaProblem {
   readonly expected: string;
 }
 
+const tooMuchMatching: SchemaProblem = {
+  path: '',
+  expected: 'must have fewer or shorter texts, because the schema compares them with patterns',
+};
+
+/** Compiles the patterns of a schema, and limits the work of comparing one value with them. */
+class MatchingWork {
+  readonly #compile: PolicySyntax['search'];
+  #steps = 0;
+
+  constructor({ search }: Pick<PolicySyntax, 'search'>) {
+    this.#compile = search;
+  }
+
+  search(pattern: string): TextTest {
+    return this.#compile(pattern, (steps) => {
+      this.#steps += steps;
+      if (this.#steps <= maxMatchingSteps) return;
+      throw new WorkLimitExceeded('the patterns of a schema', maxMatchingSteps, 'steps');
+    });
+  }
+
+  /** Returns the result of comparing one value, or `undefined` if the work exceeds the limit. */
+  limited<T>(compare: () => T): T | undefined {
+    this.#steps = 0;
+    try {
+      return compare();
+    } catch (error) {
+      if (error instanceof WorkLimitExceeded) return undefined;
+      throw error;
+    }
+  }
+}
+
 /**
  * Compiles a check of data by a JSON Schema. Values that JSON cannot represent (bytes, numbers
  * beyond 2^53) never match.
@@ -90,10 +130,11 @@ export function compileDataSchema(
   syntax: Pick<PolicySyntax, 'search'>,
   place: RuleField,
 ): (data: unknown) => boolean {
-  const check = Compile(readSchema(schema, syntax, place, 0));
+  const work = new MatchingWork(syntax);
+  const check = Compile(readSchema(schema, work, place, 0));
   return (data) => {
     const plain = isJson(data, maxDepth) ? data : withScalars(data, maxDepth, plainFloat);
-    return isJson(plain, maxDepth) && check.Check(plain);
+    return isJson(plain, maxDepth) && work.limited(() => check.Check(plain)) === true;
   };
 }
 
@@ -108,15 +149,19 @@ export function compileJsonSchema(
   schema: unknown,
   search: PolicySyntax['search'],
 ): (data: unknown) => SchemaProblem | undefined {
-  const compiled = readSchema(schema, { search }, { rule: 'schema', field: '' }, 0);
+  const work = new MatchingWork({ search });
+  const compiled = readSchema(schema, work, { rule: 'schema', field: '' }, 0);
   const check = Compile(compiled);
   return (data) => {
     const plain = withScalars(data, maxDepth, (it) =>
       typeof it === 'bigint' ? Number(it) : plainFloat(it),
     );
     if (!isJson(plain, maxDepth)) return { path: '', expected: 'must be a JSON value' };
-    if (check.Check(plain)) return undefined;
-    const errors = schemaErrors(check, compiled, plain);
+    const isValid = work.limited(() => check.Check(plain));
+    if (isValid === true) return undefined;
+    const errors =
+      isValid === undefined ? undefined : work.limited(() => schemaErrors(check, compiled, plain));
+    if (errors === undefined) return tooMuchMatching;
     // An unknown property is often a misspelt one, so report it rather than the missing correct
     // one.
     const first = errors.find(({ keyword }) => keyword === 'boolean') ?? errors[0];
@@ -150,7 +195,7 @@ function describeRule({
 
 function readSchema(
   schema: unknown,
-  syntax: Pick<PolicySyntax, 'search'>,
+  syntax: MatchingWork,
   { rule, field }: RuleField,
   depth: number,
 ): Record<string, unknown> | boolean {

@@ -49,8 +49,11 @@ export interface PolicySyntax {
   readonly glob: (pattern: string) => TextTest;
   /** Compiles a regular expression for whole texts, with a linear-time engine. */
   readonly regex: (pattern: string) => TextTest;
-  /** Compiles a regular expression for any part of a text, with a linear-time engine. */
-  readonly search: (pattern: string) => TextTest;
+  /**
+   * Compiles a regular expression for any part of a text, with a linear-time engine.
+   * @param spend - called with the steps of a match before the match
+   */
+  readonly search: (pattern: string, spend: (steps: number) => void) => TextTest;
   /**
    * Compiles a target.
    * @param tgtType - Salt's name of the target type

@@ -11,7 +11,7 @@ import {
   type RuleOrigin,
   ruleProblems,
 } from '#acl';
-import { compileLinearPattern, compileSearchPattern, compileWholePattern } from '#minion-protocol';
+import { compileLinearSearch, compileWholePattern } from '#minion-protocol';
 import { nearestName } from '#runtime';
 import { compileGlob } from '#template/python/fnmatch.ts';
 import { ConfigError, typeError, unknownOption } from './config-error.ts';
@@ -270,12 +270,7 @@ function fieldsOf(value: unknown): Map<string, unknown> | undefined {
 export const policySyntax: Omit<PolicySyntax, 'target'> = {
   glob: compileGlob,
   regex: compileWholePattern,
-  search: (pattern) => {
-    // Reject expressions that only the backtracking engine can run, because minions supply the text
-    // to match.
-    compileLinearPattern(pattern);
-    return compileSearchPattern(pattern);
-  },
+  search: compileLinearSearch,
 };
 
 /**

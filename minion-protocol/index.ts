@@ -92,6 +92,7 @@ export {
 export { findUndefinedGroup, NodegroupLoop, type Nodegroups } from './targeting/nodegroups.ts';
 export {
   compileLinearPattern,
+  compileLinearSearch,
   compilePattern,
   compileSearchPattern,
   compileWholePattern,

@@ -114,6 +114,11 @@ export function createHttpClient({
       const reason = `${originOf(request.url)} is not listed under ${listedBy}`;
       return { kind: 'forbidden', reason };
     }
+    const authority = authorityOf(request.url);
+    if (authority === undefined) {
+      const reason = 'the URL does not begin with a scheme, "://", and only a host and port';
+      return { kind: 'forbidden', reason };
+    }
     const host = hostOf(request.url);
     const limit = timeLimit(timeoutMs);
     const ends = linkSignals(limit.signal, signal);
@@ -129,7 +134,11 @@ export function createHttpClient({
       const [address] = addresses;
       if (address === undefined)
         return { kind: 'unreachable', reason: `no address was found for ${host}` };
-      return await sendRequest(request, { address, host, endpoint, agents }, ends.signal);
+      return await sendRequest(
+        request,
+        { address, host, authority, endpoint, agents },
+        ends.signal,
+      );
     } catch (error) {
       const reason = ends.signal.aborted
         ? `no answer within ${timeoutMs} ms`
@@ -142,9 +151,24 @@ export function createHttpClient({
   };
 }
 
+/**
+ * Returns the host and port in the text of a URL. Returns `undefined` if the text can be read as if
+ * it had another host. Parsers of URLs accept, for example, user names, backslashes and missing
+ * slashes.
+ */
+function authorityOf(url: string): string | undefined {
+  const [, authority = ''] = /^https?:\/\/([^/?]+)/i.exec(url) ?? [];
+  const { host, protocol } = new URL(url);
+  const usualPort = protocol === 'https:' ? ':443' : ':80';
+  const isPlain = [host, `${host}${usualPort}`].includes(authority.toLowerCase());
+  return isPlain ? authority : undefined;
+}
+
 interface ResolvedTarget {
   readonly address: string;
   readonly host: string;
+  /** Host and port as written in the URL. */
+  readonly authority: string;
   readonly endpoint: AllowedEndpoint;
   readonly agents: Agents;
 }
@@ -166,6 +190,11 @@ async function sendRequest(
   }
 }
 
+/** The service switched to another protocol instead of answering. */
+class SwitchedProtocolError extends Error {
+  readonly code = 'EPROTO';
+}
+
 /** The service closed a reused connection before it answered. */
 class ClosedConnectionError extends Error {}
 
@@ -181,8 +210,9 @@ function sendOnce(
   const { port, protocol } = new URL(url);
   // The path is cut from the text of the URL, because parsing and formatting the URL may change
   // characters that its signature covers.
-  const [, , authority = ''] = url.split('/');
-  const path = url.slice(url.indexOf('//') + 2 + authority.length) || '/';
+  const { authority } = place;
+  const rest = url.slice(`${protocol}//${authority}`.length);
+  const path = rest.startsWith('/') ? rest : `/${rest}`;
   const options = {
     method,
     path,
@@ -205,6 +235,11 @@ function sendOnce(
         : http.request({ ...options, agent: place.agents.http });
     outgoing.once('response', (response) => {
       readAnswer(response, request.maxAnswerBytes ?? defaultAnswerBytes).then(resolve, reject);
+    });
+    // Node.js reports no error if a service switches to another protocol.
+    outgoing.once('upgrade', (_response, socket) => {
+      socket.destroy();
+      reject(new SwitchedProtocolError());
     });
     outgoing.once('error', (error) => {
       const isClosed = outgoing.reusedSocket && closedCodes.has(codeOf(error));

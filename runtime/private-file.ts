@@ -7,6 +7,9 @@ import { isMissing, withFileInErrors } from './system.ts';
 /** Function that is called before each change of a file, so that tests can interrupt it. */
 export type BeforeStep = (step: string) => void;
 
+/** Content of a file. The parts of an iterable are written one after the other. */
+type FileContent = string | Uint8Array | AsyncIterable<string>;
+
 /**
  * Writes a file atomically. First writes a temporary file in the same directory, which has the
  * given mode from the start. Then synchronises the temporary file to disk and renames it to the
@@ -15,7 +18,7 @@ export type BeforeStep = (step: string) => void;
  */
 export async function writeFileAtomically(
   file: string,
-  content: string | Uint8Array,
+  content: FileContent,
   mode: number,
   beforeStep: BeforeStep = () => {},
 ): Promise<void> {
@@ -26,7 +29,7 @@ export async function writeFileAtomically(
 
 async function writeWhole(
   file: string,
-  content: string | Uint8Array,
+  content: FileContent,
   mode: number,
   beforeStep: BeforeStep,
 ): Promise<void> {

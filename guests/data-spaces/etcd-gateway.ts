@@ -279,6 +279,11 @@ function startRequest(
     : http.request(url, { method: 'POST', headers, signal, agent: agents['http:'] });
   const response = new Promise<IncomingMessage>((resolve, reject) => {
     outgoing.once('response', resolve);
+    // Node.js reports no error if a server switches to another protocol.
+    outgoing.once('upgrade', (_response, socket) => {
+      socket.destroy();
+      reject(new Error('etcd switched to another protocol instead of responding'));
+    });
     outgoing.once('error', reject);
   });
   outgoing.end(content);

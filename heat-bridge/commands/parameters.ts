@@ -4,7 +4,7 @@
  */
 
 import { compileJsonSchema, PolicyError } from '#acl';
-import { compileSearchPattern, plainNumbers } from '#minion-protocol';
+import { compileLinearSearch, plainNumbers } from '#minion-protocol';
 import { isLargerThan, nearestName } from '#runtime';
 import { Float } from '#template/python/values.ts';
 import { BridgeError, CatalogError } from '../errors.ts';
@@ -85,7 +85,7 @@ export function compileSchema(
 ): ReturnType<typeof compileJsonSchema> {
   try {
     const plain = withoutAnnotations(plainNumbers(schema));
-    return compileJsonSchema(plain, compileSearchPattern);
+    return compileJsonSchema(plain, compileLinearSearch);
   } catch (cause) {
     if (!(cause instanceof PolicyError)) throw cause;
     const mistake = { path: [field, ...cause.path], problem: cause.problem };

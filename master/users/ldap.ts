@@ -8,6 +8,7 @@ import type { EauthOptions } from '#config';
 import { loadOptionalPackage } from '#runtime';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
+import { connectLdap, connectLdaps } from './ldap-answers.ts';
 import { findGroups, firstValue, valuesOf } from './ldap-groups.ts';
 import { attributesOfFilter, fillFilter, fillName } from './ldap-names.ts';
 
@@ -149,6 +150,8 @@ async function connected<T>(
     timeout: timeoutMs,
     connectTimeout: timeoutMs,
     strictDN: false,
+    createConnection: connectLdap,
+    createSecureConnection: connectLdaps,
     ...(url.startsWith('ldaps:') ? { tlsOptions } : {}),
   });
   try {

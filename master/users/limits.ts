@@ -79,6 +79,27 @@ export const userLimits = defineLimits('users', {
     total: 10_000,
     effect: 'The least recently used entry is evicted.',
   },
+  ldapBytes: {
+    unit: 'bytes that an LDAP server sends in one connection',
+    owner: 'connection',
+    perOwner: 4 * 1_048_576,
+    effect: 'The connection is closed.',
+    code: 'ERR_EAUTH_UNAVAILABLE',
+  },
+  ldapMessages: {
+    unit: 'messages that an LDAP server sends in one connection, such as entries that a search finds',
+    owner: 'connection',
+    perOwner: 4000,
+    effect: 'The connection is closed.',
+    code: 'ERR_EAUTH_UNAVAILABLE',
+  },
+  ldapElements: {
+    unit: 'elements of the messages that an LDAP server sends in one connection, such as entries and values of attributes',
+    owner: 'connection',
+    perOwner: 100_000,
+    effect: 'The connection is closed.',
+    code: 'ERR_EAUTH_UNAVAILABLE',
+  },
   ownJobs: {
     unit: 'jobs of users, recorded for their event streams',
     owner: 'user',

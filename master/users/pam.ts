@@ -3,6 +3,7 @@
  * libpam, so a pamtester process performs each check.
  */
 
+import { findAccount } from './accounts.ts';
 import type { LoginBackend } from './backend.ts';
 import { AuthenticationError } from './errors.ts';
 import { type ProgramOutcome, runProgram } from './run-program.ts';
@@ -21,15 +22,16 @@ export function createPamBackend(service: string): LoginBackend {
       const words = [service, username, 'authenticate', 'acct_mgmt'];
       const { code } = await run(words, `${password}\n`, signal);
       if (code !== 0) return undefined;
-      const user = await ownName(username, signal);
-      return { user, groups: await groupsOf(user, signal) };
+      const account = await findAccount(username, signal);
+      return { user: account?.name ?? username, groups: account?.groups ?? [] };
     },
     standingOf: async ({ user }, signal) => {
       // This check detects deleted and expired accounts. It does not detect accounts with a locked
       // password.
       const { code } = await run([service, user, 'acct_mgmt'], '', signal);
       if (code !== 0) return { state: 'gone' };
-      return { state: 'valid', groups: await groupsOf(user, signal) };
+      const account = await findAccount(user, signal);
+      return { state: 'valid', groups: account?.groups ?? [] };
     },
     obstacle: async () => {
       try {
@@ -55,20 +57,4 @@ async function run(
   }
   if (outcome.code !== null) return outcome;
   throw new AuthenticationError('ERR_EAUTH_UNAVAILABLE', 'pam did not respond in time');
-}
-
-/**
- * Returns the name of an account as the name service spells it. Name services such as sssd accept
- * other spellings too. If only PAM knows the account, the name is returned unchanged.
- */
-async function ownName(user: string, signal: AbortSignal): Promise<string> {
-  const { code, output } = await runProgram('id', ['-un', '--', user], { signal });
-  const name = output.trim();
-  return code === 0 && name !== '' ? name : user;
-}
-
-/** Returns the names of the groups of an account. */
-async function groupsOf(user: string, signal: AbortSignal): Promise<readonly string[]> {
-  const { code, output } = await runProgram('id', ['-Gn', '--', user], { signal });
-  return code === 0 ? output.trim().split(/\s+/).filter(Boolean) : [];
 }

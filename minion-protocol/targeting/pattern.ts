@@ -89,15 +89,34 @@ export function compileSearchPattern(pattern: string): TextMatcher {
 }
 
 /**
+ * Compiles an expression of the operator for texts from outside the master. Returns a function that
+ * tests whether the expression matches anywhere in a text, like Python's `re.search`, in linear
+ * time.
+ * @param spend - called with the steps of a match before the match
+ * @throws SyntaxError with the reason, also for lookaround and back-references
+ */
+export function compileLinearSearch(pattern: string, spend: (steps: number) => void): TextMatcher {
+  const { source, ignoreCase, needsBacktracking, size } = translatePythonRegex(
+    pattern,
+    linearDialect,
+  );
+  if (needsBacktracking) throw needsLinear();
+  const regex = compileRe2(source, ignoreCase);
+  const stepsOf = matchingSteps(size);
+  return (text) => {
+    spend(stepsOf(text.length));
+    return regex.matcher(text).find();
+  };
+}
+
+/**
  * Compiles patterns that RE2 supports. Their running time is linear.
  * @throws SyntaxError for lookaround and back-references
  */
 export const compileLinearPattern: PatternCompiler = (pattern, meter) => {
   const compiled = compilePattern(pattern, meter);
   if (compiled.kind === 'linear') return compiled.test;
-  throw new SyntaxError(
-    'lookaround and back-references are not supported in this regular expression',
-  );
+  throw needsLinear();
 };
 
 /**
@@ -106,13 +125,15 @@ export const compileLinearPattern: PatternCompiler = (pattern, meter) => {
  */
 export function compileWholePattern(pattern: string): TextMatcher {
   const { source, ignoreCase, needsBacktracking } = translatePythonRegex(pattern, linearDialect);
-  if (needsBacktracking) {
-    throw new SyntaxError(
-      'lookaround and back-references are not supported in this regular expression',
-    );
-  }
+  if (needsBacktracking) throw needsLinear();
   const regex = compileRe2(source, ignoreCase);
   return (text) => regex.matches(text);
+}
+
+function needsLinear(): SyntaxError {
+  return new SyntaxError(
+    'lookaround and back-references are not supported in this regular expression',
+  );
 }
 
 function compileBacktracking(pattern: string): Extract<CompiledPattern, { kind: 'backtracking' }> {

@@ -83,8 +83,17 @@ const maxLinkBytes = 4096;
  * equal directories once, so a small repository can have long paths to many files.
  */
 const pathLengthPerFile = 256;
+/**
+ * Maximum size of a tree object, in bytes, for each file of `max_files`: a mode, the longest name
+ * and an object id.
+ */
+const maxEntryBytes = 296;
 /** Estimated work for reading one entry of a tree from git, in steps. */
 const entrySteps = 500;
+/** Estimated work for reading one branch or tag, and deciding whether it is needed, in steps. */
+const refSteps = 500;
+/** Estimated work for encoding one entry of a tree as JSON, in steps. */
+const storedEntrySteps = 200;
 /**
  * Time for which file contents stay on the disk after no tree refers to them any more, in
  * milliseconds. Minions with older file lists may still request these contents.
@@ -248,7 +257,7 @@ export class GitMirror {
     await this.#sweep(blobs);
     this.#commitsRead = commits;
     if (isSame) return false;
-    await writeFileAtomically(this.#stateFile, await stateText(next), 0o600);
+    await writeFileAtomically(this.#stateFile, stateParts(next), 0o600);
     this.#snapshot = next;
     this.#log.info({ remote: this.place, refs: next.refs.size }, 'fetched changes of a git remote');
     await this.#collectGarbage();
@@ -374,7 +383,9 @@ export class GitMirror {
     const format = '%(objectname)%00%(objecttype)%00%(*objecttype)%00%(refname)';
     const output = await runGit(this.#setting, ['for-each-ref', `--format=${format}`], signal);
     const refs = new Map<string, string>();
+    const budget = new WorkBudget(unlimitedSteps);
     for (const line of output.split('\n')) {
+      await budget.giveWayAfter(refSteps);
       const [id = '', type, tagged, name = ''] = line.split('\0');
       const ref = readRef(name);
       const isCommit = type === 'commit' || (type === 'tag' && tagged === 'commit');
@@ -599,7 +610,7 @@ class SnapshotReading {
 
   async #treeBytes(header: Awaited<ReturnType<ObjectReader['header']>>): Promise<Buffer> {
     if (header.type !== 'tree') throw this.#refusal(`${header.id} is a ${header.type}, not a tree`);
-    if (header.size > 64 * 1_048_576) throw this.#overLimit();
+    if (header.size > maxEntryBytes * this.#setting.limits.maxFiles) throw this.#overLimit();
     return this.#reader.bytes(header);
   }
 
@@ -662,15 +673,36 @@ interface State {
   readonly trees: readonly (readonly [string, readonly (readonly [string, TreeEntry])[]])[];
 }
 
-/** Returns the JSON of a {@link State}. Encodes one tree at a time, and lets other work run. */
-async function stateText({ refs, trees }: GitSnapshot): Promise<string> {
+/**
+ * Yields the JSON of a {@link State} in parts. Encodes one part at a time, and lets other work run.
+ */
+async function* stateParts({ refs, trees }: GitSnapshot): AsyncGenerator<string> {
   const budget = new WorkBudget(unlimitedSteps);
-  const parts: string[] = [];
+  yield `{"refs":${JSON.stringify([...refs])},"trees":[`;
+  let separator = '';
   for (const [id, tree] of trees) {
-    parts.push(JSON.stringify([id, [...tree]]));
-    await budget.giveWayAfter(tree.size * knownEntrySteps);
+    yield `${separator}[${JSON.stringify(id)},[`;
+    separator = ',';
+    yield* entryParts(tree, budget);
+    yield ']]';
   }
-  return `{"refs":${JSON.stringify([...refs])},"trees":[${parts.join(',')}]}`;
+  yield ']}';
+}
+
+/** Yields the JSON of the entries of a tree, one part for each slice of work. */
+async function* entryParts(tree: Tree, budget: WorkBudget): AsyncGenerator<string> {
+  let part: string[] = [];
+  let separator = '';
+  for (const entry of tree) {
+    part.push(JSON.stringify(entry));
+    budget.addToSlice(storedEntrySteps);
+    if (!budget.isSliceOver) continue;
+    yield separator + part.join(',');
+    separator = ',';
+    part = [];
+    await budget.giveWay();
+  }
+  if (part.length > 0) yield separator + part.join(',');
 }
 
 /**

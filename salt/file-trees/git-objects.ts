@@ -52,11 +52,15 @@ export class ObjectReader {
     return { id, type, size: Number(size) };
   }
 
-  /** Reads the bytes of the current object, whose header was read last. */
+  /**
+   * Reads the bytes of the current object, whose header was read last. The caller must limit the
+   * size.
+   */
   async bytes({ size }: ObjectHeader): Promise<Buffer> {
-    const parts: Buffer[] = [];
-    for await (const part of this.#content(size)) parts.push(part);
-    return Buffer.concat(parts);
+    const bytes = Buffer.allocUnsafe(size);
+    let at = 0;
+    for await (const part of this.#content(size)) at += part.copy(bytes, at);
+    return bytes;
   }
 
   /** Writes the bytes of the current object, whose header was read last, to a new file. */

@@ -16,6 +16,17 @@ export interface GitSetting {
   readonly directory: string;
 }
 
+/**
+ * Maximum and minimum of the limit on one piece of memory of git, in bytes. Between them, the limit
+ * is `max_bytes`. A delta of a few bytes can describe a file of gigabytes, which git builds in
+ * memory.
+ */
+const [maxAllocation, minAllocation] = [268_435_456, 16_777_216];
+/**
+ * Size from which git reads a file in parts instead of as a whole, unless a delta describes it, in
+ * bytes. Files up to `max_bytes` can therefore be fetched.
+ */
+const bigFileBytes = 8_388_608;
 /** Maximum output of one run of git, in bytes. */
 const maxOutput = 16 * 1024 * 1024;
 const maxComplaint = 600;
@@ -126,6 +137,10 @@ function complaintOf(complaint: string, code: number | null): string {
   return lastLines === '' ? `git exited with status ${code}` : `git: ${lastLines}`;
 }
 
+function allocationLimit({ maxBytes }: GitLimits): number {
+  return Math.max(minAllocation, Math.min(maxAllocation, maxBytes));
+}
+
 function environmentOf(access: GitAccess, limits: GitLimits): NodeJS.ProcessEnv {
   const environment: NodeJS.ProcessEnv = {
     LC_ALL: 'C',
@@ -136,6 +151,7 @@ function environmentOf(access: GitAccess, limits: GitLimits): NodeJS.ProcessEnv 
     GIT_ASKPASS: '/bin/false',
     SSH_ASKPASS: '/bin/false',
     GIT_OPTIONAL_LOCKS: '0',
+    GIT_ALLOC_LIMIT: String(allocationLimit(limits)),
     GIT_ALLOW_PROTOCOL: limits.protocols.join(':'),
     GIT_SSH_COMMAND: sshCommand(access, limits),
     SALTBRIDGE_GIT_USER: access.user,
@@ -170,6 +186,9 @@ function settingsOf(access: GitAccess, limits: GitLimits): [name: string, value:
     ['fetch.recurseSubmodules', 'false'],
     ['submodule.recurse', 'false'],
     ['transfer.unpackLimit', '1'],
+    ['core.bigFileThreshold', String(bigFileBytes)],
+    // Each thread needs memory of its own for the files that deltas describe.
+    ['pack.threads', '1'],
     ['gc.auto', '2000'],
     ['gc.autoPackLimit', '20'],
     ['gc.autoDetach', 'false'],

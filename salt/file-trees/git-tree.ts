@@ -19,6 +19,8 @@ export type Trees = ReadonlyMap<string, Tree>;
 
 /** Maximum number of symbolic links that are followed for one path. */
 const maxLinks = 40;
+/** Maximum length of a name in a tree, in bytes. File systems do not permit longer names. */
+const maxNameBytes = 255;
 /** Estimated work for one entry of a tree in memory, in steps. */
 export const knownEntrySteps = 20;
 /** Estimated work for one entry of a list of files, in steps. */
@@ -26,10 +28,11 @@ const listedEntrySteps = 50;
 
 /**
  * Returns the name under which an entry of a tree is served. Returns `undefined` for names that are
- * not one path segment or not UTF-8, because they cannot be requested, and for `.git` in any
- * spelling.
+ * not one path segment or not UTF-8, because they cannot be requested, for names that are too long
+ * for a file system, and for `.git` in any spelling.
  */
 export function servedName(bytes: Buffer): string | undefined {
+  if (bytes.length > maxNameBytes) return undefined;
   const name = bytes.toString('utf8');
   if (name === '' || name === '.' || name === '..' || /[/\0\ufffd]/.test(name)) return undefined;
   return isGitDirectory(name) ? undefined : name;

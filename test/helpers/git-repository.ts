@@ -81,4 +81,46 @@ export class GitRepository {
     layOut(this.directory, { [place]: deflateSync(object) });
     return id;
   }
+
+  /**
+   * Stores a file whose content is another file, repeated. In the pack, a delta of a few bytes
+   * describes it.
+   * @returns the ids of both files
+   */
+  repeatedFile(content: Buffer, times: number): readonly [base: string, repeated: string] {
+    const idOf = (bytes: Buffer): Buffer =>
+      createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest();
+    const repeated = Buffer.concat(Array(times).fill(content));
+    // The instruction copies the first 0x10000 bytes of the base.
+    if (content.length !== 0x10000) throw new RangeError('the content must have 65,536 bytes');
+    const copies = Array<Buffer>(times).fill(Buffer.from([0x80]));
+    const delta = Buffer.concat([varint(content.length), varint(repeated.length), ...copies]);
+    const [blob, refDelta] = [3, 7];
+    const pack = Buffer.concat([
+      Buffer.from('PACK\0\0\0\x02\0\0\0\x02', 'latin1'),
+      packedHead(blob, content.length),
+      deflateSync(content),
+      packedHead(refDelta, delta.length),
+      idOf(content),
+      deflateSync(delta),
+    ]);
+    const sum = createHash('sha1').update(pack).digest();
+    this.gitWith(Buffer.concat([pack, sum]), 'index-pack', '--stdin');
+    return [idOf(content).toString('hex'), idOf(repeated).toString('hex')];
+  }
+}
+
+/** Encodes a number in groups of seven bits, the lowest first. */
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let left = value;
+  for (; left >= 0x80; left >>>= 7) bytes.push((left & 0x7f) | 0x80);
+  return Buffer.from([...bytes, left]);
+}
+
+/** Encodes the type and size that precede an object in a pack. */
+function packedHead(type: number, size: number): Buffer {
+  const low = (type << 4) | (size & 15);
+  const high = size >>> 4;
+  return high === 0 ? Buffer.from([low]) : Buffer.concat([Buffer.from([low | 0x80]), varint(high)]);
 }

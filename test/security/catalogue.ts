@@ -3360,6 +3360,11 @@ export const catalogue: readonly Threat[] = [
       'master/fileserver/gitfs.long.test.ts: a few directories with long names are refused if the paths below them are too long together',
       'master/fileserver/gitfs.long.test.ts: a directory with too many entries is refused before they are all read',
       'master/fileserver/gitfs.long.test.ts: a large directory is read in slices',
+      'master/fileserver/gitfs.long.test.ts: the state of a large directory is stored in slices',
+      'master/fileserver/gitfs.long.test.ts: names that are too long for a file system are not served',
+      'master/fileserver/gitfs.long.test.ts: a directory is refused before it is read if its names are too long together',
+      'master/fileserver/gitfs.long.test.ts: many branches and tags are read in slices',
+      'master/fileserver/gitfs.long.test.ts: git does not build a large file from a small delta',
     ],
   },
   {
@@ -3543,6 +3548,53 @@ export const catalogue: readonly Threat[] = [
     threat: 'a user blocks the master by having large file roots listed again',
     tests: [
       'master/fileserver/large-roots.test.ts: other work runs while the files of large roots are listed and sorted',
+    ],
+  },
+  {
+    id: 'H-580',
+    threat: 'an LDAP server stops the master with small messages, or fills its memory',
+    tests: [
+      'master/eauth/ldap-answers.test.ts: an LDAP server that sends many entries at once fails the log-in',
+      'master/eauth/ldap-answers.test.ts: an LDAP server that sends an endless message fails the log-in',
+      'master/eauth/ldap-answers.test.ts: messages of LDAP are the same however they are divided into chunks',
+      'master/eauth/ldap-answers.test.ts: an LDAP server may send a limited number of messages and elements in one connection',
+      'master/eauth/ldap-answers.test.ts: bytes that are not messages of LDAP are rejected',
+    ],
+  },
+  {
+    id: 'H-581',
+    threat: 'a service holds a delivery or a request of the master for ever',
+    tests: [
+      'heat-bridge/outgoing/exchange.test.ts: a server that switches to another protocol is unreachable',
+      'heat-bridge/guests/coordinator-options.test.ts: a server that does not respond like etcd is skipped',
+    ],
+  },
+  {
+    id: 'H-582',
+    threat: 'a tenant chooses the virtual host that a listed endpoint serves',
+    tests: [
+      'heat-bridge/outgoing/exchange.test.ts: a URL whose text names another host than its parsed form gets no request',
+    ],
+  },
+  {
+    id: 'H-583',
+    threat: 'an identity provider blocks the master with many keys, or fills its memory',
+    tests: ['master/eauth/logins.test.ts: keys of an identity provider are read up to a limit'],
+  },
+  {
+    id: 'H-584',
+    threat: 'a user whose name consists of digits logs in as the account with this number',
+    tests: [
+      'master/eauth/pam.test.ts: a name of digits is not taken for the number of another account',
+    ],
+  },
+  {
+    id: 'H-585',
+    threat: 'a tenant or minion blocks the master with a text that is compared with a pattern',
+    tests: [
+      'acl/data-schema.test.ts: a text that is too long for the pattern of a schema does not match the schema',
+      'acl/data-schema.test.ts: the texts of one value together have a limit, and the problem names it',
+      'acl/data-schema.test.ts: the parameters of a command have no patterns that need backtracking',
     ],
   },
 ];

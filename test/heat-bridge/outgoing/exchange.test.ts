@@ -12,6 +12,7 @@ import { parseSignalsOptions } from '#heat-bridge/signals/signals-options.ts';
 import { parseDestination, type Transport } from '#heat-bridge/transports/transports.ts';
 import { createHttpClient, type HttpResult } from '#runtime';
 import { type EndpointOptions, parseAllowedEndpoints } from '#runtime/allowed-endpoints.ts';
+import { within } from '../../helpers/deadline.ts';
 import { temporaryDirectory } from '../../helpers/temporary-directory.ts';
 import { always, recorderFor, startRecorder } from '../signals/recorder.ts';
 
@@ -45,6 +46,24 @@ test('a host that is not listed gets no request', async (t) => {
   const exchange = await ask([{ url: 'https://heat.example.org:8004' }], `${origin}/x`);
   t.is(exchange.kind, 'forbidden');
   t.is(requests.length, 0);
+});
+
+test('a URL whose text names another host than its parsed form gets no request', async (t) => {
+  const { origin, requests } = await recorderFor(t, always(200));
+  const host = origin.slice('http://'.length);
+  const urls = [
+    `http:/${host}/other.example/x`,
+    `http:${host}/a/b//other.example`,
+    `http:\\\\${host}/a/other.example/x`,
+    `http://other.example@${host}/x`,
+    `http://${host}\\other.example/x`,
+    `http://${host}#/other.example`,
+    ` http://${host}/x`,
+  ];
+  for (const url of urls) t.is((await ask([{ url: origin }], url)).kind, 'forbidden', url);
+  t.is(requests.length, 0);
+  t.is((await ask([{ url: origin }], `HTTP://${host}?q`)).kind, 'answer');
+  t.is(requests[0]?.path, '/?q');
 });
 
 test('another port or scheme of a listed host counts as not listed', async (t) => {
@@ -122,6 +141,21 @@ test('a server that does not complete a response is unreachable', async (t) => {
     response.writeHead(200).write('x');
   });
   t.is((await ask([{ url: origin }], `${origin}/x`, [], 100)).kind, 'unreachable');
+});
+
+test('a server that switches to another protocol is unreachable', async (t) => {
+  const server = createNetServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => {
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  const exchange = await within('the result', ask([{ url }], `${url}/x`), 10_000);
+  t.is(exchange.kind, 'unreachable');
 });
 
 test('the beginning of a long response is returned', async (t) => {

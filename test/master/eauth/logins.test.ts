@@ -510,6 +510,35 @@ function ask(backend: LoginBackend, password: string, username = 'fred'): Promis
   return backend.authenticate({ username, password }, AbortSignal.timeout(20_000));
 }
 
+test('keys of an identity provider are read up to a limit', async (t) => {
+  const { token, options } = await startProvider(t);
+  const [space, end] = [Buffer.alloc(65_536, ' '), '{"keys":[]}'];
+  let parts = 0;
+  const server = createServer((_, response) => {
+    for (let part = 0; part < parts; part += 1) response.write(space);
+    response.end(end);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const address = server.address();
+  if (typeof address !== 'object' || address === null) throw new Error('no address');
+  const jwt = {
+    ...options,
+    '^jwks_uri': `http://127.0.0.1:${address.port}/keys`,
+    fred: ['.*'],
+  };
+  const backendOf = (): LoginBackend | undefined =>
+    createBackends(resolveMasterConfig({ externalAuth: { jwt } }), () => now * 1000).get('jwt');
+  const logIn = async (): Promise<unknown> => {
+    const backend = backendOf();
+    return backend && ask(backend, await token());
+  };
+  // Without a matching key, the token is invalid.
+  t.is(await logIn(), undefined);
+  parts = 9;
+  await t.throwsAsync(logIn(), { code: 'ERR_EAUTH_UNAVAILABLE' });
+});
+
 test('a token of the provider logs in its user, with its groups, until it expires', async (t) => {
   const { backend, token } = await startProvider(t);
   t.deepEqual(await ask(backend, await token()), {

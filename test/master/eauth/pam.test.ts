@@ -4,6 +4,7 @@
  */
 import { existsSync } from 'node:fs';
 import test from 'ava';
+import { findAccount } from '#master/users/accounts.ts';
 import { createPamBackend } from '#master/users/pam.ts';
 import { runProgram } from '#master/users/run-program.ts';
 import { testWhere } from '../../helpers/needs.ts';
@@ -37,6 +38,14 @@ withAccount('an account logs in with its password, and has its groups', async (t
   t.is(await pam.authenticate(wrong, signal()), undefined);
   const standing = await pam.standingOf?.({ user: account, groups: [] }, signal());
   t.is(standing?.state, 'valid');
+});
+
+test('a name of digits is not taken for the number of another account', async (t) => {
+  const root = await findAccount('root', signal());
+  t.is(root?.name, 'root');
+  t.true(root?.groups.includes('root'));
+  for (const name of ['0', '+0', '00']) t.is(await findAccount(name, signal()), undefined, name);
+  t.is(await findAccount('no.such.account', signal()), undefined);
 });
 
 test('values on standard input of a program are not among its arguments', async (t) => {

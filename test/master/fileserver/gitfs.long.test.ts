@@ -433,6 +433,86 @@ test('a large directory is read in slices', async (t) => {
   t.is((await served.files()).length, 2_000);
 });
 
+test('many branches and tags are read in slices', async (t) => {
+  const repo = repository(t);
+  repo.commit({ a: 'one' });
+  repo.branches(...Array.from({ length: 800 }, (_, i) => `b${i}`));
+  const served = await serve(t, {
+    gitfsRemotes: [remote(repo.url)],
+    gitfsDisableSaltenvMapping: true,
+  });
+  const slices = await slicesOf(served.update);
+  t.true(slices.length >= 4, `${slices.length} slices`);
+  t.true(
+    slices.every((steps) => steps <= 1.1 * maxSliceSteps),
+    String(slices),
+  );
+  t.deepEqual(served.backend.envs(), ['base']);
+});
+
+test('the state of a large directory is stored in slices', async (t) => {
+  const repo = repository(t);
+  const blob = repo.gitWith('x', 'hash-object', '-w', '--stdin');
+  const large = repo.tree(Array.from({ length: 2_000 }, (_, i) => ['100644', `f${1e4 + i}`, blob]));
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)] });
+  commitTree(repo, repo.tree([['40000', 'd', large]]));
+  await served.update();
+  commitTree(
+    repo,
+    repo.tree([
+      ['100644', 'a', blob],
+      ['40000', 'd', large],
+    ]),
+  );
+  // The large directory is not read again, but stored again.
+  const slices = await slicesOf(served.update);
+  t.true(slices.length >= 4, `${slices.length} slices`);
+  t.true(
+    slices.every((steps) => steps <= 1.1 * maxSliceSteps),
+    String(slices),
+  );
+});
+
+test('names that are too long for a file system are not served', async (t) => {
+  const repo = repository(t);
+  const blob = repo.gitWith('x', 'hash-object', '-w', '--stdin');
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)], git: git({ maxFiles: 100 }) });
+  const names = ['a', 'n'.repeat(255), 'n'.repeat(256), '\ufdfa'.repeat(5_000)];
+  commitTree(repo, repo.tree(names.map((name) => ['100644', name, blob] as const)));
+  await served.update();
+  t.deepEqual(await served.files(), ['a', 'n'.repeat(255)]);
+});
+
+test('a directory is refused before it is read if its names are too long together', async (t) => {
+  const repo = repository(t);
+  const blob = repo.gitWith('x', 'hash-object', '-w', '--stdin');
+  const served = await serve(t, { gitfsRemotes: [remote(repo.url)], git: git({ maxFiles: 100 }) });
+  commitTree(repo, repo.tree([['100644', 'n'.repeat(30_000), blob]]));
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /more than 100 files/ });
+});
+
+test('git does not build a large file from a small delta', async (t) => {
+  const repo = repository(t);
+  const content = Buffer.alloc(65_536, 'x');
+  const served = await serve(t, {
+    gitfsRemotes: [remote(repo.url)],
+    git: git({ maxBytes: 100_000_000 }),
+  });
+  const commitRepeated = (times: number): void => {
+    const [base, large] = repo.repeatedFile(content, times);
+    const entries = [
+      ['100644', 'base', base],
+      ['100644', 'large', large],
+    ] as const;
+    commitTree(repo, repo.tree(entries));
+  };
+  commitRepeated(100);
+  await served.update();
+  t.is((await served.text('large'))?.length, 6_553_600);
+  commitRepeated(1600);
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /over limit 100000000/ });
+});
+
 test('fetching from a silent remote ends after the time limit', async (t) => {
   const server = createServer(() => {}).listen(0, '127.0.0.1');
   await once(server, 'listening');
