@@ -3444,4 +3444,13 @@ export const catalogue: readonly Threat[] = [
       'master/jobs/question-times.test.ts: a very long timeout of a job does not end at once',
     ],
   },
+  {
+    id: 'H-539',
+    threat: 'the removal of the minions of a large data space takes quadratic time',
+    tests: [
+      'heat-bridge/guests/dismissals.test.ts: dismissing all minions of a large data space writes a linear number of bytes',
+      'heat-bridge/guests/dismissals.test.ts: dismissed minions leave their data space for good, and the last one removes it',
+      'heat-bridge/guests/dismissals.test.ts: a registration that a crash interrupts is not changed by earlier dismissals',
+    ],
+  },
 ];
