@@ -3453,4 +3453,15 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/guests/dismissals.test.ts: a registration that a crash interrupts is not changed by earlier dismissals',
     ],
   },
+  {
+    id: 'H-540',
+    threat:
+      'several minions of a site together fill its log, so that returns of other minions, outcomes of orders and audit records are lost',
+    tests: [
+      siteLog('minions that fill the log together leave the reserves of others and of the site'),
+      siteLog('the entries of the site itself leave the reserves of minions'),
+      siteLog('the returns of a minion within its reserve are whole, whatever others have stored'),
+      siteLog('a full log is searched once for minions that together exceed their reserves'),
+    ],
+  },
 ];
