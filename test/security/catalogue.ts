@@ -3464,4 +3464,14 @@ export const catalogue: readonly Threat[] = [
       siteLog('a full log is searched once for minions that together exceed their reserves'),
     ],
   },
+  {
+    id: 'H-541',
+    threat:
+      'a statement that was signed while clocks were ahead makes sites refuse all statements about their next centre until its time of issue',
+    tests: [
+      'edge/rehoming/statement.test.ts: a statement that is an hour ahead gets no further signature, and is not published',
+      'edge/rehoming/statement.test.ts: a statement that was signed while clocks were ahead does not prevent later ones',
+      'edge/rehoming/wrong-clock.long.test.ts: a site accepts statements again when the clock of its centre was ahead and is corrected',
+    ],
+  },
 ];
