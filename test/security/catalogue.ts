@@ -3474,4 +3474,15 @@ export const catalogue: readonly Threat[] = [
       'edge/rehoming/wrong-clock.long.test.ts: a site accepts statements again when the clock of its centre was ahead and is corrected',
     ],
   },
+  {
+    id: 'H-542',
+    threat: 'the entries of revoked sites remain on the disk of the centre',
+    tests: [
+      'edge/revoked.long.test.ts: entries and orders of a revoked site do not remain usable, and it can join again without them',
+      'edge/revoked.long.test.ts: a centre that ended during a revocation deletes the entries of the site when it starts',
+      'edge/entries.long.test.ts: the entries of a revoked site are deleted in several writes',
+      'edge/ended-sites.test.ts: a revoked site is known as ended until its data are deleted',
+      'edge/entries.long.test.ts: a deletion that ends before all entries are deleted leaves the correct number',
+    ],
+  },
 ];
