@@ -22,7 +22,7 @@ import { SiteRegistry } from './identity/site-registry.ts';
 import { CentreConnections } from './link/centre-connections.ts';
 import { edgePath } from './link/edge-address.ts';
 import { MemberConnections } from './link/member-connections.ts';
-import { openEntries } from './log/centre-entries.ts';
+import { openEntries, sitesWithEntries } from './log/centre-entries.ts';
 import { handleSignals } from './log/centre-signals.ts';
 import { Ingest } from './log/ingest.ts';
 import { centreFamilies } from './metrics.ts';
@@ -76,9 +76,7 @@ export async function openCentre(
   });
   const claims = await MinionClaims.open(host);
   const opened: CentrePartContribution[] = [];
-  const releaseIfRevoked = async (name: string): Promise<void> => {
-    const { state } = await sites.show(name);
-    if (state !== 'revoked' && state !== 'rehomed') return;
+  const forgetSite = async (name: string): Promise<void> => {
     // A batch that is being applied would claim minions again.
     await ingest.settle(name);
     for (const part of opened) await part.forget?.(name);
@@ -86,13 +84,12 @@ export async function openCentre(
     await inputs.forget(name);
     const signals = host.find(bridgeServices.signals);
     await signals?.discard(new Set(claims.minionsOf(name)), goneReason);
-    // The claims are last, because they show that this work must be repeated after a crash.
     facts.forget(await claims.release(name));
   };
   const releases = new KeyedMutex();
   const release = (name: string): Promise<void> =>
     releases
-      .run(name, () => releaseIfRevoked(name))
+      .run(name, () => sites.forgetEnded(name, () => forgetSite(name)))
       .catch((error: unknown) =>
         host.logger.error(
           { err: error },
@@ -102,13 +99,21 @@ export async function openCentre(
   sites.onRevoked((name) => void release(name));
   const facts = await CentreFacts.open({ host, options, ingest, claims });
   const inputs = new CentreInputs({ host, ingest, joined: () => sites.joined });
-  const releaseLeft = async (): Promise<void> => {
+  const releaseAll = async (names: Iterable<string>): Promise<void> => {
     const joined = new Set(sites.joined);
-    for (const name of claims.sites) if (!joined.has(name)) await release(name);
+    for (const name of new Set(names)) {
+      if (!joined.has(name) && !host.closing.aborted) await release(name);
+    }
+  };
+  const releaseLeft = async (): Promise<void> => {
+    await releaseAll([...claims.sites, ...(await sites.ended())]);
   };
   const releasing = setInterval(() => {
     // Another member may have died before it released them.
-    if (host.shared.cluster?.isHeld === true) void releaseLeft();
+    if (host.shared.cluster?.isHeld !== true) return;
+    releaseLeft().catch((err: unknown) =>
+      host.logger.error({ err }, 'cannot read which sites were revoked or have left this centre'),
+    );
   }, releaseMs).unref();
   const context: CentreContext = {
     claims,
@@ -131,8 +136,12 @@ export async function openCentre(
     },
   });
   for (const open of parts) opened.push(await open(context));
-  // The process may have ended before it released them.
-  await releaseLeft();
+  // The process may have ended before it released them. An earlier version did not delete entries.
+  await releaseAll([
+    ...claims.sites,
+    ...(await sites.ended()),
+    ...(await sitesWithEntries(host.shared)),
+  ]);
   const trustRoot = async (): Promise<Uint8Array | undefined> =>
     opened.find((it) => it.trustRoot !== undefined)?.trustRoot?.();
   const rehoming = await CentreRehoming.open({ ...context, trustRoot });

@@ -60,11 +60,12 @@ export const edgeErrors = {
   ERR_REHOME_EXPIRED: {
     meaning: 'The statement has expired, or its time of issue is in the future.',
     action:
-      'Sign a new statement; check the clocks of the centre and the site, and restart the master of the site.',
+      'Correct the clocks of the machine that signs, the centre and the site. Sign a new statement, and restart the master of the site.',
   },
   ERR_REHOME_OLD: {
     meaning: 'The site has already accepted a later statement.',
-    action: 'Pass the latest statement, or sign a new one.',
+    action:
+      'Pass the latest statement, or sign a new one. If the accepted statement is from the future, correct the clocks, restart the master of the site, and then sign a new one.',
   },
   ERR_SITE_SECRETS: {
     meaning:

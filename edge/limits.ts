@@ -82,9 +82,11 @@ export const edgeLimits = defineLimits('edge', {
   loggedShare: {
     unit: 'bytes of all entries in the full log of a site',
     owner: 'minion',
-    amounts: 'a quarter of `log_bytes`, or 1.5 equal parts for each minion if that is more',
+    amounts:
+      'a quarter of `log_bytes`, or 1.5 equal parts for each minion if that is more; seven sixteenths of an equal part are reserved for each minion, and an eighth of `log_bytes` for the entries of the site itself',
     option: 'saltbridge:site:log_bytes',
-    effect: 'Entries of this minion are dropped before entries of others.',
+    effect:
+      'Entries of this minion are dropped before entries of others. Entries within the reserve of their minion are not dropped.',
   },
   runningOrders: {
     unit: 'running orders of the centre at a site',

@@ -6,7 +6,7 @@ import { createHash, type KeyObject, randomBytes } from 'node:crypto';
 import { siteName } from '#config';
 import type { ExtensionHost, JoinedSite, ReportedRelease, StateOperation } from '#master';
 import { addressOwner } from '#runtime';
-import { retryConflicts, writeInParts } from '#store';
+import { retryConflicts, tryToWrite, writeInParts } from '#store';
 import { EdgeError } from '../errors.ts';
 import { type LogClass, logClasses } from '../log/log.ts';
 import type { ExportedSite, ImportedSite } from '../rehoming/site-list.ts';
@@ -15,6 +15,8 @@ import { isSignedBy } from './ed25519.ts';
 import { joinPurpose } from './join-message.ts';
 import {
   contactRow,
+  endedPrefix,
+  hasEnded,
   type LogPosition,
   positionRow,
   type SiteContact,
@@ -411,6 +413,35 @@ export class SiteRegistry {
     return site && this.#infoOf(site);
   }
 
+  /**
+   * Returns the names of the sites that were revoked or have left this centre, and whose data must
+   * still be deleted.
+   */
+  async ended(): Promise<readonly string[]> {
+    const names: string[] = [];
+    for await (const { key } of this.#host.shared.list([...endedPrefix])) {
+      names.push(key.at(-1) ?? '');
+    }
+    return names;
+  }
+
+  /**
+   * Deletes the data of a site that was revoked or has left this centre. Does nothing if the site
+   * has another state. If the process ends before the deletion is complete, {@link ended} returns
+   * the site again.
+   * @param forget - deletes the data
+   */
+  async forgetEnded(name: string, forget: () => Promise<void>): Promise<void> {
+    const site = await this.#read(name);
+    if (site === undefined || !hasEnded(site)) return;
+    const key = [...endedPrefix, name];
+    const entry = await this.#host.shared.get(key);
+    await forget();
+    if (entry === undefined) return;
+    // If the site was revoked again meanwhile, its data are deleted again.
+    await tryToWrite(this.#host.shared, [{ op: 'delete', key, ifRevision: entry.revision }]);
+  }
+
   /** Returns all sites, in the order of their names. */
   async list(): Promise<readonly SiteInfo[]> {
     const found: SiteInfo[] = [];
@@ -550,7 +581,13 @@ export class SiteRegistry {
       if (changed === known) return known;
       const value = siteRow.encode(changed);
       const ifRevision = entry?.revision ?? 0;
-      await this.#host.shared.write([{ op: 'put', key, value, ifRevision }]);
+      const ended = [...endedPrefix, name];
+      await this.#host.shared.write([
+        { op: 'put', key, value, ifRevision },
+        hasEnded(changed)
+          ? { op: 'put', key: ended, value: new Uint8Array(0) }
+          : { op: 'delete', key: ended },
+      ]);
       // In a cluster, `follow` reports this change, and later changes in their order.
       if (this.#host.shared.cluster === undefined) this.#noteState(changed);
       return known;

@@ -48,6 +48,17 @@ export const sitesPrefix = ['centre', 'site'] as const;
 export const siteRow = defineRow({ name: 'site', schema: Site });
 export type SiteRow = RowOf<typeof siteRow>;
 
+/** Whether a site was revoked, or has left this centre. */
+export function hasEnded({ state }: Pick<SiteRow, 'state'>): boolean {
+  return state === 'revoked' || state === 'rehomed';
+}
+
+/**
+ * Prefix of the rows `['centre', 'ended', name]`. Such a row exists while data of a site must still
+ * be deleted because the site was revoked or has left this centre. Its value is empty.
+ */
+export const endedPrefix = ['centre', 'ended'] as const;
+
 const Contact = Type.Object({
   at: Time,
   version: Type.String(),

@@ -7,8 +7,8 @@ import Type, { type Static } from 'typebox';
 import { type ExtensionHost, extensionMethod, type StateArea, type StateOperation } from '#master';
 import { isWireMap, type WireMap, type WireValue } from '#minion-protocol';
 import { unlimitedSteps, WorkBudget } from '#runtime';
-import { Bytes, defineRow, type Key } from '#store';
-import { siteRow, sitesPrefix } from '../identity/site-rows.ts';
+import { Bytes, defineRow, type Key, retryConflicts } from '#store';
+import { hasEnded, siteRow, sitesPrefix } from '../identity/site-rows.ts';
 import { edgeLimits } from '../limits.ts';
 import type { CentreContext, CentrePartContribution } from '../parts.ts';
 import type { LogClass, LogEntry, LogEntryHandler } from './log.ts';
@@ -29,6 +29,9 @@ const stepsOfRow = 500;
 
 /** Maximum number of entries that one write deletes. */
 const maxDeleted = 2048;
+
+/** Maximum number of attempts to delete entries while other members change the same rows. */
+const maxAttempts = 16;
 
 const entryRow = defineRow({
   name: 'entry of a site',
@@ -52,6 +55,8 @@ const Kept = Type.Object({
   /** Total size of the rows of all stored entries, in bytes. */
   bytes: Type.Integer({ minimum: 0 }),
 });
+
+const keptPrefix = ['centre', 'kept'];
 
 /**
  * Encodes and decodes the row `['centre', 'kept', site, class]`. It contains the number and total
@@ -103,6 +108,7 @@ export function openEntries({ host, ingest, claims }: CentreContext): CentrePart
     },
   });
   return {
+    forget: (site) => forgetEntries(host.shared, site),
     rpc: {
       entries: extensionMethod({
         parameters: EntryQuery,
@@ -147,6 +153,56 @@ export async function findEntries(
   return found.sort((a, b) => b.at - a.at).slice(0, limit);
 }
 
+/** Returns the names of the sites of which the centre stores entries. */
+export async function sitesWithEntries({
+  list,
+}: Pick<StateArea, 'list'>): Promise<ReadonlySet<string>> {
+  const names = new Set<string>();
+  for await (const { key } of list(keptPrefix)) names.add(key.at(-2) ?? '');
+  return names;
+}
+
+/**
+ * Deletes the entries of a site that was revoked or has left this centre, in several writes. Stops
+ * if the site has joined again meanwhile.
+ */
+async function forgetEntries(shared: StateArea, site: string): Promise<void> {
+  for (const name of classes) {
+    let isLeft = true;
+    while (isLeft) {
+      isLeft = await retryConflicts(() => forgetOldest(shared, site, name), maxAttempts);
+    }
+  }
+}
+
+/**
+ * Deletes the oldest entries of a site and class. Each write also changes the stored number of
+ * entries, so that a crash between two writes leaves a correct number.
+ * @returns whether further entries must be deleted
+ */
+async function forgetOldest(shared: StateArea, site: string, name: LogClass): Promise<boolean> {
+  const siteKey = [...sitesPrefix, site];
+  const siteEntry = await shared.get(siteKey);
+  const key = [...keptPrefix, site, name];
+  const stored = await shared.get(key);
+  const isEnded = siteEntry !== undefined && hasEnded(siteRow.decode(siteEntry));
+  if (!isEnded || stored === undefined) return false;
+  const all = { entries: Infinity, bytes: Infinity };
+  const { keys, bytes } = await oldestOf(shared, entriesOf(site, name), all);
+  const isLeft = keys.length === maxDeleted;
+  const { revision: ifRevision } = stored;
+  const kept = keptRow.decode(stored);
+  const left = { ...kept, entries: kept.entries - keys.length, bytes: kept.bytes - bytes };
+  await shared.write([
+    { op: 'require', key: siteKey, ifRevision: siteEntry.revision },
+    ...keys.map((each): StateOperation => ({ op: 'delete', key: each })),
+    isLeft
+      ? { op: 'put', key, value: keptRow.encode(left), ifRevision }
+      : { op: 'delete', key, ifRevision },
+  ]);
+  return isLeft;
+}
+
 /** Returns the key prefix of the log entries of a site and class. */
 function entriesOf(site: string, name: LogClass): Key {
   return ['centre', 'entry', site, name];
@@ -172,7 +228,7 @@ async function keep(
     rows.push(entryRow.encode({ sequence, kind, ...at, receivedAt: now(), value: packed }));
   }
   const newBytes = rows.reduce((sum, row) => sum + row.length, 0);
-  const key = ['centre', 'kept', site, name];
+  const key = [...keptPrefix, site, name];
   const stored = await shared.get(key);
   let ifRevision = stored?.revision ?? 0;
   let kept = stored === undefined ? { next: 1, entries: 0, bytes: 0 } : keptRow.decode(stored);

@@ -2,7 +2,8 @@
  * Log of a site, stored in rows of its master. Entries that are appended at the same time are
  * written together. If the log exceeds its maximum size, it drops the oldest entries of the class
  * with the lowest priority, and stores a marker in their place. If a minion uses more than its part
- * of the full log, entries of this minion are dropped first.
+ * of the full log, entries of this minion are dropped first. Entries of minions that use less than
+ * their reserve are not dropped, and neither are those of the site itself.
  */
 
 import { randomBytes } from 'node:crypto';
@@ -28,7 +29,15 @@ import {
   type SentMarker,
 } from './log-codec.ts';
 import { maxBatchBytes } from './log-messages.ts';
-import { type ExcessShare, LogShares, ShareChanges } from './log-shares.ts';
+import {
+  type BytesByClass,
+  type ExcessShare,
+  LogShares,
+  type MinionShare,
+  ShareChanges,
+  type Surplus,
+  totalOf,
+} from './log-shares.ts';
 
 const Count = Type.Integer({ minimum: 0 });
 
@@ -96,6 +105,18 @@ interface DroppedRun {
   readonly keys: Key[];
   /** Number of the rows that are markers. */
   markers: number;
+}
+
+/** Selection of the entries to drop. */
+interface DropChoice {
+  /** Sequence number after which the search begins. `undefined`: with the oldest entry. */
+  readonly after: number | undefined;
+  /**
+   * Whether to drop an entry. `undefined` ends the search.
+   * @param minion - minion that has caused the entry, or `undefined`
+   * @param changes - bytes of the entries that were dropped before
+   */
+  drops(minion: string | undefined, changes: ShareChanges): boolean | undefined;
 }
 
 /** Result of dropping entries. */
@@ -174,6 +195,8 @@ export class DurableLog implements SiteLog {
   readonly #maxBytes: number;
   readonly #heads: Readonly<Record<LogClass, Head>>;
   readonly #shares: LogShares;
+  /** The field `searched` of a {@link MinionShare} for the entries of the site itself. */
+  readonly #ownSearched: Partial<Record<LogClass, number>> = {};
   readonly #onExcess: (minion: string) => void;
   readonly #pending: PendingWrite[] = [];
   readonly #mutex = new Mutex();
@@ -406,8 +429,7 @@ export class DurableLog implements SiteLog {
   ): Uint8Array {
     const whole = encode(packed);
     if (minion === undefined || name !== 'return') return whole;
-    const earlier = changes.of(minion).return;
-    const hasPlace = this.#shares.hasPlace(minion, earlier + whole.length + rowOverhead);
+    const hasPlace = this.#shares.hasPlace(minion, whole.length + rowOverhead, changes);
     return hasPlace ? whole : encode(packTrimmed(value));
   }
 
@@ -426,18 +448,68 @@ export class DurableLog implements SiteLog {
     for (;;) {
       const excess = this.#size - this.#maxBytes;
       if (excess <= 0) return;
-      const largest = this.#shares.largest();
-      if (largest !== undefined) {
-        if (searched >= searchedRows && excess <= this.#maxBytes * sparePart) return;
-        const rows = await this.#dropOf(largest, Math.min(excess, largest.excess));
-        searched += rows;
-        await budget.giveWayAfter(rows * stepsOfRow);
+      const drop = this.#chooseDrop(excess);
+      if (drop === undefined) {
+        // Markers use the space that the reserves leave free.
+        const name = logClasses.findLast((it) => this.#heads[it].entries > 0);
+        if (name === undefined) return;
+        await this.#dropRows(name, excess);
         continue;
       }
-      const name = logClasses.findLast((it) => this.#heads[it].entries > 0);
-      if (name === undefined) return;
-      await this.#dropRows(name, excess);
+      if (searched >= searchedRows && excess <= this.#maxBytes * sparePart) return;
+      const rows = await drop();
+      searched += rows;
+      await budget.giveWayAfter(rows * stepsOfRow);
     }
+  }
+
+  /**
+   * Returns a function that drops entries of minions that use too much of the log. The function
+   * returns the number of rows that it has read. Returns `undefined` if there are no such minions.
+   * @param excess - number of bytes by which the log exceeds its maximum size
+   */
+  #chooseDrop(excess: number): (() => Promise<number>) | undefined {
+    const largest = this.#shares.largest();
+    if (largest !== undefined) {
+      return () => this.#dropOf(largest, Math.min(excess, largest.excess));
+    }
+    const surplus = this.#shares.surplus(this.#bytes);
+    return surplus && (() => this.#dropSurplus(surplus, excess));
+  }
+
+  /** Size of the entries of each class, in bytes. */
+  get #bytes(): BytesByClass {
+    const { alarm, signal, return: returns, fact } = this.#heads;
+    return {
+      alarm: alarm.bytes,
+      signal: signal.bytes,
+      return: returns.bytes,
+      fact: fact.bytes,
+    };
+  }
+
+  /**
+   * Drops the oldest entries of a class whose owners use more than their reserves. Ends when the
+   * owner in `surplus` uses no more than its reserve. Reads at most {@link rowsAtATime} rows.
+   * @returns the number of rows that were read
+   */
+  async #dropSurplus({ share, name }: Surplus, excess: number): Promise<number> {
+    const after = (share?.searched ?? this.#ownSearched)[name];
+    const own = totalOf(this.#shares.ownOf(this.#bytes));
+    const exceeds = (minion: string | undefined, changes: ShareChanges): boolean =>
+      this.#shares.exceedsReserve(minion, own, changes);
+    const { rows, entries, keptTo } = await this.#dropChosen(share, name, excess, {
+      after,
+      drops: (minion, changes) =>
+        exceeds(share?.minion, changes) ? exceeds(minion, changes) : undefined,
+    });
+    if (keptTo !== undefined) this.#shares.noteSearched(name, after, keptTo);
+    if (share === undefined && entries === 0 && rows < rowsAtATime) {
+      // The class has only entries of minions, contrary to the counters.
+      const dropped = await this.#dropRows(name, excess);
+      return dropped.rows;
+    }
+    return rows;
   }
 
   /**
@@ -446,35 +518,49 @@ export class DurableLog implements SiteLog {
    * @returns the number of rows that were read
    */
   async #dropOf({ share, name }: ExcessShare, excess: number): Promise<number> {
-    const { minion, bytes, searched } = share;
-    const { rows, entries, keptTo } = await this.#dropRows(name, excess, {
-      minion,
+    const { minion, searched } = share;
+    const { rows, entries } = await this.#dropChosen(share, name, excess, {
       after: searched[name],
+      drops: (owner) => owner === minion,
     });
+    if (entries > 0) this.#onExcess(minion);
+    return rows;
+  }
+
+  /**
+   * Drops entries that `choice` selects, among them the oldest ones of an owner.
+   * @param share - minion whose entries are searched. `undefined`: those of the site itself
+   */
+  async #dropChosen(
+    share: MinionShare | undefined,
+    name: LogClass,
+    excess: number,
+    choice: DropChoice,
+  ): Promise<Dropped> {
+    const dropped = await this.#dropRows(name, excess, choice);
+    const { rows, entries, keptTo } = dropped;
+    const searched = share?.searched ?? this.#ownSearched;
     if (keptTo !== undefined) searched[name] = keptTo;
-    if (entries > 0) {
-      this.#onExcess(minion);
-    } else if (rows < rowsAtATime) {
+    if (share !== undefined && entries === 0 && rows < rowsAtATime) {
       // The class has no entries of this minion, contrary to the counters.
       const changes = new ShareChanges();
-      changes.add(minion, name, -bytes[name]);
+      changes.add(share.minion, name, -share.bytes[name]);
       await this.#state.write(this.#shares.operations(changes));
       this.#shares.count(changes);
     }
-    return rows;
+    return dropped;
   }
 
   /**
    * Drops the oldest entries of a class, and stores markers in their place. A marker that adjoins
    * another one is united with it. Reads at most {@link rowsAtATime} rows.
    * @param excess - number of bytes to drop
-   * @param chosen - minion whose entries are dropped, and the sequence number after which the search
-   * begins. Default: entries of all minions
+   * @param choice - entries to drop. Default: all
    */
   async #dropRows(
     name: LogClass,
     excess: number,
-    chosen?: { readonly minion: string; readonly after: number | undefined },
+    choice: DropChoice = { after: undefined, drops: () => true },
   ): Promise<Dropped> {
     const head: Head = { ...this.#heads[name] };
     const operations: StateOperation[] = [];
@@ -492,11 +578,12 @@ export class DurableLog implements SiteLog {
       run = undefined;
     };
     let left = excess;
-    for await (const { key, value } of this.#rows(name, rowsAtATime, chosen?.after)) {
+    for await (const { key, value } of this.#rows(name, rowsAtATime, choice.after)) {
       const item = itemOf(key, value);
       if (!isMarker(item)) {
-        if (left <= 0) break;
-        if (chosen !== undefined && item.minion !== chosen.minion) {
+        const isDropped = left > 0 ? choice.drops(item.minion, changes) : undefined;
+        if (isDropped === undefined) break;
+        if (!isDropped) {
           endRun();
           rows += 1;
           keptTo = item.sequence;
@@ -512,12 +599,12 @@ export class DurableLog implements SiteLog {
         ? [item.from, item.oldestAt]
         : [item.sequence, item.ms];
       run ??= { from, to: 0, oldestAt, keys: [], markers: 0 };
+      // The class begins with the marker.
+      if (rows === 1 && choice.after === undefined) head.oldestAt = oldestAt;
       run.to = lastOf(item);
       run.keys.push(key);
       if (isMarker(item)) run.markers += 1;
     }
-    // If entries of all minions are dropped, the class begins with the marker.
-    if (chosen === undefined && run !== undefined) head.oldestAt = run.oldestAt;
     endRun();
     if (operations.length > 0) await this.#writeHead(name, head, operations, changes);
     return { rows, entries, keptTo };

@@ -9,7 +9,8 @@ import type { WireMap } from '#minion-protocol';
 
 /**
  * Classes of entries, in the order of sending. If the log is full, entries of the last class are
- * dropped first, except for a minion that uses more than its part of the log.
+ * dropped first, except for a minion that uses more than its part of the log, or less than its
+ * reserve.
  */
 export const logClasses = ['alarm', 'signal', 'return', 'fact'] as const;
 

@@ -16,6 +16,8 @@ import { giveStatement, siteLeft } from './rehoming-messages.ts';
 import type { ExportedSite, ImportedSite, SiteList } from './site-list.ts';
 import {
   compileNames,
+  maxAheadMs,
+  maxSignerAheadMs,
   type NextCentre,
   readStatement,
   type Statement,
@@ -131,24 +133,31 @@ export class CentreRehoming {
   }
 
   /**
-   * Verifies a statement, stores it, and sends it to the sites that it names.
+   * Verifies a statement, stores it, and sends it to the sites that it names. Deletes the stored
+   * statements whose time of issue is more than a day ahead: they were signed and published while
+   * clocks were ahead, and would take precedence over the new one.
    * @throws EdgeError ERR_BUNDLE_KEYS if this centre has no root keys, and the errors of
    * `verifyStatement`
    */
   async publish(text: string): Promise<StatementInfo> {
     const root = await this.#requireRoot();
-    const latest = this.#statements.at(-1);
+    const now = this.#context.host.now();
+    const isPast = ({ statement }: PublishedStatement): boolean =>
+      statement.issuedAt <= now + maxAheadMs;
+    const past = this.#statements.filter(isPast);
+    const latest = past.at(-1);
     const { issuedAt } = await verifyStatement(text, {
       root,
-      now: this.#context.host.now(),
+      now,
       known: latest?.text,
       floor: latest?.statement.issuedAt ?? 0,
+      aheadMs: maxSignerAheadMs,
     });
-    const value = statementRow.encode({ text, publishedAt: this.#context.host.now() });
-    const surplus = this.#statements.slice(
-      0,
-      Math.max(0, 1 - keptStatements + this.#statements.length),
-    );
+    const value = statementRow.encode({ text, publishedAt: now });
+    const surplus = [
+      ...past.slice(0, Math.max(0, 1 - keptStatements + past.length)),
+      ...this.#statements.filter((it) => !isPast(it)),
+    ];
     await this.#rows.write([
       { op: 'put', key: keyOf(issuedAt), value },
       ...surplus.map(({ statement }) => ({

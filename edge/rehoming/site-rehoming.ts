@@ -327,7 +327,8 @@ class SiteRehoming {
       throw new EdgeError('ERR_REHOME_KEYS', problem);
     }
     const now = Math.max(this.#host.now(), this.#context.timeFloor());
-    return verifyStatement(text, { root, now, site: name, known, floor });
+    const correctedAt = this.#context.timeCorrectedAt();
+    return verifyStatement(text, { root, now, site: name, known, floor, correctedAt });
   }
 
   #requireIdentity(): SiteIdentity {

@@ -32,10 +32,16 @@ export const maxStatementDays = 1096;
 const maxSignatures = 16;
 
 /**
- * Maximum time by which the time of issue of a statement may be ahead of the local clock, in
- * milliseconds: a day.
+ * Maximum time by which the time of issue of a statement may be ahead of the clock of the site that
+ * reads it, in milliseconds: a day.
  */
-const aheadMs = 86_400_000;
+export const maxAheadMs = 86_400_000;
+
+/**
+ * Maximum time by which the time of issue of a statement may be ahead of the clock of the centre
+ * that publishes it, or of the machine that adds a signature, in milliseconds: an hour.
+ */
+export const maxSignerAheadMs = 3_600_000;
 
 const strict = { additionalProperties: false };
 const Time = Type.Integer({ minimum: 0, maximum: 2 ** 48 });
@@ -134,10 +140,17 @@ export function writeStatement(statement: Statement, signers: readonly SigningKe
 /**
  * Adds signatures to a statement that moves sites to another centre. If a key has already signed
  * the statement, its new signature replaces the earlier one.
- * @throws EdgeError ERR_REHOME_STATEMENT
+ * @param now - clock of the machine that signs, in milliseconds since 1970
+ * @throws EdgeError ERR_REHOME_STATEMENT, and ERR_REHOME_EXPIRED if the time of issue is more than
+ * an hour ahead
  */
-export function cosignStatement(text: string, signers: readonly SigningKey[]): string {
-  const { body, signatures } = parseStatement(text);
+export function cosignStatement(
+  text: string,
+  signers: readonly SigningKey[],
+  now: number = Date.now(),
+): string {
+  const { statement, body, signatures } = parseStatement(text);
+  requireIssued(statement, now, maxSignerAheadMs);
   const added = signers.map((key) => signatureOf(key, body));
   const isAdded = (publicKey: Buffer): boolean =>
     added.some((it) => it.publicKey.equals(publicKey));
@@ -182,6 +195,17 @@ export interface StatementRequirements {
    * are refused.
    */
   readonly floor: number;
+  /**
+   * Time at which the site replaced a wrong time of its centre, in milliseconds since 1970. If
+   * `floor` is in the future, it comes from the wrong time. Then it has no effect, and statements
+   * from more than a day before the correction are refused. Default: 0, no correction.
+   */
+  readonly correctedAt?: number;
+  /**
+   * Maximum time by which the time of issue may be ahead of `now`, in milliseconds. Default:
+   * {@link maxAheadMs}.
+   */
+  readonly aheadMs?: number;
 }
 
 /**
@@ -192,7 +216,15 @@ export interface StatementRequirements {
  */
 export async function verifyStatement(
   text: string,
-  { root: rootBytes, now, site, known, floor }: StatementRequirements,
+  {
+    root: rootBytes,
+    now,
+    site,
+    known,
+    floor,
+    correctedAt = 0,
+    aheadMs = maxAheadMs,
+  }: StatementRequirements,
 ): Promise<Statement> {
   const parsed = parseStatement(text);
   const { statement } = parsed;
@@ -206,18 +238,35 @@ export async function verifyStatement(
     throw new EdgeError('ERR_REHOME_SITE', `the statement does not name the site ${site}`);
   }
   const { issuedAt, expiresAt } = statement;
-  if (now > expiresAt || issuedAt > now + aheadMs) {
+  if (now > expiresAt) {
     const times = [issuedAt, expiresAt].map((ms) => new Date(ms).toISOString());
     const problem = `the statement is not valid now: it is valid from ${times.join(' to ')}`;
     throw new EdgeError('ERR_REHOME_EXPIRED', problem);
   }
-  if (issuedAt < floor || (issuedAt === floor && text !== known)) {
-    const accepted = new Date(floor).toISOString();
-    const problem = `the statement is not newer than the accepted statement of ${accepted}`;
+  requireIssued(statement, now, aheadMs);
+  const isWrongFloor = correctedAt > 0 && floor > now + maxAheadMs;
+  const lowest = isWrongFloor ? correctedAt - maxAheadMs : floor;
+  if (issuedAt < lowest || (issuedAt === floor && text !== known)) {
+    const accepted = new Date(lowest).toISOString();
+    const problem = isWrongFloor
+      ? `the statement is from before ${accepted}, and this site has accepted a statement whose time of issue is in the future`
+      : `the statement is not newer than the accepted statement of ${accepted}`;
     throw new EdgeError('ERR_REHOME_OLD', problem);
   }
   await requireRootOf(statement.to);
   return statement;
+}
+
+/**
+ * Checks that the time of issue of a statement is not too far in the future. Otherwise a statement
+ * from a machine whose clock is ahead would prevent all later ones.
+ * @throws EdgeError ERR_REHOME_EXPIRED
+ */
+function requireIssued({ issuedAt }: Statement, now: number, aheadMs: number): void {
+  if (issuedAt <= now + aheadMs) return;
+  const [issued, present] = [issuedAt, now].map((ms) => new Date(ms).toISOString());
+  const problem = `the time of issue of the statement is ${issued}, but it is ${present} now; correct the clock of the machine that has signed it, and sign a new statement`;
+  throw new EdgeError('ERR_REHOME_EXPIRED', problem);
 }
 
 function requireSignatures({ body, signatures }: ParsedStatement, root: VerifiedRoot): void {

@@ -21,7 +21,7 @@ import {
   unlimitedSteps,
   WorkBudget,
 } from '#runtime';
-import { defineRow, fromJson, jsonField, Texts } from '#store';
+import { defineRow, fromJson, jsonField, type Key, Texts, writeInParts } from '#store';
 import { guestLimits } from '../limits.ts';
 import { findRegistration, registrationOf, requireRegistrationRoom } from '../registrations.ts';
 import { EndedSpaces } from './ended-spaces.ts';
@@ -68,24 +68,55 @@ export interface DataSpace extends DataSpaceRegistration {
   readonly registeredAt: number;
 }
 
+/** Data space as its row contains it. `minions` may contain dismissed minions. */
+interface StoredSpace extends DataSpace {
+  /**
+   * Number of times that the row was written before. A row about a dismissed minion is valid only
+   * for one edition of the space.
+   */
+  readonly edition: number;
+}
+
 /** Format of the rows with the keys `guests/spaces/<id>`. */
 const spaceRow = defineRow({
   name: 'data space',
-  schema: Type.Unsafe<DataSpace>(
+  schema: Type.Unsafe<StoredSpace>(
     Type.Object({
       name: Type.String(),
       roles: Type.Object({}),
       id: Type.String(),
       owner: Type.Optional(Type.String()),
       registeredAt: Type.Number(),
+      edition: Type.Integer({ minimum: 0 }),
     }),
   ),
   packed: { roles: jsonField },
   unversioned: fromJson,
+  upgrades: [(old) => ({ ...old, edition: 0 })],
 });
+
+/** Data space in memory. */
+interface KnownSpace {
+  /** Space with the minions of its row, also with the dismissed ones. */
+  readonly stored: StoredSpace;
+  /** Size of the row of the space, in bytes. */
+  readonly bytes: number;
+  /** Minions that were dismissed since the row of the space was written. */
+  readonly dismissed: Set<string>;
+  /** Number of minions that were not dismissed. */
+  minions: number;
+  /** Space without the minions that are in `dismissed`. `undefined` if it must be computed. */
+  current: DataSpace | undefined;
+}
+
+interface KnownMember {
+  readonly known: KnownSpace;
+  readonly role: string;
+}
 
 /** Data space of a minion, and its role there. */
 export interface Membership {
+  /** The space. Its lists of minions may contain minions that were dismissed. */
   readonly space: DataSpace;
   readonly role: string;
 }
@@ -327,6 +358,11 @@ export function minionsOfSpace({ roles }: Pick<DataSpaceRegistration, 'roles'>):
 
 const maxRegistrationBytes = 4_194_304;
 const prefix = ['guests', 'spaces'];
+/**
+ * Prefix of the rows about dismissed minions. The key of a row is `guests/dismissed/<id of the
+ * space>/<edition of the space>/<minion>`, and its value is empty.
+ */
+const dismissedPrefix = ['guests', 'dismissed'];
 const limits = { code: 'ERR_DATA_LIMIT', kind: 'data space' } as const;
 const unknown = { code: 'ERR_DATA_UNKNOWN', kind: 'data space' } as const;
 
@@ -344,10 +380,13 @@ export interface DataSpacesOptions {
 /** Registry of data spaces. */
 export class DataSpaces {
   readonly #options: DataSpacesOptions;
-  readonly #spaces = new Map<string, DataSpace>();
-  readonly #members = new Map<string, Membership>();
-  /** Stored size of each space, in bytes. */
-  readonly #sizes = new Map<string, number>();
+  readonly #spaces = new Map<string, KnownSpace>();
+  readonly #members = new Map<string, KnownMember>();
+  /**
+   * Keys of the rows about dismissed minions whose edition of the space was not read yet, by the id
+   * of the space. A member of a cluster that starts may read them in this order.
+   */
+  readonly #early = new Map<string, Key[]>();
   readonly #bytes: Budget;
   readonly #changes = new KeyedMutex();
   readonly #ended: EndedSpaces;
@@ -356,7 +395,11 @@ export class DataSpaces {
   private constructor(options: DataSpacesOptions, names: SharedNames) {
     this.#options = options;
     this.#names = names;
-    this.#ended = new EndedSpaces(options);
+    const forget = async (space: string): Promise<void> => {
+      await options.forget(space);
+      await this.#deleteDismissed([...dismissedPrefix, space]);
+    };
+    this.#ended = new EndedSpaces({ ...options, forget });
     const { spaceBytes } = guestLimits;
     this.#bytes = new Budget(spaceBytes, { ...spaceBytes, ...options.bytes });
   }
@@ -366,6 +409,14 @@ export class DataSpaces {
     const { state } = options;
     const spaces = new DataSpaces(options, await SharedNames.open(state, 'space-names'));
     await state.follow(prefix, (change) => spaces.#note(change));
+    const former: Key[] = [];
+    await state.follow(dismissedPrefix, (change) => {
+      if (change.type === 'put' && spaces.#noteDismissed(change.entry.key) === 'former') {
+        former.push(change.entry.key);
+      }
+    });
+    // An earlier process has written a new edition of a space, but has not deleted these rows.
+    await writeInParts(state, former.map(deletionOf));
     if (state.cluster === undefined) await spaces.#ended.resume();
     return spaces;
   }
@@ -384,12 +435,22 @@ export class DataSpaces {
   }
 
   get all(): readonly DataSpace[] {
-    return [...this.#spaces.values()];
+    return Array.from(this.#spaces.values(), currentOf);
   }
 
-  /** Returns the space and the role of a minion, or `undefined` if it belongs to no space. */
+  /**
+   * Returns the space and the role of a minion, or `undefined` if it belongs to no space. Takes the
+   * same time for a large space.
+   */
   membershipOf(minion: string): Membership | undefined {
-    return this.#members.get(minion);
+    const member = this.#members.get(minion);
+    return member && { space: member.known.stored, role: member.role };
+  }
+
+  /** Returns the minions that have a role in a space and were not dismissed. */
+  minionsOf(space: Pick<DataSpace, 'id' | 'roles'>, role: string): readonly string[] {
+    const dismissed = this.#spaces.get(space.id)?.dismissed;
+    return (space.roles[role]?.minions ?? []).filter((id) => dismissed?.has(id) !== true);
   }
 
   /**
@@ -406,7 +467,8 @@ export class DataSpaces {
   ): Promise<DataSpace> {
     return this.#decide(async (steps) => {
       requirePermission?.();
-      const before = registrationOf(this.all, { name: registration.name, owner });
+      const stored = this.#stored;
+      const before = registrationOf(stored, { name: registration.name, owner });
       if (before !== undefined && !replaces) {
         throw new BridgeError(
           'ERR_DATA_EXISTS',
@@ -414,7 +476,7 @@ export class DataSpaces {
         );
       }
       for (const minion of minionsOfSpace(registration)) {
-        const other = this.#members.get(minion)?.space;
+        const other = this.#members.get(minion)?.known.stored;
         if (other !== undefined && other.id !== before?.id) {
           throw new BridgeError(
             'ERR_DATA_EXISTS',
@@ -422,7 +484,7 @@ export class DataSpaces {
           );
         }
       }
-      if (before === undefined) requireRegistrationRoom(this.all, owner, limits);
+      if (before === undefined) requireRegistrationRoom(stored, owner, limits);
       const id = before?.id ?? randomUUID();
       const space = { ...registration, id, owner, registeredAt: this.#options.now() };
       await this.#write(space, steps);
@@ -444,19 +506,24 @@ export class DataSpaces {
 
   /**
    * Removes a retired minion from its space. If the space then has no minions, it is removed too.
+   * Writes a row for the minion, and not the whole space, because dismissing all minions of a large
+   * space would otherwise take quadratic time. Rewrites the space when half of its minions were
+   * dismissed.
    * @param owner - owner of the space; default: any owner
    */
   dismiss(minion: string, owner?: string): Promise<void> {
     return this.#decide(async (steps) => {
-      const space = this.#members.get(minion)?.space;
-      if (space === undefined || (owner !== undefined && space.owner !== owner)) return;
-      const roles = Object.fromEntries(
-        Object.entries(space.roles).map(([name, role]) => {
-          return [name, { ...role, minions: role.minions.filter((id) => id !== minion) }];
-        }),
-      );
-      if (minionsOfSpace({ roles }).length === 0) await this.#remove(space, steps);
-      else await this.#write({ ...space, roles }, steps);
+      const known = this.#members.get(minion)?.known;
+      if (known === undefined || (owner !== undefined && known.stored.owner !== owner)) return;
+      const { stored, dismissed, minions } = known;
+      if (minions === 1) return this.#remove(stored, steps);
+      if (dismissed.size + 1 >= minions - 1) {
+        return this.#write(spaceWithout(stored, new Set([...dismissed, minion])), steps);
+      }
+      const { state } = this.#options;
+      const key = [...dismissedPrefix, stored.id, String(stored.edition), minion];
+      await state.write([{ op: 'put', key, value: new Uint8Array() }, ...steps]);
+      if (state.cluster === undefined) this.#noteDismissed(key);
     });
   }
 
@@ -475,18 +542,39 @@ export class DataSpaces {
    * @throws BridgeError ERR_DATA_UNKNOWN
    */
   find(name: string, owner: string | undefined): DataSpace {
-    return findRegistration(this.all, { name, owner }, unknown);
+    const stored = findRegistration(this.#stored, { name, owner }, unknown);
+    const known = this.#spaces.get(stored.id);
+    return known === undefined ? stored : currentOf(known);
   }
 
+  /** All spaces with the minions of their rows, also with dismissed ones. */
+  get #stored(): readonly StoredSpace[] {
+    return Array.from(this.#spaces.values(), ({ stored }) => stored);
+  }
+
+  /** Writes a space with exactly these minions. */
   async #write(space: DataSpace, steps: readonly StateOperation[]): Promise<void> {
-    const value = spaceRow.encode(space);
+    const before = this.#spaces.get(space.id);
+    const edition = before === undefined ? 0 : before.stored.edition + 1;
+    const value = spaceRow.encode({ ...space, edition });
     if (value.length > maxRegistrationBytes) {
       throw formError(`the registration of the data space exceeds ${maxRegistrationBytes} bytes`);
     }
     this.#requireBytes(space, value.length);
     const { state } = this.#options;
     await state.write([{ op: 'put', key: [...prefix, space.id], value }, ...steps]);
-    if (state.cluster === undefined) this.#set(space, value.length);
+    if (state.cluster === undefined) this.#set({ ...space, edition }, value.length);
+    if (before !== undefined && before.dismissed.size > 0) {
+      await this.#deleteDismissed([...dismissedPrefix, space.id, String(before.stored.edition)]);
+    }
+  }
+
+  /** Deletes the rows about dismissed minions below a key. */
+  async #deleteDismissed(below: Key): Promise<void> {
+    const { state } = this.#options;
+    const keys: Key[] = [];
+    for await (const { key } of state.list(below)) keys.push(key);
+    await writeInParts(state, keys.map(deletionOf));
   }
 
   /** Applies a change of a stored space to memory. In a cluster, other members make changes too. */
@@ -498,9 +586,38 @@ export class DataSpaces {
     this.#set(spaceRow.decode(change.entry), change.entry.value.length);
   }
 
-  #set(space: DataSpace, bytes: number): void {
+  /**
+   * Removes a dismissed minion from memory.
+   * @param key - key of the row about the dismissed minion
+   * @returns whether the row is about the present edition of a space, a former one, or one that
+   * this process has not read yet
+   */
+  #noteDismissed(key: Key): 'former' | 'later' | 'present' {
+    const [id = '', edition, minion = ''] = key.slice(dismissedPrefix.length);
+    const known = this.#spaces.get(id);
+    const present = known?.stored.edition ?? -1;
+    if (Number(edition) < present) return 'former';
+    if (known === undefined || Number(edition) > present) {
+      const early = this.#early.get(id);
+      if (early === undefined) this.#early.set(id, [key]);
+      else early.push(key);
+      return 'later';
+    }
+    if (this.#members.get(minion)?.known === known) {
+      this.#members.delete(minion);
+      known.dismissed.add(minion);
+      known.minions -= 1;
+      known.current = undefined;
+    }
+    return 'present';
+  }
+
+  #set(space: StoredSpace, bytes: number): void {
     this.#forget(space.id);
     this.#remember(space, bytes);
+    const early = this.#early.get(space.id) ?? [];
+    this.#early.delete(space.id);
+    for (const key of early) this.#noteDismissed(key);
   }
 
   /**
@@ -508,7 +625,7 @@ export class DataSpaces {
    * changes are serialized.
    */
   #requireBytes(space: DataSpace, bytes: number): void {
-    const more = bytes - (this.#sizes.get(space.id) ?? 0);
+    const more = bytes - (this.#spaces.get(space.id)?.bytes ?? 0);
     // A space that becomes smaller is always accepted.
     if (more > 0 && !this.#bytes.hasPlace(budgetOwner(space), more)) {
       const text =
@@ -517,7 +634,7 @@ export class DataSpaces {
     }
   }
 
-  async #remove({ id }: DataSpace, steps: readonly StateOperation[]): Promise<void> {
+  async #remove({ id }: Pick<DataSpace, 'id'>, steps: readonly StateOperation[]): Promise<void> {
     const { state } = this.#options;
     // Remove the space from memory first, so that no more values are written to it.
     if (state.cluster === undefined) this.#forget(id);
@@ -533,26 +650,48 @@ export class DataSpaces {
    * Adds a stored space to the indexes and to the bytes of its owner. Does so even if the owner then
    * exceeds its share, which other owners make smaller.
    */
-  #remember(space: DataSpace, bytes: number): void {
-    this.#spaces.set(space.id, space);
-    this.#bytes.take(budgetOwner(space), bytes);
-    this.#sizes.set(space.id, bytes);
-    for (const [role, { minions }] of Object.entries(space.roles)) {
-      for (const minion of minions) this.#members.set(minion, { space, role });
+  #remember(stored: StoredSpace, bytes: number): void {
+    const known: KnownSpace = {
+      stored,
+      bytes,
+      dismissed: new Set(),
+      minions: minionsOfSpace(stored).length,
+      current: stored,
+    };
+    this.#spaces.set(stored.id, known);
+    this.#bytes.take(budgetOwner(stored), bytes);
+    for (const [role, { minions: ids }] of Object.entries(stored.roles)) {
+      for (const minion of ids) this.#members.set(minion, { known, role });
     }
   }
 
   #forget(id: string): void {
     const known = this.#spaces.get(id);
-    if (known !== undefined) {
-      this.#bytes.release(budgetOwner(known), this.#sizes.get(id) ?? 0);
-      this.#sizes.delete(id);
-    }
+    if (known === undefined) return;
+    this.#bytes.release(budgetOwner(known.stored), known.bytes);
     this.#spaces.delete(id);
-    for (const minion of known === undefined ? [] : minionsOfSpace(known)) {
-      this.#members.delete(minion);
+    for (const minion of minionsOfSpace(known.stored)) {
+      // A dismissed minion may belong to another space now.
+      if (this.#members.get(minion)?.known === known) this.#members.delete(minion);
     }
   }
+}
+
+/** Returns a space without its dismissed minions. */
+function currentOf(known: KnownSpace): DataSpace {
+  known.current ??= spaceWithout(known.stored, known.dismissed);
+  return known.current;
+}
+
+function spaceWithout(space: DataSpace, dismissed: ReadonlySet<string>): DataSpace {
+  const roles = Object.entries(space.roles).map(([name, role]) => {
+    return [name, { ...role, minions: role.minions.filter((id) => !dismissed.has(id)) }];
+  });
+  return { ...space, roles: Object.fromEntries(roles) };
+}
+
+function deletionOf(key: Key): StateOperation {
+  return { op: 'delete', key };
 }
 
 /**

@@ -404,7 +404,7 @@ export class DataValues {
 
   async #timeoutError(space: DataSpace, key: string): Promise<BridgeError> {
     const { role } = splitKey(key);
-    const minions = space.roles[role]?.minions ?? [];
+    const minions = this.#options.spaces.minionsOf(space, role);
     const who = await Promise.all(
       minions.map(async (id) => `minion ${id} (${await this.#options.describeMinion(id)})`),
     );

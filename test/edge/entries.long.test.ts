@@ -2,7 +2,7 @@
 
 import test from 'ava';
 import { MinionClaims } from '#edge/facts/minion-claims.ts';
-import { siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
+import { type SiteState, siteRow, sitesPrefix } from '#edge/identity/site-rows.ts';
 import { findEntries, openEntries } from '#edge/log/centre-entries.ts';
 import { Ingest, type IngestOptions } from '#edge/log/ingest.ts';
 import type { CentreContext } from '#edge/parts.ts';
@@ -16,9 +16,21 @@ type Receive = (params: unknown, from: { readonly site: string }) => Promise<unk
 
 /** Centre with a log, on rows in memory. The site `evil` sends to it. */
 async function stage() {
-  const shared = memoryRows({ now: 0 });
-  const site = siteRow.encode({ name: 'evil', state: 'joined' });
-  await shared.write([{ op: 'put', key: [...sitesPrefix, 'evil'], value: site }]);
+  const memory = memoryRows({ now: 0 });
+  const writes = { after: async (_operations: number): Promise<void> => {} };
+  const shared: typeof memory = {
+    ...memory,
+    write: async (operations) => {
+      const revision = await memory.write(operations);
+      await writes.after(operations.length);
+      return revision;
+    },
+  };
+  const putSite = async (state: SiteState): Promise<void> => {
+    const value = siteRow.encode({ name: 'evil', state });
+    await memory.write([{ op: 'put', key: [...sitesPrefix, 'evil'], value }]);
+  };
+  await putSite('joined');
   const fired: WireMap[] = [];
   const warned: object[] = [];
   const clock = { now: 0 };
@@ -42,7 +54,7 @@ async function stage() {
     shared: { ...shared, follow: async () => {} },
   } as unknown as Parameters<typeof MinionClaims.open>[0]);
   await claims.claim('north', 'web1');
-  openEntries({ host, ingest, claims } as unknown as CentreContext);
+  const { forget } = openEntries({ host, ingest, claims } as unknown as CentreContext);
   const send = (items: Parameters<typeof batchOf>[0], log = 'A', name = 'alarm') =>
     receivers.get(`log.${name}`)?.(batchOf(items, log.repeat(16)), { site: 'evil' });
   /** Sends entries of the kind `event` in a batch. */
@@ -62,7 +74,8 @@ async function stage() {
   };
   /** Waits for the turn of the site to send returns. */
   const takeTurn = async () => receivers.get('log.turn')?.({}, { site: 'evil' });
-  return { send, add, entries, rows, stored, fired, takeTurn, warned, clock };
+  const more = { forget, memory, putSite, writes };
+  return { send, add, entries, rows, stored, fired, takeTurn, warned, clock, ...more };
 }
 
 test('a site that alternates between logs, or skips numbers, has at most 10,000 entries', async (t) => {
@@ -93,6 +106,40 @@ test('the stored entries of a site have a maximum size, however small their batc
   const { count, bytes } = await stored();
   t.true(bytes <= 67_108_864, `${bytes} bytes`);
   t.is(count, 67);
+});
+
+test('the entries of a revoked site are deleted in several writes', async (t) => {
+  const { add, forget, memory, putSite, stored, writes } = await stage();
+  for (let round = 0; round < 5; round += 1) await add(round * 1000 + 1, 1000);
+  await forget?.('evil');
+  t.is((await stored()).count, 5000, 'the site is not revoked');
+  await putSite('revoked');
+  const sizes: number[] = [];
+  writes.after = async (operations) => void sizes.push(operations);
+  await forget?.('evil');
+  t.is(sizes.length, 3);
+  t.true(Math.max(...sizes) <= 2050);
+  t.is((await stored()).count, 0);
+  t.deepEqual(await Array.fromAsync(memory.list(['centre', 'kept'])), []);
+});
+
+test('a deletion that ends before all entries are deleted leaves the correct number', async (t) => {
+  const { add, forget, putSite, stored, writes } = await stage();
+  for (let round = 0; round < 5; round += 1) await add(round * 1000 + 1, 1000);
+  await putSite('revoked');
+  let isFirst = true;
+  writes.after = async () => {
+    // The site joins again.
+    if (isFirst) await putSite('joined');
+    isFirst = false;
+  };
+  await forget?.('evil');
+  t.is((await stored()).count, 2952);
+  for (let round = 5; round < 12; round += 1) await add(round * 1000 + 1, 1000);
+  await add(12_001, 48);
+  t.is((await stored()).count, 10_000);
+  await add(12_049, 1);
+  t.is((await stored()).count, 10_000);
 });
 
 test('an entry is accepted only in the classes of its kind, so that turns are kept', async (t) => {

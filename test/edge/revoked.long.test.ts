@@ -1,8 +1,11 @@
 /** Data of a site at its centre after the site was revoked. */
 
+import path from 'node:path';
 import test from 'ava';
 import type { OrderInfo, OrderReport, SiteInfo } from '#edge';
+import { siteRow } from '#edge/identity/site-rows.ts';
 import type { StoredEntry } from '#edge/log/centre-entries.ts';
+import { type Operation, openEmbeddedStore } from '#store';
 import { eventually, siteInfo, startCentre } from './edge-stage.ts';
 import { issue } from './order-stage.ts';
 import { batchOf, entryOf, joinRaw, RawLink } from './raw-site.ts';
@@ -35,6 +38,7 @@ test('entries and orders of a revoked site do not remain usable, and it can join
   });
   // The reply of `revoke` is sent after the deletion.
   t.is(await minions(), 0);
+  t.deepEqual(await rpc.call('entries', { name: 'north' }), []);
   const { sites } = await rpc.call<OrderReport>('result', { id: order.id });
   t.is(sites[0]?.state, 'refused');
   const again = await RawLink.signIn(t, centre, await joinRaw(t, centre, 'north'));
@@ -42,10 +46,56 @@ test('entries and orders of a revoked site do not remain usable, and it can join
   t.like(await again.ask('log.alarm', alarm(1, 'B')), { kind: 'reply' }, 'no order arrives');
   await eventually(async () => (await siteInfo(centre, 'north')).isConnected);
   const entries = await rpc.call<readonly StoredEntry[]>('entries', { name: 'north' });
-  t.deepEqual(entries.map(({ isBeforeRevocation = false }) => isBeforeRevocation).sort(), [
-    false,
-    true,
+  t.is(entries.length, 1);
+  t.false('isBeforeRevocation' in Object(entries[0]));
+});
+
+test('a centre that ended during a revocation deletes the entries of the site when it starts', async (t) => {
+  const former = await startCentre(t);
+  const sites = ['north', 'south', 'west'];
+  for (const name of sites) {
+    const link = await RawLink.signIn(t, former, await joinRaw(t, former, name));
+    t.true(await link.isWelcome());
+    const event = entryOf(1, 'event', { tag: 'fire', data: {} });
+    t.like(await link.ask('log.alarm', batchOf([event])), { kind: 'reply' });
+  }
+  await former.server.close();
+  const store = await openEmbeddedStore({ directory: path.join(former.stateDir, 'store') });
+  const rows = (...below: readonly string[]): readonly string[] => [
+    ...['state', 'site', 'centre'],
+    ...below,
+  ];
+  const revoked = (name: string): Operation => {
+    const value = siteRow.encode({ name, state: 'revoked', revokedAt: Date.now() });
+    return { op: 'put', key: rows('site', name), value };
+  };
+  const ended = (name: string): Operation => {
+    return { op: 'put', key: rows('ended', name), value: new Uint8Array(0) };
+  };
+  // An earlier version has revoked the second site, and stored no row for the deletion. The last
+  // site has sent no entries.
+  await store.write([
+    ...[revoked('north'), ended('north')],
+    revoked('south'),
+    ...[revoked('east'), ended('east')],
   ]);
+  await store.close();
+  const centre = await startCentre(t, {}, former.directory);
+  const counts = sites.map(async (name) => {
+    const entries = await centre.rpc('site').call<readonly StoredEntry[]>('entries', { name });
+    return entries.length;
+  });
+  t.deepEqual(await Promise.all(counts), [0, 0, 1]);
+  await centre.server.close();
+  const after = await openEmbeddedStore({ directory: path.join(former.stateDir, 'store') });
+  t.teardown(() => after.close());
+  for (const kind of ['entry', 'kept', 'ended']) {
+    const keys = (await Array.fromAsync(after.list(rows(kind)))).map(({ key }) => key);
+    t.true(
+      keys.every((key) => key.includes('west')),
+      String(keys),
+    );
+  }
 });
 
 test('undelivered signals of a revoked site are dead letters', async (t) => {

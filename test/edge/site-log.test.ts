@@ -295,6 +295,116 @@ test('a write reads few rows of the log to drop the entries of one minion', asyn
   t.true(allRows < 4201 + 10 * times, `${allRows} rows in ${times} writes`);
 });
 
+test('minions that fill the log together leave the reserves of others and of the site', async (t) => {
+  for (const rogues of [4, 30]) {
+    const options = { state: memoryArea(), now: () => 1, maxBytes: mebibyte };
+    let log = await DurableLog.open(options);
+    const flood = async (name: LogClass, size: number, times: number): Promise<void> => {
+      const text = 'x'.repeat(size);
+      const entries = Array.from({ length: times }, (_, count) => {
+        const minion = `rogue${count % rogues}`;
+        return { class: name, kind: 'event', value: { minion, text }, minion };
+      });
+      await Promise.all(entries.map((entry) => log.append(entry)));
+    };
+    await flood('alarm', 5000, 300);
+    const text = 'y'.repeat(1200);
+    for (let count = 0; count < 12; count += 1) {
+      const minion = `web${count % 3}`;
+      const value = { minion, text };
+      await log.append({ class: 'return', kind: 'return', value, minion });
+      await log.append({ class: 'fact', kind: 'minion', value: { minion }, minion });
+      await log.append({ class: 'signal', kind: 'order', value: { text } });
+      await log.append({ class: 'return', kind: 'audit', value: { text } });
+      await flood('alarm', 1000, 20);
+      await flood('return', 1000, 60);
+    }
+    log = await DurableLog.open(options);
+    await flood('signal', 2000, 600);
+    await flood('alarm', 2000, 900);
+    const kept: string[] = [];
+    let bytes = 0;
+    for (const name of logClasses) {
+      const items = await allOf(log, name);
+      requireNoGap(t, items);
+      t.is(await markedOf(log, name), log.waiting[name].dropped);
+      bytes += log.waiting[name].bytes;
+      for (const item of items) {
+        const { minion, text: found } = isMarker(item) ? {} : decodeValue(item.value);
+        if (isMarker(item) || String(minion).startsWith('rogue')) continue;
+        kept.push(item.kind);
+        if (item.kind !== 'minion') t.is(found, text);
+      }
+    }
+    t.true(bytes <= mebibyte);
+    const count = (kind: string): number => kept.filter((it) => it === kind).length;
+    t.deepEqual(['return', 'minion', 'order', 'audit'].map(count), [12, 12, 12, 12]);
+    t.is(log.waiting.signal.entries, 12);
+  }
+});
+
+test('the entries of the site itself leave the reserves of minions', async (t) => {
+  const log = await DurableLog.open({ state: memoryArea(), now: () => 1, maxBytes: mebibyte });
+  const value = { text: 'x'.repeat(5000) };
+  const add = async (minion: string | undefined, times: number): Promise<void> => {
+    const entry = { class: 'return', kind: 'event', value, minion } as const;
+    for (let count = 0; count < times; count += 1) await log.append(entry);
+  };
+  await add('web1', 20);
+  await add('web2', 20);
+  await add(undefined, 500);
+  const causes = (await allOf(log, 'return')).map((it): unknown => Object(it).minion);
+  t.is(causes.filter((minion) => minion === 'web1' || minion === 'web2').length, 40);
+});
+
+test('the returns of a minion within its reserve are whole, whatever others have stored', async (t) => {
+  const log = await DurableLog.open({ state: memoryArea(), now: () => 1, maxBytes: mebibyte });
+  const add = async (minion: string, size: number, times: number): Promise<void> => {
+    const value = { minion, return: 'x'.repeat(size) };
+    const entry = { class: 'return', kind: 'return', value, minion } as const;
+    for (let count = 0; count < times; count += 1) await log.append(entry);
+  };
+  // Each takes what the others have left.
+  for (let count = 0; count < 10; count += 1) {
+    for (const size of [20_000, 5000, 2000]) await add(`rogue${count}`, size, 20);
+  }
+  await add('rogue0', 2000, 1);
+  await add('web1', 2000, 8);
+  const values = (await allOf(log, 'return')).map((it) =>
+    isMarker(it) ? {} : decodeValue(it.value),
+  );
+  const texts = values.slice(-9).map((it) => [it.minion, String(it.return).length]);
+  t.deepEqual(texts, [['rogue0', 13], ...Array.from({ length: 8 }, () => ['web1', 2000])]);
+});
+
+test('a full log is searched once for minions that together exceed their reserves', async (t) => {
+  const { list, ...area } = memoryArea();
+  let rows = 0;
+  const state: StateArea = {
+    ...area,
+    list: async function* (prefix, options) {
+      for await (const row of list(prefix, options)) {
+        rows += 1;
+        yield row;
+      }
+    },
+  };
+  const log = await DurableLog.open({ state, now: () => 1, maxBytes: mebibyte });
+  const add = async (minion: string, times: number): Promise<void> => {
+    const entry = { class: 'return', kind: 'event', value: { minion }, minion } as const;
+    await Promise.all(Array.from({ length: times }, () => log.append(entry)));
+  };
+  for (let count = 0; count < 30; count += 1) await add(`web${count}`, 40);
+  while (log.waiting.return.dropped === 0) {
+    for (let count = 0; count < 10; count += 1) await add(`rogue${count}`, 10);
+  }
+  rows = 0;
+  const before = log.waiting.return.dropped;
+  for (let count = 0; count < 1000; count += 1) await add(`rogue${count % 10}`, 1);
+  t.is(log.waiting.return.dropped - before, 1000);
+  t.true(rows < 1200 + 4 * 1000, `${rows} rows`);
+});
+
 test('a log whose rows were stored by an earlier version is read', async (t) => {
   const options = { state: memoryArea(), now: () => 1, maxBytes: mebibyte };
   let log = await DurableLog.open(options);

@@ -3597,4 +3597,45 @@ export const catalogue: readonly Threat[] = [
       'acl/data-schema.test.ts: the parameters of a command have no patterns that need backtracking',
     ],
   },
+  {
+    id: 'H-539',
+    threat: 'the removal of the minions of a large data space takes quadratic time',
+    tests: [
+      'heat-bridge/guests/dismissals.test.ts: dismissing all minions of a large data space writes a linear number of bytes',
+      'heat-bridge/guests/dismissals.test.ts: dismissed minions leave their data space for good, and the last one removes it',
+      'heat-bridge/guests/dismissals.test.ts: a registration that a crash interrupts is not changed by earlier dismissals',
+    ],
+  },
+  {
+    id: 'H-540',
+    threat:
+      'several minions of a site together fill its log, so that returns of other minions, outcomes of orders and audit records are lost',
+    tests: [
+      siteLog('minions that fill the log together leave the reserves of others and of the site'),
+      siteLog('the entries of the site itself leave the reserves of minions'),
+      siteLog('the returns of a minion within its reserve are whole, whatever others have stored'),
+      siteLog('a full log is searched once for minions that together exceed their reserves'),
+    ],
+  },
+  {
+    id: 'H-541',
+    threat:
+      'a statement that was signed while clocks were ahead makes sites refuse all statements about their next centre until its time of issue',
+    tests: [
+      'edge/rehoming/statement.test.ts: a statement that is an hour ahead gets no further signature, and is not published',
+      'edge/rehoming/statement.test.ts: a statement that was signed while clocks were ahead does not prevent later ones',
+      'edge/rehoming/wrong-clock.long.test.ts: a site accepts statements again when the clock of its centre was ahead and is corrected',
+    ],
+  },
+  {
+    id: 'H-542',
+    threat: 'the entries of revoked sites remain on the disk of the centre',
+    tests: [
+      'edge/revoked.long.test.ts: entries and orders of a revoked site do not remain usable, and it can join again without them',
+      'edge/revoked.long.test.ts: a centre that ended during a revocation deletes the entries of the site when it starts',
+      'edge/entries.long.test.ts: the entries of a revoked site are deleted in several writes',
+      'edge/ended-sites.test.ts: a revoked site is known as ended until its data are deleted',
+      'edge/entries.long.test.ts: a deletion that ends before all entries are deleted leaves the correct number',
+    ],
+  },
 ];

@@ -8,7 +8,7 @@ import {
   readStatement,
   type Statement,
 } from '#edge';
-import { verifyStatement } from '#edge/rehoming/statement.ts';
+import { maxSignerAheadMs, verifyStatement } from '#edge/rehoming/statement.ts';
 import { createRepository, dayMs } from '../bundles/tuf-stage.ts';
 import { statementOf } from './rehoming-stage.ts';
 
@@ -52,8 +52,8 @@ test('a statement is accepted if enough root keys have signed it', async (t) => 
   const [first, second] = two;
   if (first === undefined || second === undefined) throw new Error('two keys');
   const single = text({}, [first]);
-  t.like(await verify(cosignStatement(single, [second])), { centre: 'centre-1' });
-  t.is(readStatement(cosignStatement(text(), two)).signers.length, 2);
+  t.like(await verify(cosignStatement(single, [second], now)), { centre: 'centre-1' });
+  t.is(readStatement(cosignStatement(text(), two, now)).signers.length, 2);
   t.like(await verify(text({}, centre.root)), { centre: 'centre-1' });
 });
 
@@ -62,7 +62,7 @@ test('a statement that too few root keys have signed is refused', async (t) => {
   const [first] = two;
   if (first === undefined) throw new Error('a key');
   const strangers = [createSigningKey(), createSigningKey()];
-  const twice = cosignStatement(text({}, [first]), [first]);
+  const twice = cosignStatement(text({}, [first]), [first], now);
   for (const bad of [
     text({}, []),
     text({}, [first]),
@@ -133,6 +133,36 @@ test('a statement that is not later than the accepted one is refused', async (t)
     await t.throwsAsync(verify(bad, { known, floor: now }), { code: 'ERR_REHOME_OLD' });
   }
   t.like(await verify(known, { known, floor: now }), { issuedAt: now });
+});
+
+test('a statement that was signed while clocks were ahead does not prevent later ones', async (t) => {
+  const { text, verify } = await stage();
+  const floor = now + 300 * dayMs;
+  const known = text({ issuedAt: floor, expiresAt: floor + dayMs });
+  const corrected = { known, floor, correctedAt: now - 1000 };
+  t.like(await verify(text(), corrected), { issuedAt: now });
+  const old = { code: 'ERR_REHOME_OLD' };
+  const before = text({ issuedAt: now - 2 * dayMs });
+  await t.throwsAsync(verify(before, corrected), old);
+  await t.throwsAsync(verify(known, corrected), { code: 'ERR_REHOME_EXPIRED' });
+  // Without a correction, the floor is valid. After a correction, a floor that is not ahead is too.
+  await t.throwsAsync(verify(text(), { ...corrected, correctedAt: 0 }), old);
+  await t.throwsAsync(verify(text(), { ...corrected, floor: now + dayMs }), old);
+});
+
+test('a statement that is an hour ahead gets no further signature, and is not published', async (t) => {
+  const { two, text, verify } = await stage();
+  const hourMs = 3_600_000;
+  const ahead = text({ issuedAt: now + hourMs + 1 });
+  const expected = {
+    code: 'ERR_REHOME_EXPIRED',
+    message: /correct the clock of the machine that has signed it, and sign a new statement$/,
+  };
+  t.throws(() => cosignStatement(ahead, two, now), expected);
+  await t.throwsAsync(verify(ahead, { aheadMs: maxSignerAheadMs }), expected);
+  const withinHour = text({ issuedAt: now + hourMs });
+  t.is(cosignStatement(withinHour, two, now), withinHour);
+  t.like(await verify(withinHour, { aheadMs: maxSignerAheadMs }), { issuedAt: now + hourMs });
 });
 
 test('a statement whose root is not that of the next centre is refused', async (t) => {
