@@ -87,6 +87,7 @@ export {
 } from './schema-mistakes.ts';
 export { KeyedMutex, Mutex, Semaphore } from './semaphores.ts';
 export { SendPool, SendQueue } from './send-pool.ts';
+export { sortInSlices } from './sort-in-slices.ts';
 export { type ReadingStep, readingSteps, StepScheduler } from './step-scheduler.ts';
 export {
   codeOf,

@@ -8,8 +8,7 @@ import {
   noFiles,
 } from '#master';
 import type { WireValue } from '#minion-protocol';
-import { unlimitedSteps, WorkBudget } from '#runtime';
-import { sortInSlices } from '../sort-in-slices.ts';
+import { sortInSlices, unlimitedSteps, WorkBudget } from '#runtime';
 import { type RequestedFile, requestedFile, saltenvName } from './requested-file.ts';
 
 /** Estimated work for merging one path, in steps. */

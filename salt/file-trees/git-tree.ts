@@ -2,8 +2,7 @@
 
 import { posix } from 'node:path';
 import { type FileLists, noFiles } from '#master';
-import type { WorkBudget } from '#runtime';
-import { sortInSlices } from '../sort-in-slices.ts';
+import { sortInSlices, type WorkBudget } from '#runtime';
 
 /** A file, a symbolic link or a directory. */
 export type TreeEntry =

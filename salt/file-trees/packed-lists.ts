@@ -2,8 +2,7 @@
 
 import type { FileLists, ListRequester } from '#master';
 import { type PackedTexts, packListHead, packMapHead, packWireTexts } from '#minion-protocol';
-import { maxSliceSteps, unlimitedSteps, WorkBudget } from '#runtime';
-import { sortInSlices } from '../sort-in-slices.ts';
+import { maxSliceSteps, sortInSlices, unlimitedSteps, WorkBudget } from '#runtime';
 
 /** Kind of file list that minions can request, for example `files` or `emptyDirs`. */
 export type ListKind = keyof FileLists;

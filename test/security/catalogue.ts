@@ -2771,7 +2771,7 @@ export const catalogue: readonly Threat[] = [
       'runtime/json.long.test.ts: a map of a long text has at most 32,768 members, however many maps and values there are',
       'master/fileserver/file-server.long.test.ts: a reply for a prefix is a part of the packed list, for any size',
       'master/fileserver/file-server.long.test.ts: a long list is sorted and packed in slices, once for all requests that wait',
-      'salt/sort-in-slices.test.ts: a list of 100,000 texts is sorted in slices',
+      'runtime/sort-in-slices.test.ts: a list of 100,000 texts is sorted in slices',
       'runtime/schema-errors.test.ts: mistakes beside a long list are described without a visit to each of its entries',
       'master/rpc/server.long.test.ts: wrong parameters are named, with the expected type, and without a stack',
       'edge/secrets.long.test.ts: a key without a shared secret is refused as a malformed request',

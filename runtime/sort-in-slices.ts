@@ -1,4 +1,5 @@
-import { compareTexts, type WorkBudget } from '#runtime';
+import { compareTexts } from './compare-texts.ts';
+import type { WorkBudget } from './work-budget.ts';
 
 /**
  * Number of items that the engine sorts in one step. A longer list is split into parts of this

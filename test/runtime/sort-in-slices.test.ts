@@ -1,8 +1,7 @@
 /** Long lists are sorted in slices. */
 
 import test from 'ava';
-import { maxSliceSteps, unlimitedSteps, WorkBudget } from '#runtime';
-import { sortInSlices } from '#salt/sort-in-slices.ts';
+import { maxSliceSteps, sortInSlices, unlimitedSteps, WorkBudget } from '#runtime';
 import { slicesOf } from '../helpers/slices.ts';
 
 const budget = (): WorkBudget => new WorkBudget(unlimitedSteps);
