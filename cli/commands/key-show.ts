@@ -137,8 +137,9 @@ function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
   const notes: string[] = [];
   if (marks.isInvalid) notes.push('no public key');
   if (marks.isUnusual) notes.push('unusual id');
-  if (marks.alike) notes.push(`looks like ${formatIds(marks.alike)}`);
-  if (marks.sharedWith) notes.push(`same key as ${formatIds(marks.sharedWith)}`);
+  if (marks.alike) notes.push(`looks like ${formatIds(marks.alike, marks.alikeCount)}`);
+  if (marks.sharedWith)
+    notes.push(`same key as ${formatIds(marks.sharedWith, marks.sharedWithCount)}`);
   if (protocol > 0 && protocol < 3) notes.push(`protocol ${protocol}`);
   if (conflicts > 0) notes.push(`${conflicts} sign-ins with a key other than this one`);
   return notes.length === 0 ? escapeName(id) : `${escapeName(id)} (${notes.join(', ')})`;
@@ -146,8 +147,8 @@ function describeKey({ id, protocol, conflicts, ...marks }: KeyInfo): string {
 
 const maxShownIds = 3;
 
-function formatIds(ids: readonly string[]): string {
-  const more = ids.length > maxShownIds ? ` and ${ids.length - maxShownIds} more` : '';
+function formatIds(ids: readonly string[], count = ids.length): string {
+  const more = count > maxShownIds ? ` and ${count - maxShownIds} more` : '';
   return ids.slice(0, maxShownIds).map(escapeName).join(', ') + more;
 }
 

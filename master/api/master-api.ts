@@ -85,10 +85,17 @@ export interface KeyInfo {
   readonly protocol: number;
   /** Number of sign-ins with a different key for this id since the start of the master. */
   readonly conflicts: number;
-  /** Accepted ids that differ from this id only in case or in the Unicode encoding of letters. */
+  /**
+   * Accepted ids that differ from this id only in case or in the Unicode encoding of letters; at
+   * most 20 of them.
+   */
   readonly alike?: readonly string[];
-  /** Other accepted ids that use the same key. */
+  /** Number of all such ids. */
+  readonly alikeCount?: number;
+  /** Other accepted ids that use the same key; at most 20 of them. */
   readonly sharedWith?: readonly string[];
+  /** Number of all such ids. */
+  readonly sharedWithCount?: number;
   /** Present if the option `minion_ids` does not permit this id for new minions. */
   readonly isUnusual?: true;
   /** Present if the key is not accepted and its file does not contain an RSA public key. */

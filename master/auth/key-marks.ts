@@ -11,10 +11,17 @@ interface NamedKey {
  * signing in.
  */
 export interface KeyMarks {
-  /** Accepted ids that differ from this id only in case or in the Unicode encoding of letters. */
+  /**
+   * Accepted ids that differ from this id only in case or in the Unicode encoding of letters; at
+   * most 20 of them.
+   */
   readonly alike?: readonly string[];
-  /** Other accepted ids that use the same key. */
+  /** Number of all such ids. */
+  readonly alikeCount?: number;
+  /** Other accepted ids that use the same key; at most 20 of them. */
   readonly sharedWith?: readonly string[];
+  /** Number of all such ids. */
+  readonly sharedWithCount?: number;
   /** Present if the option `minion_ids` does not permit this id for new minions. */
   readonly isUnusual?: true;
 }
@@ -24,14 +31,14 @@ export interface KeyMarks {
  * like the key's id, accepted ids with the same key, and whether `minion_ids` forbids the id.
  */
 export function keyMarks(accepted: readonly NamedKey[]): (key: NamedKey) => KeyMarks {
-  const bySpelling = Map.groupBy(accepted, ({ id }) => foldedId(id));
-  const byKey = Map.groupBy(accepted, ({ pem }) => cleanKeyText(pem));
+  const bySpelling = idsBy(accepted, ({ id }) => foldedId(id));
+  const byKey = idsBy(accepted, ({ pem }) => cleanKeyText(pem));
   return ({ id, pem }) => {
     const alike = otherIds(bySpelling.get(foldedId(id)), id);
-    const sharedWith = otherIds(byKey.get(cleanKeyText(pem)), id);
+    const shared = otherIds(byKey.get(cleanKeyText(pem)), id);
     return {
-      ...(alike.length === 0 ? {} : { alike }),
-      ...(sharedWith.length === 0 ? {} : { sharedWith }),
+      ...(alike.count === 0 ? {} : { alike: alike.named, alikeCount: alike.count }),
+      ...(shared.count === 0 ? {} : { sharedWith: shared.named, sharedWithCount: shared.count }),
       ...(isNewMinionId(id) ? {} : { isUnusual: true }),
     };
   };
@@ -42,6 +49,38 @@ function foldedId(id: string): string {
   return id.normalize('NFKC').toLowerCase();
 }
 
-function otherIds(keys: readonly NamedKey[] = [], own: string): string[] {
-  return keys.map(({ id }) => id).filter((id) => id !== own);
+type Ids = ReadonlySet<string>;
+
+/** Groups the ids of keys. */
+function idsBy(
+  keys: readonly NamedKey[],
+  groupOf: (key: NamedKey) => string,
+): ReadonlyMap<string, Ids> {
+  const groups = new Map<string, Set<string>>();
+  for (const key of keys) {
+    const group = groupOf(key);
+    const ids = groups.get(group);
+    if (ids === undefined) groups.set(group, new Set([key.id]));
+    else ids.add(key.id);
+  }
+  return groups;
+}
+
+/**
+ * Maximum number of ids that the marks of one key name. With all ids, a list of the keys of cloned
+ * machines would grow with the square of their number.
+ */
+const maxNamedIds = 20;
+
+/** Returns the number of ids in a group without one of them, and the first of these ids. */
+function otherIds(
+  ids: Ids = new Set(),
+  own: string,
+): { readonly named: readonly string[]; readonly count: number } {
+  const named: string[] = [];
+  for (const id of ids) {
+    if (named.length === maxNamedIds) break;
+    if (id !== own) named.push(id);
+  }
+  return { named, count: ids.has(own) ? ids.size - 1 : ids.size };
 }

@@ -3638,4 +3638,11 @@ export const catalogue: readonly Threat[] = [
       'edge/entries.long.test.ts: a deletion that ends before all entries are deleted leaves the correct number',
     ],
   },
+  {
+    id: 'H-713',
+    threat: 'many accepted ids with one key make lists of keys quadratic',
+    tests: [
+      'master/keys/key-marks.test.ts: the marks of cloned machines name a few of the others, and count all',
+    ],
+  },
 ];
