@@ -1,4 +1,5 @@
 import { cleanKeyText, isNewMinionId } from '#minion-protocol';
+import type { KeyInfo } from '../api/index.ts';
 
 /** A key and its id. */
 interface NamedKey {
@@ -10,21 +11,10 @@ interface NamedKey {
  * Unusual properties of a key. They are shown as warnings and do not prevent the minion from
  * signing in.
  */
-export interface KeyMarks {
-  /**
-   * Accepted ids that differ from this id only in case or in the Unicode encoding of letters; at
-   * most 20 of them.
-   */
-  readonly alike?: readonly string[];
-  /** Number of all such ids. */
-  readonly alikeCount?: number;
-  /** Other accepted ids that use the same key; at most 20 of them. */
-  readonly sharedWith?: readonly string[];
-  /** Number of all such ids. */
-  readonly sharedWithCount?: number;
-  /** Present if the option `minion_ids` does not permit this id for new minions. */
-  readonly isUnusual?: true;
-}
+export type KeyMarks = Pick<
+  KeyInfo,
+  'alike' | 'alikeCount' | 'isUnusual' | 'sharedWith' | 'sharedWithCount'
+>;
 
 /**
  * Returns a function that checks a key for warnings. The function returns accepted ids that look
