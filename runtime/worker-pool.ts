@@ -192,9 +192,14 @@ export class WorkerPool<Task, Result> {
   }
 
   #watch(member: PoolThread<Task, Result>): void {
+    const { waiting } = member;
     member.timer = setTimeout(() => {
-      const message = `the task took more than ${this.#deadlineMs} milliseconds`;
-      this.#replace(member, new WorkerPoolError('deadline', message));
+      // If the main thread was busy, the result may have arrived. Node.js reads it after timers.
+      setImmediate(() => {
+        if (member.waiting !== waiting) return;
+        const message = `the task took more than ${this.#deadlineMs} milliseconds`;
+        this.#replace(member, new WorkerPoolError('deadline', message));
+      });
     }, this.#deadlineMs);
   }
 

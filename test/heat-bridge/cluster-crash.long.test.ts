@@ -159,7 +159,11 @@ clusterTest(
     t.deepEqual([deployed, heat.results.length], [1, 1]);
     await until('the third state', () => said.length === 3, left);
     const { jobs } = connectMaster({ socketPath: b.socketPath });
-    await eventually('the orchestration', async () => (await jobs.show(jid)).returns.length === 1);
+    // The job is stored when the orchestration has ended.
+    await eventually('the orchestration', async () => {
+      const stored = (await jobs.list()).find((job) => job.jid === jid);
+      return stored !== undefined && (await jobs.show(jid)).returns.length === 1;
+    });
     t.like((await jobs.show(jid)).returns, [{ success: true, fun: 'runner.state.orchestrate' }]);
     t.deepEqual(said, ['before', 'held', 'after']);
     t.deepEqual(await atB.call('outbox.list', {}), []);

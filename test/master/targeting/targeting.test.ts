@@ -174,6 +174,22 @@ test('an endless regular expression is refused, and the next one is answered', a
   t.deepEqual((await patient.resolve({ tgt: '(?!b)a', tgtType: 'pcre' })).minions, [id]);
 });
 
+test('a result counts as in time if only the main thread reads it late', async (t) => {
+  const runner = new SlowPatternRunner({ budgetMs: 100 });
+  const questions = [{ source: '(?!new).*', flags: 'u', texts: ['web1'] }];
+  // Starts the thread.
+  await runner.run(questions, '');
+  const late = await new Promise((resolve) => {
+    // The timers are the next phase after this one.
+    setImmediate(() => {
+      resolve(runner.run(questions, ''));
+      const end = performance.now() + 400;
+      while (performance.now() < end);
+    });
+  });
+  t.deepEqual(late, [[true]]);
+});
+
 test('targets with lookaround of one user do not delay those of another one', async (t) => {
   const targets = resolver();
   const ended: string[] = [];
