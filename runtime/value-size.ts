@@ -19,24 +19,49 @@ export function isLargerThan(value: unknown, maximum: ValueSize): boolean {
   const open: unknown[] = [value];
   let values = 1;
   let length = 0;
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (typeof next === 'string') length += next.length;
-    if (next instanceof Uint8Array) length += next.byteLength;
-    const members = membersOf(next);
-    values += members.length;
-    for (const [key, member] of members) {
-      length += key.length;
-      open.push(member ?? null);
-    }
+  while (open.length > 0) {
+    const next = open.pop();
+    length += lengthOf(next);
+    const before = open.length;
+    length += pushMembers(next, open, maximum.values - values);
+    values += open.length - before;
     if (values > maximum.values || length > characters) return true;
   }
   return false;
 }
 
-function membersOf(value: unknown): readonly (readonly [key: string, value: unknown])[] {
-  if (Array.isArray(value)) return value.map((item) => ['', item] as const);
-  if (value instanceof Map) return [...value].map((entry) => ['', entry] as const);
-  return isMap(value) ? Object.entries(value) : [];
+/** Returns the length of a text, in characters, or of a byte array, in bytes; otherwise 0. */
+function lengthOf(value: unknown): number {
+  if (typeof value === 'string') return value.length;
+  return value instanceof Uint8Array ? value.byteLength : 0;
+}
+
+/**
+ * Adds the members of a list or map to `open`. Stops soon after `maximum` members.
+ * @returns length of the keys of an object, in characters
+ */
+function pushMembers(value: unknown, open: unknown[], maximum: number): number {
+  let length = 0;
+  let left = maximum;
+  if (Array.isArray(value)) {
+    for (const item of value) {
+      open.push(item);
+      if (left-- <= 0) break;
+    }
+  } else if (value instanceof Map) {
+    for (const [key, item] of value) {
+      open.push(key, item);
+      if (left-- <= 0) break;
+    }
+  } else if (isMap(value)) {
+    // Not `Object.entries`, which takes several times as long because it creates a list per key.
+    for (const key of Object.keys(value)) {
+      length += key.length;
+      open.push(value[key]);
+      if (left-- <= 0) break;
+    }
+  }
+  return length;
 }
 
 /**
@@ -67,18 +92,10 @@ export function estimateSize(value: unknown, parts: PartSizes): number {
   let bytes = 0;
   while (open.length > 0) {
     const next = open.pop();
-    if (typeof next === 'string') bytes += next.length;
-    if (next instanceof Uint8Array) bytes += next.byteLength;
+    bytes += lengthOf(next);
     const isList = Array.isArray(next) || next instanceof Map || isMap(next);
     bytes += isList ? parts.list : parts.other;
-    if (Array.isArray(next)) for (const item of next) open.push(item);
-    else if (next instanceof Map) for (const [key, item] of next) open.push(key, item);
-    else if (isMap(next)) {
-      for (const [key, item] of Object.entries(next)) {
-        bytes += key.length;
-        open.push(item);
-      }
-    }
+    if (isList) bytes += pushMembers(next, open, Infinity);
   }
   return bytes;
 }
