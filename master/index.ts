@@ -238,6 +238,7 @@ export {
   AuthorizationError,
   hasFullRights,
   lintConfiguredPolicy,
+  requireValid,
   type TargetBounds,
   TokenWatch,
   type Users,

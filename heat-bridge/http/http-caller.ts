@@ -87,7 +87,8 @@ export function resolveProject(
   );
 }
 
-type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
+/** Subject of a token with its current groups, and the current policy. */
+export type TokenHolder = Awaited<ReturnType<ExtensionHost['holdToken']>>;
 
 /**
  * Returns the subject and the policy of the caller. `stop` of the result must be called when they

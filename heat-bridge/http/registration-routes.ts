@@ -14,6 +14,7 @@ import {
   actorOf,
   type ExtensionHost,
   type HttpServerContext,
+  requireValid,
 } from '#master';
 import { LimitExceeded, TokenBuckets, writeJson } from '#runtime';
 import { isPlainMap } from '../commands/command-definition.ts';
@@ -21,7 +22,7 @@ import { BridgeError, type BridgeErrorCode } from '../errors.ts';
 import { bridgeLimits } from '../limits.ts';
 import { ownerNameOf } from '../owner-name.ts';
 import type { RegistrationOwner, RegistrationsApi } from '../registrations.ts';
-import { requireRight, tokenHolderOf } from './http-caller.ts';
+import { requireRight, type TokenHolder, tokenHolderOf } from './http-caller.ts';
 import { describeRoute } from './route-schema.ts';
 
 const strict = { additionalProperties: false };
@@ -119,20 +120,29 @@ export function addRegistrationRoutes<Registration, Info, Details>(
   };
   const add = async (request: FastifyRequest, given: object, replaces: boolean): Promise<Info> => {
     const holder = await tokenHolderOf(request, server, host);
-    const { subject } = holder;
-    holder.stop();
+    try {
+      return await register(holder, given, replaces);
+    } finally {
+      holder.stop();
+    }
+  };
+  const register = async (holder: TokenHolder, given: object, replaces: boolean): Promise<Info> => {
     requireRight(holder, right);
-    if (!rates.tryTake(ownerNameOf(subject))) {
+    const owner = ownerNameOf(holder.subject);
+    if (!rates.tryTake(owner)) {
       const { registrationRate: limit } = bridgeLimits;
       throw new LimitExceeded(limit);
     }
-    const { registration, minions } = await kind.read(given, subject);
+    const { registration, minions } = await kind.read(given, holder.subject);
     const resource = {
       call: { fun: right, args: [], kwargs: new Map<string, string>() },
       ...(minions === undefined ? {} : { minions }),
     };
+    // The token can end, and the groups of its user and the policy can change, while the
+    // registration waits.
     const permit = (): string => {
-      const question = { subject, action: 'command', resource } as const;
+      requireValid(holder);
+      const question = { subject: holder.subject, action: 'command', resource } as const;
       const { effect, rule } = host.decide(question, holder.policy);
       if (effect === 'allow') return rule;
       throw new AuthorizationError(
@@ -140,8 +150,7 @@ export function addRegistrationRoutes<Registration, Info, Details>(
       );
     };
     const rule = permit();
-    const api = kind.as({ who: actorOf(subject), rule }, subject);
-    const owner = ownerNameOf(subject);
+    const api = kind.as({ who: actorOf(holder.subject), rule }, holder.subject);
     return api.add(registration, { owner, replaces, requirePermission: () => permit() });
   };
   const mapIn = ({ body }: FastifyRequest): object => {

@@ -1,9 +1,9 @@
 /** Registrations that wait for others of the same name while the right of their owner ends. */
 
-import test from 'ava';
+import test, { type ExecutionContext } from 'ava';
 import fastify from 'fastify';
 import Type from 'typebox';
-import { allow, type Question } from '#acl';
+import { allow, decide, type Question, type Subject } from '#acl';
 import { DataSpaces } from '#guests/data-spaces/data-spaces.ts';
 import { StackRegistry } from '#guests/deployments/stacks.ts';
 import {
@@ -135,33 +135,53 @@ test('a handle or data space that is being stored does not outlast the end of th
   t.deepEqual(await endWhileStoring(openSpaces), []);
 });
 
-test('an HTTP request to register asks for the right again before the registration is stored', async (t) => {
-  const questions: Question[] = [];
-  const subject = { kind: 'user', name: 'a', groups: [], eauth: 'pam' } as const;
+/** Token holder of a test whose user, and whose token, can change while a registration waits. */
+class ChangingHolder {
+  readonly ended = new AbortController();
+  groups: readonly string[] = ['staff'];
+  stops = 0;
+
+  get subject(): Subject {
+    return { kind: 'user', name: 'a', groups: this.groups, eauth: 'pam' };
+  }
+}
+
+/** Sends a request to register. `change` runs while the registration waits. */
+async function registerWhile(
+  t: ExecutionContext,
+  change: (holder: ChangingHolder) => void,
+): Promise<{
+  readonly answer: { readonly statusCode: number; readonly body: string };
+  readonly stored: readonly object[];
+  readonly holder: ChangingHolder;
+}> {
   const rule = allow('r', {
-    subject: { user: 'a' },
+    subject: { group: 'staff' },
     action: 'command',
     resource: { fun: 'thing.add' },
   });
+  const policy = policyOf([rule]);
+  const holder = new ChangingHolder();
   const host = {
     holdToken: async () => ({
-      subject,
-      policy: policyOf([rule]),
-      ended: new AbortController().signal,
-      stop: () => {},
+      get subject() {
+        return holder.subject;
+      },
+      policy,
+      ended: holder.ended.signal,
+      stop: () => {
+        holder.stops += 1;
+      },
     }),
-    decide: (question: Question) => {
-      questions.push(question);
-      // The right ends after the first question.
-      const effect = questions.length === 1 ? 'allow' : 'deny';
-      return { effect, rule: 'r', reason: '' } as const;
-    },
+    decide: (question: Question) => decide(question, policy),
   };
   const stored: object[] = [];
   const unused = async (): Promise<never> => {
     throw new Error('not used');
   };
   const app = fastify();
+  t.teardown(() => app.close());
+  app.setErrorHandler((error, _request, reply) => reply.code(403).send(String(error)));
   const kind: RegistrationRoutes<object, object, object> = {
     ...{ collection: 'things', key: 'name', right: 'thing.add', rule: 'own-thing' },
     ...{ formError: 'ERR_STACK_FORM', bodyLimit: 1_000 },
@@ -170,6 +190,7 @@ test('an HTTP request to register asks for the right again before the registrati
     read: (registration) => ({ registration, minions: ['m1'] }),
     as: () => ({
       add: async (registration, { requirePermission } = {}) => {
+        change(holder);
         requirePermission?.();
         stored.push(registration);
         return registration;
@@ -179,10 +200,24 @@ test('an HTTP request to register asks for the right again before the registrati
   };
   addRegistrationRoutes(app, { tokenOf: () => 'token' }, host, kind);
   const answer = await app.inject({ method: 'POST', url: '/things', payload: { name: 'x' } });
-  t.not(answer.statusCode, 200);
-  t.regex(answer.body, /no rule permits this caller to perform the action thing\.add/);
-  t.deepEqual(stored, []);
-  t.is(questions.length, 2);
-  t.deepEqual(questions[1], questions[0]);
-  await app.close();
+  return { answer, stored, holder };
+}
+
+test('an HTTP request to register is judged again before the registration is stored', async (t) => {
+  const unchanged = await registerWhile(t, () => {});
+  t.is(unchanged.answer.statusCode, 200);
+  t.is(unchanged.stored.length, 1);
+  const left = await registerWhile(t, (holder) => {
+    holder.groups = [];
+  });
+  t.regex(left.answer.body, /no rule permits this caller to perform the action thing\.add/);
+  const ended = await registerWhile(t, (holder) => holder.ended.abort());
+  t.regex(ended.answer.body, /the token has expired or was revoked/);
+  t.deepEqual([left.stored, ended.stored], [[], []]);
+});
+
+test('an HTTP request to register watches its token until it ends', async (t) => {
+  const stops: number[] = [];
+  const { holder } = await registerWhile(t, ({ stops: before }) => stops.push(before));
+  t.deepEqual([...stops, holder.stops], [0, 1]);
 });

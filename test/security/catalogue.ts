@@ -1540,8 +1540,9 @@ export const catalogue: readonly Threat[] = [
         'a handle or data space that is being stored does not outlast the end of the right',
       ),
       lateRegistrations(
-        'an HTTP request to register asks for the right again before the registration is stored',
+        'an HTTP request to register is judged again before the registration is stored',
       ),
+      lateRegistrations('an HTTP request to register watches its token until it ends'),
       owners('handles of one owner leave space for those of others'),
       owners('handles of one owner take at most as much as is free'),
       owners('a retired minion leaves the handles of an owner whose share has become smaller'),
