@@ -1,17 +1,11 @@
 import { compileDataSchema } from './data-schema.ts';
 import { PolicyError } from './errors.ts';
 import { indexKeyOf, type RuleIndexKey } from './index-keys.ts';
-import { judgeEachName } from './list-arguments.ts';
+import { compileArguments } from './list-arguments.ts';
 import { grainsGiveNoRight, type MinionTest, type PolicyEnvironment } from './policy-syntax.ts';
 import { mustBeNamed } from './powerful-functions.ts';
 import type { CallPattern, PolicyRule, RuleAction, SignalPattern, TextPatterns } from './rule.ts';
-import {
-  asList,
-  compileArguments,
-  compileTexts,
-  orPatternError,
-  type RuleField,
-} from './rule-patterns.ts';
+import { asList, compileTexts, orPatternError, type RuleField } from './rule-patterns.ts';
 import { compileTagPattern } from './tag-patterns.ts';
 import type { Call, EventResource, Subject } from './types.ts';
 
@@ -222,8 +216,7 @@ function compileCall(
   world: PolicyEnvironment,
   place: (field: string) => RuleField,
 ): CompiledResource {
-  const meetsWhole = compileArguments(conditions, world, place('arguments'));
-  const meets = judgeEachName({ action, effect }, conditions, meetsWhole);
+  const meets = compileArguments(conditions, { action, effect }, world, place('arguments'));
   const isMetUnknown = effect === 'allow' || conditions === undefined;
   return {
     ...byText(fun, world, place('fun')),

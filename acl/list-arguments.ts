@@ -1,19 +1,24 @@
 /**
- * Arguments that contain several names in one text, separated by commas. A rule must permit each of
- * the names. Otherwise, the pattern `web*` would also permit `web1,db1`.
+ * Conditions on arguments, some of which contain several names in one text, separated by commas. A
+ * rule must permit each of the names. Otherwise, the pattern `web*` would also permit `web1,db1`. A
+ * name that is a glob must be permitted with everything that it matches.
  */
 
 import { policyLimits } from './limits.ts';
+import type { PolicySyntax } from './policy-syntax.ts';
 import type { ArgumentPattern, RuleAction, TextPattern } from './rule.ts';
+import { compileCondition, literalPrefix, type RuleField } from './rule-patterns.ts';
 import type { Call } from './types.ts';
 
 /** An argument with a list of names: the name of its parameter, and its position. */
 interface ListParameter {
   readonly name: string;
   readonly position: number;
+  /** Whether the names are globs. */
+  readonly isGlob?: boolean;
 }
 
-const match: ListParameter = { name: 'match', position: 0 };
+const match: ListParameter = { name: 'match', position: 0, isGlob: true };
 const mods: ListParameter = { name: 'mods', position: 0 };
 const packages: ListParameter = { name: 'name', position: 0 };
 
@@ -39,26 +44,119 @@ const splitting: Readonly<
 
 const maxNames = policyLimits.argumentNames.perOwner ?? Infinity;
 
+/** A condition of a rule, compiled. */
+interface Compiled {
+  readonly condition: ArgumentPattern;
+  readonly meets: (call: Call) => boolean;
+}
+
 /**
- * Returns a test of calls that judges each name in a list of names.
- * @param meets - whether the arguments of a call meet the conditions of a rule
- * @param conditions - these conditions
+ * Compiles conditions on arguments, of which a call must meet one.
+ * @throws PolicyError ERR_POLICY_PATTERN
  */
-export function judgeEachName(
-  { action, effect }: { readonly action: RuleAction; readonly effect: 'allow' | 'deny' },
+export function compileArguments(
   conditions: readonly ArgumentPattern[] | undefined,
-  meets: (call: Call) => boolean,
+  { action, effect }: { readonly action: RuleAction; readonly effect: 'allow' | 'deny' },
+  syntax: PolicySyntax,
+  place: RuleField,
 ): (call: Call) => boolean {
+  if (conditions === undefined) return () => true;
+  const compile = (condition: ArgumentPattern): Compiled['meets'] =>
+    compileCondition(condition, effect, syntax, place);
+  const all = conditions.map((condition) => ({ condition, meets: compile(condition) }));
+  const meets = (call: Call): boolean => all.some((it) => it.meets(call));
   const ofFunctions = splitting[action];
-  if (conditions === undefined || ofFunctions === undefined) return meets;
+  if (ofFunctions === undefined) return meets;
   return (call) => {
     const parameter = Object.hasOwn(ofFunctions, call.fun) ? ofFunctions[call.fun] : undefined;
     if (parameter === undefined) return meets(call);
     const single = singleCalls(call, parameter);
-    if (effect === 'deny') return single === undefined || meets(call) || single.some(meets);
-    const isWritten = conditions.some((condition) => isWrittenIn(condition, call, parameter));
-    return isWritten ? meets(call) : single?.every(meets) === true;
+    if (effect === 'deny') {
+      return (
+        single === undefined ||
+        meets(call) ||
+        single.some((one) => meets(one) || mayMatchDenied(conditions, one, parameter))
+      );
+    }
+    if (conditions.some((it) => isWrittenIn(it, call, parameter))) return meets(call);
+    return single?.every((one) => all.some((it) => permits(it, one, parameter))) === true;
   };
+}
+
+/**
+ * Whether a condition of an `allow` rule permits a call with one name. If the name is a glob, the
+ * condition must certainly permit everything that the glob matches: its pattern has no other
+ * wildcard than `*`, and matches the text of the glob.
+ */
+function permits({ condition, meets }: Compiled, call: Call, parameter: ListParameter): boolean {
+  if (parameter.isGlob !== true) return meets(call);
+  const texts = textsOf(call, parameter);
+  const areCertain = patternsOf(condition, parameter).every(
+    (pattern, index) =>
+      !isGlob(texts[index] ?? '') ||
+      pattern === undefined ||
+      (typeof pattern === 'string' && !/[?[]/.test(pattern)),
+  );
+  // A set of characters matches one of them. A pattern must not match the characters themselves.
+  return areCertain && meets(withTexts(call, parameter, withoutSets));
+}
+
+/**
+ * Whether a glob in a call may match a name that a condition of a `deny` rule describes. The other
+ * arguments are not taken into account.
+ */
+function mayMatchDenied(
+  conditions: readonly ArgumentPattern[],
+  call: Call,
+  parameter: ListParameter,
+): boolean {
+  if (parameter.isGlob !== true) return false;
+  const globs = textsOf(call, parameter).filter((text) => text !== undefined && isGlob(text));
+  const prefixes = globs.map((text) => literalPrefix(text ?? ''));
+  const denied = conditions.flatMap((condition) => patternsOf(condition, parameter));
+  return denied.some((pattern) => {
+    if (pattern === undefined) return false;
+    const begin = typeof pattern === 'string' ? literalPrefix(pattern) : '';
+    return prefixes.some((prefix) => begin.startsWith(prefix) || prefix.startsWith(begin));
+  });
+}
+
+/** Returns the patterns of a condition for a parameter: by position, and by name. */
+function patternsOf(
+  { args = [], kwargs = {} }: ArgumentPattern,
+  { name, position }: ListParameter,
+): readonly (TextPattern | undefined)[] {
+  const named = Object.hasOwn(kwargs, name) ? kwargs[name] : undefined;
+  return [args[position] ?? undefined, named ?? undefined];
+}
+
+/** Returns the texts of a parameter in a call: by position, and by name. */
+function textsOf(
+  { args, kwargs }: Call,
+  { name, position }: ListParameter,
+): readonly (string | undefined)[] {
+  return [args[position], kwargs.get(name)];
+}
+
+/** Returns a call with changed texts of a parameter. */
+function withTexts(call: Call, parameter: ListParameter, change: (text: string) => string): Call {
+  const { fun, args, kwargs } = call;
+  const { name, position } = parameter;
+  const [byPosition, byName] = textsOf(call, parameter);
+  return {
+    fun,
+    args: byPosition === undefined ? args : args.with(position, change(byPosition)),
+    kwargs: byName === undefined ? kwargs : new Map(kwargs).set(name, change(byName)),
+  };
+}
+
+function isGlob(text: string): boolean {
+  return /[*?[]/.test(text);
+}
+
+/** Replaces each set of characters in a glob by `?`. */
+function withoutSets(glob: string): string {
+  return glob.replaceAll(/\[!?\]?[^\]]*\]?/g, '?');
 }
 
 /**

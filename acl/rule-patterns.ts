@@ -65,34 +65,33 @@ export function compileGlob(pattern: string, { glob }: Pick<PolicySyntax, 'glob'
 }
 
 /**
- * Compiles conditions on arguments.
+ * Compiles conditions on the arguments of a call. In a rule that denies, a pattern for a keyword
+ * argument also applies to positional arguments, and the reverse, because a minion's function can
+ * accept an argument in either form.
  * @throws PolicyError ERR_POLICY_PATTERN
  */
-export function compileArguments(
-  conditions: readonly ArgumentPattern[] | undefined,
-  syntax: PolicySyntax,
-  place: RuleField,
-): (call: Call) => boolean {
-  if (conditions === undefined) return () => true;
-  const tests = conditions.map((condition) => compileCondition(condition, syntax, place));
-  return (call) => tests.some((meets) => meets(call));
-}
-
-function compileCondition(
+export function compileCondition(
   { args = [], kwargs = {} }: ArgumentPattern,
+  effect: 'allow' | 'deny',
   syntax: PolicySyntax,
   place: RuleField,
 ): (call: Call) => boolean {
-  const compile = (pattern: TextPattern | null): TextTest =>
-    pattern === null ? () => true : compileText(pattern, syntax, place);
+  const compile = (pattern: TextPattern | null): ArgumentTest => {
+    const test = pattern === null ? () => true : compileText(pattern, syntax, place);
+    // Without a pattern, any argument in the other form would match.
+    const isMetInOtherForm = effect === 'deny' && pattern !== null;
+    return (given, others) =>
+      (given !== undefined && test(given)) || (isMetInOtherForm && others().some(test));
+  };
   const byPlace = args.map(compile);
   const byName = Object.entries(kwargs).map(([name, pattern]) => [name, compile(pattern)] as const);
-  const isMet = (test: TextTest, text: string | undefined): boolean =>
-    text !== undefined && test(text);
   return (call) =>
-    byPlace.every((test, index) => isMet(test, call.args[index])) &&
-    byName.every(([name, test]) => isMet(test, call.kwargs.get(name)));
+    byPlace.every((test, index) => test(call.args[index], () => [...call.kwargs.values()])) &&
+    byName.every(([name, test]) => test(call.kwargs.get(name), () => call.args));
 }
+
+/** Test of an argument. `others` returns the arguments that the call passes in the other form. */
+type ArgumentTest = (given: string | undefined, others: () => readonly string[]) => boolean;
 
 /**
  * Runs a function. If it throws a SyntaxError, throws a PolicyError that names the rule and the

@@ -1,7 +1,10 @@
 /** Conditions on arguments that contain several names, separated by commas. */
 
 import test from 'ava';
+import fc from 'fast-check';
 import { allow, decide, deny, type PolicyRule } from '#acl';
+import type { ArgumentPattern } from '#acl/rule.ts';
+import { compileGlob } from '#template/python/fnmatch.ts';
 import { policyOf } from '../helpers/policies.ts';
 
 const eve = { user: 'eve' } as const;
@@ -110,4 +113,69 @@ test('a list may have 1,000 names if a rule has conditions on arguments', (t) =>
   ];
   const kwargs = { match: `${names(1000)},db1` };
   t.false(may(denying, { action: 'wheel', fun: 'key.accept', kwargs }));
+});
+
+const name = fc.string({ unit: fc.constantFrom('a', 'b', ']'), maxLength: 4 });
+const glob = fc.string({ unit: fc.constantFrom('a', 'b', '*', '?', '[', ']', '!'), maxLength: 5 });
+const ids = fc.uniqueArray(name, { minLength: 20, maxLength: 40 });
+
+test('a rule permits a glob of keys only with everything that the glob matches', (t) => {
+  let permitted = 0;
+  const check = (pattern: string, given: string, keys: readonly string[]): void => {
+    const resource = { fun: 'key.accept', arguments: [{ kwargs: { match: pattern } }] };
+    const rules = [allow('some', { subject: eve, action: 'wheel', resource })];
+    const kwargs = { match: given };
+    if (given === pattern || !may(rules, { action: 'wheel', fun: 'key.accept', kwargs })) return;
+    permitted += 1;
+    const [isPermitted, isMeant] = [compileGlob(pattern), compileGlob(given)];
+    for (const key of keys)
+      if (isMeant(key)) t.true(isPermitted(key), `${pattern} ${given} ${key}`);
+  };
+  fc.assert(fc.property(glob, glob, ids, check), { numRuns: 5000 });
+  t.true(permitted > 20, String(permitted));
+  const accept = { fun: 'key.accept', arguments: [{ args: ['web?'] }, { args: ['db*'] }] };
+  const rules = [allow('some', { subject: eve, action: 'wheel', resource: accept })];
+  const mayAccept = (text: string): boolean =>
+    may(rules, { action: 'wheel', fun: 'key.accept', args: [text] });
+  for (const text of ['web1', 'web?', 'db*', 'db[0-9]', 'db1,db?']) t.true(mayAccept(text), text);
+  for (const text of ['web*', '*', 'd*', 'web1,web*', '[d]b*']) t.false(mayAccept(text), text);
+});
+
+test('a rule that denies keys denies each glob that can match them', (t) => {
+  const check = (pattern: string, given: string, keys: readonly string[]): void => {
+    const resource = { fun: 'key.delete', arguments: [{ kwargs: { match: pattern } }] };
+    const rules = [
+      deny('some', { subject: eve, action: 'wheel', resource }),
+      allow('all', { subject: eve, action: 'wheel', resource: { fun: 'key.delete' } }),
+    ];
+    const [isDenied, isMeant] = [compileGlob(pattern), compileGlob(given)];
+    if (!keys.some((key) => isDenied(key) && isMeant(key))) return;
+    t.false(may(rules, { action: 'wheel', fun: 'key.delete', args: [given] }), given);
+    t.false(may(rules, { action: 'wheel', fun: 'key.delete', kwargs: { match: given } }), given);
+  };
+  fc.assert(fc.property(glob, glob, ids, check), { numRuns: 2000 });
+});
+
+test('a rule that denies an argument denies it by position and by name', (t) => {
+  const rulesWith = (condition: ArgumentPattern): readonly PolicyRule[] => [
+    deny('some', {
+      ...{ subject: eve, action: 'publish' },
+      resource: { fun: 'site.set', arguments: [condition] },
+    }),
+    allow('all', { subject: eve, action: 'publish', resource: { fun: 'site.set' } }),
+  ];
+  const asked = { action: 'publish', fun: 'site.set' } as const;
+  for (const condition of [
+    { args: ['a', 'secret*'] },
+    { kwargs: { value: 'secret*', key: 'a' } },
+  ]) {
+    const rules = rulesWith(condition);
+    t.false(may(rules, { ...asked, args: ['a', 'secret1'] }));
+    t.false(may(rules, { ...asked, args: ['a'], kwargs: { value: 'secret1' } }));
+    t.false(may(rules, { ...asked, kwargs: { key: 'a', value: 'secret1' } }));
+    t.true(may(rules, { ...asked, args: ['a', 'open'] }));
+    t.true(may(rules, { ...asked, kwargs: { key: 'b', value: 'secret1' } }));
+  }
+  // A pattern for any value says nothing about arguments in the other form.
+  t.true(may(rulesWith({ kwargs: { pillar: null } }), { ...asked, args: ['a'] }));
 });

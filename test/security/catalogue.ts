@@ -3646,4 +3646,19 @@ export const catalogue: readonly Threat[] = [
       'master/keys/key-marks.test.ts: the marks of cloned machines name a few of the others, and count all',
     ],
   },
+  {
+    id: 'H-714',
+    threat: 'a caller with the right for some keys uses a glob that matches others',
+    tests: [
+      'acl/list-arguments.test.ts: a rule permits a glob of keys only with everything that the glob matches',
+      'acl/list-arguments.test.ts: a rule that denies keys denies each glob that can match them',
+    ],
+  },
+  {
+    id: 'H-715',
+    threat: 'a caller passes a denied argument by position instead of by name',
+    tests: [
+      'acl/list-arguments.test.ts: a rule that denies an argument denies it by position and by name',
+    ],
+  },
 ];
