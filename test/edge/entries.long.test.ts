@@ -26,8 +26,9 @@ async function stage() {
       return revision;
     },
   };
-  const putSite = async (state: SiteState): Promise<void> => {
-    const value = siteRow.encode({ name: 'evil', state });
+  const putSite = async (state: SiteState, revokedAt?: number): Promise<void> => {
+    const since = revokedAt === undefined ? {} : { revokedAt };
+    const value = siteRow.encode({ name: 'evil', state, ...since });
     await memory.write([{ op: 'put', key: [...sitesPrefix, 'evil'], value }]);
   };
   await putSite('joined');
@@ -140,6 +141,21 @@ test('a deletion that ends before all entries are deleted leaves the correct num
   t.is((await stored()).count, 10_000);
   await add(12_049, 1);
   t.is((await stored()).count, 10_000);
+});
+
+test('entries from before a revocation are marked if the site joins again before their deletion', async (t) => {
+  const { add, clock, memory, putSite } = await stage();
+  clock.now = 1;
+  await add(1, 1);
+  clock.now = 3;
+  await add(2, 1);
+  await putSite('joined', 2);
+  const found = await findEntries(memory, { name: 'evil' });
+  const marks = found.map(({ sequence, isBeforeRevocation }) => [sequence, isBeforeRevocation]);
+  t.deepEqual(marks.toSorted(), [
+    [1, true],
+    [2, undefined],
+  ]);
 });
 
 test('an entry is accepted only in the classes of its kind, so that turns are kept', async (t) => {

@@ -2880,6 +2880,7 @@ export const catalogue: readonly Threat[] = [
       ),
       siteJoin('a site refuses the centre of another ticket'),
       siteJoin('a revocation ends the connection, and the site is refused afterwards'),
+      'edge/entries.long.test.ts: entries from before a revocation are marked if the site joins again before their deletion',
       earlyAlarms(
         'a request instead of the choice ends the connection, and a revoked site cannot choose',
       ),
