@@ -3645,4 +3645,14 @@ export const catalogue: readonly Threat[] = [
       'master/keys/key-marks.test.ts: the marks of cloned machines name a few of the others, and count all',
     ],
   },
+  {
+    id: 'H-730',
+    threat:
+      'a server that switches to another protocol holds a request of a site or of a guest for ever',
+    tests: [
+      'edge/read-part.test.ts: a centre that switches to another protocol fails the request',
+      'runtime/await-response.test.ts: a site that joins does not wait for a centre that switches to another protocol',
+      'runtime/await-response.test.ts: the metadata agent does not wait for a service that switches to another protocol',
+    ],
+  },
 ];
