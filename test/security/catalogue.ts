@@ -3655,4 +3655,19 @@ export const catalogue: readonly Threat[] = [
       'runtime/await-response.test.ts: the metadata agent does not wait for a service that switches to another protocol',
     ],
   },
+  {
+    id: 'H-731',
+    threat:
+      'a git remote lists branches without end, so that git uses up the memory of the machine',
+    tests: [
+      'master/fileserver/gitfs.long.test.ts: a remote that lists too many branches is refused',
+    ],
+  },
+  {
+    id: 'H-732',
+    threat: 'a git remote makes the master send requests, or credentials, to other servers',
+    tests: [
+      'master/fileserver/gitfs.long.test.ts: a redirect of a remote is not followed, and the error says what to do',
+    ],
+  },
 ];
