@@ -3670,4 +3670,11 @@ export const catalogue: readonly Threat[] = [
       'master/fileserver/gitfs.long.test.ts: a redirect of a remote is not followed, and the error says what to do',
     ],
   },
+  {
+    id: 'H-733',
+    threat: 'a service answers http.query with nested JSON that exhausts the stack of the master',
+    tests: [
+      'master/runners/http.test.ts: only listed hosts get requests, like in Salt, within limits',
+    ],
+  },
 ];
