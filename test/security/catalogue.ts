@@ -3677,4 +3677,12 @@ export const catalogue: readonly Threat[] = [
       'master/runners/http.test.ts: only listed hosts get requests, like in Salt, within limits',
     ],
   },
+  {
+    id: 'H-736',
+    threat: 'a server of ZooKeeper holds a request for ever with an invalid response',
+    tests: [
+      'heat-bridge/guests/coordinator-options.test.ts: a request fails if ZooKeeper responds with the number of another request',
+      'heat-bridge/guests/coordinator-options.test.ts: no session is open if ZooKeeper sends an invalid message after it',
+    ],
+  },
 ];
