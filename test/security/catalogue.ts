@@ -3678,6 +3678,21 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-734',
+    threat: 'a server that the master asks gives an answer that no test has spoiled',
+    tests: [
+      'security/hostile-matrix.test.ts: each file that asks another server has a row in the matrix',
+      'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
+    ],
+  },
+  {
+    id: 'H-735',
+    threat: 'a user who may use some names reaches other minions with a list of names',
+    tests: [
+      'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
+    ],
+  },
+  {
     id: 'H-736',
     threat: 'a server of ZooKeeper holds a request for ever with an invalid response',
     tests: [
