@@ -16,6 +16,7 @@ import {
   hostOf,
   originOf,
 } from './allowed-endpoints.ts';
+import { awaitResponse } from './await-response.ts';
 import { codeOf } from './system.ts';
 import { inTime, linkSignals, timeLimit } from './time-limit.ts';
 
@@ -190,17 +191,12 @@ async function sendRequest(
   }
 }
 
-/** The service switched to another protocol instead of answering. */
-class SwitchedProtocolError extends Error {
-  readonly code = 'EPROTO';
-}
-
 /** The service closed a reused connection before it answered. */
 class ClosedConnectionError extends Error {}
 
 const closedCodes: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE']);
 
-function sendOnce(
+async function sendOnce(
   request: OutgoingRequest,
   place: ResolvedTarget,
   signal: AbortSignal,
@@ -228,25 +224,20 @@ function sendOnce(
     },
     signal,
   };
-  return new Promise((resolve, reject) => {
-    const outgoing =
-      protocol === 'https:'
-        ? https.request({ ...options, agent: place.agents.https, ...tlsOptions(place) })
-        : http.request({ ...options, agent: place.agents.http });
-    outgoing.once('response', (response) => {
-      readAnswer(response, request.maxAnswerBytes ?? defaultAnswerBytes).then(resolve, reject);
-    });
-    // Node.js reports no error if a service switches to another protocol.
-    outgoing.once('upgrade', (_response, socket) => {
-      socket.destroy();
-      reject(new SwitchedProtocolError());
-    });
-    outgoing.once('error', (error) => {
-      const isClosed = outgoing.reusedSocket && closedCodes.has(codeOf(error));
-      reject(isClosed ? new ClosedConnectionError('closed', { cause: error }) : error);
-    });
-    outgoing.end(hasBody ? body : undefined);
-  });
+  const outgoing =
+    protocol === 'https:'
+      ? https.request({ ...options, agent: place.agents.https, ...tlsOptions(place) })
+      : http.request({ ...options, agent: place.agents.http });
+  const awaited = awaitResponse(outgoing);
+  outgoing.end(hasBody ? body : undefined);
+  let response: IncomingMessage;
+  try {
+    response = await awaited;
+  } catch (error) {
+    const isClosed = outgoing.reusedSocket && closedCodes.has(codeOf(error));
+    throw isClosed ? new ClosedConnectionError('closed', { cause: error }) : error;
+  }
+  return readAnswer(response, request.maxAnswerBytes ?? defaultAnswerBytes);
 }
 
 /**

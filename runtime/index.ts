@@ -8,6 +8,7 @@
 export { addressOwner } from './address-owner.ts';
 export { addressSet } from './address-set.ts';
 export { type AllowedEndpoint, originOf, parseAllowedEndpoints } from './allowed-endpoints.ts';
+export { awaitResponse } from './await-response.ts';
 export { createBoundedMap } from './bounded-map.ts';
 export { BoundedQueue } from './bounded-queue.ts';
 export { Budget, type BudgetLimits, type BudgetPart, releaseAll, tryTakeAll } from './budget.ts';

@@ -164,6 +164,20 @@ export const saltLimits = defineLimits('salt', {
     total: 64,
     effect: 'The least recently used entry is evicted.',
   },
+  gitPackets: {
+    unit: 'lines of protocol between git and a remote in one fetch, most of them branches and tags; git may count a line up to three times',
+    owner: 'none',
+    total: 400_000,
+    effect: 'The fetch fails, and the master serves the last fetched state.',
+    code: 'ERR_GIT',
+  },
+  gitPacketBytes: {
+    unit: 'bytes in these lines',
+    owner: 'none',
+    total: 64 * 1024 * 1024,
+    effect: 'The fetch fails, and the master serves the last fetched state.',
+    code: 'ERR_GIT',
+  },
   httpQueries: {
     unit: 'requests of `http.query` in progress',
     owner: 'user',

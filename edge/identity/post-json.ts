@@ -3,9 +3,9 @@
  * join.
  */
 
-import { request as httpRequest } from 'node:http';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { readStream } from '#runtime';
+import { awaitResponse, readStream } from '#runtime';
 import { EdgeError, type EdgeErrorCode, edgeErrors } from '../errors.ts';
 import { maxRootBytes } from './join-message.ts';
 
@@ -32,41 +32,34 @@ export async function postJson(
 ): Promise<JsonReply> {
   const content = JSON.stringify(body);
   const certificates = ca === undefined ? {} : { ca: Buffer.from(ca) };
-  const { status, text } = await new Promise<{ status: number; text: string }>(
-    (resolve, reject) => {
-      const fail = (cause: Error): void =>
-        reject(new EdgeError('ERR_SITE_LINK', `cannot reach ${url}: ${cause.message}`, { cause }));
-      const send = url.startsWith('https:') ? httpsRequest : httpRequest;
-      const headers = {
-        'content-type': 'application/json',
-        'content-length': Buffer.byteLength(content),
-      };
-      const stop = signal === undefined ? {} : { signal };
-      const request = send(url, {
-        method: 'POST',
-        headers,
-        agent: false,
-        ...certificates,
-        ...stop,
-      });
-      request.setTimeout(requestMs, () => request.destroy(new Error('no reply in time')));
-      request.on('error', fail);
-      request.on('response', (response) => {
-        const tooLarge = () => new Error('the reply of the centre exceeds the maximum size');
-        readStream(response, maxReplyBytes, tooLarge).then(
-          (reply) => resolve({ status: response.statusCode ?? 0, text: reply.toString('utf8') }),
-          fail,
-        );
-      });
-      request.end(content);
-    },
-  );
+  const send = url.startsWith('https:') ? httpsRequest : httpRequest;
+  const headers = {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(content),
+  };
+  const stop = signal === undefined ? {} : { signal };
+  const request = send(url, { method: 'POST', headers, agent: false, ...certificates, ...stop });
+  request.setTimeout(requestMs, () => request.destroy(new Error('no reply in time')));
+  const awaited = awaitResponse(request);
+  request.end(content);
+  const { status, text } = await readReply(awaited).catch((cause: Error) => {
+    throw new EdgeError('ERR_SITE_LINK', `cannot reach ${url}: ${cause.message}`, { cause });
+  });
   try {
     return { status, value: JSON.parse(text) };
   } catch (cause) {
     const problem = `${url} is not a centre: it replied with the status ${status}`;
     throw new EdgeError('ERR_SITE_LINK', `${problem}; check the address in the ticket`, { cause });
   }
+}
+
+async function readReply(
+  awaited: Promise<IncomingMessage>,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const response = await awaited;
+  const tooLarge = () => new Error('the reply of the centre exceeds the maximum size');
+  const reply = await readStream(response, maxReplyBytes, tooLarge);
+  return { status: response.statusCode ?? 0, text: reply.toString('utf8') };
 }
 
 /**

@@ -5,8 +5,9 @@
 
 import { type Agent as HttpAgent, get as httpGet, type IncomingMessage } from 'node:http';
 import { type Agent as HttpsAgent, get as httpsGet } from 'node:https';
-import { type Readable, Transform } from 'node:stream';
+import { finished, type Readable, Transform } from 'node:stream';
 import { version } from '#master';
+import { awaitResponse } from '#runtime';
 import { EdgeError } from '../errors.ts';
 import type { PartRange } from './link.ts';
 
@@ -46,33 +47,32 @@ export function readPart(asked: PartRequest): Readable {
     result.destroy(new EdgeError('ERR_SITE_LINK', text, { cause }));
   };
   const send = url.startsWith('https:') ? httpsGet : httpGet;
-  const request = send(
-    url,
-    {
-      agent: asked.agent,
-      signal,
-      headers: {
-        'user-agent': `saltbridge/${version}`,
-        ...(range.from === 0 ? {} : { range: `bytes=${range.from}-` }),
-      },
-      ...(asked.ca === undefined ? {} : { ca: asked.ca }),
+  const request = send(url, {
+    agent: asked.agent,
+    signal,
+    headers: {
+      'user-agent': `saltbridge/${version}`,
+      ...(range.from === 0 ? {} : { range: `bytes=${range.from}-` }),
     },
-    (response) => {
-      const begin = beginOf(response, range.from);
-      response.on('error', fail);
-      if (begin === undefined) {
-        response.resume();
-        fail(new Error(`the centre replied with the HTTP status ${response.statusCode}`));
-        return;
-      }
-      at = begin;
-      response.pipe(result);
-    },
-  );
+    ...(asked.ca === undefined ? {} : { ca: asked.ca }),
+  });
+  awaitResponse(request).then((response) => {
+    const begin = beginOf(response, range.from);
+    // Also reports a response that has failed already.
+    finished(response, (error) => {
+      if (error != null) fail(error);
+    });
+    if (begin === undefined) {
+      response.resume();
+      fail(new Error(`the centre replied with the HTTP status ${response.statusCode}`));
+      return;
+    }
+    at = begin;
+    response.pipe(result);
+  }, fail);
   request.setTimeout(stallMs, () =>
     request.destroy(new Error(`the centre sent no data for ${Math.round(stallMs / 1000)} s`)),
   );
-  request.on('error', fail);
   result.on('close', () => {
     if (!result.readableEnded) request.destroy();
   });

@@ -2,7 +2,7 @@
 
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
-import { isMap, readStream, timeLimit, tryParseJson } from '#runtime';
+import { awaitResponse, isMap, readStream, timeLimit, tryParseJson } from '#runtime';
 
 /** Credentials and certificates for a connection, which are read from files. */
 export interface EtcdAccess {
@@ -277,15 +277,7 @@ function startRequest(
   const outgoing = isTls
     ? https.request(url, { method: 'POST', headers, signal, agent: agents['https:'] })
     : http.request(url, { method: 'POST', headers, signal, agent: agents['http:'] });
-  const response = new Promise<IncomingMessage>((resolve, reject) => {
-    outgoing.once('response', resolve);
-    // Node.js reports no error if a server switches to another protocol.
-    outgoing.once('upgrade', (_response, socket) => {
-      socket.destroy();
-      reject(new Error('etcd switched to another protocol instead of responding'));
-    });
-    outgoing.once('error', reject);
-  });
+  const response = awaitResponse(outgoing);
   outgoing.end(content);
   return { outgoing, response };
 }

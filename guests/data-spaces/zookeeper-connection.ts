@@ -195,6 +195,8 @@ export class ZookeeperConnection {
     const hello = [int(0), long(), int(sessionMs), long(), buffer(new Uint8Array(16)), flag(false)];
     this.#socket.write(frame(hello));
     await session;
+    // The same chunk may contain the session and an invalid message.
+    if (this.lost.aborted) throw this.lost.reason;
     if (credentials !== undefined) {
       const auth = [int(0), text('digest'), buffer(Buffer.from(credentials))];
       await this.#request(operations.auth, auth, xids.auth);
@@ -293,9 +295,11 @@ export class ZookeeperConnection {
       this.#options.onChange(answer.text());
       return;
     }
-    const request = this.#pending.shift();
+    const [request] = this.#pending;
+    // The request stays pending, so that it fails together with the connection.
     if (request?.xid !== xid)
       throw new Error(`ZooKeeper responded to request ${xid} before earlier requests`);
+    this.#pending.shift();
     clearTimeout(this.#deadline);
     this.#deadline = undefined;
     if (this.#pending.length > 0) this.#awaitAnswer();

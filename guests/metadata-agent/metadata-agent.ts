@@ -12,6 +12,7 @@ import { isIP, type Server, type Socket } from 'node:net';
 import { finished } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import {
+  awaitResponse,
   Budget,
   FairSlots,
   LimitExceeded,
@@ -339,7 +340,7 @@ const answerHeaders = ['content-type', 'retry-after', 'x-saltbridge-version'] as
  * Forwards a request to Nova or the master, and sends the response to the guest. Headers that the
  * guest sent are not forwarded.
  */
-function forward(
+async function forward(
   response: ServerResponse,
   { upstream, method, path, headers, body }: Forwarded,
 ): Promise<void> {
@@ -352,21 +353,19 @@ function forward(
     timeout: timeoutMs,
     ...(upstream.ca === undefined ? {} : { ca: upstream.ca }),
   } as const;
-  return new Promise((resolve, reject) => {
-    const outgoing = request(`${upstream.url}${path}`, options, (incoming) => {
-      passOn(incoming, response).then(resolve, reject);
-    });
-    outgoing.once('timeout', () =>
-      outgoing.destroy(
-        new AgentRefusal(504, 'the service behind the metadata agent did not respond in time'),
-      ),
-    );
-    outgoing.once('error', (error) => {
-      reject(error instanceof AgentRefusal ? error : new AgentRefusal(503, error.message));
-    });
-    response.once('close', () => outgoing.destroy());
-    outgoing.end(body);
+  const outgoing = request(`${upstream.url}${path}`, options);
+  outgoing.once('timeout', () =>
+    outgoing.destroy(
+      new AgentRefusal(504, 'the service behind the metadata agent did not respond in time'),
+    ),
+  );
+  response.once('close', () => outgoing.destroy());
+  const awaited = awaitResponse(outgoing);
+  outgoing.end(body);
+  const incoming = await awaited.catch((cause: Error) => {
+    throw cause instanceof AgentRefusal ? cause : new AgentRefusal(503, cause.message);
   });
+  await passOn(incoming, response);
 }
 
 async function passOn(incoming: IncomingMessage, response: ServerResponse): Promise<void> {

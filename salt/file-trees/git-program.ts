@@ -4,9 +4,11 @@
  */
 
 import { type ChildProcess, spawn } from 'node:child_process';
+import { Readable } from 'node:stream';
 import { type GitAccess, type GitLimits, withoutCredentials } from '#config';
 import { MasterError } from '#master';
-import { codeOf } from '#runtime';
+import { codeOf, linkSignals } from '#runtime';
+import { saltLimits } from '../limits.ts';
 
 /** Repository, remote and limits of a git process. */
 export interface GitSetting {
@@ -30,6 +32,14 @@ const bigFileBytes = 8_388_608;
 /** Maximum output of one run of git, in bytes. */
 const maxOutput = 16 * 1024 * 1024;
 const maxComplaint = 600;
+/**
+ * Maximum number and size of the lines of protocol that git exchanges with a remote. Git keeps all
+ * branches and tags in memory that a remote lists, also those that no refspec selects.
+ */
+const maxPackets = saltLimits.gitPackets.total ?? Infinity;
+const maxPacketBytes = saltLimits.gitPacketBytes.total ?? Infinity;
+/** File descriptor on which git reports each line of protocol. */
+const traceFd = 3;
 
 /** Environment variables passed to git, ssh and curl. None of git's own variables is included. */
 const passedOn = [
@@ -38,19 +48,29 @@ const passedOn = [
   ...['SSL_CERT_FILE', 'SSL_CERT_DIR'],
 ];
 
-/** Starts git. The abort signal kills git and its child processes. The caller reads the output. */
+/**
+ * Starts git. The abort signal kills git and its child processes. The caller reads the output.
+ * @param isTraced - whether git reports its lines of protocol on the file descriptor 3, which the
+ * caller must read. Default: false
+ */
 export function startGit(
   { access, limits, directory }: GitSetting,
   words: readonly string[],
   signal: AbortSignal,
+  isTraced = false,
 ): ChildProcess & { stdin: NonNullable<ChildProcess['stdin']> } {
   const child = spawn(limits.program, [`--git-dir=${directory}`, ...words], {
-    stdio: ['pipe', 'pipe', 'pipe'],
-    env: environmentOf(access, limits),
+    stdio: ['pipe', 'pipe', 'pipe', isTraced ? 'pipe' : 'ignore'],
+    env: {
+      ...environmentOf(access, limits),
+      ...(isTraced ? { GIT_TRACE_PACKET: String(traceFd), GIT_TRACE_BARE: '1' } : {}),
+    },
     cwd: '/',
     // A process group of its own, so that ssh and git's helpers are killed with it.
     detached: true,
   });
+  const { stdin } = child;
+  if (stdin === null) throw new TypeError('git has no standard input');
   const end = (): void => {
     try {
       if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
@@ -62,8 +82,8 @@ export function startGit(
   signal.addEventListener('abort', end, { once: true });
   child.once('close', () => signal.removeEventListener('abort', end));
   // Git may exit without reading its input.
-  child.stdin.on('error', () => {});
-  return child;
+  stdin.on('error', () => {});
+  return Object.assign(child, { stdin });
 }
 
 /**
@@ -71,13 +91,34 @@ export function startGit(
  * @returns its standard output
  * @throws MasterError ERR_GIT with git's error output
  */
-export function runGit(
+export async function runGit(
   setting: GitSetting,
   words: readonly string[],
   signal: AbortSignal,
 ): Promise<string> {
+  const excess = new AbortController();
+  const both = linkSignals(signal, excess.signal);
+  const onExcess = (): void => {
+    const text = `${placeOfRemote(setting.access)}: the remote sent more than ${maxPackets} lines or ${maxPacketBytes} bytes before any object; reduce its branches and tags`;
+    excess.abort(new MasterError('ERR_GIT', text));
+  };
+  try {
+    return await outputOfGit(setting, words, both.signal, onExcess);
+  } finally {
+    both.unlink();
+  }
+}
+
+/** @param onExcess - aborts `signal` if git exchanges too many lines of protocol */
+function outputOfGit(
+  setting: GitSetting,
+  words: readonly string[],
+  signal: AbortSignal,
+  onExcess: () => void,
+): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = startGit(setting, words, signal);
+    const child = startGit(setting, words, signal, true);
+    countPackets(child.stdio[traceFd], onExcess);
     let [output, complaint] = ['', ''];
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       if (output.length < maxOutput) output += text;
@@ -93,6 +134,17 @@ export function runGit(
       reject(new MasterError('ERR_GIT', `${placeOfRemote(setting.access)}: ${reason}`));
     });
     child.stdin.end();
+  });
+}
+
+/** Counts the lines of protocol that git reports. Calls `onExcess` if they exceed a limit. */
+function countPackets(trace: unknown, onExcess: () => void): void {
+  if (!(trace instanceof Readable)) return;
+  let [bytes, lines] = [0, 0];
+  trace.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    for (let at = chunk.indexOf('\n'); at !== -1; at = chunk.indexOf('\n', at + 1)) lines += 1;
+    if (lines > maxPackets || bytes > maxPacketBytes) onExcess();
   });
 }
 
@@ -134,6 +186,9 @@ function complaintOf(complaint: string, code: number | null): string {
     .map((line) => line.trim())
     .filter((line) => line !== '');
   const lastLines = lines.join(' | ').slice(-maxComplaint);
+  if (/returned error: 30\d/.test(lastLines)) {
+    return `git: ${lastLines}; the master follows no redirects, so configure the address to which the server redirects`;
+  }
   return lastLines === '' ? `git exited with status ${code}` : `git: ${lastLines}`;
 }
 
@@ -196,6 +251,8 @@ function settingsOf(access: GitAccess, limits: GitLimits): [name: string, value:
     // Garbage is collected after a change, not after each fetch.
     ['maintenance.auto', 'false'],
     ['http.sslVerify', String(sslVerify)],
+    // A remote must not make git send requests to other servers.
+    ['http.followRedirects', 'false'],
     // Clears credential helpers of the environment and of git's defaults.
     ['credential.helper', ''],
   ];

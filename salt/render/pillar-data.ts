@@ -24,14 +24,17 @@ export function reasonOf(error: unknown): string {
 
 /**
  * Parses JSON.
- * @throws TemplateError ERR_YAML, the code for text without valid data
+ * @throws TemplateError ERR_YAML, the code for text without valid data, also if the values are
+ * nested too deeply
  */
 export function parseJsonData(text: string, name: string): PlainData {
   try {
-    return toData(parseJsonNumbers(text, jsonNumber));
+    return toData(parseJsonNumbers(text, jsonNumber), 1);
   } catch (cause) {
-    if (!(cause instanceof SyntaxError || cause instanceof JsonError)) throw cause;
-    const isBeyondBounds = cause instanceof JsonError && cause.reason !== 'syntax';
+    const isOfText = cause instanceof SyntaxError || cause instanceof JsonError;
+    if (!isOfText && !(cause instanceof NestingError)) throw cause;
+    const isBeyondBounds =
+      cause instanceof NestingError || (cause instanceof JsonError && cause.reason !== 'syntax');
     throw new TemplateError('ERR_YAML', {
       place: { file: name, line: lineOf(cause, text) },
       kind: 'JSONDecodeError',
@@ -41,14 +44,27 @@ export function parseJsonData(text: string, name: string): PlainData {
   }
 }
 
-/** Converts parsed JSON. As in Python, the last of duplicate keys is used. */
-function toData(parsed: unknown): PlainData {
+/** Maximum nesting depth of JSON, as for YAML. Results with more levels could not be encoded. */
+const maxLevels = 100;
+
+class NestingError extends Error {
+  constructor() {
+    super(`the values are nested more than ${maxLevels} levels deep`);
+  }
+}
+
+/**
+ * Converts parsed JSON. As in Python, the last of duplicate keys is used.
+ * @throws NestingError
+ */
+function toData(parsed: unknown, level: number): PlainData {
+  if (level > maxLevels) throw new NestingError();
   if (typeof parsed === 'number' || typeof parsed === 'bigint') return parsed;
   if (typeof parsed === 'string' || typeof parsed === 'boolean') return parsed;
   if (parsed instanceof Float) return parsed;
-  if (Array.isArray(parsed)) return parsed.map(toData);
+  if (Array.isArray(parsed)) return parsed.map((item) => toData(item, level + 1));
   if (typeof parsed !== 'object' || parsed === null) return null;
-  return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value)]));
+  return new Map(Object.entries(parsed).map(([key, value]) => [key, toData(value, level + 1)]));
 }
 
 /**

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { Agent, createServer, type RequestListener } from 'node:http';
 import test, { type ExecutionContext } from 'ava';
 import { readPart } from '#edge/link/read-part.ts';
+import { within } from '../helpers/deadline.ts';
 
 const content = Buffer.from('0123456789');
 
@@ -64,6 +65,16 @@ test('refuses a larger part, another range and an error of the centre', async (t
   await t.throwsAsync(read(1), { code: 'ERR_SITE_LINK' });
   await t.throwsAsync(read(2), { code: 'ERR_SITE_LINK', message: /status 404/ });
   await t.throwsAsync(read(3), { code: 'ERR_BUNDLE_CONTENT' });
+});
+
+test('a centre that switches to another protocol fails the request', async (t) => {
+  const read = await partsFrom(t, (_request, { socket }) => {
+    socket?.write('HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n');
+  });
+  await t.throwsAsync(within('the error', read(0)), {
+    code: 'ERR_SITE_LINK',
+    message: /another protocol/,
+  });
 });
 
 test('a request fails if no data arrive, the connection is lost, or it is aborted', async (t) => {

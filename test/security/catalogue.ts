@@ -3662,4 +3662,59 @@ export const catalogue: readonly Threat[] = [
       'acl/list-arguments.test.ts: a rule that denies an argument denies it by position and by name',
     ],
   },
+  {
+    id: 'H-730',
+    threat:
+      'a server that switches to another protocol holds a request of a site or of a guest for ever',
+    tests: [
+      'edge/read-part.test.ts: a centre that switches to another protocol fails the request',
+      'runtime/await-response.test.ts: a site that joins does not wait for a centre that switches to another protocol',
+      'runtime/await-response.test.ts: the metadata agent does not wait for a service that switches to another protocol',
+    ],
+  },
+  {
+    id: 'H-731',
+    threat:
+      'a git remote lists branches without end, so that git uses up the memory of the machine',
+    tests: [
+      'master/fileserver/gitfs.long.test.ts: a remote that lists too many branches is refused',
+    ],
+  },
+  {
+    id: 'H-732',
+    threat: 'a git remote makes the master send requests, or credentials, to other servers',
+    tests: [
+      'master/fileserver/gitfs.long.test.ts: a redirect of a remote is not followed, and the error says what to do',
+    ],
+  },
+  {
+    id: 'H-733',
+    threat: 'a service answers http.query with nested JSON that exhausts the stack of the master',
+    tests: [
+      'master/runners/http.test.ts: only listed hosts get requests, like in Salt, within limits',
+    ],
+  },
+  {
+    id: 'H-734',
+    threat: 'a server that the master asks gives an answer that no test has spoiled',
+    tests: [
+      'security/hostile-matrix.test.ts: each file that asks another server has a row in the matrix',
+      'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
+    ],
+  },
+  {
+    id: 'H-735',
+    threat: 'a user who may use some names reaches other minions with a list of names',
+    tests: [
+      'security/hostile-matrix.test.ts: hostile input to each entry of the tables causes bounded work, and the honest owner is served',
+    ],
+  },
+  {
+    id: 'H-736',
+    threat: 'a server of ZooKeeper holds a request for ever with an invalid response',
+    tests: [
+      'heat-bridge/guests/coordinator-options.test.ts: a request fails if ZooKeeper responds with the number of another request',
+      'heat-bridge/guests/coordinator-options.test.ts: no session is open if ZooKeeper sends an invalid message after it',
+    ],
+  },
 ];

@@ -11,7 +11,9 @@ import { type Answer, type HttpRequest, send } from '../http-fuzz.ts';
 import { cliEntries } from './cli-entries.ts';
 import type { Entry, Outcome } from './entry.ts';
 import { clearLoads, envelopeFields, minionLoads } from './minion-loads.ts';
+import { reachEntries } from './reach-entries.ts';
 import { exampleOf, fieldsOf, withField } from './schemas.ts';
+import { serverEntries } from './server-entries.ts';
 import { addresses, agentSecret, type HostileSite } from './site.ts';
 import { jsonOf, textOf } from './values.ts';
 
@@ -27,6 +29,8 @@ export async function allEntries(site: HostileSite): Promise<readonly Entry[]> {
     ...(await httpEntries(site)),
     ...rpcEntries(site),
     ...(await functionEntries(site)),
+    ...(await serverEntries(site)),
+    ...(await reachEntries(site)),
     ...(await cliEntries(site)),
   ];
 }

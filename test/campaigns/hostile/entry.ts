@@ -17,6 +17,8 @@ export interface Entry {
   readonly maxBytes: number;
   /** Maximum nesting depth of a value. Default: 2,000. */
   readonly maxDepth?: number;
+  /** Names of the families of the values. Default: all. */
+  readonly families?: readonly string[];
   /** Whether the operator sends the request. The operator may change everything. Default: false. */
   readonly isOfOperator?: boolean;
   /** Whether the entry runs in a process of its own, so that it delays no other caller. Default: false. */

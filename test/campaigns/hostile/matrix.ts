@@ -221,7 +221,7 @@ class MatrixRun {
     const random = new Random(...seeds);
     const [first = '', ...rest] = entry.fields;
     const field = random.of([first, ...rest]);
-    const [family = '', ...others] = Object.keys(families);
+    const [family = '', ...others] = entry.families ?? Object.keys(families);
     const name = random.of([family, ...others]);
     const size = Math.min(random.of(sizes), entry.maxBytes, this.#plan.maxBytes ?? Infinity);
     const where = `${entry.name} ${field || 'all'}: ${name} of ${size} bytes`;

@@ -22,6 +22,7 @@ import { SpeakingMinion } from '../../helpers/speaking-minion.ts';
 import { startVectorMaster } from '../../helpers/vector-master.ts';
 import { pem } from '../../helpers/vectors.ts';
 import { send } from '../http-fuzz.ts';
+import { SpoilingServer } from './spoiling-server.ts';
 import type { ForeignNames } from './values.ts';
 
 const password = 's3cret';
@@ -47,11 +48,15 @@ export interface HostileSite {
   readonly keys: { readonly publicPem: string };
   readonly hostile: SpeakingMinion;
   readonly honest: SpeakingMinion;
-  /** Session tokens by user: `admin`, `hostile`, `honest`. */
+  /** Session tokens by user: `admin`, `hostile`, `honest`, `limited`. */
   readonly sessions: Readonly<Record<string, string>>;
   /** Token of the master of the user `hostile`. */
   readonly token: string;
   readonly foreign: ForeignNames;
+  /** Server that the program asks. */
+  readonly asked: SpoilingServer;
+  /** Ends what entries have opened. */
+  readonly cleanup: Cleanup;
   /** Replaces the sessions and the token, because a request may have ended them. */
   logInAgain(): Promise<void>;
   /** Returns the logged errors without an error code since the last call. */
@@ -73,6 +78,7 @@ export async function startHostileSite({
   const cleanup: Cleanup = { teardown: (end) => void ends.unshift(end) };
   const directory = mkdtempSync(path.join(tmpdir(), 'saltbridge-hostile-'));
   ends.push(() => rmSync(directory, { recursive: true, force: true }));
+  const asked = await SpoilingServer.start(cleanup);
   const secretFile = path.join(directory, 'agent.secret');
   writeFileSync(secretFile, agentSecret, { mode: 0o600 });
   const root = path.join(directory, 'srv');
@@ -98,6 +104,7 @@ export async function startHostileSite({
     logger,
     keys: [
       { directory: 'minions', id: 'hostile', publicPem: pem('minion').publicPem },
+      { directory: 'minions', id: 'web1', publicPem: pem('minion').publicPem },
       { directory: 'minions', id: 'honest', publicPem: pem('other_minion').publicPem },
     ],
     config: {
@@ -112,9 +119,11 @@ export async function startHostileSite({
           admin: ['.*', '@runner', '@wheel'],
           hostile: ['test.*', { 'G@os:*': ['grains.*'] }, '@jobs', '@runner'],
           honest: ['test.*'],
+          limited: [{ 'web*': ['.*'] }],
         },
       },
       eauth: { sharedsecret: password },
+      httpQuery: { hosts: [{ url: asked.origin }], timeout: 0.5, maxBytes: 1_048_576 },
       acl: { rules },
       bridge: {
         enroll: { masters: ['127.0.0.1'], url: 'https://127.0.0.1', certificate },
@@ -163,7 +172,8 @@ export async function startHostileSite({
   const sessions: Record<string, string> = {};
   let token = '';
   const logInAgain = async (): Promise<void> => {
-    for (const user of ['admin', 'hostile', 'honest']) sessions[user] = await logIn(port, user);
+    for (const user of ['admin', 'hostile', 'honest', 'limited'])
+      sessions[user] = await logIn(port, user);
     const form = { username: 'hostile', password, eauth: 'sharedsecret' };
     ({ token } = await master.logins.login(form));
   };
@@ -192,12 +202,24 @@ export async function startHostileSite({
       handle: 'h-honest',
       jid: '20260101000000000000',
     },
+    asked,
+    cleanup,
     takeDefects: () => defects.splice(0),
     close: async () => {
       for (const end of ends) await end();
     },
   };
 }
+
+/** Parameters whose values the rules of the user `limited` check. */
+export const limitedNames = [
+  ...['match', 'name', 'tgt', 'minion', 'minions', 'id_', 'mods', 'key', 'items', 'expr'],
+] as const;
+
+const limitedResource = {
+  fun: '*',
+  arguments: [{ args: ['web*'] }, ...limitedNames.map((name) => ({ kwargs: { [name]: 'web*' } }))],
+};
 
 /** Rules that let hostile owners reach as much code as possible. */
 const rules = [
@@ -210,9 +232,24 @@ const rules = [
   }),
   allow('mine', { subject: { minion: '*' }, action: 'mine', resource: { fun: '*' } }),
   allow('commands', {
-    subject: { user: '*' },
+    subject: { user: 'hostile' },
     action: 'command',
     resource: { fun: '*', within: '*' },
+  }),
+  allow('limited-wheel', {
+    subject: { user: 'limited' },
+    action: 'wheel',
+    resource: limitedResource,
+  }),
+  allow('limited-runner', {
+    subject: { user: 'limited' },
+    action: 'runner',
+    resource: limitedResource,
+  }),
+  allow('limited-jobs', {
+    subject: { user: 'limited' },
+    action: 'publish',
+    resource: { fun: '*', within: 'web*' },
   }),
   allow('reads', { subject: { user: '*' }, action: 'subscribe', resource: { tag: '*' } }),
 ];

@@ -41,6 +41,31 @@ function nested(size: number, wrap: (inner: unknown) => unknown): unknown {
   return value;
 }
 
+/** Returns lists of names, and texts that may be read as lists: `web1` and a minion. */
+export function nameLists(minion: string): readonly [unknown, ...unknown[]] {
+  return [
+    `web1,${minion}`,
+    `${minion},web1`,
+    `web1, ${minion}`,
+    `web1,,${minion},`,
+    `web1,${minion.slice(0, 3)}*`,
+    `web*,?${minion.slice(1)}`,
+    `web1,[${minion[0]}]${minion.slice(1)}`,
+    `web1\n,${minion}`,
+    `web1 ${minion}`,
+    `web1;${minion}`,
+    `web1|${minion}`,
+    `web1 or ${minion}`,
+    `L@web1,${minion}`,
+    `web1,E@${minion}`,
+    ['web1', minion],
+    [`web1,${minion}`],
+    [['web1', minion]],
+    { minions: ['web1', minion] },
+    { web1: true, [minion]: true },
+  ];
+}
+
 /** Families by name. */
 export const families: Readonly<Record<string, MakeValue>> = {
   brackets: filled('['),
@@ -83,6 +108,7 @@ export const families: Readonly<Record<string, MakeValue>> = {
   ),
   foreign: (_size, random, { foreign: { minion, project, handle, jid } }) =>
     random.of([minion, project, handle, jid, [minion], { [minion]: project }, `L@${minion}`]),
+  'name lists': (_size, random, { foreign: { minion } }) => random.of(nameLists(minion)),
   letterforms: oneOf(
     'ａtk-legit',
     'I@a:b',

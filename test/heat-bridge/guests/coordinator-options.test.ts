@@ -50,13 +50,13 @@ test('invalid options of a coordinator are refused, each with its key', (t) => {
   t.regex(problemOf({ etcd: { endpoints }, zookeeper: { servers } }), /data/);
 });
 
-/** Starts a server that sends these bytes on each connection. */
+/** Starts a server that sends these bytes after each message. */
 async function serverThatSays(t: ExecutionContext, bytes: Uint8Array | string): Promise<number> {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {
     sockets.push(socket);
     socket.on('error', () => {});
-    socket.once('data', () => socket.write(bytes));
+    socket.on('data', () => socket.write(bytes));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -87,6 +87,33 @@ test('an oversized frame of ZooKeeper ends the connection', async (t) => {
   const refused = [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0];
   await t.throwsAsync(open(refused, 2_000), { message: /refused to open a session/ });
   await t.throwsAsync(open([], 50), { message: /did not respond within 50 ms/ });
+});
+
+/** A new session of ZooKeeper: version, timeout, id and an empty password. */
+const session = [0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 58, 152, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/** Opens a session with a server of ZooKeeper that sends these bytes after each message. */
+async function openZookeeper(
+  t: ExecutionContext,
+  bytes: readonly number[],
+): Promise<ZookeeperConnection> {
+  const options = { tls: undefined, credentials: undefined, timeoutMs: 60_000, onChange: () => {} };
+  const port = await serverThatSays(t, Uint8Array.from(bytes));
+  return ZookeeperConnection.open({ ...options, host: '127.0.0.1', port });
+}
+
+test('a request fails if ZooKeeper responds with the number of another request', async (t) => {
+  // The server sends a session for the request too. It is a response to the request 0.
+  const connection = await openZookeeper(t, session);
+  await t.throwsAsync(within('the error', connection.getData('/a'), 10_000), {
+    message: /before earlier requests/,
+  });
+});
+
+test('no session is open if ZooKeeper sends an invalid message after it', async (t) => {
+  await t.throwsAsync(openZookeeper(t, [...session, 0x7f, 255, 255, 255]), {
+    message: /invalid length 2147483647/,
+  });
 });
 
 test('a server that does not respond like etcd is skipped', async (t) => {

@@ -15,6 +15,8 @@ import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { userInfo } from 'node:os';
 import path from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import test, { type ExecutionContext } from 'ava';
 import {
   type GitLimits,
@@ -524,6 +526,81 @@ test('fetching from a silent remote ends after the time limit', async (t) => {
     git: git({ protocols: ['git'], timeout: 1 }),
   });
   await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /timed out after 1 s/ });
+});
+
+/** Starts a server for git's own protocol that answers each request with these parts. */
+async function serverThatSends(t: ExecutionContext, parts: () => Iterable<string>) {
+  const sent = { bytes: 0 };
+  const server = createServer(async (socket) => {
+    socket.on('error', () => {});
+    await once(socket, 'data');
+    await pipeline(Readable.from(parts()), socket).catch(() => {});
+    sent.bytes += socket.bytesWritten;
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => server.close());
+  const address = server.address();
+  return { url: `git://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/x`, sent };
+}
+
+/** Returns text as a packet of git's protocol. */
+function packet(text: string): string {
+  return (text.length + 4).toString(16).padStart(4, '0') + text;
+}
+
+test('a remote that lists too many branches is refused', async (t) => {
+  for (const [nameLength, total] of [
+    [1, 1_000_000],
+    [60_000, 2_500],
+  ] as const) {
+    const { url, sent } = await serverThatSends(t, function* () {
+      yield packet(`${'1'.repeat(40)} HEAD\0agent=x\n`);
+      const count = Math.ceil(10_000 / nameLength);
+      for (let index = 0; index < total; index += count) {
+        const names = Array.from(
+          { length: count },
+          (_, at) => 'a'.repeat(nameLength) + (index + at),
+        );
+        yield names.map((it) => packet(`${'1'.repeat(40)} refs/heads/${it}\n`)).join('');
+      }
+    });
+    const served = await serve(t, {
+      gitfsRemotes: [remote(url)],
+      git: git({ protocols: ['git'] }),
+    });
+    await t.throwsAsync(served.update(), {
+      code: 'ERR_GIT',
+      message: /more than 400000 lines or 67108864 bytes/,
+    });
+    t.true(sent.bytes < 2 * 67_108_864, `${sent.bytes} bytes`);
+  }
+});
+
+test('a redirect of a remote is not followed, and the error says what to do', async (t) => {
+  const asked: string[] = [];
+  const elsewhere = createHttpServer(({ url = '' }, response) => {
+    asked.push(url);
+    response.writeHead(404).end();
+  }).listen(0, '127.0.0.1');
+  await once(elsewhere, 'listening');
+  const portOf = (server: typeof elsewhere): number =>
+    Number(Reflect.get(Object(server.address()), 'port'));
+  const server = createHttpServer(({ url = '' }, response) => {
+    const location = `http://127.0.0.1:${portOf(elsewhere)}${url}`;
+    response.writeHead(302, { location }).end();
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.close();
+    elsewhere.close();
+  });
+  const url = `http://127.0.0.1:${portOf(server)}/x`;
+  const served = await serve(t, {
+    gitfsRemotes: [remote(url, { user: 'me', password: 'pass', insecure_auth: true })],
+    git: git({ protocols: ['http'] }),
+  });
+  await t.throwsAsync(served.update(), { code: 'ERR_GIT', message: /follows no redirects/ });
+  t.deepEqual(asked, []);
 });
 
 test('a file of credentials readable by others is not used', async (t) => {

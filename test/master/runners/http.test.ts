@@ -42,6 +42,7 @@ test('only listed hosts get requests, like in Salt, within limits', async (t) =>
     if (url.startsWith('/large')) return response.end('x'.repeat(1001));
     if (url === '/moved') return response.writeHead(302, { location: '/' }).end('elsewhere');
     if (url === '/none') return response.writeHead(404).end('no such page');
+    if (url === '/deep') return response.end(`${'['.repeat(400)}1${']'.repeat(400)}`);
     const type = url === '/yaml' ? 'text/yaml' : 'application/json';
     response.writeHead(200, { 'content-type': type, 'x-b': '1' });
     return response.end(url === '/broken' ? '{"secret' : '{"a": [1, "b"]}');
@@ -69,6 +70,9 @@ test('only listed hosts get requests, like in Salt, within limits', async (t) =>
     error: 'cannot decode xml; supported types: json, yaml, plain',
   });
   t.like(await query(`${origin}/broken`, { decode: true }), {
+    error: 'the response is not valid json',
+  });
+  t.like(await query(`${origin}/deep`, { decode: true, decode_type: 'json' }), {
     error: 'the response is not valid json',
   });
   heard.length = 0;
