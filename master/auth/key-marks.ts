@@ -1,5 +1,9 @@
 import { cleanKeyText, isNewMinionId } from '#minion-protocol';
+import type { WorkBudget } from '#runtime';
 import type { KeyInfo } from '../api/index.ts';
+
+/** Estimated work for adding one key to a group, in steps of a {@link WorkBudget}. */
+const stepsOfKey = 250;
 
 /** A key and its id. */
 interface NamedKey {
@@ -16,13 +20,21 @@ export type KeyMarks = Pick<
   'alike' | 'alikeCount' | 'isUnusual' | 'sharedWith' | 'sharedWithCount'
 >;
 
+/** Returns the unusual properties of a key. */
+export type MarksOfKey = (key: NamedKey) => KeyMarks;
+
 /**
  * Returns a function that checks a key for warnings. The function returns accepted ids that look
  * like the key's id, accepted ids with the same key, and whether `minion_ids` forbids the id.
+ * @param budget - work budget of the request. The keys are compared in slices, between which other
+ * work runs
  */
-export function keyMarks(accepted: readonly NamedKey[]): (key: NamedKey) => KeyMarks {
-  const bySpelling = idsBy(accepted, ({ id }) => foldedId(id));
-  const byKey = idsBy(accepted, ({ pem }) => cleanKeyText(pem));
+export async function keyMarks(
+  accepted: readonly NamedKey[],
+  budget: WorkBudget,
+): Promise<MarksOfKey> {
+  const bySpelling = await idsBy(accepted, ({ id }) => foldedId(id), budget);
+  const byKey = await idsBy(accepted, ({ pem }) => cleanKeyText(pem), budget);
   return ({ id, pem }) => {
     const alike = otherIds(bySpelling.get(foldedId(id)), id);
     const shared = otherIds(byKey.get(cleanKeyText(pem)), id);
@@ -42,16 +54,18 @@ function foldedId(id: string): string {
 type Ids = ReadonlySet<string>;
 
 /** Groups the ids of keys. */
-function idsBy(
+async function idsBy(
   keys: readonly NamedKey[],
   groupOf: (key: NamedKey) => string,
-): ReadonlyMap<string, Ids> {
+  budget: WorkBudget,
+): Promise<ReadonlyMap<string, Ids>> {
   const groups = new Map<string, Set<string>>();
   for (const key of keys) {
     const group = groupOf(key);
     const ids = groups.get(group);
     if (ids === undefined) groups.set(group, new Set([key.id]));
     else ids.add(key.id);
+    await budget.giveWayAfter(stepsOfKey);
   }
   return groups;
 }

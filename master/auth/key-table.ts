@@ -1,5 +1,6 @@
-import { addressOwner } from '#runtime';
+import { addressOwner, compareTexts } from '#runtime';
 import type { KeyState } from '../api/index.ts';
+import { SortedMap } from './sorted-map.ts';
 
 /**
  * State of the key of an id. Excludes `denied`, because a denied key is stored in addition to the
@@ -35,13 +36,14 @@ export interface KeyList {
 
 /** Keys of all minions in memory. */
 export class KeyTable {
-  readonly #keys = new Map<string, KeyRecord>();
-  readonly #denied = new Map<string, DeniedKey>();
+  readonly #keys = new SortedMap<KeyRecord>(compareTexts);
+  readonly #denied = new SortedMap<DeniedKey>(compareTexts);
   /** Number of times that a different key was offered, by id. Only ids with a key are counted. */
   readonly #conflicts = new Map<string, number>();
   readonly #pendingAddresses = new Map<string, string>();
   #pending = 0;
-  #accepted: readonly string[] | undefined;
+  #accepted: readonly KeyRecord[] | undefined;
+  #acceptedIds: readonly string[] | undefined;
 
   get(id: string): KeyRecord | undefined {
     return this.#keys.get(id);
@@ -56,28 +58,32 @@ export class KeyTable {
   }
 
   /**
-   * Returns the ids of accepted keys, sorted. The array stays the same object until a key changes.
+   * Returns the ids of accepted keys, sorted. The array stays the same object until an accepted key
+   * changes.
    */
   acceptedIds(): readonly string[] {
-    this.#accepted ??= this.list().accepted.map(({ id }) => id);
-    return this.#accepted;
+    this.#acceptedIds ??= this.list().accepted.map(({ id }) => id);
+    return this.#acceptedIds;
   }
 
   /** Sets the key of an id. `undefined` removes the key. */
   set(id: string, record: KeyRecord | undefined, address?: string): void {
-    if (this.#keys.get(id)?.state === 'pending') this.#pending--;
+    const before = this.#keys.get(id)?.state;
+    if (before === 'pending') this.#pending--;
     if (record?.state === 'pending') this.#pending++;
     if (record?.state !== 'pending') this.#pendingAddresses.delete(id);
     else if (address !== undefined) this.#pendingAddresses.set(id, addressOwner(address));
-    this.#accepted = undefined;
+    if (before === 'accepted' || record?.state === 'accepted') {
+      this.#accepted = undefined;
+      this.#acceptedIds = undefined;
+    }
     if (record === undefined) this.#conflicts.delete(id);
-    if (record === undefined) this.#keys.delete(id);
-    else this.#keys.set(id, record);
+    this.#keys.set(id, record);
   }
 
   /** Counts an offered key that differs from the present key of the id. */
   countConflict(id: string): void {
-    if (this.#keys.has(id)) this.#conflicts.set(id, this.conflicts(id) + 1);
+    if (this.#keys.get(id) !== undefined) this.#conflicts.set(id, this.conflicts(id) + 1);
   }
 
   /** Returns how often a different key was offered for this id since the start of the master. */
@@ -86,8 +92,7 @@ export class KeyTable {
   }
 
   setDenied(id: string, key: DeniedKey | undefined): void {
-    if (key === undefined) this.#denied.delete(id);
-    else this.#denied.set(id, key);
+    this.#denied.set(id, key);
   }
 
   /**
@@ -102,18 +107,16 @@ export class KeyTable {
     return count;
   }
 
+  /** Returns all keys. The list of accepted keys stays the same object until one of them changes. */
   list(): KeyList {
-    const keys = [...this.#keys.values()].sort(byId);
+    const keys = this.#keys.values();
     const inState = (state: OwnState): KeyRecord[] => keys.filter((key) => key.state === state);
+    this.#accepted ??= inState('accepted');
     return {
-      accepted: inState('accepted'),
+      accepted: this.#accepted,
       pending: inState('pending'),
       rejected: inState('rejected'),
-      denied: [...this.#denied.values()].sort(byId),
+      denied: this.#denied.values(),
     };
   }
-}
-
-function byId(a: { readonly id: string }, b: { readonly id: string }): number {
-  return a.id < b.id ? -1 : 1;
 }

@@ -1,5 +1,6 @@
 import type { HashType } from '#config';
 import { cleanKeyText, keyFingerprint } from '#minion-protocol';
+import type { WorkBudget } from '#runtime';
 import {
   type AuditRequester,
   type KeyInfo,
@@ -11,8 +12,9 @@ import {
 } from '../api/index.ts';
 import { KeyError } from './key-errors.ts';
 import { type KeyGenerator, keyOwner } from './key-generator.ts';
-import { keyMarks } from './key-marks.ts';
+import { keyMarks, type MarksOfKey } from './key-marks.ts';
 import { isPublicKey, type KeyStore } from './key-store.ts';
+import type { KeyRecord } from './key-table.ts';
 
 /** Public key of the master, with its file name. */
 export interface OwnKey {
@@ -38,17 +40,23 @@ const states: readonly KeyState[] = ['accepted', 'denied', 'pending', 'rejected'
 
 export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
   const { keys, hashType } = parts;
-  let marks:
-    | { readonly ids: readonly string[]; readonly of: ReturnType<typeof keyMarks> }
-    | undefined;
-  const marksOf = (): ReturnType<typeof keyMarks> => {
-    // The list stays the same object until a key changes, so its marks can be cached.
-    const ids = keys.acceptedIds();
-    if (marks?.ids !== ids) marks = { ids, of: keyMarks(keys.list().accepted) };
-    return marks.of;
+  let marks: { readonly accepted: readonly KeyRecord[]; readonly of: MarksOfKey } | undefined;
+  const marksOf = async (
+    accepted: readonly KeyRecord[],
+    budget: WorkBudget,
+  ): Promise<MarksOfKey> => {
+    // The list stays the same object until an accepted key changes, so its marks can be cached.
+    if (marks?.accepted === accepted) return marks.of;
+    const of = await keyMarks(accepted, budget);
+    marks = { accepted, of };
+    return of;
   };
-  const inspect = (record: { id: string; pem: string }, state: KeyState): KeyInfo => ({
-    ...marksOf()(record),
+  const inspect = (
+    record: { id: string; pem: string },
+    state: KeyState,
+    marksOfKey: MarksOfKey,
+  ): KeyInfo => ({
+    ...marksOfKey(record),
     id: record.id,
     state,
     fingerprint: keyFingerprint(record.pem, hashType),
@@ -80,10 +88,11 @@ export function createKeysApi(parts: KeysApiDeps): WithRequester<KeysApi> {
       const all = keys.list();
       const wanted = state === undefined ? states : [state];
       const budget = workBudgetOf(by);
+      const marksOfKey = await marksOf(all.accepted, budget);
       const found: KeyInfo[] = [];
       for (const one of wanted) {
         for (const record of all[one]) {
-          found.push(inspect(record, one));
+          found.push(inspect(record, one, marksOfKey));
           await budget.giveWayAfter(stepsOfKey);
         }
       }

@@ -236,13 +236,11 @@ function globsOf(match: string): string[] {
   return globs.filter((glob) => glob !== '');
 }
 
+/** Returns the ids of all keys by state. */
 async function listKeys({ keys, by }: KeyWheelCall): Promise<Record<string, string[]>> {
-  const all = await keys.list({}, by);
+  const byState = Object.groupBy(await keys.list({}, by), ({ state }) => state);
   return Object.fromEntries(
-    folders.map(([folder, state]) => [
-      folder,
-      all.filter((key) => key.state === state).map(({ id }) => id),
-    ]),
+    folders.map(([folder, state]) => [folder, (byState[state] ?? []).map(({ id }) => id)]),
   );
 }
 
@@ -277,13 +275,15 @@ async function byFolder(
   const isMatched = await compileGlobs(globsOf(match), budget);
   const all = await keys.list({}, by);
   for (const [folder, state] of folders) {
-    const entries: [string, WireValue][] = [];
+    const values: WireMap = Object.create(null);
+    let count = 0;
     for (const key of all) {
       if (key.state !== state || !(await isMatched(key.id))) continue;
       await budget.giveWayAfter(steps);
-      entries.push([key.id, toValue(key)]);
+      values[key.id] = toValue(key);
+      count += 1;
     }
-    if (entries.length > 0) found[folder] = Object.fromEntries(entries);
+    if (count > 0) found[folder] = values;
   }
   return found;
 }

@@ -1,6 +1,7 @@
 import path from 'node:path';
 import { keyMarks } from '#master';
 import { isNewMinionId } from '#minion-protocol';
+import { unlimitedSteps, WorkBudget } from '#runtime';
 import type { SurveyedKey } from './key-survey.ts';
 import { surveyOwnKeys } from './own-key-survey.ts';
 import { type DiagnosticsInput, type DoctorFinding, formatList } from './report.ts';
@@ -43,7 +44,7 @@ export async function checkMinionKeys({
     ...unreadable.map((directory) => unusable(directory, 'The directory cannot be read.')),
     ...keys.flatMap(faulty),
     ...duplicates(keys),
-    ...lookalikes(keys),
+    ...(await lookalikes(keys)),
     ...(config.minionIds === 'salt' ? [] : unusual(keys)),
     ...denied(keys),
     ...pending(keys, world.now()),
@@ -102,8 +103,9 @@ function duplicates(keys: readonly SurveyedKey[]): DoctorFinding[] {
 }
 
 /** Finds ids that are easily confused, if at least one of them is accepted. */
-function lookalikes(keys: readonly SurveyedKey[]): DoctorFinding[] {
-  const marksOf = keyMarks(keys.filter(({ place }) => place === 'accepted'));
+async function lookalikes(keys: readonly SurveyedKey[]): Promise<DoctorFinding[]> {
+  const accepted = keys.filter(({ place }) => place === 'accepted');
+  const marksOf = await keyMarks(accepted, new WorkBudget(unlimitedSteps));
   const ids = new Set(
     keys.flatMap((key) => {
       const { alike = [] } = marksOf(key);

@@ -3717,4 +3717,17 @@ export const catalogue: readonly Threat[] = [
       'heat-bridge/guests/coordinator-options.test.ts: no session is open if ZooKeeper sends an invalid message after it',
     ],
   },
+  {
+    id: 'H-720',
+    threat: 'a list of many keys compares all accepted keys in one turn, so that nothing else runs',
+    tests: [manyKeys('accepted keys are compared with pauses, and again after a change')],
+  },
+  {
+    id: 'H-721',
+    threat: 'a list of many keys after each change of a key sorts all keys again',
+    tests: [
+      'master/keys/sorted-map.test.ts: a change of a sorted map does not cause all keys to be sorted again',
+      'master/keys/sorted-map.test.ts: a sorted map lists each present key once, in order',
+    ],
+  },
 ];
