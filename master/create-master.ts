@@ -151,7 +151,9 @@ async function open(parts: Parts, closers: Closers): Promise<Assembly> {
     backup: (target) => context.disk.backup(wholePath(target)),
   };
   const { runners, wheel } = functions.api;
-  const scope = { jobs: jobs.api, runners, wheel, keys, events: eventsApi };
+  const takes = (kind: 'runner' | 'wheel', fun: string, name: string): boolean =>
+    (kind === 'runner' ? functions.runners : functions.wheel).takes(fun, name);
+  const scope = { jobs: jobs.api, runners, wheel, takes, keys, events: eventsApi };
   const { asUser, sudoRights } = users.interfaceOf(scope);
   const reactions = services.find(masterServices.reactions, master) ?? noReactions;
   const ownStatus = createStatus({ config, context, auth, audit, transports, bound });

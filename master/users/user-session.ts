@@ -31,6 +31,8 @@ export interface UserScope {
   readonly jobs: InProcessJobsApi;
   readonly runners: InProcessFunctionsApi;
   readonly wheel: InProcessFunctionsApi;
+  /** Whether a function exists and accepts a keyword argument of this name. */
+  readonly takes: (kind: 'runner' | 'wheel', fun: string, name: string) => boolean;
   readonly keys: Pick<InProcessApi['keys'], 'create'>;
   readonly events: BusApi;
 }

@@ -3663,6 +3663,13 @@ export const catalogue: readonly Threat[] = [
     ],
   },
   {
+    id: 'H-716',
+    threat: 'a caller meets the condition of a rule with an argument that the function ignores',
+    tests: [
+      'master/eauth/user-api.long.test.ts: a keyword argument that a function does not accept meets no condition',
+    ],
+  },
+  {
     id: 'H-730',
     threat:
       'a server that switches to another protocol holds a request of a site or of a guest for ever',

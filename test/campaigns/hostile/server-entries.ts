@@ -5,8 +5,8 @@ import type { Entry, Outcome } from './entry.ts';
 import type { HostileSite } from './site.ts';
 import { httpSpoils, rawSpoils, type SpoilingServer } from './spoiling-server.ts';
 
-/** Bytes that the program may read from a server in one case. */
-const maxBytes = 100_000_000;
+/** Bytes that the program may read from a server in one case: three lists of 32 MiB, and more. */
+const maxBytes = 128 * 1024 * 1024;
 /** Requests that the program may send to a server in one case. */
 const maxRequests = 100;
 /** Messages of errors that only a defect of the program causes. */

@@ -122,6 +122,21 @@ test('the jobs of one user store a limited number of bytes, and those of another
   t.true((await ann.runners.run({ fun: 'test.arg' })).success);
 });
 
+test('a keyword argument that a function does not accept meets no condition', async (t) => {
+  const matching = { kwargs: { tgt: 'web.*' } };
+  const running = await start(t, {
+    fred: [{ '@runner': [{ 'manage.versions': matching }, { 'manage.up': matching }] }],
+  });
+  const fred = await running.as('fred');
+  const kwarg = { tgt: 'web1' };
+  const versions = { fun: 'manage.versions', kwarg, dropUnknown: true };
+  await t.throwsAsync(fred.runners.run(versions), denied);
+  const marked = { ...versions, arg: [{ ...kwarg, __kwarg__: true }], kwarg: {} };
+  await t.throwsAsync(fred.runners.start(marked), denied);
+  const up = { ...versions, fun: 'manage.up', kwarg: { ...kwarg, other: 1 } };
+  t.true((await fred.runners.run({ ...up, timeoutSeconds: 1 })).success);
+});
+
 test('a call has at most 1,000 keyword arguments', async (t) => {
   const running = await start(t, { fred: ['test.*', '@test'] });
   const fred = await running.as('fred');
